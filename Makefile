@@ -1,0 +1,80 @@
+# Every target makes .venv from requirements.lock when it is missing or out of date.
+PYTHON ?= python3
+UV_VERSION ?= 0.13.7
+LOCK_FLAGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+LOCK_VENV := .venv-lock
+PIP := -m pip install -qq --disable-pip-version-check
+
+comma := ,
+empty :=
+space := $(empty) $(empty)
+
+CHECKED := $(wildcard src tests bench fuzz examples)
+BENCHES := $(filter-out bench/tables.py,$(sort $(wildcard bench/*.py)))
+# The sans-IO folders, each branch of which a test must take.
+SANS_IO := $(foreach folder,core protocols dialects,$(if $(wildcard src/wholecall/$(folder)/*.py),src/wholecall/$(folder)/*))
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test lint format bench fuzz lock clean python-version
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+run: $(STAMP) ## Run the demo: a model's calls, made safe before your eyes
+	@$(BIN)/wholecall demo
+
+test: $(STAMP) ## Run the tests; core, protocols and dialects need 100 % branch coverage
+	$(BIN)/pytest -n auto --cov --cov-report=
+	@echo 'Coverage of the whole library:'
+	@$(BIN)/coverage report
+	$(if $(SANS_IO),@echo 'Branch coverage of the sans-IO folders (100 % is demanded):')
+	$(if $(SANS_IO),$(BIN)/coverage report --include='$(subst $(space),$(comma),$(strip $(SANS_IO)))' --fail-under=100)
+
+lint: $(STAMP) ## Check format, lint rules and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy $(CHECKED)
+
+format: $(STAMP) ## Format the code and apply ruff's safe fixes
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## Run every benchmark: the numbers that the docs quote
+	@set -e; for script in $(BENCHES); do echo "== $$script"; $(BIN)/python "$$script"; done
+
+fuzz: $(STAMP) ## Cut streams at random places and look for a broken law
+	$(BIN)/python fuzz/cuts.py
+
+lock: | python-version ## Regenerate requirements.lock (LOCK_FLAGS=--upgrade for newer versions)
+	@echo 'Resolving requirements.lock ...'
+	@test -x $(LOCK_VENV)/bin/uv || $(PYTHON) -m venv $(LOCK_VENV)
+	@$(LOCK_VENV)/bin/python $(PIP) 'uv==$(UV_VERSION)'
+	@$(LOCK_VENV)/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' \
+		$(LOCK_FLAGS) --group dev --output-file requirements.lock pyproject.toml
+	@if grep -nE '://|^-|file:|(^|[ "])/' requirements.lock; then \
+		echo 'requirements.lock names an address or a path: see the lines above.' >&2; exit 1; fi
+
+clean: ## Remove the environments, caches and build results
+	rm -rf $(VENV) $(LOCK_VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -f .coverage .coverage.*
+	find src tests bench fuzz examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(STAMP): requirements.lock pyproject.toml | python-version
+	@test -x $(BIN)/python || { echo 'Creating $(VENV) ...'; $(PYTHON) -m venv $(VENV); }
+	@echo 'Installing the locked packages into $(VENV) ...'
+	@$(BIN)/python $(PIP) --require-hashes -r requirements.lock
+	@echo 'Installing wholecall (editable) ...'
+	@$(BIN)/python $(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+python-version:
+	@command -v $(PYTHON) >/dev/null || { \
+		echo '$(PYTHON) was not found. Wholecall needs Python 3.11 or newer: make PYTHON=python3.12 ...' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Wholecall needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V 2>&1). Name another: make PYTHON=python3.12 ..." >&2; exit 1; }
