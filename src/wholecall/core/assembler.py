@@ -1,0 +1,272 @@
+"""From deltas to proven calls.
+
+The assembler collects the deltas of one turn into drafts, notes the evidence that
+each gains, and releases or rejects every draft exactly once: early where the tool's
+policy allows it, at the end of the turn otherwise. It waits for nothing and knows no
+clock; feed it deltas, take events, and call `end` when the stream is over.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from wholecall.core.draft import OPEN_STATES, Draft, State, Step
+from wholecall.core.ending import Turn
+from wholecall.core.limits import DEFAULT, Limits
+from wholecall.core.names import is_settled
+from wholecall.core.routing import Router
+from wholecall.core.spec import ToolSpec, read_offer
+from wholecall.core.values import (
+    Call,
+    CallDelta,
+    CallSealed,
+    Delta,
+    Event,
+    Evidence,
+    Fault,
+    FaultKind,
+    Grew,
+    HintGiven,
+    Oddity,
+    Opened,
+    Proved,
+    ProviderBlock,
+    Reasoning,
+    Rejected,
+    Released,
+    Repeated,
+    Terminated,
+    Text,
+    Usage,
+)
+from wholecall.core.verdict import Ending, Judge
+
+
+def make_id() -> str:
+    """A call id that no conversation has seen."""
+    return f"call_{secrets.token_hex(12)}"
+
+
+class Assembler:
+    """Builds the calls of one turn."""
+
+    def __init__(
+        self,
+        tools: Iterable[ToolSpec | Mapping[str, Any]] | None = None,
+        *,
+        limits: Limits = DEFAULT,
+        hides_truncation: bool = False,
+        taken_ids: Collection[str] = (),
+        new_id: Callable[[], str] = make_id,
+    ) -> None:
+        """`taken_ids` are those of earlier turns; `tools` None means that any name is taken."""
+        offer = None if tools is None else read_offer(tools)
+        self._offer = offer
+        self._judge = Judge(offer, limits, hides_truncation)
+        self._router = Router(offer, limits)
+        self._turn = Turn()
+        self._verdicts: dict[int, Call | Rejected] = {}
+        self._taken_ids = set(taken_ids)
+        self._new_id = new_id
+        self._events: list[Event] = []
+
+    def feed(self, delta: Delta) -> list[Event]:
+        """Take one delta; return what it brought about."""
+        self._events = []
+        _HANDLERS[type(delta)](self, delta)
+        return self._events
+
+    def end(self) -> list[Event]:
+        """The stream is over, with or without a terminator: settle every draft."""
+        self._events = []
+        for draft in self._router.drafts:
+            if draft.state is State.RELEASED:
+                self._look_behind(draft)
+        ending = self._turn.ending()
+        self._events += self._turn.faults(ending)
+        for draft in self._router.drafts:
+            if draft.state in OPEN_STATES:
+                self._settle(draft, ending)
+        self._events += self._turn.conclude(ending, self._verdicts.values())
+        return self._events
+
+    # ── Deltas ──────────────────────────────────────────────────────────────────────
+
+    def _pass_on(self, delta: Text | Reasoning | ProviderBlock | Usage) -> None:
+        self._events.append(delta)
+
+    def _call_delta(self, delta: CallDelta) -> None:
+        draft = self._router.at(delta.slot)
+        if draft is not None and _flows_on(draft, delta):
+            # The hot path: one more piece of a call being built.
+            self._router.current = draft
+            draft.append(delta.arguments)  # type: ignore[arg-type]  # _flows_on says str
+            if draft.state is State.BUILDING and draft.early_end is None:
+                self._events.append(Grew(draft.number, draft.fresh()))
+                return
+        else:
+            draft = self._route(delta)
+        self._advance(draft)
+
+    def _route(self, delta: CallDelta) -> Draft:
+        previous, known = self._router.current, len(self._router.drafts)
+        draft = self._router.route(delta)
+        if previous is not None and len(self._router.drafts) > known:
+            self._begun_after(previous)
+        if delta.extras:
+            draft.extras.update(delta.extras)
+        self._add_arguments(draft, delta.arguments)
+        return draft
+
+    def _add_arguments(self, draft: Draft, arguments: object) -> None:
+        if arguments is None or arguments == "":
+            return
+        if not draft.allows(Step.TEXT):
+            self._fault(f"arguments for call {draft.number} after it was {draft.state.value}")
+        else:
+            draft.add(arguments)
+
+    def _call_sealed(self, delta: CallSealed) -> None:
+        draft = self._router.at(delta.slot)
+        if draft is None:
+            self._fault(f"the end of a call in slot {delta.slot!r} that never began")
+            return
+        draft.seal(delta.arguments)
+        self._advance(draft)
+
+    def _begun_after(self, previous: Draft) -> None:
+        """Another call began. That seals a closed one; an open one may be interleaved."""
+        if previous.state is State.CLOSED:
+            previous.evidence |= Evidence.SEALED
+            self._advance(previous)
+
+    def _hint_given(self, delta: HintGiven) -> None:
+        self._turn.take_hint(delta)
+        self._events.append(delta)
+
+    def _terminated(self, _: Terminated) -> None:
+        self._turn.terminated = True
+
+    def _faulted(self, delta: Fault) -> None:
+        self._turn.fault = self._turn.fault or delta
+        self._events.append(delta)
+
+    def _fault(self, message: str) -> None:
+        """The stream breaks its own rules. It is told once: the turn has failed by then."""
+        if self._turn.fault is None:
+            self._faulted(Fault(FaultKind.PROTOCOL, message))
+
+    # ── Progress ────────────────────────────────────────────────────────────────────
+
+    def _advance(self, draft: Draft) -> None:
+        """Show what is new of a draft, and settle it if that is possible already."""
+        if draft.state in OPEN_STATES:
+            self._show(draft)
+            if draft.early_end is not None or self._may_start(draft):
+                self._settle(draft, None)
+        self._events += draft.take_notes()
+
+    def _may_start(self, draft: Draft) -> bool:
+        return self._turn.is_sound and self._judge.may_start(draft)
+
+    def _show(self, draft: Draft) -> None:
+        if not draft.id and draft.name and (draft.has_begun or is_settled(draft.name, self._offer)):
+            self._open(draft)
+        if draft.id and not draft.flowing:
+            draft.flowing = draft.may_flow()
+        if draft.flowing:
+            text = draft.fresh()
+            if text:
+                self._events.append(Grew(draft.number, text))
+        self._tell_evidence(draft)
+
+    def _tell_evidence(self, draft: Draft) -> None:
+        if draft.evidence is not draft.told:
+            draft.told = draft.evidence
+            self._events.append(Proved(draft.number, draft.evidence))
+
+    def _open(self, draft: Draft) -> None:
+        draft.id = self._unique_id(draft.provider_id)
+        if draft.provider_id is None:
+            draft.note(Oddity.ID_MISSING)
+        self._events.append(Opened(draft.number, draft.id, draft.name))
+
+    def _unique_id(self, wanted: str | None) -> str:
+        while wanted is None or wanted in self._taken_ids:
+            wanted = self._new_id()
+        self._taken_ids.add(wanted)
+        return wanted
+
+    # ── Settling ────────────────────────────────────────────────────────────────────
+
+    def _settle(self, draft: Draft, ending: Ending | None) -> None:
+        """Release or reject a draft. This happens once: the table has no way back."""
+        if not draft.id and draft.name:
+            self._open(draft)
+        verdict = self._judge.judge(draft, ending)
+        draft.step(Step.RELEASE if isinstance(verdict, Call) else Step.REJECT)
+        self._events += draft.take_notes()
+        original = self._original(draft, verdict)
+        if original is not None:
+            self._verdicts[draft.number] = original
+            self._events.append(Repeated(draft.number, original.number))
+            return
+        self._verdicts[draft.number] = verdict
+        if isinstance(verdict, Call):
+            if draft.is_object:
+                self._events.append(Grew(draft.number, verdict.raw))
+            self._tell_evidence(draft)
+            self._events.append(Released(verdict))
+        else:
+            self._events.append(verdict)
+
+    def _original(self, draft: Draft, verdict: Call | Rejected) -> Call | Rejected | None:
+        """The settled call that this draft only repeats."""
+        if draft.repeat_of is None:
+            return None
+        original = self._verdicts.get(draft.repeat_of)
+        if isinstance(original, Call) and isinstance(verdict, Call):
+            same = original.name == verdict.name and original.arguments == verdict.arguments
+        elif isinstance(original, Rejected) and isinstance(verdict, Rejected):
+            same = original.name == verdict.name and original.raw == verdict.raw
+        else:
+            same = False
+        return original if same else None
+
+    def _look_behind(self, draft: Draft) -> None:
+        """What came after the release: a repeat is odd, anything else is an error."""
+        tail = draft.tail()
+        if tail.differs or tail.rest.strip("}] \t\r\n"):
+            draft.note(Oddity.TEXT_AFTER_RELEASE)
+            self._fault(f"text arrived for call {draft.number} after it was released")
+        elif tail.repeats or tail.rest:
+            draft.note(Oddity.TEXT_AFTER_RELEASE)
+        self._events += draft.take_notes()
+
+
+def _flows_on(draft: Draft, delta: CallDelta) -> bool:
+    return (
+        draft.flowing
+        and draft.state is State.BUILDING
+        and not delta.name
+        and not delta.id
+        and not delta.opens
+        and not delta.extras
+        and type(delta.arguments) is str
+        and delta.arguments != ""
+    )
+
+
+_HANDLERS: dict[type[Delta], Callable[[Assembler, Any], None]] = {
+    CallDelta: Assembler._call_delta,
+    CallSealed: Assembler._call_sealed,
+    Text: Assembler._pass_on,
+    Reasoning: Assembler._pass_on,
+    ProviderBlock: Assembler._pass_on,
+    Usage: Assembler._pass_on,
+    HintGiven: Assembler._hint_given,
+    Terminated: Assembler._terminated,
+    Fault: Assembler._faulted,
+}

@@ -1,0 +1,221 @@
+"""The small front door, for people who only want the buffer.
+
+`ToolCallBuffer` holds calls by their id (OpenAI's way), `ToolUseBuffer` by the index
+of their content block (Anthropic's way). Both are thin: the text grows in a `Draft`
+and is judged by the same `Judge` as everything else. Neither hands out a call that is
+not whole, and neither hands the input back in place of a failure.
+
+`ToolCallBuffer` takes its caller's word that what was added is all there is, unless
+the finish reason says otherwise: after `length` a call without any arguments may have
+been cut before its first byte, so it is not complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wholecall.core.draft import Draft
+from wholecall.core.hints import read_hint
+from wholecall.core.limits import DEFAULT
+from wholecall.core.parse import Parsed, parse
+from wholecall.core.values import Call, Hint, Rejected
+from wholecall.core.verdict import Ending, Judge, ending_of
+from wholecall.errors import IncompleteArguments
+
+_PREVIEW = 100
+
+
+def is_complete_json(text: str) -> bool:
+    """Whether the text is one whole JSON object: what a call's arguments must be."""
+    parsed = parse(text)
+    return isinstance(parsed, Parsed) and isinstance(parsed.value, dict)
+
+
+class ToolCallBuffer:
+    """Tool calls by id, each with its arguments as they came, and whether they are whole."""
+
+    def __init__(self, finish_reason: str | None = None) -> None:
+        self.finish_reason = finish_reason
+        self._drafts: dict[str, Draft] = {}
+        self._judge = Judge()
+
+    # ── Filling ─────────────────────────────────────────────────────────────────────
+
+    def add_tool_call(
+        self,
+        tool_call_id: str,
+        tool_name: str,
+        arguments: str | Mapping[str, Any] | None = None,
+    ) -> None:
+        """Put a call in, or put it in anew: the last word on an id counts."""
+        draft = Draft(len(self._drafts), DEFAULT)
+        draft.id = draft.provider_id = tool_call_id
+        draft.name = tool_name
+        self._drafts[tool_call_id] = draft
+        draft.add(arguments)
+
+    def append_arguments(self, tool_call_id: str, text: str) -> None:
+        """Add a piece of text to the arguments of a call."""
+        self._draft(tool_call_id).add(text)
+
+    def clear(self) -> None:
+        """Forget every call, as after they were executed."""
+        self._drafts.clear()
+
+    # ── Asking ──────────────────────────────────────────────────────────────────────
+
+    def is_complete(self, tool_call_id: str) -> bool:
+        """Whether the call could run: its arguments are one whole object."""
+        draft = self._drafts.get(tool_call_id)
+        return draft is not None and isinstance(self._verdict(draft), Call)
+
+    def parse_arguments(self, tool_call_id: str) -> dict[str, Any]:
+        """The arguments as a dict, never anything else.
+
+        Raises `IncompleteArguments` (a ValueError) that names the tool, the call and
+        what the arguments look like.
+        """
+        draft = self._draft(tool_call_id)
+        verdict = self._verdict(draft)
+        if isinstance(verdict, Rejected):
+            preview = verdict.raw if len(verdict.raw) <= _PREVIEW else verdict.raw[:_PREVIEW] + "…"
+            raise IncompleteArguments(
+                f"arguments of tool {draft.name!r} (call {tool_call_id!r}) cannot be used: "
+                f"{verdict.detail}; they are {preview!r}"
+            )
+        return dict(verdict.arguments)
+
+    def get_all_complete_tool_calls(self) -> dict[str, dict[str, Any]]:
+        """The calls that may run, by id, in the order in which they were added."""
+        return {id: entry for id, entry in self._entries() if entry["complete"]}
+
+    def get_incomplete_tool_calls(self) -> dict[str, dict[str, Any]]:
+        """The calls that must not run, by id."""
+        return {id: entry for id, entry in self._entries() if not entry["complete"]}
+
+    def validate_completion_state(self) -> bool:
+        """Whether the finish reason and the calls fit together, and every call is whole.
+
+        False if a call is incomplete, or if the finish reason promises calls and there
+        are none. `stop` with calls is a known habit of providers, and fine.
+        """
+        promised = self._hint() is Hint.TOOL_CALLS
+        if promised and not self._drafts:
+            return False
+        return all(self.is_complete(id) for id in self._drafts)
+
+    def __len__(self) -> int:
+        return len(self._drafts)
+
+    def __contains__(self, tool_call_id: object) -> bool:
+        return tool_call_id in self._drafts
+
+    # ── Inside ──────────────────────────────────────────────────────────────────────
+
+    def _hint(self) -> Hint | None:
+        return read_hint(self.finish_reason) if self.finish_reason else None
+
+    def _verdict(self, draft: Draft) -> Call | Rejected:
+        return self._judge.judge(draft, ending_of(self._hint()))
+
+    def _draft(self, tool_call_id: str) -> Draft:
+        try:
+            return self._drafts[tool_call_id]
+        except KeyError:
+            raise KeyError(f"no tool call {tool_call_id!r} in the buffer") from None
+
+    def _entries(self) -> list[tuple[str, dict[str, Any]]]:
+        return [
+            (
+                id,
+                {
+                    "id": id,
+                    "name": draft.name,
+                    "arguments": draft.object() if draft.is_object else draft.text,
+                    "type": "function",
+                    "complete": self.is_complete(id),
+                },
+            )
+            for id, draft in self._drafts.items()
+        ]
+
+
+class ToolUseBuffer:
+    """Content blocks by index: pieces in, a whole tool use out when the block stops."""
+
+    def __init__(self, max_attempts: int = 3) -> None:
+        self.max_attempts = max_attempts
+        self.attempt_count = 0
+        """Failed attempts in a row. A block that is whole sets it back."""
+        self.last_error: str | None = None
+        self._drafts: dict[int, Draft] = {}
+        self._judge = Judge()
+
+    def handle_content_block_delta(
+        self, index: int, content: str, tool_id: str | None = None, *, name: str | None = None
+    ) -> bool:
+        """Add a piece to a block. Nothing is executed from here, ever."""
+        draft = self._drafts.get(index)
+        if draft is None:
+            draft = self._drafts[index] = Draft(len(self._drafts), DEFAULT)
+        if tool_id is not None:
+            draft.id = draft.provider_id = tool_id
+        draft.name = name or draft.name
+        draft.add(content)
+        return True
+
+    def handle_content_block_stop(self, index: int) -> dict[str, Any] | None:
+        """The block is over: its tool use if it is whole, None if there is nothing to run.
+
+        A block that is not whole is a failed attempt; why stands in `last_error`.
+        """
+        draft = self._drafts.pop(index, None)
+        if draft is None:
+            return None
+        draft.seal()
+        verdict = self._judge.judge(_name(draft), Ending.GOOD)
+        if isinstance(verdict, Rejected):
+            self.attempt_count += 1
+            self.last_error = verdict.detail
+            return None
+        self.attempt_count = 0
+        self.last_error = None
+        return _tool_use(verdict)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the model failed so often that one should stop asking."""
+        return self.attempt_count >= self.max_attempts
+
+    def reset(self) -> None:
+        """Forget blocks and failures, as after the tools were executed."""
+        self._drafts.clear()
+        self.attempt_count = 0
+        self.last_error = None
+
+
+# Only the caller knows the name of a block, and may keep it to himself.
+_UNNAMED = "(unnamed)"
+_INPUT_KEYS = ("input", "arguments", "parameters")
+
+
+def _name(draft: Draft) -> Draft:
+    draft.name = draft.name or _UNNAMED
+    return draft
+
+
+def _tool_use(call: Call) -> dict[str, Any]:
+    name: str | None = call.name
+    arguments = dict(call.arguments)
+    if name == _UNNAMED:
+        name, arguments = _open_envelope(arguments)
+    return {"type": "tool_use", "id": call.id, "name": name, "input": arguments}
+
+
+def _open_envelope(arguments: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
+    """A model that writes its call as JSON puts the name inside: `{"name": …, "input": {…}}`."""
+    inner = next((arguments[key] for key in _INPUT_KEYS if key in arguments), None)
+    if isinstance(arguments.get("name"), str) and isinstance(inner, dict):
+        return arguments["name"], inner
+    return None, arguments

@@ -1,0 +1,392 @@
+"""A call being built. A draft never leaves the assembler.
+
+What is legal when:
+
+    BUILDING ──text──▶ BUILDING        pieces of the arguments
+    BUILDING ──close─▶ CLOSED          the brace that closes the root object
+    BUILDING ──seal──▶ SEALED          the protocol says: over
+    CLOSED   ──text──▶ CLOSED          the object once more, or a stray closer; see `tail`
+    CLOSED   ──seal──▶ SEALED
+    SEALED   ──seal──▶ SEALED          some protocols say it twice
+    …        ──release / reject──▶     once, from any of the three
+    RELEASED ──text──▶ RELEASED        looked at in the end: a repeat, or a protocol error
+    REJECTED ──text──▶ REJECTED        dropped: nothing can make it a call again
+
+What is not in the table is a protocol error that names both sides.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from wholecall.core.limits import Limits
+from wholecall.core.merge import merge_objects
+from wholecall.core.parse import Parsed, parse
+from wholecall.core.scan import ObjectScanner, Scan
+from wholecall.core.values import Evidence, Inconsistent, Oddity, Reason, Slot, Value
+
+
+class State(enum.Enum):
+    """Where a draft stands."""
+
+    BUILDING = "building"
+    CLOSED = "closed"
+    SEALED = "sealed"
+    RELEASED = "released"
+    REJECTED = "rejected"
+
+
+class Step(enum.Enum):
+    """What happens to a draft."""
+
+    TEXT = "text"
+    CLOSE = "close"
+    SEAL = "seal"
+    RELEASE = "release"
+    REJECT = "reject"
+
+
+TRANSITIONS: dict[tuple[State, Step], State] = {
+    (State.BUILDING, Step.TEXT): State.BUILDING,
+    (State.BUILDING, Step.CLOSE): State.CLOSED,
+    (State.BUILDING, Step.SEAL): State.SEALED,
+    (State.BUILDING, Step.RELEASE): State.RELEASED,
+    (State.BUILDING, Step.REJECT): State.REJECTED,
+    (State.CLOSED, Step.TEXT): State.CLOSED,
+    (State.CLOSED, Step.SEAL): State.SEALED,
+    (State.CLOSED, Step.RELEASE): State.RELEASED,
+    (State.CLOSED, Step.REJECT): State.REJECTED,
+    (State.SEALED, Step.SEAL): State.SEALED,
+    (State.SEALED, Step.RELEASE): State.RELEASED,
+    (State.SEALED, Step.REJECT): State.REJECTED,
+    (State.RELEASED, Step.TEXT): State.RELEASED,
+    (State.RELEASED, Step.SEAL): State.RELEASED,
+    (State.REJECTED, Step.TEXT): State.REJECTED,
+    (State.REJECTED, Step.SEAL): State.REJECTED,
+}
+
+OPEN_STATES = frozenset({State.BUILDING, State.CLOSED, State.SEALED})
+_EARLY_END: dict[Scan, tuple[Reason, str]] = {
+    Scan.TOO_DEEP: (Reason.LIMIT, "the arguments are nested too deep"),
+    Scan.BLANK_FLOOD: (Reason.DEGENERATE, "the arguments ran into endless white space"),
+}
+
+
+class Tail(Value, frozen=True):
+    """What followed the object that closed."""
+
+    repeats: bool = False
+    """The same object again, or `{}`."""
+    differs: bool = False
+    """Another object, or a part of one."""
+    rest: str = ""
+    """Anything else: a stray closer, prose."""
+
+
+# More objects than this behind the first one are not a repeat by mistake.
+_MOST_REPEATS = 8
+# Stands for a value that nobody can write out. It is no object and no blank.
+_UNWRITABLE = '"…"'
+
+
+def _write(value: Any) -> str:
+    """Write a value as JSON, whatever a client library has put into it."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+    except (ValueError, RecursionError):  # digits or nesting without end
+        return _UNWRITABLE
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else repr(value)
+
+
+def read_tail(text: str, value: Any, limits: Limits) -> Tail:
+    """Compare what follows a closed object with the object."""
+    rest: list[str] = []
+    for _ in range(_MOST_REPEATS):
+        before, brace, after = text.partition("{")
+        rest.append(before)
+        if not brace:
+            return Tail(repeats=len(rest) > 1, rest="".join(rest).strip())
+        scanner = ObjectScanner(limits)
+        end = scanner.feed(brace + after)
+        again = parse((brace + after)[:end], depth=limits.depth)
+        if not isinstance(again, Parsed) or again.value not in ({}, value):
+            break
+        text = (brace + after)[end:]
+    return Tail(differs=True)
+
+
+class Draft:
+    """One call being built: its address, its name, its text and its evidence."""
+
+    __slots__ = (
+        "_limits",
+        "_notes",
+        "_objects",
+        "_odd",
+        "_overrun",
+        "_pieces",
+        "_placeholders",
+        "_scanner",
+        "_shown",
+        "_size",
+        "_snapshot",
+        "_tail",
+        "announced",
+        "early_end",
+        "evidence",
+        "extras",
+        "flowing",
+        "id",
+        "name",
+        "number",
+        "parsed",
+        "provider_id",
+        "repeat_of",
+        "slot",
+        "state",
+        "told",
+    )
+
+    def __init__(self, number: int, limits: Limits) -> None:
+        self.number = number
+        self.state = State.BUILDING
+        self.evidence = Evidence.NONE
+        self.told = Evidence.NONE
+        """The evidence that was reported already."""
+        self.id = ""
+        """Ours, unique; given when the call is opened towards the outside."""
+        self.provider_id: str | None = None
+        self.name = ""
+        self.slot: Slot | None = None
+        self.extras: dict[str, Any] = {}
+        self.parsed: Parsed | None = None
+        """The closed, non-empty root object. Its text is parsed once, here."""
+        self.repeat_of: int | None = None
+        """The number of the call that this one may turn out to be, sent again."""
+        self.announced: tuple[str | None, str] | None = None
+        """Id and name of another call, sent to this one's place without arguments yet."""
+        self.early_end: tuple[Reason, str] | None = None
+        self.flowing = False
+        """Whether new text is shown at once: the call is open and `{}` is ruled out."""
+        self._limits = limits
+        self._scanner = ObjectScanner(limits)
+        self._pieces: list[str] = []
+        self._objects: list[Mapping[str, Any]] = []
+        self._tail: list[str] = []
+        self._odd: set[Oddity] = set()
+        self._notes: list[Inconsistent] = []
+        self._size = 0
+        self._placeholders = 0
+        self._overrun = False
+        """Whether so much followed the object that it was not kept."""
+        self._shown = 0
+        self._snapshot: str | None = ""
+
+    # ── Growing ─────────────────────────────────────────────────────────────────────
+
+    def add(self, arguments: Any) -> None:
+        """Add what a provider sent as arguments: text, an object, or neither of them."""
+        if arguments is None or arguments == "":
+            return
+        if isinstance(arguments, str):
+            self.append(arguments)
+        elif isinstance(arguments, Mapping):
+            self.merge(arguments)
+        else:
+            # A list, a number: no object, and it must not look like a call without any.
+            self.append(_write(arguments))
+
+    def append(self, text: str) -> None:
+        """Add a piece of the arguments' text."""
+        self._size += len(text)
+        excess = self._size - self._limits.characters
+        if excess > 0:
+            # What still fits is read first, so that the cut into pieces decides nothing.
+            text = text[:-excess]
+        if self.state is State.BUILDING:
+            self._build(text)
+        elif self.state is not State.REJECTED and (self._tail or text.strip()):
+            self._tail.append(text)
+        if excess > 0:
+            self._refuse_excess_text()
+
+    def _refuse_excess_text(self) -> None:
+        if self.state is State.BUILDING:
+            limit = self._limits.characters
+            self.early_end = (Reason.LIMIT, f"the arguments have more than {limit} characters")
+        else:
+            self._overrun = True
+
+    def _build(self, text: str) -> None:
+        if self._scanner.state is Scan.CLOSED:  # on `{}`, which proves nothing
+            self._go_on_after_placeholder(text)
+            return
+        if self._snapshot is not None:
+            # Some servers send all there is, again and again, instead of what is new.
+            self._snapshot = text if text.startswith(self._snapshot) else None
+        self._pieces.append(text)
+        read = self._scanner.feed(text)
+        if self._scanner.state is not Scan.INSIDE:
+            self._leave(read)
+
+    def _leave(self, read: int) -> None:
+        """The scanner has left the object, or never entered it."""
+        state = self._scanner.state
+        self.early_end = self.early_end or _EARLY_END.get(state)
+        if state is Scan.CLOSED:
+            self._close(read)
+
+    def _close(self, read: int) -> None:
+        last = self._pieces[-1]
+        self._pieces[-1], rest = last[:read], last[read:]
+        parsed = parse(self.text, depth=self._limits.depth)
+        if not isinstance(parsed, Parsed):
+            # Braces, but no JSON. It may be another syntax: judged as a whole in the end.
+            self._pieces[-1] = last
+            self._scanner.state = Scan.BROKEN
+        elif parsed.value:
+            self.parsed = parsed
+            self.evidence |= Evidence.CLOSED
+            self.step(Step.CLOSE)
+            if rest.strip():
+                self._tail.append(rest)
+        elif rest:
+            self._go_on_after_placeholder(rest)
+
+    def _go_on_after_placeholder(self, text: str) -> None:
+        """`{}` is no proof: some providers send it first and the real object after it."""
+        body = text.lstrip()
+        if body.startswith("{") and self._placeholders < _MOST_REPEATS:
+            self._placeholders += 1
+            self.note(Oddity.ARGUMENTS_PLACEHOLDER)
+            self._pieces.clear()  # never shown: a placeholder does not flow
+            self._scanner = ObjectScanner(self._limits)
+            self._snapshot = ""
+            self._build(body)
+            return
+        self._pieces.append(text)
+        if body:
+            self._scanner.state = Scan.BROKEN
+
+    def merge(self, arguments: Mapping[str, Any]) -> None:
+        """Add arguments that the provider sends as an object."""
+        self.note(Oddity.ARGUMENTS_OBJECT)
+        if arguments:
+            self._objects.append(arguments)
+
+    def seal(self, arguments: str | None = None) -> None:
+        """The protocol says that the call is over, and may say its whole text once more."""
+        if arguments and arguments.strip():
+            self._compare(arguments)
+        self.evidence |= Evidence.SEALED
+        if self.is_object:
+            # Sent as one object by a protocol that says where it ends: nothing is open.
+            self.evidence |= Evidence.CLOSED
+        self.step(Step.SEAL)
+
+    def _compare(self, arguments: str) -> None:
+        text = self.text
+        if self.state is State.BUILDING and arguments.startswith(text):
+            rest = arguments[len(text) :]
+            if rest:
+                self.append(rest)
+        elif self.state is State.BUILDING and self.is_empty:
+            self.append(arguments)
+        elif arguments.strip() != text.strip():
+            self._tail.append(arguments)
+
+    def refuse_excess(self) -> None:
+        """This draft stands for every call beyond the limit."""
+        limit = self._limits.calls
+        self.early_end = (Reason.LIMIT, f"the answer holds more than {limit} calls")
+
+    def step(self, step: Step) -> None:
+        """Go from state to state by the table."""
+        self.state = TRANSITIONS[self.state, step]
+
+    def allows(self, step: Step) -> bool:
+        """Whether the table knows this step from here."""
+        return (self.state, step) in TRANSITIONS
+
+    def note(self, oddity: Oddity, detail: str = "") -> None:
+        """Remember that something was strange, once per kind."""
+        if oddity not in self._odd:
+            self._odd.add(oddity)
+            self._notes.append(Inconsistent(oddity, detail, self.number))
+
+    def take_notes(self) -> list[Inconsistent]:
+        """What was strange since the last time."""
+        notes, self._notes = self._notes, []
+        return notes
+
+    # ── Looking at it ───────────────────────────────────────────────────────────────
+
+    @property
+    def text(self) -> str:
+        """The arguments' text up to the brace that closed them, or all of it."""
+        return "".join(self._pieces)
+
+    @property
+    def raw(self) -> str:
+        """All that came, as text. Objects are written out, as one if they fit together."""
+        if not self._objects:
+            return self.text
+        merged = self.object()
+        if merged is not None:
+            return _write(merged)
+        return self.text + "".join(map(_write, self._objects))
+
+    @property
+    def is_object(self) -> bool:
+        """Whether the provider sent an object instead of text."""
+        return bool(self._objects)
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing came, or nothing but `{}`: alone no proof of anything."""
+        if self._objects:
+            return False
+        placeholder = self._scanner.state is Scan.CLOSED and self.parsed is None
+        return placeholder or not self.text.strip()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether arguments came, so that the name is not growing any more."""
+        return bool(self._pieces or self._objects) or self.state is not State.BUILDING
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether what comes next for this place must be another call, or a repeat."""
+        return self.state is not State.BUILDING or self.is_object
+
+    def fresh(self) -> str:
+        """The text that was not shown yet, once the call flows."""
+        shown, self._shown = self._shown, len(self._pieces)
+        return self._pieces[shown] if self._shown - shown == 1 else "".join(self._pieces[shown:])
+
+    def may_flow(self) -> bool:
+        """Whether the text can no longer turn out to be a placeholder."""
+        return self.text.strip() not in ("", "{", "{}") and not self.is_empty
+
+    def object(self) -> dict[str, Any] | None:
+        """The objects sent so far as one; None if they contradict each other."""
+        return merge_objects(self._objects)
+
+    def snapshot(self) -> str | None:
+        """The last piece, if each piece so far began with the one before it."""
+        return self._snapshot if len(self._pieces) > 1 else None
+
+    def tail(self) -> Tail:
+        """What came after the closed object."""
+        if self._overrun:
+            return Tail(differs=True)
+        if not self._tail:
+            return Tail()
+        value = self.parsed.value if self.parsed is not None else None
+        return read_tail("".join(self._tail), value, self._limits)

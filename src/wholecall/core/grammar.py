@@ -1,0 +1,259 @@
+"""JSON as a table: what may stand where, and where a text leaves it.
+
+`walk` reads strict JSON mark by mark and says where it stopped and why. It builds no
+value: that is the parser's work, and ten times faster there. It is asked when the
+parser has failed, when a text may be too deep for the parser, and for previews.
+
+The theory: JSON is read from left to right without looking ahead, so a text that is
+wrong is wrong at one place. Either something stands there that no JSON could have
+there (BROKEN), or nothing does: the text ends, and more of it could have made it whole
+(CUT). A text is CUT exactly if it is a proper prefix of some JSON text with numbers
+that a machine can hold.
+
+Every pattern here is possessive: it never gives back what it has read, so the walk
+looks at each character once.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import re
+from typing import NamedTuple
+
+DIGITS = 640
+"""The longest number. Python's own limit can be set, but never below this one: what is
+accepted here can be converted, shown and sent on under every setting."""
+
+CLOSER_OF = {"{": "}", "[": "]"}
+_CLOSERS = frozenset(CLOSER_OF.values())
+
+# Marks: brackets, colon and comma stand for themselves, a string is its quote, and
+# numbers and words are alike to the grammar.
+STRING = '"'
+SCALAR = "0"
+
+
+class Expect(enum.Enum):
+    """What must come next, in words that a model can act on."""
+
+    VALUE = "a value"
+    FIRST_ITEM = "a value or ']'"
+    AFTER_ITEM = "',' or ']'"
+    FIRST_KEY = "a key in double quotes or '}'"
+    KEY = "a key in double quotes"
+    COLON = "':'"
+    AFTER_MEMBER = "',' or '}'"
+    END = "the end of the text"
+
+    # By identity, as members compare: the name's hash would cost more than the step.
+    __hash__ = object.__hash__
+
+
+# What comes after a whole value depends on what is open around it. In the table, such a
+# step leads to END; `take` looks further.
+_AFTER_VALUE_IN = {"": Expect.END, "}": Expect.AFTER_MEMBER, "]": Expect.AFTER_ITEM}
+_BEGINNINGS = {
+    STRING: Expect.END,
+    SCALAR: Expect.END,
+    "{": Expect.FIRST_KEY,
+    "[": Expect.FIRST_ITEM,
+}
+_STEPS: dict[tuple[Expect, str], Expect] = {
+    **{(Expect.VALUE, mark): step for mark, step in _BEGINNINGS.items()},
+    **{(Expect.FIRST_ITEM, mark): step for mark, step in _BEGINNINGS.items()},
+    (Expect.FIRST_ITEM, "]"): Expect.END,
+    (Expect.AFTER_ITEM, ","): Expect.VALUE,
+    (Expect.AFTER_ITEM, "]"): Expect.END,
+    (Expect.FIRST_KEY, STRING): Expect.COLON,
+    (Expect.FIRST_KEY, "}"): Expect.END,
+    (Expect.KEY, STRING): Expect.COLON,
+    (Expect.COLON, ":"): Expect.VALUE,
+    (Expect.AFTER_MEMBER, ","): Expect.KEY,
+    (Expect.AFTER_MEMBER, "}"): Expect.END,
+}
+KEYS = frozenset({Expect.FIRST_KEY, Expect.KEY})
+_COMPLETABLE = frozenset(
+    {Expect.FIRST_ITEM, Expect.AFTER_ITEM, Expect.FIRST_KEY, Expect.AFTER_MEMBER, Expect.END}
+)
+
+
+class Grammar:
+    """Where a reader of JSON stands: what is open, and what must come next."""
+
+    __slots__ = ("closers", "expects")
+
+    def __init__(self) -> None:
+        self.expects = Expect.VALUE
+        self.closers: list[str] = []
+        """The closing brackets that are still to come, the outermost first."""
+
+    def allows(self, mark: str) -> bool:
+        """Whether the mark may stand here."""
+        return (self.expects, mark) in _STEPS
+
+    def take(self, mark: str) -> bool:
+        """Step over a mark. False, and no step, if it may not stand here."""
+        step = _STEPS.get((self.expects, mark))
+        if step is None:
+            return False
+        if mark in CLOSER_OF:
+            self.closers.append(CLOSER_OF[mark])
+        elif mark in _CLOSERS:
+            self.closers.pop()
+        if step is Expect.END:
+            step = _AFTER_VALUE_IN[self.closers[-1] if self.closers else ""]
+        self.expects = step
+        return True
+
+    def take_back_comma(self) -> bool:
+        """Step back over a comma. False, and no step, if none was just taken."""
+        closer = self.closers[-1] if self.closers else ""
+        # A value is also expected after a colon, but then the closer is a brace.
+        if self.expects is not Expect.KEY and (self.expects, closer) != (Expect.VALUE, "]"):
+            return False
+        self.expects = _AFTER_VALUE_IN[closer]
+        return True
+
+
+# ── Walking ─────────────────────────────────────────────────────────────────────────
+
+NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+")
+_STRING_BODY = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_BLANKS = re.compile(r"[ \t\r\n]*+")
+# One mark that is right in itself, with the white space behind it. A short integer is a
+# number without further questions; any other is a `number` whose size is looked at.
+_TOKEN = re.compile(
+    r"(?:[{}\[\]:,]"
+    rf'|"{_STRING_BODY.pattern}"'
+    r"|true|false|null"
+    r"|-?(?:0|[1-9][0-9]{0,17}+)(?![0-9.eE+-])"
+    rf"|(?P<number>{NUMBER.pattern})(?![0-9.eE+-])"
+    rf"){_BLANKS.pattern}"
+)
+_MARK_OF = {
+    **{mark: mark for mark in "{}[]:,"},
+    STRING: STRING,
+    **dict.fromkeys("-0123456789tfn", SCALAR),
+}
+
+
+class Cause(enum.Enum):
+    """Why a walk stopped."""
+
+    COMPLETE = "the text is one whole JSON value"
+    CUT = "the text ends before the value does"
+    BROKEN = "something stands where no JSON could have it"
+    DEEP = "nested too deep"
+
+
+class _Stop(NamedTuple):
+    cause: Cause
+    position: int
+    message: str = ""
+    open_string: int | None = None
+
+
+class Walk(NamedTuple):
+    """How far a text is strict JSON, and why no further."""
+
+    cause: Cause
+    position: int
+    """Where it stopped."""
+    message: str
+    """Why, in words for a model; empty if the text is whole."""
+    open_string: int | None
+    """Where a value that is a string was cut: the end of its last whole character."""
+    completable: int
+    """Up to here the closers alone would make the text whole."""
+    closers: list[str]
+    """What is open there, the outermost first."""
+
+
+def walk(text: str, *, depth: int) -> Walk:
+    """Read strict JSON from the beginning, until its end or the first flaw."""
+    grammar = Grammar()
+    completable = 0
+    at = skip_blanks(text, 0)
+    while found := _TOKEN.match(text, at):
+        mark = _MARK_OF[text[at]]
+        too_deep = mark in CLOSER_OF and len(grammar.closers) == depth
+        too_big = found.lastgroup is not None and number_flaw(found["number"])
+        if too_deep or too_big or not grammar.take(mark):
+            break
+        at = found.end()
+        if grammar.expects in _COMPLETABLE:
+            completable = at
+    return Walk(*_explain(text, at, grammar), completable, grammar.closers)
+
+
+def skip_blanks(text: str, at: int) -> int:
+    """Where the white space that begins at `at` ends."""
+    return match_end(_BLANKS, text, at)
+
+
+def match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    """Where the pattern's match at `at` ends; `at` itself if there is none."""
+    found = pattern.match(text, at)
+    return at if found is None else found.end()
+
+
+def number_flaw(literal: str) -> str:
+    """Why no number is made of this literal; empty if one can be."""
+    if len(literal) > DIGITS:
+        return f"a number of more than {DIGITS} digits"
+    if not literal.lstrip("-").isdigit() and math.isinf(float(literal)):
+        return "a number that is too large"
+    return ""
+
+
+# ── Explaining ──────────────────────────────────────────────────────────────────────
+
+# A number that cannot end here, at the end of the text.
+_NUMBER_STUB = re.compile(r"-?(?:(?:0|[1-9][0-9]*+)(?:(?:\.[0-9]++)?+[eE][+-]?|\.))?+\Z")
+# The end of the text, perhaps inside an escape.
+_STRING_STUB = re.compile(r"(?:\\(?:u[0-9a-fA-F]{0,3}+)?+)?+\Z")
+_WORD_STUBS = frozenset(
+    word[:end] for word in ("true", "false", "null") for end in range(1, len(word))
+)
+_BAD_CONTROL = "a raw control character in a string (write \\n, \\t or \\u00XX)"
+_BAD_ESCAPE = "an invalid escape in a string (write \\\\ for a backslash)"
+
+
+def _explain(text: str, at: int, grammar: Grammar) -> _Stop:
+    """Why the walk did not step on from here."""
+    expected = grammar.expects
+    if at == len(text) and expected is Expect.END:
+        return _Stop(Cause.COMPLETE, at)
+    if at == len(text):
+        return _Stop(Cause.CUT, at, f"it ends where {expected.value} is expected")
+    mark = _MARK_OF.get(text[at], text[at])
+    if not grammar.allows(mark):
+        return _Stop(Cause.BROKEN, at, f"expected {expected.value}")
+    if mark in CLOSER_OF:
+        return _Stop(Cause.DEEP, at, f"nested more than {len(grammar.closers)} deep")
+    if mark == STRING:
+        return _explain_string(text, at, is_key=expected in KEYS)
+    return _explain_word(text, at, expected) if text[at] in "tfn" else _explain_number(text, at)
+
+
+def _explain_string(text: str, at: int, *, is_key: bool) -> _Stop:
+    end = match_end(_STRING_BODY, text, at + 1)
+    if _STRING_STUB.match(text, end):
+        cut = None if is_key else end
+        return _Stop(Cause.CUT, len(text), "it ends inside a string", cut)
+    return _Stop(Cause.BROKEN, end, _BAD_ESCAPE if text[end] == "\\" else _BAD_CONTROL)
+
+
+def _explain_word(text: str, at: int, expected: Expect) -> _Stop:
+    if len(text) - at < len("false") and text[at:] in _WORD_STUBS:
+        return _Stop(Cause.CUT, len(text), "it ends inside a word")
+    return _Stop(Cause.BROKEN, at, f"expected {expected.value}")
+
+
+def _explain_number(text: str, at: int) -> _Stop:
+    if _NUMBER_STUB.match(text, at):
+        return _Stop(Cause.CUT, len(text), "it ends inside a number")
+    literal = text[at : match_end(NUMBER, text, at)]
+    flaw = number_flaw(literal) if literal else ""
+    return _Stop(Cause.BROKEN, at, flaw or "a number that is not written as in JSON")

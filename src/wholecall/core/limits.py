@@ -1,0 +1,23 @@
+"""Named limits of the core: every buffer, count and depth has one, with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the assembler accepts of one turn."""
+
+    calls: int = 64
+    """Calls a turn. More than this is a model in a loop."""
+    characters: int = 4 * 1024 * 1024
+    """Characters of arguments a call."""
+    depth: int = 128
+    """Nesting of arguments. Validators recurse; some crash on deep values."""
+    blank_run: int = 1024
+    """White space in a row outside strings. A model that emits more has lost the thread
+    and goes on until the output limit; the deepest honest indentation stays below."""
+
+
+DEFAULT = Limits()

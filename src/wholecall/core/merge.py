@@ -1,0 +1,40 @@
+"""Arguments that a provider streams as objects instead of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from wholecall.core.limits import DEFAULT
+
+_CONTRADICTION: Final = object()
+
+
+def merge_objects(pieces: Sequence[Mapping[str, Any]], depth: int = 0) -> dict[str, Any] | None:
+    """One object of several that were sent for one call; None if they contradict each other.
+
+    A server that streams objects sends either what is new in each string or the string
+    so far; both are read, by whether each begins with the one before it.
+    """
+    merged: dict[str, Any] = {}
+    for name in dict.fromkeys(name for piece in pieces for name in piece):
+        values = [piece[name] for piece in pieces if name in piece]
+        value = _merge_values(values, depth)
+        if value is _CONTRADICTION:
+            return None
+        merged[name] = value
+    return merged
+
+
+def _merge_values(values: list[Any], depth: int) -> Any:
+    first = values[0]
+    if all(value == first for value in values):
+        return first
+    if all(isinstance(value, str) for value in values):
+        grows = all(late.startswith(early) for early, late in pairwise(values))
+        return values[-1] if grows else "".join(values)
+    if depth < DEFAULT.depth and all(isinstance(value, Mapping) for value in values):
+        inner = merge_objects(values, depth + 1)
+        return _CONTRADICTION if inner is None else inner
+    return _CONTRADICTION

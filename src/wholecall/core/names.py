@@ -1,0 +1,42 @@
+"""Tool names that arrive in pieces, or again and again.
+
+A name is joined only towards an offered name. Without that rule one of two real
+servers is misread: the one that splits `edit_existing_file` over two deltas, or the
+one that repeats `bash` in each (and `bashbash` is born).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+
+def join_name(current: str, piece: str, offered: Collection[str] | None) -> str | None:
+    """The name after one more piece; None if the piece is the name of another call."""
+    if piece == current or not piece:
+        return current
+    if not current:
+        return piece
+    if offered is None:
+        return _join_blindly(current, piece)
+    if current in offered and piece in offered:
+        return None
+    joined = current + piece
+    for reading in (joined, piece):
+        # `piece` alone is read as a name that grows as a whole: `edit`, `edit_file`.
+        if any(name.startswith(reading) for name in offered):
+            return reading
+    return joined
+
+
+def _join_blindly(current: str, piece: str) -> str:
+    # Nobody said which tools exist: a longer spelling of the same name replaces it.
+    return piece if piece.startswith(current) else current + piece
+
+
+def is_settled(name: str, offered: Collection[str] | None) -> bool:
+    """Whether no further piece can make another offered name of this one."""
+    if not name or offered is None:
+        return False
+    return name in offered and not any(
+        other != name and other.startswith(name) for other in offered
+    )

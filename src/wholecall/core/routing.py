@@ -1,0 +1,194 @@
+"""Which delta belongs to which call.
+
+By known id, then by slot, then the call being built. Servers leave out, repeat,
+renumber and reuse all three, so two principles decide the rest:
+
+- *A name announces a call.* A new id without a name, in a slot whose call is still
+  open, is the same call with a changed id.
+- *A closed object ends its call.* What comes next for its place is a repeat or, if a
+  name or a new id announced it, another call. It is never joined to the first.
+"""
+
+from __future__ import annotations
+
+from wholecall.core.draft import Draft
+from wholecall.core.limits import Limits
+from wholecall.core.names import join_name
+from wholecall.core.spec import Offer
+from wholecall.core.values import CallDelta, Oddity, Slot
+
+# Some servers fill the id of later pieces with a word instead of leaving it out.
+_NO_ID = frozenset({"", "null", "none", "undefined", "nil"})
+
+
+def read_id(id: str | None) -> str | None:
+    """The id of a delta, if it is one."""
+    return None if id is None or id.lower() in _NO_ID else id
+
+
+class Router:
+    """Finds the draft of a delta, or opens a new one."""
+
+    def __init__(self, offer: Offer | None, limits: Limits) -> None:
+        self.drafts: list[Draft] = []
+        self.current: Draft | None = None
+        """The call being built: the open one that the last delta belonged to."""
+        self._offer = offer
+        self._limits = limits
+        self._by_slot: dict[Slot, Draft] = {}
+        self._by_id: dict[str, Draft] = {}
+        self._overflow: Draft | None = None
+
+    def at(self, slot: Slot | None) -> Draft | None:
+        """The draft in a slot; without a slot, the call being built."""
+        return self.current if slot is None else self._by_slot.get(slot)
+
+    def route(self, delta: CallDelta) -> Draft:
+        """The draft that this delta belongs to, with its id and name taken in."""
+        id = read_id(delta.id)
+        name = delta.name or ""
+        if delta.opens:
+            return self._open(delta.slot, id, name)
+        draft = self._find(delta.slot, id, name)
+        if draft is None:
+            draft = self._open(delta.slot, id, name)
+            if delta.slot is None:
+                draft.note(Oddity.SLOT_MISSING, "a call has no index")
+            return draft
+        if self._is_other_call(draft, delta, id, name):
+            if draft.announced is not None:
+                id, name = id or draft.announced[0], name or draft.announced[1]
+                draft.announced = None
+            return self._open(delta.slot, id, name, after=draft)
+        self._take_in(draft, delta.slot, id, name)
+        return draft
+
+    # ── Finding ─────────────────────────────────────────────────────────────────────
+
+    def _find(self, slot: Slot | None, id: str | None, name: str) -> Draft | None:
+        known = self._by_id.get(id) if id is not None else None
+        at_slot = self._by_slot.get(slot) if slot is not None else None
+        if known is not None and (not name or slot in (None, known.slot) or known.slot is None):
+            return known
+        if at_slot is not None:
+            return at_slot
+        if slot is None:
+            return self._find_without_slot(id)
+        # A tail under an index that no head had belongs to the call being built.
+        nameless = id is None and not name
+        if nameless and self.current is not None and not self.current.has_ended:
+            self.current.note(Oddity.SLOT_REUSED, f"slot {slot!r} was never opened")
+            return self.current
+        return None
+
+    def _find_without_slot(self, id: str | None) -> Draft | None:
+        current = self.current
+        if current is None:
+            return None
+        if current.slot is not None:
+            current.note(Oddity.SLOT_MISSING, "a piece of a call has no index")
+        # Without slots a new id is an address of its own, unless the call has none yet.
+        if id is not None and current.provider_id is not None:
+            return None
+        return current
+
+    # ── Is it another call? ─────────────────────────────────────────────────────────
+
+    def _is_other_call(self, draft: Draft, delta: CallDelta, id: str | None, name: str) -> bool:
+        other_id = id is not None and draft.provider_id is not None and id != draft.provider_id
+        if draft.has_ended:
+            return self._follows(draft, delta, id if id != draft.provider_id else None, name)
+        if other_id and name:
+            return True
+        if not draft.has_begun and name.startswith(draft.name):
+            return False  # a name that grows as a whole does so before the arguments begin
+        return bool(name) and join_name(draft.name, name, self._offer) is None
+
+    def _follows(self, draft: Draft, delta: CallDelta, id: str | None, name: str) -> bool:
+        """Whether this delta begins a call after one whose object is closed."""
+        brings = delta.arguments
+        empty = brings is None or (isinstance(brings, str) and not brings.strip())
+        if empty and not draft.name and (id is None or draft.provider_id is None):
+            return False  # its own name comes late
+        if name and draft.name and name != draft.name:
+            return True
+        if id is not None and name:
+            return True
+        announces = bool(name) or id is not None
+        if not empty:
+            return announces or draft.announced is not None
+        if announces:
+            draft.announced = (id, name)
+        return False
+
+    # ── Taking in ───────────────────────────────────────────────────────────────────
+
+    def _take_in(self, draft: Draft, slot: Slot | None, id: str | None, name: str) -> None:
+        if not draft.has_ended:
+            self.current = draft
+        if slot is not None:
+            draft.slot = slot
+            self._by_slot[slot] = draft
+        if id is not None and id != draft.provider_id:
+            self._take_in_id(draft, id)
+        if name and not (draft.name and draft.has_ended):
+            self._take_in_name(draft, name)
+
+    def _take_in_id(self, draft: Draft, id: str) -> None:
+        if draft.provider_id is None:
+            draft.provider_id = id
+        elif draft.has_ended:
+            return  # it announces another call
+        else:
+            draft.note(Oddity.ID_CHANGED, f"id {id!r} after {draft.provider_id!r}")
+        self._by_id[id] = draft
+
+    def _take_in_name(self, draft: Draft, name: str) -> None:
+        if name == draft.name:
+            draft.note(Oddity.NAME_REPEATED, f"name {name!r} again")
+            return
+        joined = join_name(draft.name, name, self._offer)
+        if draft.name:
+            draft.note(Oddity.NAME_SPLIT, f"name {name!r} after {draft.name!r}")
+        draft.name = joined or name
+
+    # ── Opening ─────────────────────────────────────────────────────────────────────
+
+    def _open(
+        self, slot: Slot | None, id: str | None, name: str, after: Draft | None = None
+    ) -> Draft:
+        if len(self.drafts) >= self._limits.calls:
+            return self._overflowing(slot)
+        draft = Draft(len(self.drafts), self._limits)
+        draft.name = name
+        draft.provider_id = id
+        namesake = self._by_id.get(id) if id is not None else None
+        if namesake is not None:
+            draft.note(Oddity.ID_REUSED, f"id {id!r} again")
+            draft.repeat_of = namesake.number
+        elif after is not None and id is None:
+            draft.repeat_of = after.number
+        if slot is not None and slot in self._by_slot:
+            draft.note(Oddity.SLOT_REUSED, f"slot {slot!r} again")
+        self.drafts.append(draft)
+        self._bind(draft, slot, id)
+        return draft
+
+    def _overflowing(self, slot: Slot | None) -> Draft:
+        """All calls beyond the limit share one draft, which is rejected at once."""
+        if self._overflow is None:
+            self._overflow = Draft(len(self.drafts), self._limits)
+            self._overflow.refuse_excess()
+            self.drafts.append(self._overflow)
+        self.current = self._overflow
+        if slot is not None and slot in self._by_slot:
+            self._by_slot[slot] = self._overflow
+        return self._overflow
+
+    def _bind(self, draft: Draft, slot: Slot | None, id: str | None) -> None:
+        self.current = draft
+        if slot is not None:
+            draft.slot = slot
+            self._by_slot[slot] = draft
+        if id is not None:
+            self._by_id.setdefault(id, draft)

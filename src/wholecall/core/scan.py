@@ -1,0 +1,150 @@
+"""Where does this JSON object end?
+
+The scanner looks at each character once, in whatever pieces the text arrives, and
+keeps nothing but where it stands. It does not check that the text is JSON: it knows
+strings, escapes and brackets, which is all that decides where the root object ends.
+
+The theory: in an append-only text, the brace that closes the root object is a proof.
+A closed object is never a proper prefix of other JSON. (A number is: `1` of `12`.)
+That the text up to the brace *is* an object is then shown by parsing it, once.
+
+    BLANK ──{──▶ INSIDE ──the last }──▶ CLOSED
+      │             └──a closer that does not fit──▶ BROKEN
+      └──anything else──▶ FOREIGN
+    BLANK, INSIDE ──▶ TOO_DEEP, BLANK_FLOOD   where a limit is passed
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+
+from wholecall.core.limits import DEFAULT, Limits
+
+_BLANKS = " \t\r\n"
+# One character class: neither pattern can backtrack.
+_IN_STRING = re.compile(r'["\\]')
+_OUTSIDE = re.compile(r'["{}\[\]]')
+_BLANK_RUNS = re.compile(r"[ \t\r\n]+")
+_CLOSER_OF = {"{": "}", "[": "]"}
+
+
+class Scan(enum.Enum):
+    """Where the scanner stands."""
+
+    BLANK = "nothing but white space yet"
+    INSIDE = "inside the root object"
+    CLOSED = "the root object is closed"
+    FOREIGN = "the text does not begin with an object"
+    BROKEN = "a closing bracket does not fit"
+    TOO_DEEP = "nested too deep"
+    BLANK_FLOOD = "endless white space"
+
+
+class ObjectScanner:
+    """Finds the end of one JSON object in a text that arrives in pieces."""
+
+    __slots__ = ("_blank_run", "_closers", "_escaped", "_in_string", "_limits", "state")
+
+    def __init__(self, limits: Limits = DEFAULT) -> None:
+        self.state = Scan.BLANK
+        self._limits = limits
+        self._closers: list[str] = []
+        self._in_string = False
+        self._escaped = False
+        self._blank_run = 0
+
+    def feed(self, text: str) -> int:
+        """Read a piece; return how much of it was read.
+
+        That is all of it, unless the object ended in it: then what follows the brace
+        is left to the caller.
+        """
+        if self.state is Scan.INSIDE:
+            return self._inside(text, 0)
+        if self.state is Scan.BLANK:
+            return self._begin(text)
+        return 0 if self.state is Scan.CLOSED else len(text)
+
+    def _begin(self, text: str) -> int:
+        body = text.lstrip(_BLANKS)
+        start = len(text) - len(body)
+        self._count_blanks(start)
+        if not body or self.state is Scan.BLANK_FLOOD:
+            return len(text)
+        if body[0] != "{":
+            self.state = Scan.FOREIGN
+            return len(text)
+        self.state = Scan.INSIDE
+        self._open("{")
+        return self._inside(text, start + 1)
+
+    def _inside(self, text: str, at: int) -> int:
+        while at < len(text):
+            at = self._string(text, at) if self._in_string else self._structure(text, at)
+            if self.state is not Scan.INSIDE:
+                return at if self.state is Scan.CLOSED else len(text)
+        return at
+
+    def _string(self, text: str, at: int) -> int:
+        """Go on inside a string; return where to go on from."""
+        if self._escaped:
+            self._escaped = False
+            return at + 1
+        found = _IN_STRING.search(text, at)
+        if found is None:
+            return len(text)
+        if found.group() == "\\":
+            self._escaped = True
+        else:
+            self._in_string = False
+        return found.end()
+
+    def _structure(self, text: str, at: int) -> int:
+        """Go on between strings; return where to go on from."""
+        found = _OUTSIDE.search(text, at)
+        if found is None:
+            self._gap(text[at:])
+            return len(text)
+        if found.start() > at:
+            self._gap(text[at : found.start()])
+            if self.state is not Scan.INSIDE:
+                return len(text)
+        self._blank_run = 0
+        mark = found.group()
+        if mark == '"':
+            self._in_string = True
+        elif mark in _CLOSER_OF:
+            self._open(mark)
+        else:
+            self._close(mark)
+        return found.end()
+
+    def _open(self, mark: str) -> None:
+        self._blank_run = 0
+        self._closers.append(_CLOSER_OF[mark])
+        if len(self._closers) > self._limits.depth:
+            self.state = Scan.TOO_DEEP
+
+    def _close(self, mark: str) -> None:
+        if self._closers.pop() != mark:
+            self.state = Scan.BROKEN
+        elif not self._closers:
+            self.state = Scan.CLOSED
+
+    def _gap(self, gap: str) -> None:
+        """White space, commas, colons, numbers and words between two marks."""
+        body = gap.lstrip(_BLANKS)
+        self._count_blanks(len(gap) - len(body))
+        if body:
+            if len(body) > self._limits.blank_run:
+                for run in _BLANK_RUNS.findall(body):
+                    self._blank_run = 0
+                    self._count_blanks(len(run))
+            self._blank_run = len(body) - len(body.rstrip(_BLANKS))
+
+    def _count_blanks(self, count: int) -> None:
+        # The run is counted over pieces, so that the cut decides nothing.
+        self._blank_run += count
+        if self._blank_run > self._limits.blank_run:
+            self.state = Scan.BLANK_FLOOD

@@ -1,0 +1,371 @@
+"""The values that travel through Wholecall: deltas in, events out.
+
+A *delta* is what a protocol decodes a chunk to. An *event* is what the assembler
+reports. Text, reasoning, usage and faults are the same value on both sides.
+
+The unfinished thing has its own type: a draft is private to the assembler, and a
+`Call` cannot be built from partial arguments.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+JSON: TypeAlias = "str | int | float | bool | Sequence[JSON] | Mapping[str, JSON] | None"
+Slot: TypeAlias = int | str
+"""The place by which a protocol addresses a call in one stream."""
+
+
+class Value(msgspec.Struct, frozen=True):
+    """What is made for every chunk: immutable like a frozen dataclass, at a ninth of its cost."""
+
+
+class Evidence(enum.Flag):
+    """Why a call is held to be whole."""
+
+    NONE = 0
+    CLOSED = enum.auto()
+    """The root object is closed and not empty: no proper prefix of other JSON looks like it."""
+    SEALED = enum.auto()
+    """The protocol says that this call is over, or another call began after it was closed."""
+    CONFIRMED = enum.auto()
+    """The turn ended well."""
+
+
+class Start(enum.Enum):
+    """How much evidence a tool needs before a call of it may start."""
+
+    CLOSED = "closed"
+    SEALED = "sealed"
+    CONFIRMED = "confirmed"
+
+
+class Reason(enum.Enum):
+    """Why a draft ended without becoming a call."""
+
+    TRUNCATED = "truncated"
+    STREAM_DROPPED = "stream_dropped"
+    BAD_JSON = "bad_json"
+    NOT_OBJECT = "not_object"
+    SCHEMA = "schema"
+    UNKNOWN_TOOL = "unknown_tool"
+    NO_NAME = "no_name"
+    BAD_MARKUP = "bad_markup"
+    DEGENERATE = "degenerate"
+    AMBIGUOUS = "ambiguous"
+    MALFORMED_BY_PROVIDER = "malformed_by_provider"
+    CONTENT_FILTER = "content_filter"
+    LIMIT = "limit"
+
+
+class Hint(enum.Enum):
+    """The upstream's finish reason. Alone it never proves a call whole."""
+
+    STOP = "stop"
+    TOOL_CALLS = "tool_calls"
+    PAUSE = "pause"
+    UNKNOWN = "unknown"
+    LENGTH = "length"
+    CONTENT_FILTER = "content_filter"
+    MALFORMED = "malformed"
+    ERROR = "error"
+
+
+class FaultKind(enum.Enum):
+    """What went wrong with the stream itself."""
+
+    STREAM_DROPPED = "stream_dropped"
+    UPSTREAM_ERROR = "upstream_error"
+    PROTOCOL = "protocol"
+    MALFORMED_FUNCTION_CALL = "malformed_function_call"
+
+
+class Oddity(enum.Enum):
+    """What was strange about a stream although it could be read."""
+
+    CALLS_WITH_OTHER_HINT = "calls_with_other_hint"
+    TOOL_CALLS_WITHOUT_CALLS = "tool_calls_without_calls"
+    CALLS_AT_LENGTH = "calls_at_length"
+    HINT_MISSING = "hint_missing"
+    HINT_UNKNOWN = "hint_unknown"
+    HINT_CHANGED = "hint_changed"
+    NO_TERMINATOR = "no_terminator"
+    SLOT_MISSING = "slot_missing"
+    SLOT_REUSED = "slot_reused"
+    ID_MISSING = "id_missing"
+    ID_REUSED = "id_reused"
+    ID_CHANGED = "id_changed"
+    NAME_REPEATED = "name_repeated"
+    NAME_SPLIT = "name_split"
+    ARGUMENTS_REPEATED = "arguments_repeated"
+    ARGUMENTS_CUMULATIVE = "arguments_cumulative"
+    ARGUMENTS_PLACEHOLDER = "arguments_placeholder"
+    ARGUMENTS_OBJECT = "arguments_object"
+    TEXT_AFTER_OBJECT = "text_after_object"
+    TEXT_AFTER_RELEASE = "text_after_release"
+
+
+# ── What happened to the arguments ──────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A recorded change that made raw arguments valid."""
+
+    kind: str
+    """What was repaired: `trailing_comma`, `strip_fence`, …"""
+    before: str
+    after: str
+    safe: bool = True
+    """An unsafe repair invents what is missing. It serves previews and never reaches a `Call`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coercion:
+    """A recorded change of one value to the type that its schema asks for."""
+
+    path: str
+    before: JSON
+    after: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One way in which arguments break the schema."""
+
+    path: str
+    """A JSON path: `$.days[0]`."""
+    kind: str
+    """The schema keyword that failed: `required`, `type`, `enum`, `duplicate_key`, …"""
+    message: str
+    received: str
+    """What stood there, as JSON, cut to 200 characters."""
+    expected: str
+
+
+# ── Calls and rejections ────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A complete request to run one tool. It cannot be built from partial arguments."""
+
+    id: str
+    """Unique over the conversation."""
+    name: str
+    arguments: Mapping[str, JSON]
+    raw: str
+    """The text of the arguments before parsing."""
+    evidence: Evidence
+    number: int = 0
+    """Its place among the calls of the turn, from 0."""
+    provider_id: str | None = None
+    """The id as the provider sent it."""
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    """What the provider wants back with the call: thought signatures and the like."""
+    repairs: tuple[Repair, ...] = ()
+    coercions: tuple[Coercion, ...] = ()
+    dropped: tuple[str, ...] = ()
+    """Parameters that the tool does not have. The result tells the model."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.arguments, Mapping):
+            raise TypeError(f"arguments of {self.name!r} are no object: {self.arguments!r}")
+        whole = Evidence.CLOSED in self.evidence or Evidence.CONFIRMED in self.evidence
+        if not whole:
+            raise ValueError(f"call of {self.name!r} is not proven whole: {self.evidence!r}")
+        if not all(repair.safe for repair in self.repairs):
+            raise ValueError(f"call of {self.name!r} rests on an unsafe repair")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """A draft that ended without becoming a call, and why."""
+
+    reason: Reason
+    detail: str
+    """One sentence for people and models, without internals."""
+    name: str | None = None
+    id: str = ""
+    raw: str = ""
+    number: int = 0
+    provider_id: str | None = None
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+
+# ── Deltas ──────────────────────────────────────────────────────────────────────────
+
+
+class CallDelta(Value, frozen=True):
+    """A piece of a call."""
+
+    slot: Slot | None = None
+    arguments: str | Mapping[str, JSON] | None = None
+    """A piece of the text, or an object where the provider sends objects."""
+    name: str | None = None
+    id: str | None = None
+    opens: bool = False
+    """The protocol itself says that a new call begins here."""
+    extras: Mapping[str, Any] | None = None
+
+
+class CallSealed(Value, frozen=True):
+    """The protocol says that the call in this slot is over."""
+
+    slot: Slot | None = None
+    arguments: str | None = None
+    """The whole text of the arguments, where the protocol sends it once more at the end."""
+
+
+class HintGiven(Value, frozen=True):
+    """The upstream's finish reason, in our word and in its own."""
+
+    hint: Hint
+    native: str
+
+
+class Terminated(Value, frozen=True):
+    """The protocol's own end of the turn: `[DONE]`, `message_stop`, `response.completed`."""
+
+
+class Text(Value, frozen=True):
+    """A piece of the answer."""
+
+    text: str
+
+
+class Reasoning(Value, frozen=True):
+    """A piece of the model's reasoning, or what the provider wants back with it."""
+
+    text: str
+    extras: Mapping[str, Any] = msgspec.field(default_factory=dict)
+
+
+class ProviderBlock(Value, frozen=True):
+    """A piece of the answer that the provider itself acted on (a server tool and its result).
+
+    It is never a call of ours; it is kept because the provider wants it back.
+    """
+
+    native: Mapping[str, Any]
+
+
+class Usage(Value, frozen=True):
+    """Tokens spent so far in this turn, with the provider's own figures."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    native: Mapping[str, Any] = msgspec.field(default_factory=dict)
+
+
+class Fault(Value, frozen=True):
+    """The stream itself failed. Nothing that is not yet released will be."""
+
+    kind: FaultKind
+    message: str
+    native: Mapping[str, Any] = msgspec.field(default_factory=dict)
+
+
+Delta: TypeAlias = (
+    CallDelta
+    | CallSealed
+    | HintGiven
+    | Terminated
+    | Text
+    | Reasoning
+    | ProviderBlock
+    | Usage
+    | Fault
+)
+
+
+# ── Events ──────────────────────────────────────────────────────────────────────────
+
+
+class Opened(Value, frozen=True):
+    """A call is being built; its name is known."""
+
+    number: int
+    id: str
+    name: str
+
+
+class Grew(Value, frozen=True):
+    """The arguments of a call grew by this text."""
+
+    number: int
+    text: str
+
+
+class Proved(Value, frozen=True):
+    """A call gained evidence. `evidence` is all that it has now."""
+
+    number: int
+    evidence: Evidence
+
+
+class Released(Value, frozen=True):
+    """A call may run now. Each call is released once."""
+
+    call: Call
+
+
+class Repeated(Value, frozen=True):
+    """A draft turned out to be the same call sent again, and was dropped."""
+
+    number: int
+    of: int
+
+
+class Inconsistent(Value, frozen=True):
+    """Something about the stream was strange although it could be read."""
+
+    oddity: Oddity
+    detail: str = ""
+    number: int | None = None
+
+
+class Ended(Value, frozen=True):
+    """The turn is over."""
+
+    finish_reason: str | None
+    """What was really delivered, in OpenAI's words; None if the stream was cut."""
+    hint: Hint | None
+    native: str | None
+    """The upstream's own finish reason."""
+    error: str | None
+
+
+_Part = TypeVar("_Part")
+
+
+class OfChoice(Value, Generic[_Part], frozen=True):
+    """A delta or an event of another choice than the first (`n` > 1)."""
+
+    choice: int
+    value: _Part
+
+
+Event: TypeAlias = (
+    Opened
+    | Grew
+    | Proved
+    | Released
+    | Rejected
+    | Repeated
+    | Text
+    | Reasoning
+    | ProviderBlock
+    | Usage
+    | HintGiven
+    | Inconsistent
+    | Fault
+    | Ended
+    | OfChoice[Any]
+)

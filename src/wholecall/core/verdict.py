@@ -1,0 +1,241 @@
+"""The verdict on a draft: a call that may run, or a rejection that says why not.
+
+How the turn ended says what may be believed:
+
+| ending    | whole object | nothing or `{}` | open object | other syntax    |
+|-----------|--------------|-----------------|-------------|-----------------|
+| (running) | call, by the tool's policy; nothing else is judged yet            |
+| GOOD      | call         | call with `{}`  | truncated   | repaired if safe |
+| LENGTH    | call         | truncated       | truncated   | truncated       |
+| DROPPED   | stream_dropped, all of them                                       |
+| FAILED    | stream_dropped, all of them                                       |
+| FILTERED  | content_filter, all of them                                       |
+| MALFORMED | malformed_by_provider, all of them                                |
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import msgspec
+
+from wholecall.core.arguments import Arguments, Refused, read_arguments
+from wholecall.core.draft import Draft, Tail
+from wholecall.core.limits import DEFAULT, Limits
+from wholecall.core.repair import may_drop
+from wholecall.core.spec import Offer, ToolSpec
+from wholecall.core.values import Call, Evidence, Hint, Oddity, Reason, Rejected, Repair, Start
+
+
+class Ending(enum.Enum):
+    """How a turn ended."""
+
+    GOOD = "good"
+    LENGTH = "length"
+    DROPPED = "dropped"
+    FAILED = "failed"
+    FILTERED = "filtered"
+    MALFORMED = "malformed"
+
+
+_ENDING_OF_HINT: dict[Hint | None, Ending] = {
+    Hint.LENGTH: Ending.LENGTH,
+    Hint.CONTENT_FILTER: Ending.FILTERED,
+    Hint.MALFORMED: Ending.MALFORMED,
+    Hint.ERROR: Ending.FAILED,
+}
+
+
+def ending_of(hint: Hint | None) -> Ending:
+    """How a turn ended that gave this hint and came to its end."""
+    return _ENDING_OF_HINT.get(hint, Ending.GOOD)
+
+
+_NOTHING_RUNS: dict[Ending, Refused] = {
+    Ending.DROPPED: Refused(
+        Reason.STREAM_DROPPED, "the connection ended before the answer was complete"
+    ),
+    Ending.FAILED: Refused(Reason.STREAM_DROPPED, "the upstream failed before the answer ended"),
+    Ending.FILTERED: Refused(
+        Reason.CONTENT_FILTER, "the provider's content filter ended the answer"
+    ),
+    Ending.MALFORMED: Refused(
+        Reason.MALFORMED_BY_PROVIDER, "the provider itself called this call malformed"
+    ),
+}
+_SYNTAX = frozenset({Reason.BAD_JSON, Reason.TRUNCATED})
+_NO_NAME = Refused(Reason.NO_NAME, "the call has no tool name")
+_CUT_BEFORE_BEGIN = Refused(
+    Reason.TRUNCATED, "the answer was cut off before the arguments of this call began"
+)
+_CUT_OFF = Refused(
+    Reason.TRUNCATED, "the answer was cut off by the output limit inside this call's arguments"
+)
+_AMBIGUOUS = Refused(
+    Reason.AMBIGUOUS, "two different objects were sent as the arguments of one call"
+)
+_GOES_ON = Refused(Reason.BAD_JSON, "the arguments go on after the brace that closed their object")
+_EMPTY_HIDES_A_CUT = Refused(
+    Reason.TRUNCATED, "empty arguments are no proof here: this upstream hides cut-off calls"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Knows the tools on offer and the limits; judges drafts."""
+
+    offer: Offer | None = None
+    limits: Limits = DEFAULT
+    hides_truncation: bool = False
+    """The upstream is known to send `{}` for arguments that were cut off (LiteLLM)."""
+
+    def spec(self, draft: Draft) -> ToolSpec | None:
+        """The offered tool that the draft names."""
+        return None if self.offer is None else self.offer.get(draft.name.strip())
+
+    def may_start(self, draft: Draft) -> bool:
+        """Whether the tool's policy lets the call start before the turn has ended."""
+        spec = self.spec(draft)
+        if spec is None or spec.start is Start.CONFIRMED:
+            return False
+        needed = Evidence.CLOSED
+        if spec.start is Start.SEALED:
+            needed |= Evidence.SEALED
+        return needed in draft.evidence
+
+    def judge(self, draft: Draft, ending: Ending | None = None) -> Call | Rejected:
+        """Decide once and for all. `ending` is None while the turn still runs."""
+        read = self._read(draft, ending)
+        if isinstance(read, Refused):
+            return _reject(draft, read)
+        if ending is Ending.GOOD:
+            draft.evidence |= Evidence.CONFIRMED
+        return Call(
+            id=draft.id,
+            name=draft.name.strip(),
+            arguments=read.value,
+            raw=draft.raw,
+            evidence=draft.evidence,
+            number=draft.number,
+            provider_id=draft.provider_id,
+            extras=draft.extras,
+            repairs=read.repairs,
+            coercions=read.coercions,
+            dropped=read.dropped,
+        )
+
+    def _read(self, draft: Draft, ending: Ending | None) -> Arguments | Refused:
+        if draft.early_end is not None:
+            return Refused(*draft.early_end)
+        if ending in _NOTHING_RUNS:
+            return _NOTHING_RUNS[ending]
+        if not draft.name.strip():
+            return _blame_the_limit(_NO_NAME, ending)
+        spec = self.spec(draft)
+        if draft.is_empty:
+            return self._read_empty(draft, spec, ending)
+        read_it = self._read_object if draft.is_object else self._read_text
+        read = read_it(draft, spec, ending)
+        # A cut call may have a cut name: that it was cut is the better reason.
+        cut = isinstance(read, Refused) and read.reason is Reason.TRUNCATED
+        if self.offer is not None and spec is None and not cut:
+            return _unknown(draft.name)
+        return read
+
+    def _read_empty(
+        self, draft: Draft, spec: ToolSpec | None, ending: Ending | None
+    ) -> Arguments | Refused:
+        if ending is not Ending.GOOD:
+            return _CUT_BEFORE_BEGIN
+        if draft.tail().differs:
+            return _AMBIGUOUS
+        if self.offer is not None and spec is None:
+            return _unknown(draft.name)
+        if self.hides_truncation and not _empty_is_proof(spec):
+            return _EMPTY_HIDES_A_CUT
+        return read_arguments({}, spec, whole=True, limits=self.limits)
+
+    def _read_object(
+        self, draft: Draft, spec: ToolSpec | None, ending: Ending | None
+    ) -> Arguments | Refused:
+        # Objects may grow piece by piece; nothing but a good end or a seal says that this was all.
+        if ending is Ending.LENGTH and Evidence.CLOSED not in draft.evidence:
+            return _CUT_OFF
+        merged = draft.object()
+        written = draft.parsed.value if draft.parsed is not None else None
+        if merged is None or (draft.text.strip() and written != merged):
+            return _AMBIGUOUS
+        return read_arguments(merged, spec, whole=True, limits=self.limits)
+
+    def _read_text(
+        self, draft: Draft, spec: ToolSpec | None, ending: Ending | None
+    ) -> Arguments | Refused:
+        # A call that starts on its closing brace knows nothing of what may follow, even if
+        # that came in the same chunk: the assembler looks at it when the turn is over.
+        over = ending is not None or Evidence.SEALED in draft.evidence
+        tail = draft.tail() if over else Tail()
+        if tail.differs:
+            return _AMBIGUOUS
+        if not may_drop(tail.rest):
+            return _blame_the_limit(_GOES_ON, ending)
+        if tail.repeats:
+            draft.note(Oddity.ARGUMENTS_REPEATED)
+        whole = ending is Ending.GOOD or draft.parsed is not None
+        text = draft.parsed if draft.parsed is not None else draft.text
+        read = read_arguments(text, spec, whole=whole, limits=self.limits)
+        if isinstance(read, Refused):
+            if read.reason not in _SYNTAX:
+                return read
+            return self._read_snapshot(draft, spec, ending) or _blame_the_limit(read, ending)
+        if tail.rest:
+            draft.note(Oddity.TEXT_AFTER_OBJECT)
+            dropped = Repair("drop_trailing", tail.rest[:200], "")
+            return msgspec.structs.replace(read, repairs=(*read.repairs, dropped))
+        return read
+
+    def _read_snapshot(
+        self, draft: Draft, spec: ToolSpec | None, ending: Ending | None
+    ) -> Arguments | None:
+        """Read pieces that each repeat all that came before.
+
+        Joined they are no JSON, or the join is what was meant; so this comes second.
+        """
+        snapshot = draft.snapshot()
+        if snapshot is None or ending is not Ending.GOOD:
+            return None
+        read = read_arguments(snapshot, spec, whole=False, limits=self.limits)
+        if isinstance(read, Refused):
+            return None
+        draft.note(Oddity.ARGUMENTS_CUMULATIVE)
+        return read
+
+
+def _unknown(name: str) -> Refused:
+    return Refused(Reason.UNKNOWN_TOOL, f"there is no tool {name!r}")
+
+
+def _empty_is_proof(spec: ToolSpec | None) -> bool:
+    """Whether a tool has no parameters, or does no harm without them."""
+    if spec is None:
+        return False
+    return not spec.parameters.get("properties") or spec.start is Start.CLOSED
+
+
+def _blame_the_limit(read: Refused, ending: Ending | None) -> Refused:
+    """Whatever is wrong with a text that the output limit ended, the limit is why."""
+    return _CUT_OFF if ending is Ending.LENGTH else read
+
+
+def _reject(draft: Draft, refused: Refused) -> Rejected:
+    return Rejected(
+        reason=refused.reason,
+        detail=refused.detail,
+        name=draft.name or None,
+        id=draft.id,
+        raw=draft.raw,
+        number=draft.number,
+        provider_id=draft.provider_id,
+        extras=draft.extras,
+        problems=refused.problems,
+    )

@@ -1,0 +1,54 @@
+"""Every exception that Wholecall raises.
+
+    WholecallError
+    ├── ProtocolError        the wire format was broken; `where` names the place
+    ├── UnknownProtocol      a name that is not in the protocol registry (also a ValueError)
+    ├── IncompleteArguments  arguments were asked for that are not whole (also a ValueError)
+    ├── InvalidChoice        `tool_choice` has a value that is not allowed; `param` names the field
+    │                        (also a ValueError)
+    └── InadmissibleTools    tool definitions that may not be offered; `problems` says which and why
+                             (also a ValueError)
+
+What a *model* does wrong is never an exception: it is a `Rejected` value, because it
+goes back to the model. What an *upstream* does wrong inside a stream is a `Fault`
+event. Exceptions are for the caller.
+"""
+
+from __future__ import annotations
+
+
+class WholecallError(Exception):
+    """The base of every exception raised by this package."""
+
+
+class ProtocolError(WholecallError):
+    """The wire format was broken in a way that leaves nothing to decode."""
+
+
+class UnknownProtocol(WholecallError, ValueError):
+    """The protocol's name is not registered."""
+
+
+class UnreadableRecording(WholecallError):
+    """The file holds no recorded answer."""
+
+
+class IncompleteArguments(WholecallError, ValueError):
+    """The arguments of a call were asked for, but they are not whole."""
+
+
+class InvalidChoice(WholecallError, ValueError):
+    """`tool_choice`, or a field that belongs to it, has a value that is not allowed."""
+
+    def __init__(self, message: str, *, param: str) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class InadmissibleTools(WholecallError, ValueError):
+    """Tool definitions may not be offered: a broken schema, a bad name, too many of them."""
+
+    def __init__(self, message: str, problems: tuple[object, ...]) -> None:
+        super().__init__(message)
+        self.problems = problems
+        """One `Problem` for each way in which a definition is wrong."""

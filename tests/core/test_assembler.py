@@ -1,0 +1,418 @@
+"""From deltas to proven calls: evidence, endings and limits, each row also re-cut."""
+
+from typing import Any
+
+import pytest
+
+from cutting import every_recut, oddities, play, play_every_way, say, smooth, write
+from wholecall.core.assembler import Assembler, make_id
+from wholecall.core.limits import Limits
+from wholecall.core.outcome import collect
+from wholecall.core.spec import ToolSpec
+from wholecall.core.values import (
+    Call,
+    CallDelta,
+    CallSealed,
+    Delta,
+    Ended,
+    Evidence,
+    Fault,
+    FaultKind,
+    Grew,
+    Hint,
+    HintGiven,
+    Opened,
+    Proved,
+    ProviderBlock,
+    Reasoning,
+    Rejected,
+    Released,
+    Start,
+    Terminated,
+    Text,
+    Usage,
+)
+
+# `peek` may start on its closing brace, `look` when it is sealed, the others at the end.
+TOOLS = [
+    *map(ToolSpec, ("find", "list", "edit", "edit_file", "run")),
+    ToolSpec("peek", start=Start.CLOSED),
+    ToolSpec("look", start=Start.SEALED),
+]
+GOOD: list[Delta] = [HintGiven(Hint.TOOL_CALLS, "tool_calls"), Terminated()]
+
+
+# ── Evidence and start ──────────────────────────────────────────────────────────────
+
+NEVER = -1
+
+# what holds, the deltas of a turn that ends well, at which of them the first call is released
+STARTS = [
+    ("on the closing brace", '0 a peek {"x": | 0 - - 1} | seal 0', 1),
+    ("not before", '0 a peek {"x": | text Hm', NEVER),
+    ("not on `{}`", "0 a peek {} | seal 0 | 1 b find {}", NEVER),
+    ("with a name that comes late", '0 a - {"x":1} | 0 - peek', 1),
+    ("on the seal", '0 a look {"x": | 0 - - 1} | text Hm | seal 0', 3),
+    ("on a seal that brings the text", '0 a look | seal 0 {"x":1}', 1),
+    ("on a seal that names no slot", '0 a look {"x":1} | seal -', 1),
+    ("not on the seal of another", '0 a look {"x":1} | 1 b find { | seal 1', 1),
+    ("when another call begins", '0 a look {"x":1} | 1 b find', 1),
+    ("not when another call goes on", '0 b find { | 1 a look {"x":1} | 0 - - "y":2}', NEVER),
+    ("not when an open one is sealed", '0 a look {"x": | seal 0', NEVER),
+    (
+        "not before the end, for a tool with side effects",
+        '0 a find {"x":1} | seal 0 | 1 b list',
+        NEVER,
+    ),
+    ("nor for one that nobody offered", '0 a rm {"x":1} | seal 0', NEVER),
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "at"), [row[1:] for row in STARTS], ids=[row[0] for row in STARTS]
+)
+def test_a_call_is_released_as_soon_as_its_tool_allows(lines: str, at: int) -> None:
+    assembler = Assembler(TOOLS)
+    released = [
+        index
+        for index, delta in enumerate(write(lines))
+        for event in assembler.feed(delta)
+        if isinstance(event, Released)
+    ]
+    assert next(iter(released), NEVER) == at
+    play_every_way([*write(lines), *GOOD], TOOLS)
+
+
+RELEASED = '0 a peek {"x":1}'
+
+# what follows a released call in a turn that ends well, the deltas, the error, what is odd
+FOLLOWERS = [
+    ("nothing", "", None, ""),
+    ("a seal", "seal 0 | seal 0", None, ""),
+    ("a seal with the same text", 'seal 0 {"x":1}', None, ""),
+    ("blanks", "0 - -  \n", None, ""),
+    ("the object again", '0 - - { "x": 1 }', None, "text_after_release"),
+    ("a stray closer", "0 - - }]", None, "text_after_release"),
+    ("another object", '0 - - {"x":2}', "protocol", "text_after_release"),
+    ("another text at the end", 'seal 0 {"x":2}', "protocol", "text_after_release"),
+    ("prose", "0 - - well", "protocol", "text_after_release"),
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "error", "odd"), [row[1:] for row in FOLLOWERS], ids=[row[0] for row in FOLLOWERS]
+)
+def test_a_released_call_is_not_run_again(lines: str, error: str | None, odd: str) -> None:
+    events = play_every_way([*write(RELEASED), *write(lines), *GOOD], TOOLS)
+    outcome = collect(events)
+    assert say(events) == 'a peek {"x": 1}'
+    assert outcome.error == error
+    assert outcome.finish_reason == ("tool_calls" if error is None else None)
+    assert oddities(events) == set(odd.split())
+
+
+@pytest.mark.parametrize("text", ['{"x":1}', '{"x":2}', "}", " well"])
+def test_what_follows_may_come_in_the_same_piece(text: str) -> None:
+    together = play(write(f"{RELEASED}{text} | hint stop"), TOOLS)
+    apart = play(write(f"{RELEASED} | 0 - - {text} | hint stop"), TOOLS)
+    assert smooth(together) == smooth(apart)
+
+
+# what holds, the deltas of a turn that ends well, the verdicts
+BROKEN = [
+    ("text after a seal", '0 a find {"x":1} | seal 0 | 0 - - }}', "stream_dropped find"),
+    ("text after the seal of an open call", "0 a find { | seal 0 | 0 - - }", "stream_dropped find"),
+    ("the end of a call that never began", 'seal 3 | 0 a find {"x":1}', "stream_dropped find"),
+    (
+        "what follows a released call",
+        '0 a peek {"x":1} | 0 - - well | 1 b find {"x":1}',
+        'a peek {"x": 1} | stream_dropped find',
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdicts"), [row[1:] for row in BROKEN], ids=[row[0] for row in BROKEN]
+)
+def test_a_stream_that_breaks_its_own_rules_starts_nothing_more(lines: str, verdicts: str) -> None:
+    events = play_every_way([*write(lines), *GOOD], TOOLS)
+    assert say(events) == verdicts
+    assert [event.kind for event in events if isinstance(event, Fault)] == [FaultKind.PROTOCOL]
+    assert collect(events).finish_reason is None
+
+
+# what holds, the deltas of a turn that ends well, the verdicts
+REPEATS = [
+    ("a call", '0 a find {"x":1} | 1 a find {"x":1}', 'a find {"x": 1} | again 0'),
+    ("a released one", '0 a peek {"x":1} | 0 - peek {"x":1}', 'a peek {"x": 1} | again 0'),
+    ("and once more", "0 a run | 1 a run | 2 a run", "a run {} | again 0 | again 0"),
+    ("a rejected one", '0 a rm {"x":1} | 1 a rm {"x":1}', "unknown_tool rm | again 0"),
+    ("not a cut one", '0 a run { | 1 a run {"x":1}', 'truncated run | new_0 run {"x": 1}'),
+    ("not another name", "0 a run | 1 a list", "a run {} | new_0 list {}"),
+    ("nor other arguments", '0 a run | 1 a run {"x":1}', 'a run {} | new_0 run {"x": 1}'),
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdicts"), [row[1:] for row in REPEATS], ids=[row[0] for row in REPEATS]
+)
+def test_what_is_sent_again_is_dropped(lines: str, verdicts: str) -> None:
+    assert say(play_every_way([*write(lines), *GOOD], TOOLS)) == verdicts
+
+
+# ── Endings ─────────────────────────────────────────────────────────────────────────
+
+WELL, CUT, BADLY = 1, 2, 3
+
+# How the stream ends; which column of the table below holds, with what for `*`; the error.
+ENDS: dict[str, tuple[str, int, str, str | None]] = {
+    "good": ("hint tool_calls | end", WELL, "", None),
+    "stop": ("hint stop | end", WELL, "", None),
+    "no hint": ("end", WELL, "", None),
+    "no terminator": ("hint end_turn", WELL, "", None),
+    "unknown": ("hint banana | end", WELL, "", None),
+    "length": ("hint length | end", CUT, "", None),
+    "length, then stop": ("hint length | hint stop | end", CUT, "", None),
+    "dropped": ("", BADLY, "stream_dropped", "stream_dropped"),
+    "failed": ("fault gone", BADLY, "stream_dropped", "upstream_error"),
+    "failed late": ("hint stop | end | fault gone", BADLY, "stream_dropped", "upstream_error"),
+    "error": ("hint error | end", BADLY, "stream_dropped", "upstream_error"),
+    "filtered": ("hint content_filter | end", BADLY, "content_filter", None),
+    "malformed": (
+        "hint malformed_function_call | end",
+        BADLY,
+        "malformed_by_provider",
+        "malformed_function_call",
+    ),
+}
+
+# A draft when the stream ends; its verdict if that ended well, was cut, or ended badly.
+DRAFTS = {
+    "released": ('0 a peek {"x":1}', 'a peek {"x": 1}', 'a peek {"x": 1}', 'a peek {"x": 1}'),
+    "whole": ('0 a find {"x":1}', 'a find {"x": 1}', 'a find {"x": 1}', "* find"),
+    "sealed": ('0 a find {"x":1} | seal 0', 'a find {"x": 1}', 'a find {"x": 1}', "* find"),
+    "begun": ("0 a find", "a find {}", "truncated find", "* find"),
+    "begun, sealed": ("0 a find | seal 0", "a find {}", "truncated find", "* find"),
+    "blank": ("0 a find  ", "a find {}", "truncated find", "* find"),
+    "a placeholder": ("0 a find {}", "a find {}", "truncated find", "* find"),
+    "an early tool's placeholder": ("0 a peek {}", "a peek {}", "truncated peek", "* peek"),
+    "open": ('0 a find {"x":', "truncated find", "truncated find", "* find"),
+    "open, sealed": ('0 a find {"x": | seal 0', "truncated find", "truncated find", "* find"),
+    "other syntax": ("0 a find {'x': 1}", 'a find {"x": 1}', "truncated find", "* find"),
+    "no JSON": ("0 a find x = 1", "bad_json find", "truncated find", "* find"),
+    "no object": ("0 a find [1]", "not_object find", "not_object find", "* find"),
+    "two objects": ('0 a find {"x":1}{"x":2}', "ambiguous find", "ambiguous find", "* find"),
+    "a part of a name": ('0 a fin {"x":', "truncated fin", "truncated fin", "* fin"),
+    "a name that may grow": ("0 a edit", "a edit {}", "truncated edit", "* edit"),
+    "no name": ('0 a - {"x":1}', "no_name -", "truncated -", "* -"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("draft", DRAFTS)
+def test_every_ending_by_every_kind_of_draft(draft: str, end: str) -> None:
+    ending, column, reason, error = ENDS[end]
+    events = play_every_way([*write(DRAFTS[draft][0]), *write(ending)], TOOLS)
+    assert say(events) == DRAFTS[draft][column].replace("*", reason)
+    assert collect(events).error == error
+
+
+def test_the_end_is_the_last_event_and_says_it_in_both_words() -> None:
+    events = play(write('0 a find {"x":1} | hint tool_use | hint max_tokens | end'), TOOLS)
+    assert events[-1] == Ended("tool_calls", Hint.LENGTH, "max_tokens", None)
+    assert oddities(events) == {"hint_changed", "calls_at_length"}
+
+
+def test_a_fault_is_told_once_and_the_first_one_counts() -> None:
+    first, second = Fault(FaultKind.PROTOCOL, "odd"), Fault(FaultKind.UPSTREAM_ERROR, "gone")
+    events = play([first, second])
+    assert events == [first, second, Ended(None, None, None, "protocol")]
+
+
+def test_a_dropped_stream_is_told_before_its_verdicts() -> None:
+    events = play(write("0 a find {"), TOOLS)
+    told = [type(event) for event in events]
+    assert told == [Opened, Fault, Rejected, Ended]
+
+
+# ── Limits ──────────────────────────────────────────────────────────────────────────
+
+SMALL = Limits(calls=2, characters=20, depth=3, blank_run=4)
+
+# what holds, the deltas of a turn that ends well, the verdicts
+LIMITS = [
+    ("as many calls as the limit", '0 a find {"x":1} | 1 b find {}', 'a find {"x": 1} | b find {}'),
+    ("one more", "0 a find {} | 1 b find {} | 2 c find {}", "a find {} | b find {} | limit -"),
+    (
+        "many more are one rejection",
+        '0 a find {} | 1 b find {} | 2 c find {"x":1} | 2 - - x | 3 d find {} | 0 e find {}',
+        "a find {} | b find {} | limit -",
+    ),
+    (
+        "as many characters as the limit",
+        '0 a find {"x":"901234567890"}',
+        'a find {"x": "901234567890"}',
+    ),
+    ("one more character", '0 a find {"x":"901234567890"}}', "ambiguous find"),
+    ("one more inside", '0 a find {"x":"9012345678901"}', "limit find"),
+    ("as deep as the limit", '0 a find {"x":[[1]]}', 'a find {"x": [[1]]}'),
+    ("deeper", '0 a find {"x":[[[1]]]}', "limit find"),
+    ("as many blanks as the limit", '0 a find {    "x":1}', 'a find {"x": 1}'),
+    ("a flood", '0 a find {     "x":1}', "degenerate find"),
+    ("an early tool is held to them, too", '0 a peek {"x":"9012345678901"}', "limit peek"),
+    ("what is over in time is over", '0 a peek {"x":1} ' + " " * 30, 'a peek {"x": 1}'),
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdicts"), [row[1:] for row in LIMITS], ids=[row[0] for row in LIMITS]
+)
+def test_limits_reject_and_leave_the_others_alone(lines: str, verdicts: str) -> None:
+    for deltas in every_recut([*write(lines), *GOOD]):
+        assert say(play(deltas, TOOLS, limits=SMALL)) == verdicts
+
+
+def test_a_call_beyond_a_limit_is_rejected_while_the_stream_runs() -> None:
+    assembler = Assembler(TOOLS, limits=SMALL)
+    events = [
+        event for delta in write('0 a find {"x": | 0 - - [[[') for event in assembler.feed(delta)
+    ]
+    assert isinstance(events[-1], Rejected)
+    assert "nested too deep" in events[-1].detail
+
+
+def test_what_follows_a_rejected_call_is_dropped() -> None:
+    deltas = write('0 a find {"x":[[[ | 0 - - ]]]} | seal 0 | 0 - - {} | end')
+    events = play(deltas, TOOLS, limits=SMALL)
+    assert say(events) == "limit find"
+    assert collect(events).error is None
+
+
+# ── What is told ────────────────────────────────────────────────────────────────────
+
+BOTH = Evidence.CLOSED | Evidence.CONFIRMED
+
+
+def test_a_call_is_told_step_by_step() -> None:
+    call = Call(
+        id="a", name="find", arguments={"x": 1}, raw='{"x":1}', evidence=BOTH, provider_id="a"
+    )
+    assert play(
+        write('0 a find | 0 - - { | 0 - - "x" | 0 - - :1} | hint tool_calls | end'), TOOLS
+    ) == [
+        Opened(0, "a", "find"),
+        Grew(0, '{"x"'),
+        Grew(0, ":1}"),
+        Proved(0, Evidence.CLOSED),
+        HintGiven(Hint.TOOL_CALLS, "tool_calls"),
+        Proved(0, BOTH),
+        Released(call),
+        Ended("tool_calls", Hint.TOOL_CALLS, "tool_calls", None),
+    ]
+
+
+def test_a_call_of_an_object_is_told_when_it_is_whole() -> None:
+    events = play([CallDelta(0, {"x": "é"}, "peek", "a"), CallSealed(0)], TOOLS)
+    assert [event for event in events if isinstance(event, Grew | Proved)] == [
+        Proved(0, Evidence.CLOSED | Evidence.SEALED),
+        Grew(0, '{"x":"é"}'),
+    ]
+
+
+def test_a_placeholder_is_not_shown() -> None:
+    events = play(write('0 a find {} | 0 - - {"x":1} | hint stop'), TOOLS)
+    assert [event for event in events if isinstance(event, Grew)] == [Grew(0, '{"x":1}')]
+
+
+def test_an_empty_piece_is_not_told() -> None:
+    assembler = Assembler(TOOLS)
+    assembler.feed(CallDelta(0, '{"x', "find", "a"))
+    assert assembler.feed(CallDelta(0, "")) == []
+    assert assembler.feed(CallDelta(0, None)) == []
+
+
+# what holds, the deltas, when the call is opened
+OPENINGS = [
+    ("a settled name opens at once", "0 a find", 0),
+    ("a name that may grow waits", "0 a edit", NEVER),
+    ("until the arguments begin", "0 a edit | 0 - - {", 1),
+    ("a late name waits for itself", "0 a - { | 0 - find", 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "at"), [row[1:] for row in OPENINGS], ids=[row[0] for row in OPENINGS]
+)
+def test_a_call_is_opened_when_its_name_is_known(lines: str, at: int) -> None:
+    assembler = Assembler(TOOLS)
+    opened = [
+        index
+        for index, delta in enumerate(write(lines))
+        for event in assembler.feed(delta)
+        if isinstance(event, Opened)
+    ]
+    assert opened == ([] if at == NEVER else [at])
+
+
+def test_all_else_is_passed_on_in_its_place() -> None:
+    others: list[Delta] = [
+        Text("Hello"),
+        Reasoning("Hm", {"signature": "s"}),
+        ProviderBlock({"type": "server_tool_use"}),
+        Usage(1, 2),
+    ]
+    assert play([*others, Terminated()])[: len(others)] == others
+    outcome = collect(play_every_way([Text("Hello"), Reasoning("Hm", {"signature": "s"})]))
+    assert (outcome.text, outcome.reasoning) == ("Hello", "Hm")
+
+
+def test_text_between_the_pieces_of_a_call_changes_nothing() -> None:
+    events = play_every_way(write('0 a find {"x": | text Hello | 0 - - 1} | hint stop'), TOOLS)
+    assert say(events) == 'a find {"x": 1}'
+
+
+def test_extras_are_kept_from_every_piece() -> None:
+    deltas = [
+        CallDelta(0, '{"x":', "find", "a", extras={"signature": "s"}),
+        CallDelta(0, "1}", extras={"more": 1}),
+        CallDelta(1, "{", "find", "b", extras={"signature": "t"}),
+    ]
+    outcome = collect(play_every_way([*deltas, *GOOD], TOOLS))
+    assert outcome.calls[0].extras == {"signature": "s", "more": 1}
+    assert outcome.rejected[0].extras == {"signature": "t"}
+
+
+# ── Ids ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_ids_are_unique_over_the_conversation() -> None:
+    made_up = iter(["a", "b", "c", "d", "f"])
+    options: dict[str, Any] = {"taken_ids": ["a", "c"], "new_id": lambda: next(made_up)}
+    calls = collect(
+        play(write("0 a find | 1 - find | 2 b find | 3 e find | end"), TOOLS, **options)
+    )
+    assert [call.id for call in calls.calls] == ["b", "d", "f", "e"]
+    assert [call.provider_id for call in calls.calls] == ["a", None, "b", "e"]
+
+
+def test_a_made_up_id_is_new_each_time() -> None:
+    assert len({make_id() for _ in range(100)}) == 100
+    call = collect(play(write("0 - find | end"), TOOLS, new_id=make_id)).calls[0]
+    assert call.id.startswith("call_")
+    assert call.provider_id is None
+
+
+def test_an_upstream_that_hides_cuts_proves_nothing_with_nothing() -> None:
+    tool = ToolSpec("find", {"properties": {"x": {}}})
+    deltas = [*write('0 a find {} | 1 b find {"x":1}'), *GOOD]
+    assert say(play_every_way(deltas, [tool], hides_truncation=True)) == (
+        'truncated find | b find {"x": 1}'
+    )
+
+
+def test_any_name_is_taken_if_nobody_said_which_tools_exist() -> None:
+    assert say(play_every_way([*write('0 a any {"x":1}'), *GOOD])) == 'a any {"x": 1}'
+
+
+def test_no_name_is_taken_if_no_tool_is_offered() -> None:
+    assert say(play_every_way([*write('0 a any {"x":1}'), *GOOD], [])) == "unknown_tool any"

@@ -1,0 +1,349 @@
+"""A call being built: what each piece of its arguments makes of it."""
+
+from itertools import product
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from cutting import every_cutting
+from wholecall.core.draft import TRANSITIONS, Draft, State, Step, Tail
+from wholecall.core.limits import DEFAULT, Limits
+from wholecall.core.values import Evidence, Inconsistent, Oddity, Reason
+
+BUILDING, CLOSED, SEALED = State.BUILDING, State.CLOSED, State.SEALED
+RELEASED, REJECTED = State.RELEASED, State.REJECTED
+SMALL = Limits(characters=20, depth=3, blank_run=4)
+
+
+def draft_of(*pieces: Any, limits: Limits = DEFAULT) -> Draft:
+    draft = Draft(7, limits)
+    for piece in pieces:
+        draft.add(piece)
+    return draft
+
+
+def odd(draft: Draft) -> list[Oddity]:
+    return [note.oddity for note in draft.take_notes()]
+
+
+# ── The table ───────────────────────────────────────────────────────────────────────
+
+# Each state, and where its steps lead; a step that is not named is not legal.
+LEGAL = {
+    BUILDING: "text: building, close: closed, seal: sealed, release: released, reject: rejected",
+    CLOSED: "text: closed, seal: sealed, release: released, reject: rejected",
+    SEALED: "seal: sealed, release: released, reject: rejected",
+    RELEASED: "text: released, seal: released",
+    REJECTED: "text: rejected, seal: rejected",
+}
+
+
+@pytest.mark.parametrize(("state", "step"), list(product(State, Step)))
+def test_only_the_steps_of_the_table_are_legal(state: State, step: Step) -> None:
+    legal = dict(pair.split(": ") for pair in LEGAL[state].split(", "))
+    draft = Draft(0, DEFAULT)
+    draft.state = state
+
+    assert draft.allows(step) is (step.value in legal)
+    if step.value in legal:
+        draft.step(step)
+        assert draft.state is State(legal[step.value])
+    else:
+        with pytest.raises(KeyError) as raised:
+            draft.step(step)
+        assert raised.value.args == ((state, step),)
+
+
+def test_no_call_is_settled_twice() -> None:
+    settled = {State.RELEASED, State.REJECTED}
+    settling = {Step.RELEASE, Step.REJECT}
+    assert not [pair for pair in TRANSITIONS if pair[0] in settled and pair[1] in settling]
+
+
+# ── Text ────────────────────────────────────────────────────────────────────────────
+
+# what holds, the text, the state, the text that is kept, whether that is nothing
+TEXTS = [
+    ("blanks are nothing", " \n", BUILDING, " \n", True),
+    ("a brace is not nothing", "{", BUILDING, "{", False),
+    ("an open object is being built", '{"a": "}', BUILDING, '{"a": "}', False),
+    ("the last brace closes it", '{"a": {}}', CLOSED, '{"a": {}}', False),
+    ("what follows is no part of it", '{"a": 1}} {"b', CLOSED, '{"a": 1}', False),
+    ("`{}` proves nothing", "{}", BUILDING, "{}", True),
+    ("`{ }` neither", " { } ", BUILDING, " { }", True),
+    ("the object after `{}` is meant", '{}{"a": 1}', CLOSED, '{"a": 1}', False),
+    ("blanks may stand between", '{} \n {"a": 1}', CLOSED, ' {"a": 1}', False),
+    ("`{}` may come a few times", "{}{}{} {}", BUILDING, " {}", True),
+    ("but not for ever", "{}" * 1000, BUILDING, "{}" * 992, False),
+    ("after `{}` an open object is meant", '{}{"a', BUILDING, '{"a', False),
+    ("prose after `{}` is not `{}`", "{}, thanks", BUILDING, "{}, thanks", False),
+    ("braces that hold no JSON prove nothing", "{'a': 1}", BUILDING, "{'a': 1}", False),
+    ("nor does what follows them", "{'a': 1} {}", BUILDING, "{'a': 1} {}", False),
+    ("a list is kept, and is not nothing", '[{"a": 1}]', BUILDING, '[{"a": 1}]', False),
+    ("a text that looks like an object is none", '"{}"', BUILDING, '"{}"', False),
+    ("brackets that do not fit are kept", '{"a": [}]}', BUILDING, '{"a": [}]}', False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "kept", "empty"), [row[1:] for row in TEXTS], ids=[row[0] for row in TEXTS]
+)
+def test_text_is_kept_up_to_the_brace_that_proves_it(
+    text: str, state: State, kept: str, empty: bool
+) -> None:
+    for pieces in every_cutting(text):
+        draft = draft_of(*pieces)
+        assert (draft.state, draft.text.strip(), draft.is_empty) == (state, kept.strip(), empty)
+        assert draft.raw == draft.text
+        assert (draft.parsed is not None) is (state is CLOSED)
+        assert draft.evidence is (Evidence.CLOSED if state is CLOSED else Evidence.NONE)
+        assert draft.has_ended is (state is CLOSED)
+        assert draft.has_begun
+        assert draft.early_end is None
+
+
+# what holds, the text, why it ends, the text that is kept
+ENDS = [
+    ("as many characters as the limit are open", '{"a": "90123456789', None),
+    ("one more is too many", '{"a": "9012345678901"', Reason.LIMIT),
+    ("many more are too many", '{"a": "' + "x" * 1000, Reason.LIMIT),
+    ("nested too deep", '{"a":{"b":{"c":{', Reason.LIMIT),
+    ("endless white space", '{"a":     1}', Reason.DEGENERATE),
+    ("endless white space and nothing else", "     ", Reason.DEGENERATE),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [row[1:] for row in ENDS], ids=[row[0] for row in ENDS]
+)
+def test_a_limit_ends_a_draft_early(text: str, reason: Reason | None) -> None:
+    for pieces in every_cutting(text):
+        draft = draft_of(*pieces, limits=SMALL)
+        assert (draft.early_end and draft.early_end[0]) is reason
+        assert draft.state is BUILDING
+        assert len(draft.text) <= SMALL.characters
+
+
+def test_what_fits_is_read_before_the_limit_ends_it() -> None:
+    for pieces in every_cutting('{"a": 1}' + " " * 20):
+        draft = draft_of(*pieces, limits=SMALL)
+        assert draft.state is CLOSED
+        assert draft.early_end is None
+        assert draft.tail() == Tail(differs=True)  # more than was kept may be anything
+
+
+def test_a_draft_that_stands_for_the_calls_beyond_the_limit() -> None:
+    draft = Draft(64, DEFAULT)
+    draft.refuse_excess()
+    assert draft.early_end == (Reason.LIMIT, "the answer holds more than 64 calls")
+
+
+# ── What follows the object ─────────────────────────────────────────────────────────
+
+# what holds, what follows `{"a": 1}`, how it is read
+TAILS = [
+    ("nothing follows", "", Tail()),
+    ("blanks are nothing", " \n", Tail()),
+    ("the object again", '{"a": 1}', Tail(repeats=True)),
+    ("the object again, written otherwise", '\n{ "a":1 }\n', Tail(repeats=True)),
+    ("an empty object", "{}", Tail(repeats=True)),
+    ("the object many times", '{"a": 1}' * 7, Tail(repeats=True)),
+    ("the object without end", '{"a": 1}' * 8, Tail(differs=True)),
+    ("another object", '{"a": 2}', Tail(differs=True)),
+    ("another object after the same", '{"a": 1}{"a": 2}', Tail(differs=True)),
+    ("a part of an object", '{"a"', Tail(differs=True)),
+    ("braces that hold no JSON", "{a}", Tail(differs=True)),
+    ("a stray closer", "}", Tail(rest="}")),
+    ("prose", " and thanks.\n", Tail(rest="and thanks.")),
+    ("the object again, and a stray closer", '{"a": 1}}', Tail(repeats=True, rest="}")),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "tail"), [row[1:] for row in TAILS], ids=[row[0] for row in TAILS]
+)
+def test_what_follows_the_object_is_compared_with_it(text: str, tail: Tail) -> None:
+    for pieces in every_cutting('{"a": 1}' + text):
+        assert draft_of(*pieces).tail() == tail
+
+
+def test_blanks_inside_a_repeat_are_part_of_it() -> None:
+    for pieces in every_cutting('{"a": " x y "}' * 2):
+        assert draft_of(*pieces).tail() == Tail(repeats=True)
+
+
+def test_what_follows_a_rejected_draft_is_dropped() -> None:
+    draft = draft_of('{"a": 1}')
+    draft.step(Step.REJECT)
+    draft.append('{"a": 2}')
+    assert draft.tail() == Tail()
+
+
+# ── Objects ─────────────────────────────────────────────────────────────────────────
+
+PROXY = MappingProxyType[str, Any]({})
+CYCLE: list[Any] = []
+CYCLE.append(CYCLE)
+DEEP: list[Any] = []
+for _ in range(100_000):
+    DEEP = [DEEP]
+
+# what holds, what came, the object, all that came as text
+OBJECTS = [
+    ("one object", [{"a": 1}], {"a": 1}, '{"a":1}'),
+    ("an object of a client library", [MappingProxyType({"a": PROXY})], {"a": PROXY}, '{"a":{}}'),
+    ("objects that grow", [{"a": "x"}, {"a": "xy"}], {"a": "xy"}, '{"a":"xy"}'),
+    ("objects that contradict each other", [{"a": 1}, {"a": 2}], None, '{"a":1}{"a":2}'),
+    ("the text is told, too", ['{"b', {"a": 1}, {"a": 2}], None, '{"b{"a":1}{"a":2}'),
+    ("letters stay as they are", [{"a": "é\ud800"}], {"a": "é\ud800"}, '{"a":"é\ud800"}'),
+    ("a value that is no JSON is described", [{"a": {1}}], {"a": {1}}, '{"a":"{1}"}'),
+    ("a cycle has no text", [{"a": CYCLE}], {"a": CYCLE}, '"…"'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pieces", "merged", "raw"), [row[1:] for row in OBJECTS], ids=[row[0] for row in OBJECTS]
+)
+def test_arguments_may_come_as_objects(
+    pieces: list[Any], merged: dict[str, Any] | None, raw: str
+) -> None:
+    draft = draft_of(*pieces)
+    assert draft.is_object
+    assert draft.has_ended
+    assert draft.has_begun
+    assert not draft.is_empty
+    assert draft.object() == merged
+    assert draft.raw == raw
+    assert odd(draft) == [Oddity.ARGUMENTS_OBJECT]
+
+
+def test_an_empty_object_is_nothing() -> None:
+    draft = draft_of({})
+    assert draft.is_empty
+    assert not draft.is_object
+    assert not draft.has_begun
+
+
+# what holds, what came, its text
+OTHERS = [
+    ("null is nothing", None, ""),
+    ("nor is an empty text", "", ""),
+    ("a list is written out", [1, "é"], '[1,"é"]'),
+    ("a number is written out", 5, "5"),
+    ("false is not nothing", False, "false"),
+    ("an empty list is not nothing", [], "[]"),
+    ("a list too deep to be written is not nothing", DEEP, '"…"'),
+]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [row[1:] for row in OTHERS], ids=[row[0] for row in OTHERS]
+)
+def test_what_is_no_object_does_not_look_like_a_call_without_arguments(
+    value: Any, text: str
+) -> None:
+    draft = draft_of(value)
+    assert draft.text == text
+    assert draft.is_empty is (text == "")
+    assert draft.has_begun is (text != "")
+    assert not draft.is_object
+
+
+# ── Sealing ─────────────────────────────────────────────────────────────────────────
+
+A = '{"a": 1}'
+BOTH = Evidence.CLOSED | Evidence.SEALED
+
+# what holds, what came, the whole text at the end, the text that is kept, evidence
+SEALS = [
+    ("an open text is sealed, not closed", ['{"a'], None, '{"a', Evidence.SEALED),
+    ("a closed one is both", [A], None, A, BOTH),
+    ("an object is over, so nothing of it is open", [{"a": 1}], None, "", BOTH),
+    ("the same text once more", [A], A, A, BOTH),
+    ("the same with blanks around it", [A], f" {A}\n", A, BOTH),
+    ("a blank text says nothing", ['{"a'], " ", '{"a', Evidence.SEALED),
+    ("the text that never came", [], A, A, BOTH),
+    ("the text that came only in part", ['{"a'], A, A, BOTH),
+    ("an open text, once more", ['{"a'], '{"a', '{"a', Evidence.SEALED),
+    ("the real text after `{}`", ["{}"], A, A, BOTH),
+    ("the real text after blanks", ["  "], A, A, BOTH),
+]
+
+
+@pytest.mark.parametrize("row", SEALS, ids=[row[0] for row in SEALS])
+def test_the_end_of_a_call_may_bring_its_whole_text(
+    row: tuple[str, list[Any], str | None, str, Evidence],
+) -> None:
+    _, pieces, whole, text, evidence = row
+    draft = draft_of(*pieces)
+    for _ in range(2):  # some protocols say it twice
+        draft.seal(whole)
+        assert draft.state is SEALED
+        assert draft.text.strip() == text
+        assert draft.evidence is evidence
+        assert draft.has_ended
+        assert draft.tail() == Tail()
+
+
+@pytest.mark.parametrize("text", ['{"b', '{"b": 1}'])
+def test_another_text_at_the_end_of_a_call_differs(text: str) -> None:
+    draft = draft_of(text)
+    draft.seal(A)
+    assert draft.text == text
+    assert draft.tail().differs
+
+
+# ── Showing ─────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("text", ["", " ", "{", " { ", "{}", "{ }", "{}{"])
+def test_text_that_may_be_a_placeholder_does_not_flow(text: str) -> None:
+    for pieces in every_cutting(text):
+        assert not draft_of(*pieces).may_flow()
+
+
+@pytest.mark.parametrize("text", ['{"', A, "{}{'", "[", "{} x", "{'a': 1}"])
+def test_text_that_is_none_flows(text: str) -> None:
+    for pieces in every_cutting(text):
+        assert draft_of(*pieces).may_flow()
+
+
+def test_each_text_is_shown_once() -> None:
+    draft = draft_of('{"a', '": ')
+    assert draft.fresh() == '{"a": '
+    assert draft.fresh() == ""
+    draft.append("1} {")
+    assert draft.fresh() == "1}"
+
+
+# what holds, the pieces, the last of them if each begins with the one before
+SNAPSHOTS = [
+    ("each piece is all there is", ['{"a', '{"a": "x', '{"a": "x"}'], '{"a": "x"}'),
+    ("one piece is no repetition", [A], None),
+    ("pieces that go on are none", ['{"a', '": 1}'], None),
+    ("one that goes on is enough", ['{"a', '{"a": ', '"x', '{"a": "x"}'], None),
+    ("after `{}` it begins anew", ["{}", '{"a', '{"a": 1}'], '{"a": 1}'),
+]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "snapshot"), [row[1:] for row in SNAPSHOTS], ids=[row[0] for row in SNAPSHOTS]
+)
+def test_pieces_that_repeat_all_that_came_are_seen(pieces: list[str], snapshot: str | None) -> None:
+    assert draft_of(*pieces).snapshot() == snapshot
+
+
+def test_an_oddity_is_told_once() -> None:
+    draft = Draft(7, DEFAULT)
+    draft.note(Oddity.ID_CHANGED, "first")
+    draft.note(Oddity.ID_CHANGED, "second")
+    assert draft.take_notes() == [Inconsistent(Oddity.ID_CHANGED, "first", 7)]
+    draft.note(Oddity.ID_CHANGED, "third")
+    assert draft.take_notes() == []
+
+
+def test_a_placeholder_is_odd() -> None:
+    for pieces in every_cutting("{}" + A):
+        assert odd(draft_of(*pieces)) == [Oddity.ARGUMENTS_PLACEHOLDER]
+    assert odd(draft_of("{}")) == []

@@ -1,0 +1,25 @@
+"""The limits: the figures that the documentation names, and no limit without one."""
+
+import dataclasses
+
+import pytest
+
+from wholecall.core.limits import DEFAULT, Limits
+
+
+def test_the_defaults_are_those_of_the_design() -> None:
+    assert Limits(calls=64, characters=4 * 1024 * 1024, depth=128, blank_run=1024) == DEFAULT
+
+
+@pytest.mark.parametrize("field", dataclasses.fields(Limits), ids=lambda field: field.name)
+def test_every_limit_has_a_bound(field: "dataclasses.Field[int]") -> None:
+    assert getattr(DEFAULT, field.name) > 0
+
+
+def test_one_limit_can_be_set_alone() -> None:
+    assert dataclasses.replace(DEFAULT, calls=1) == Limits(calls=1)
+
+
+def test_limits_do_not_change() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        DEFAULT.calls = 1_000_000  # type: ignore[misc]  # this is what must fail

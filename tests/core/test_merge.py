@@ -1,0 +1,56 @@
+"""Arguments that a server streams as objects instead of text."""
+
+from typing import Any
+
+import pytest
+
+from wholecall.core.limits import DEFAULT
+from wholecall.core.merge import merge_objects
+
+CONTRADICTION = None
+
+# what holds, the objects in, the object out
+ROWS = [
+    ("nothing came", [], {}),
+    ("one object is itself", [{"a": 1}], {"a": 1}),
+    ("the same object again is one", [{"a": [1]}, {"a": [1]}], {"a": [1]}),
+    ("parameters come one by one, in their order", [{"b": 1}, {"a": 2}], {"b": 1, "a": 2}),
+    ("new text of a string is joined", [{"t": "a"}, {"t": "b"}, {"t": "c"}], {"t": "abc"}),
+    ("a string may grow as a whole", [{"t": "a"}, {"t": "ab"}, {"t": "abc"}], {"t": "abc"}),
+    ("so is one that was empty first", [{"t": ""}, {"t": "ab"}], {"t": "ab"}),
+    ("objects inside grow, too", [{"o": {"t": "a"}}, {"o": {"t": "b"}}], {"o": {"t": "ab"}}),
+    ("an empty object takes nothing away", [{"a": 1}, {}], {"a": 1}),
+    ("two numbers contradict each other", [{"n": 1}, {"n": 2}], CONTRADICTION),
+    ("two lists contradict each other", [{"l": [1]}, {"l": [1, 2]}], CONTRADICTION),
+    ("a string and a number contradict each other", [{"a": "1"}, {"a": 1}], CONTRADICTION),
+    ("one contradiction is enough", [{"a": "", "o": {"n": 1}}, {"o": {"n": 2}}], CONTRADICTION),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pieces", "merged"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
+)
+def test_objects_become_one_or_contradict_each_other(
+    pieces: list[dict[str, Any]], merged: dict[str, Any] | None
+) -> None:
+    before = repr(pieces)
+
+    result = merge_objects(pieces)
+
+    assert result == merged
+    assert list(result or {}) == list(merged or {})
+    assert repr(pieces) == before
+
+
+def nested(depth: int, value: Any) -> dict[str, Any]:
+    root: dict[str, Any] = {"o": value}
+    for _ in range(depth):
+        root = {"o": root}
+    return root
+
+
+def test_objects_are_merged_down_to_the_limit_and_no_deeper() -> None:
+    depth = DEFAULT.depth
+    assert merge_objects([nested(depth, "a"), nested(depth, "b")]) == nested(depth, "ab")
+    deeper = depth + 1
+    assert merge_objects([nested(deeper, "a"), nested(deeper, "b")]) is CONTRADICTION
