@@ -1,0 +1,246 @@
+"""From the arguments of a call as they came to arguments that a tool may run with.
+
+The stations, in their order; each hands on a value or refuses with a reason:
+
+    text ──strict parse──▶ value ──is it an object?──▶ unique keys ──schema──▶ Arguments
+             └─ safe repair ─┘       └─ a string that holds one ─┘   └─ unwrapped ─┘
+
+A repair needs a text that is known to be whole, and is tried only where the strict way
+failed. What is no object is refused: it is never taken for the first parameter, and
+never for no parameters at all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import structs
+
+from wholecall.core.limits import DEFAULT, Limits
+from wholecall.core.parse import Parsed, Unparsed, excerpt, parse
+from wholecall.core.repair import repair
+from wholecall.core.schema import check
+from wholecall.core.spec import ToolSpec
+from wholecall.core.values import JSON, Coercion, Problem, Reason, Repair, Value
+
+
+class Arguments(Value, frozen=True):
+    """Arguments that fit their tool, and what was done to make them fit."""
+
+    value: dict[str, JSON]
+    repairs: tuple[Repair, ...] = ()
+    coercions: tuple[Coercion, ...] = ()
+    dropped: tuple[str, ...] = ()
+    """Parameters that the tool does not have."""
+
+
+class Refused(Value, frozen=True):
+    """Why no call may run with these arguments."""
+
+    reason: Reason
+    detail: str
+    """One sentence for people and models, without internals."""
+    problems: tuple[Problem, ...] = ()
+
+
+def read_arguments(
+    raw: str | Mapping[str, JSON] | Parsed,
+    spec: ToolSpec | None,
+    *,
+    whole: bool,
+    limits: Limits = DEFAULT,
+) -> Arguments | Refused:
+    """Read the arguments of one call. `raw` is never changed.
+
+    Blank text is read as `{}`; whether that is proof of anything, the caller knows.
+    Without a `spec`, any object fits.
+    """
+    parsed = _read_value(raw, whole, limits)
+    if isinstance(parsed, Refused):
+        return parsed
+    if isinstance(parsed.value, str) and whole:
+        parsed = _decode_twice(parsed, parsed.value, limits)
+    if not isinstance(parsed.value, dict):
+        return _refuse_type(parsed.value)
+    if parsed.duplicates:
+        return _refuse_duplicates(parsed.duplicates)
+    if spec is None:
+        return Arguments(parsed.value, parsed.changes)
+    return _fit(parsed.value, parsed.changes, spec, limits)
+
+
+# ── From text to value ──────────────────────────────────────────────────────────────
+
+
+def _read_value(
+    raw: str | Mapping[str, JSON] | Parsed, whole: bool, limits: Limits
+) -> Parsed | Refused:
+    if isinstance(raw, Parsed):
+        return raw
+    if isinstance(raw, Mapping):
+        return _read_mapping(raw, limits)
+    return _read_text(raw, whole=whole, limits=limits) if raw.strip() else Parsed({})
+
+
+def _read_mapping(raw: Mapping[str, JSON], limits: Limits) -> Parsed | Refused:
+    """Write it out and read it back: a copy, for which every rule of a text holds."""
+    if _is_deeper(raw, limits.depth):
+        return Refused(Reason.LIMIT, f"the arguments are nested more than {limits.depth} deep")
+    try:
+        text = json.dumps(raw, default=dict, ensure_ascii=False)
+    except ValueError:  # an integer that Python refuses to write
+        return Refused(Reason.BAD_JSON, "the arguments hold a number with too many digits")
+    return _read_text(text, whole=False, limits=limits)
+
+
+def _is_deeper(value: Mapping[str, JSON], depth: int) -> bool:
+    """Whether it has more levels. Level by level, since deep values break recursion."""
+    level: list[Any] = [value]
+    for _ in range(depth):
+        level = [child for parent in level for child in _containers_in(parent)]
+        if not level:
+            return False
+    return True
+
+
+def _containers_in(parent: Any) -> list[Any]:
+    children = parent.values() if isinstance(parent, Mapping) else parent
+    return [child for child in children if isinstance(child, (Mapping, list, tuple))]
+
+
+def _read_text(text: str, *, whole: bool, limits: Limits) -> Parsed | Refused:
+    if len(text) > limits.characters:
+        detail = f"the arguments have more than {limits.characters} characters"
+        return Refused(Reason.LIMIT, detail)
+    parsed = parse(text, depth=limits.depth)
+    if isinstance(parsed, Parsed):
+        return parsed
+    if whole and parsed.reason is Reason.BAD_JSON:
+        return _repair(text, limits) or _refuse(parsed)
+    return _refuse(parsed)
+
+
+def _repair(text: str, limits: Limits) -> Parsed | Refused | None:
+    repaired = repair(text)
+    if repaired is None:
+        return None
+    parsed = parse(repaired.text, depth=limits.depth)
+    if isinstance(parsed, Unparsed):
+        return _refuse(parsed)
+    return structs.replace(parsed, changes=(*repaired.repairs, *parsed.changes))
+
+
+def _decode_twice(parsed: Parsed, text: str, limits: Limits) -> Parsed:
+    """The object that a string holds as text; the string itself if it holds none."""
+    inner = _read_text(text, whole=True, limits=limits)
+    if not isinstance(inner, Parsed) or not isinstance(inner.value, dict):
+        return parsed
+    decoded = Repair("double_decode", excerpt(json.dumps(text)), excerpt(text))
+    return structs.replace(inner, changes=(*parsed.changes, decoded, *inner.changes))
+
+
+# ── From object to fitting arguments ────────────────────────────────────────────────
+
+# The names under which models hand over all parameters as one.
+_WRAPPERS = frozenset(
+    {"arguments", "parameters", "input", "args", "params", "kwargs", "tool_input"}
+)
+
+
+def _fit(
+    value: dict[str, JSON], repairs: tuple[Repair, ...], spec: ToolSpec, limits: Limits
+) -> Arguments | Refused:
+    checked = check(value, spec)
+    if checked.problems or checked.dropped:
+        unwrapped = _unwrap(value, spec, limits)
+        if unwrapped is not None:
+            return structs.replace(unwrapped, repairs=(*repairs, *unwrapped.repairs))
+    if checked.problems:
+        return _refuse_problems(checked.problems)
+    return Arguments(checked.value, repairs, checked.coercions, checked.dropped)
+
+
+def _unwrap(value: dict[str, JSON], spec: ToolSpec, limits: Limits) -> Arguments | None:
+    """Take the object inside for the arguments, if it fits; what is around it does not."""
+    inner = _open_wrapper(value, spec, limits)
+    if inner is None or not isinstance(inner.value, dict) or inner.duplicates:
+        return None
+    checked = check(inner.value, spec)
+    # An object of which nothing is left was not meant for this tool.
+    if checked.problems or (inner.value and not checked.value):
+        return None
+    before, after = json.dumps(value), json.dumps(inner.value)
+    unwrapped = Repair("unwrap_arguments", excerpt(before), excerpt(after))
+    return Arguments(checked.value, (unwrapped, *inner.changes), checked.coercions, checked.dropped)
+
+
+def _open_wrapper(value: dict[str, JSON], spec: ToolSpec, limits: Limits) -> Parsed | None:
+    """What the only parameter holds, if the tool has none of this name."""
+    known = spec.parameters.get("properties", {})
+    names = set(value)
+    if "name" not in known and value.get("name") == spec.name:
+        names.discard("name")  # an envelope that repeats the tool's name
+    if len(names) != 1 or not names <= _WRAPPERS or not names.isdisjoint(known):
+        return None
+    inner = value[names.pop()]
+    if not isinstance(inner, str):
+        return Parsed(inner)
+    parsed = parse(inner, depth=limits.depth)
+    return parsed if isinstance(parsed, Parsed) else None
+
+
+# ── Refusals ────────────────────────────────────────────────────────────────────────
+
+_TYPES = {
+    str: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    list: "an array",
+    type(None): "null",
+}
+_UNPARSED = {
+    Reason.TRUNCATED: "the arguments are cut off after {position} characters: {message}",
+    Reason.BAD_JSON: (
+        "the arguments are not valid JSON: {message} at character {place}, found {found!r}"
+    ),
+    Reason.LIMIT: "the arguments are {message}",
+}
+
+
+def _refuse(unparsed: Unparsed) -> Refused:
+    detail = _UNPARSED[unparsed.reason].format(
+        message=unparsed.message,
+        position=unparsed.position,
+        place=unparsed.position + 1,
+        found=unparsed.found,
+    )
+    return Refused(unparsed.reason, detail)
+
+
+def _refuse_type(value: JSON) -> Refused:
+    detail = f"the arguments must be one JSON object, not {_TYPES[type(value)]}"
+    return Refused(Reason.NOT_OBJECT, detail)
+
+
+def _refuse_duplicates(paths: tuple[str, ...]) -> Refused:
+    problems = tuple(
+        Problem(
+            path=path,
+            kind="duplicate_key",
+            message="the key is given more than once",
+            received="the same key again",
+            expected="each key once",
+        )
+        for path in paths
+    )
+    return Refused(Reason.SCHEMA, f"the arguments give {', '.join(paths)} more than once", problems)
+
+
+def _refuse_problems(problems: tuple[Problem, ...]) -> Refused:
+    first = problems[0]
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    detail = f"the arguments do not fit the schema: {first.message}{more}"
+    return Refused(Reason.SCHEMA, detail, problems)

@@ -1,0 +1,223 @@
+"""Values of the wrong type that can only mean one value of the right type.
+
+Models write `"5"` for 5 and JSON texts for objects. The schema, and nothing else, says
+what is expected, and a value is changed only if both of this holds:
+
+- It does not fit. A value that fits is never changed, however odd it looks.
+- The schema allows no string here (other than listed ones). `"00501"` may be a code,
+  and where a string may stand, the text is what was meant.
+
+A text is then read as JSON, so there is at most one thing that it can mean. Where a
+schema has alternatives, all are tried, and the value is changed only if every way that
+makes it fit gives the same value.
+
+By the letter of JSON Schema 5.0 fits an integer. It becomes 5 where no other number is
+allowed: the two are equal, and a tool written in Python knows the difference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from wholecall.core.compiled import Compiled, Place, Type, fits_alone, type_of
+from wholecall.core.parse import Parsed, join_path, parse
+from wholecall.core.values import JSON, Coercion
+
+
+@dataclass(frozen=True, slots=True)
+class CoercionOptions:
+    """What is coerced beyond types. Both are off: they come near to guessing."""
+
+    wrap_single: bool = False
+    """A single value where an array of such values is expected."""
+    enum_case: bool = False
+    """A listed string in other letters: `Celsius` for `celsius`."""
+
+
+STRICT = CoercionOptions()
+
+_LEAST_STEPS = 1000
+_STEPS_A_VALUE = 16
+"""Looks into a schema for each value inside the arguments. Honest schemas need two or
+three; alternatives inside alternatives would need 2ⁿ."""
+_CHAIN = 160
+"""Schemas inside one another, references included. We recurse."""
+_EXACT = 2**53
+"""From here on a float stands for several integers."""
+_BOOLEANS = {"true": True, "false": False}
+_LONGEST_WORD = 16
+"""Characters of a text that can be a boolean, blanks included."""
+
+
+class Reading(NamedTuple):
+    """A value as it is read, and what was changed for it."""
+
+    value: JSON
+    coercions: tuple[Coercion, ...] = ()
+
+
+def coerce(
+    compiled: Compiled,
+    value: dict[str, JSON],
+    *,
+    values: int,
+    floats: bool,
+    options: CoercionOptions = STRICT,
+) -> Reading:
+    """Read arguments by their schema; they themselves are not changed.
+
+    `values` is how many values they hold: the work is in proportion to it. `floats` says
+    whether a float is among them: if not, what fits need not be looked into.
+    """
+    reader = _Reader(compiled, options, _LEAST_STEPS + values * _STEPS_A_VALUE, floats)
+    return reader.read(compiled.root, value, "$", 0)
+
+
+class _Reader:
+    """Reads one value. After `steps` looks everything is left as it is."""
+
+    def __init__(
+        self, compiled: Compiled, options: CoercionOptions, steps: int, floats: bool
+    ) -> None:
+        self._compiled = compiled
+        self._options = options
+        self._steps = steps
+        self._floats = floats
+
+    def read(self, place: Place, value: JSON, path: str, chain: int) -> Reading:
+        """Read a value by the schema at a place."""
+        self._steps -= 1
+        if self._steps < 0 or chain > _CHAIN:
+            return Reading(value)
+        fits = self._compiled.fits(place, value)
+        if fits and not (self._floats and isinstance(value, (float, dict, list))):
+            return Reading(value)
+        before, value = value, self._convert(place, value, path, chain)
+        coercions: tuple[Coercion, ...] = ()
+        if value is not before:
+            coercions = (Coercion(path, before, value),)
+        if isinstance(value, (dict, list)):
+            value, later = self._read_inside(place, value, path, chain + 1)
+            coercions += later
+        if not place.speaks_alone:
+            value, later = self._read_in_place(place, value, path, chain + 1)
+            coercions += later
+        return Reading(value, coercions)
+
+    # ── The value itself ────────────────────────────────────────────────────────────
+
+    def _convert(self, place: Place, value: JSON, path: str, chain: int) -> JSON:
+        types = self._compiled.types(place)
+        if isinstance(value, float):
+            return _make_whole(value, types)
+        if self._compiled.fits(place, value):
+            return value
+        if isinstance(value, str) and "string" not in types:
+            read = self._match_listed(place, value) or read_text(value, types)
+            self._floats = self._floats or isinstance(read, (dict, list))
+            if read is not value:
+                return read
+        if self._options.wrap_single and "array" in types and type_of(value) not in types:
+            inside = self._read_inside(place, [value], path, chain + 1)
+            return [value] if self._compiled.fits(place, inside.value) else value
+        return value
+
+    def _match_listed(self, place: Place, text: str) -> str | None:
+        """The only listed string that differs in nothing but case."""
+        if not self._options.enum_case:
+            return None
+        parts = [part.node for part in self._compiled.speaking(place)]
+        options = [
+            option for node in parts for option in (*node.get("enum", ()), node.get("const"))
+        ]
+        alike = {
+            option
+            for option in options
+            if isinstance(option, str) and option.casefold() == text.casefold()
+        }
+        return alike.pop() if len(alike) == 1 else None
+
+    # ── What is inside it ───────────────────────────────────────────────────────────
+
+    def _read_inside(
+        self, place: Place, value: dict[str, JSON] | list[JSON], path: str, chain: int
+    ) -> Reading:
+        changed: Any = value
+        coercions: list[Coercion] = []
+        for step in value if isinstance(value, dict) else range(len(value)):
+            for inside in self._describing(place, step):
+                reading = self.read(inside, changed[step], join_path(path, step), chain)
+                coercions += reading.coercions
+                if reading.value is not changed[step]:
+                    changed = value.copy() if changed is value else changed
+                    changed[step] = reading.value
+        return Reading(changed, tuple(coercions))
+
+    def _describing(self, place: Place, step: str | int) -> list[Place]:
+        """The schemas of one member or item."""
+        node = place.node
+        if isinstance(step, int):
+            if step < len(node.get("prefixItems", ())):
+                return [place.inside("prefixItems", step)]
+            return [place.inside("items")] if "items" in node else []
+        named = [place.inside("properties", step)] if step in node.get("properties", ()) else []
+        if "patternProperties" in node:
+            matching = [p for p in node["patternProperties"] if fits_alone("pattern", p, step)]
+            named += [place.inside("patternProperties", pattern) for pattern in matching]
+        others = not named and isinstance(node.get("additionalProperties"), dict)
+        return [place.inside("additionalProperties")] if others else named
+
+    # ── What else is said about it ──────────────────────────────────────────────────
+
+    def _read_in_place(self, place: Place, value: JSON, path: str, chain: int) -> Reading:
+        coercions: list[Coercion] = []
+        for other in (*self._compiled.demanding(place), *self._conditional(place, value)):
+            value, later = self.read(other, value, path, chain)
+            coercions += later
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in place.node:
+                value, later = self._choose(place.every(keyword), value, path, chain)
+                coercions += later
+        return Reading(value, tuple(coercions))
+
+    def _conditional(self, place: Place, value: JSON) -> list[Place]:
+        if "if" not in place.node:
+            return []
+        branch = "then" if self._compiled.fits(place.inside("if"), value) else "else"
+        return [place.inside(branch)] if branch in place.node else []
+
+    def _choose(self, branches: list[Place], value: JSON, path: str, chain: int) -> Reading:
+        """Read by the alternative that fits or, if none does, as all say that can be made fit."""
+        fitting = [branch for branch in branches if self._compiled.fits(branch, value)]
+        if len(fitting) > 1:
+            return Reading(value)
+        readings: dict[str, Reading] = {}
+        for branch in fitting or branches:
+            reading = self.read(branch, value, path, chain)
+            if self._compiled.fits(branch, reading.value):
+                readings[repr(reading.value)] = reading
+        return readings.popitem()[1] if len(readings) == 1 else Reading(value)
+
+
+# ── Texts and numbers ───────────────────────────────────────────────────────────────
+
+
+def read_text(text: str, types: frozenset[Type]) -> JSON:
+    """The value of one of these types that a text means as JSON; else the text itself."""
+    if len(text) <= _LONGEST_WORD and "boolean" in types:
+        word = text.strip().lower()
+        if word in _BOOLEANS:
+            return _BOOLEANS[word]
+    parsed = parse(text)
+    if not isinstance(parsed, Parsed) or parsed.duplicates or parsed.changes:
+        return text
+    value = parsed.value
+    if isinstance(value, float):
+        value = _make_whole(value, types)
+    return value if type_of(value) in types and not isinstance(value, str) else text
+
+
+def _make_whole(value: float, types: frozenset[Type]) -> int | float:
+    whole = "integer" in types and "number" not in types
+    return int(value) if whole and value.is_integer() and abs(value) < _EXACT else value

@@ -1,0 +1,276 @@
+"""A tool's schema, made ready once: compiled, measured, and open at every place in it.
+
+The verdict is always the validator's (jsonschema-rs). It looks at Python's values
+without copying them, its regular expressions run in linear time, and it remembers what
+it found out about a schema that contains itself. Coercion and explanation ask it about
+single places inside the schema, too, so that nothing is judged twice by two rules.
+
+Of the validator's answers only `is_valid` is used. The one that lists errors builds
+them all, alternatives of alternatives included, before it hands over the first: 18
+levels of a recursive `oneOf` took 90 seconds and 10 GB.
+
+What could make even `is_valid` slow is refused before it is compiled: see `prepare`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NoReturn, TypeAlias
+
+import jsonschema_rs
+
+from wholecall.core.translate import Node, Steps, children, quote
+from wholecall.core.values import JSON
+
+PATTERN_BYTES = 256 * 1024
+"""Of one compiled pattern. Linear time is as many steps a character as the pattern has
+states; at 10 MB, the engine's own limit, 100 kB of text took 10 seconds."""
+_CACHED = 1024
+"""Keywords, each compiled alone, that are kept."""
+
+# ── Types ───────────────────────────────────────────────────────────────────────────
+
+Type: TypeAlias = str
+"""A JSON type as schemas name it. Every integer is a number, too."""
+LISTED: Type = "listed string"
+"""A string that is one of those which the schema lists, as against any string."""
+ANY_TYPE = frozenset({"null", "boolean", "integer", "number", "string", "array", "object", LISTED})
+
+_INCLUDED = {"number": frozenset({"number", "integer"}), "string": frozenset({"string", LISTED})}
+_TYPE_OF: dict[type, Type] = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
+
+
+def type_of(value: JSON) -> Type:
+    """The JSON type of a value; of `5.0` it is number."""
+    kind = type(value)
+    return _TYPE_OF.get(kind) or next(_TYPE_OF[base] for base in kind.__mro__ if base in _TYPE_OF)
+
+
+def demands_integer(node: Node) -> bool:
+    """Whether a schema allows integers and no other numbers."""
+    types = _own_types(node)
+    return "integer" in types and "number" not in types
+
+
+def _own_types(node: Node) -> frozenset[Type]:
+    """The types that a schema itself allows, its references and alternatives aside."""
+    types = ANY_TYPE
+    if "type" in node:
+        named = node["type"] if isinstance(node["type"], list) else [node["type"]]
+        types &= frozenset().union(*(_INCLUDED.get(word, {word}) for word in named))
+    for options in (node.get("enum"), [node["const"]] if "const" in node else None):
+        if options is not None:
+            types &= frozenset().union(*map(_option_types, options))
+    return types
+
+
+def _option_types(option: JSON) -> frozenset[Type]:
+    if isinstance(option, str):
+        return frozenset({LISTED})
+    if isinstance(option, float) and option.is_integer():
+        return _INCLUDED["number"]
+    return frozenset({type_of(option)})
+
+
+# ── Places in a schema ──────────────────────────────────────────────────────────────
+
+
+class Place:
+    """A schema inside a tool's schema, and the JSON pointer by which the validator knows it."""
+
+    __slots__ = ("_inside", "node", "pointer", "speaks_alone")
+
+    def __init__(self, pointer: str, node: Node) -> None:
+        self.pointer = pointer
+        self.node = node
+        self.speaks_alone = _MORE_IN_PLACE.isdisjoint(node)
+        """Whether no other schema, inside it or elsewhere, speaks about the same value."""
+        self._inside: dict[Steps, Place] = {}
+
+    def inside(self, *steps: str | int) -> Place:
+        """Go down: a keyword and, where it holds several schemas, a name or an index."""
+        place = self._inside.get(steps)
+        if place is None:
+            node: Any = self.node
+            for step in steps:
+                node = node[step]
+            place = Place(self.pointer + "".join(map(_escape, steps)), node)
+            self._inside[steps] = place
+        return place
+
+    def every(self, keyword: str) -> list[Place]:
+        """The schemas that a keyword lists."""
+        return [self.inside(keyword, index) for index in range(len(self.node.get(keyword, ())))]
+
+
+_IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"})
+_MORE_IN_PLACE = _IN_PLACE | {"$ref"}
+
+
+def is_in_place(steps: Steps) -> bool:
+    """Whether the schema that these steps lead to speaks about the same value."""
+    return steps[0] in _IN_PLACE
+
+
+def _escape(step: str | int) -> str:
+    return "/" + str(step).replace("~", "~0").replace("/", "~1")
+
+
+class Compiled:
+    """One schema, ready to judge values, as a whole and place by place."""
+
+    __slots__ = (
+        "_registry",
+        "_targets",
+        "_types",
+        "_validators",
+        "drops",
+        "integers",
+        "names",
+        "root",
+        "width",
+    )
+
+    def __init__(
+        self, root: Place, targets: Mapping[str, Place], *, width: int, integers: bool
+    ) -> None:
+        self.root = root
+        self.integers = integers
+        """Whether there is a place where a number must be an integer."""
+        self.width = width
+        """At most so many rules speak about one and the same value."""
+        self._targets = targets
+        self._registry = jsonschema_rs.Registry([(_URI, root.node)], retriever=_refuse_remote)
+        self._validators = {"": _compile(root.node)}
+        self._types: dict[str, frozenset[Type]] = {}
+        speaking = [place.node for place in self.speaking(self.root)]
+        self.names = frozenset().union(*(node.get("properties", {}) for node in speaking))
+        """The parameters that the schema names, in whatever alternative."""
+        self.drops = bool(self.names) and not any(map(_rules_on_others, speaking))
+        """Whether it neither allows nor forbids parameters that it does not name."""
+
+    def fits(self, place: Place, value: JSON) -> bool:
+        """Whether a value fits the schema at a place."""
+        validator = self._validators.get(place.pointer)
+        if validator is None:
+            reference = {"$ref": f"{_URI}#{quote(place.pointer)}"}
+            validator = _compile(reference, self._registry)
+            self._validators[place.pointer] = validator
+        return _accepts(validator, value)
+
+    def target(self, place: Place) -> Place | None:
+        """Where the `$ref` of a place leads, if it is a pointer."""
+        return self._targets.get(place.node.get("$ref", ""))
+
+    def follow(self, node: Node) -> Node:
+        """The schema that a reference leads to; any other as it is."""
+        target = self._targets.get(node.get("$ref", ""))
+        return node if target is None else target.node
+
+    def demanding(self, place: Place) -> Iterator[Place]:
+        """The other schemas that a value here must fit: the reference's target and `allOf`."""
+        target = self.target(place)
+        if target is not None:
+            yield target
+        yield from place.every("allOf")
+
+    def speaking(self, place: Place) -> Iterator[Place]:
+        """Every schema that may have a say about a value here, each once."""
+        seen: set[str] = set()
+        waiting = [place]
+        while waiting:
+            place = waiting.pop()
+            if place.pointer in seen:
+                continue
+            seen.add(place.pointer)
+            yield place
+            target = self.target(place)
+            inside = [
+                place.inside(*steps) for steps, _ in children(place.node) if is_in_place(steps)
+            ]
+            waiting += [*inside, *([target] if target else [])]
+
+    def types(self, place: Place) -> frozenset[Type]:
+        """The types that a value may have here, by all that is said about it."""
+        known = self._types.get(place.pointer)
+        if known is None:
+            self._types[place.pointer] = ANY_TYPE  # a reference that leads back adds nothing
+            known = self._types[place.pointer] = self._find_types(place)
+        return known
+
+    def allows_type(self, place: Place, value: JSON) -> bool:
+        """Whether values of this type may fit here, be it a few of them."""
+        kinds = _INCLUDED["string"] if isinstance(value, str) else {type_of(value)}
+        return not self.types(place).isdisjoint(kinds)
+
+    def _find_types(self, place: Place) -> frozenset[Type]:
+        types = _own_types(place.node)
+        for other in self.demanding(place):
+            types &= self.types(other)
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in place.node:
+                branches = place.every(keyword)
+                types &= frozenset().union(*(self.types(branch) for branch in branches))
+        return types
+
+
+_ON_OTHERS = ("additionalProperties", "unevaluatedProperties", "patternProperties")
+
+
+def _rules_on_others(node: Node) -> bool:
+    return any(keyword in node for keyword in _ON_OTHERS)
+
+
+# ── The validator ───────────────────────────────────────────────────────────────────
+
+_URI = "urn:wholecall:tool"
+_PATTERNS = jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES)
+
+
+def _refuse_remote(uri: str) -> NoReturn:
+    raise ValueError(f"{uri} is not part of the schema")
+
+
+def _compile(
+    schema: Node, registry: jsonschema_rs.Registry | None = None
+) -> jsonschema_rs.Validator:
+    """Compile a schema of Draft 2020-12. Nothing is ever fetched.
+
+    `format` is a remark and not a rule, as the draft has it: tools read more than
+    RFC 3339, and a call that its tool would understand must not be lost.
+    """
+    return jsonschema_rs.Draft202012Validator(
+        schema,
+        registry=registry,
+        retriever=_refuse_remote,
+        pattern_options=_PATTERNS,
+        validate_formats=False,
+    )
+
+
+def _accepts(validator: jsonschema_rs.Validator, value: JSON) -> bool:
+    """Whether a value fits. What the validator cannot read (half a surrogate pair) does not."""
+    try:
+        return validator.is_valid(value)
+    except ValueError:
+        return False
+
+
+def fits_alone(keyword: str, argument: Any, value: JSON) -> bool:
+    """Whether a value fits one keyword that holds no schemas."""
+    return _accepts(_compile_alone(keyword, json.dumps(argument)), value)
+
+
+@lru_cache(maxsize=_CACHED)
+def _compile_alone(keyword: str, argument: str) -> jsonschema_rs.Validator:
+    return _compile({keyword: json.loads(argument)})

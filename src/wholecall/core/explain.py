@@ -1,0 +1,320 @@
+"""Why a value does not fit: every problem at once, each with its path, in plain words.
+
+The validator has said that the value does not fit. Place by place it is asked again
+about the parts, and only what fails is looked into, until the keyword is found that
+fails by itself. A keyword that holds no schemas is asked alone (`LIMITS`); one that
+does says where to look next (`_LOOKS`). What stands in neither table, such as
+`unevaluatedItems`, is reported as a whole.
+
+The work is bounded: each place is looked into once for each value, and after `PROBLEMS`
+problems nobody reads on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple, TypeAlias
+
+from wholecall.core.compiled import Compiled, Place, fits_alone
+from wholecall.core.near import nearest
+from wholecall.core.parse import join_path
+from wholecall.core.translate import Node
+from wholecall.core.values import JSON, Problem
+from wholecall.core.words import (
+    LIMITS,
+    describe,
+    list_some,
+    show,
+    show_names,
+)
+
+PROBLEMS = 32
+"""Problems of one call that are reported."""
+
+
+class Look(NamedTuple):
+    """A schema, a value that does not fit it, and where the value stands."""
+
+    place: Place
+    value: JSON
+    path: str
+    optional: bool = False
+    """A member that may be left out."""
+
+    @property
+    def node(self) -> Node:
+        return self.place.node
+
+    @property
+    def members(self) -> Mapping[str, JSON]:
+        """Of an object; other values have none."""
+        return self.value if isinstance(self.value, dict) else {}
+
+    @property
+    def items(self) -> list[JSON]:
+        """Of an array; other values have none."""
+        return self.value if isinstance(self.value, list) else []
+
+
+Found: TypeAlias = Iterator[Problem | Look]
+
+
+def explain(
+    compiled: Compiled, value: dict[str, JSON], *, unknown: Collection[str] = ()
+) -> tuple[Problem, ...]:
+    """Say why arguments that do not fit do not.
+
+    `unknown` are received names that are no parameters: one may be what is missing.
+    """
+    problems: dict[Problem, None] = {}
+    seen: set[tuple[str, str]] = set()
+    explanation = _Explanation(compiled, unknown)
+    waiting = [Look(compiled.root, value, "$")]
+    while waiting and len(problems) < PROBLEMS:
+        look = waiting.pop()
+        if (look.place.pointer, look.path) in seen:
+            continue
+        seen.add((look.place.pointer, look.path))
+        found = list(islice(explanation.look(look), PROBLEMS)) or [_report_unexplained(look)]
+        problems |= {item: None for item in found if isinstance(item, Problem)}
+        waiting += [item for item in reversed(found) if isinstance(item, Look)]
+    return tuple(problems)[:PROBLEMS]
+
+
+class _Explanation:
+    """Looks at one place at a time. Each method is a row of `_LOOKS`."""
+
+    def __init__(self, compiled: Compiled, unknown: Collection[str]) -> None:
+        self._compiled = compiled
+        self._unknown = unknown
+
+    def look(self, look: Look) -> Found:
+        """What is wrong here. A wrong type or option makes every other rule moot."""
+        for keyword in _FIRST:
+            if keyword in look.node and not fits_alone(keyword, look.node[keyword], look.value):
+                # Some models write null for everything that they have no value for.
+                left_out = " (or leave it out)" if look.optional and look.value is None else ""
+                yield _report(look, keyword, self._describe(look.node) + left_out)
+                return
+        for keyword, argument in look.node.items():
+            if keyword in _LOOKS:
+                yield from _LOOKS[keyword](self, look)
+            elif keyword in LIMITS and not fits_alone(keyword, argument, look.value):
+                yield _report(look, keyword, LIMITS[keyword](argument))
+
+    def _enter(self, place: Place, value: JSON, path: str, *, optional: bool = False) -> Found:
+        if not self._compiled.fits(place, value):
+            yield Look(place, value, path, optional)
+
+    # ── Objects ─────────────────────────────────────────────────────────────────────
+
+    def required(self, look: Look) -> Found:
+        for name in look.node["required"]:
+            yield from self._demand(look, name)
+
+    def dependent_required(self, look: Look) -> Found:
+        for name, needed in look.node["dependentRequired"].items():
+            for other in needed if name in look.members else ():
+                yield from self._demand(look, other)
+
+    def _demand(self, look: Look, name: str) -> Found:
+        if not isinstance(look.value, dict) or name in look.value:
+            return
+        path = join_path(look.path, name)
+        expected = self._describe(look.node.get("properties", {}).get(name, {}))
+        strangers = set(look.members) - self._names(look.place)
+        near = nearest(name, strangers.union(self._unknown if look.path == "$" else ()))
+        hint = f" ({show(near)} was received, and is no parameter)" if near else ""
+        message = f"{path} is missing{hint}: it must be {expected}"
+        yield Problem(path, "required", message, "nothing", expected)
+
+    def _names(self, place: Place) -> frozenset[str]:
+        speaking = self._compiled.speaking(place)
+        return frozenset().union(*(part.node.get("properties", {}) for part in speaking))
+
+    def properties(self, look: Look) -> Found:
+        for name in look.node["properties"]:
+            if name in look.members:
+                yield from self._enter_member(look, name, "properties", name)
+
+    def pattern_properties(self, look: Look) -> Found:
+        for pattern in look.node["patternProperties"]:
+            for name in look.members:
+                if fits_alone("pattern", pattern, name):
+                    yield from self._enter_member(look, name, "patternProperties", pattern)
+
+    def additional_properties(self, look: Look) -> Found:
+        for name in look.members:
+            if _is_described(look.node, name):
+                continue
+            if look.node["additionalProperties"] is False:
+                yield self._reject_name(look, name, "additionalProperties")
+            else:
+                yield from self._enter_member(look, name, "additionalProperties")
+
+    def unevaluated_properties(self, look: Look) -> Found:
+        """Report the names that no part of the schema has; of others only the validator knows."""
+        if look.node["unevaluatedProperties"] is False:
+            for name in sorted(look.members.keys() - self._names(look.place)):
+                yield self._reject_name(look, name, "unevaluatedProperties")
+
+    def _enter_member(self, look: Look, name: str, *steps: str) -> Found:
+        path = join_path(look.path, name)
+        optional = name not in look.node.get("required", ())
+        place = look.place.inside(*steps)
+        yield from self._enter(place, look.members[name], path, optional=optional)
+
+    def _reject_name(self, look: Look, name: str, kind: str) -> Problem:
+        path = join_path(look.path, name)
+        known = self._names(look.place)
+        near = nearest(name, known - look.members.keys())
+        hint = f"; did you mean {show(near)}?" if near else ""
+        expected = f"only {show_names(sorted(known))}" if known else "nothing"
+        message = f"{path} is not allowed here{hint}"
+        return Problem(path, kind, message, show(look.members[name]), expected)
+
+    def property_names(self, look: Look) -> Found:
+        place = look.place.inside("propertyNames")
+        for name in look.members:
+            if not self._compiled.fits(place, name):
+                named = f"an object whose names are each {self._describe(place.node)}"
+                yield Problem(
+                    join_path(look.path, name),
+                    "propertyNames",
+                    f"the name {show(name)} in {look.path} is not allowed: it must be {named}",
+                    show(name),
+                    named,
+                )
+
+    def dependent_schemas(self, look: Look) -> Found:
+        for name in look.node["dependentSchemas"]:
+            if name in look.members:
+                place = look.place.inside("dependentSchemas", name)
+                yield from self._enter(place, look.value, look.path)
+
+    # ── Arrays ──────────────────────────────────────────────────────────────────────
+
+    def prefix_items(self, look: Look) -> Found:
+        places = look.place.every("prefixItems")
+        for index, (place, item) in enumerate(zip(places, look.items, strict=False)):
+            yield from self._enter(place, item, join_path(look.path, index))
+
+    def each_item(self, look: Look) -> Found:
+        place = look.place.inside("items")
+        described = len(look.node.get("prefixItems", ()))
+        for index, item in enumerate(look.items[described:], described):
+            yield from self._enter(place, item, join_path(look.path, index))
+
+    def contains(self, look: Look) -> Found:
+        place = look.place.inside("contains")
+        count = sum(self._compiled.fits(place, item) for item in look.items)
+        least, most = look.node.get("minContains", 1), look.node.get("maxContains", count)
+        if isinstance(look.value, list) and not least <= count <= most:
+            limits = f"at least {least}" + (f" and at most {most}" if most != count else "")
+            expected = f"an array in which {limits} items are {self._describe(place.node)}"
+            yield _report(look, "contains", expected)
+
+    # ── In place ────────────────────────────────────────────────────────────────────
+
+    def reference(self, look: Look) -> Found:
+        target = self._compiled.target(look.place)
+        if target is not None:
+            yield from self._enter(target, look.value, look.path, optional=look.optional)
+
+    def all_of(self, look: Look) -> Found:
+        for place in look.place.every("allOf"):
+            yield from self._enter(place, look.value, look.path)
+
+    def any_of(self, look: Look) -> Found:
+        yield from self._choose(look, "anyOf")
+
+    def one_of(self, look: Look) -> Found:
+        yield from self._choose(look, "oneOf")
+
+    def _choose(self, look: Look, keyword: str) -> Found:
+        """Look into the alternative that was meant, if it is clear which; else name all."""
+        branches = look.place.every(keyword)
+        fitting = sum(self._compiled.fits(branch, look.value) for branch in branches)
+        if fitting > 1 and keyword == "oneOf":
+            yield _report(look, keyword, f"one alternative only; this fits {fitting} of them")
+        if fitting:
+            return
+        meant = [branch for branch in branches if self._may_mean(branch, look)]
+        if len(meant) == 1:
+            yield Look(meant[0], look.value, look.path, look.optional)
+        else:
+            words = [self._describe(branch.node) for branch in meant or branches]
+            yield _report(look, keyword, list_some(words, " or "))
+
+    def _may_mean(self, branch: Place, look: Look) -> bool:
+        """Whether the type agrees, and each tag: a member that may have few values only."""
+        if not self._compiled.allows_type(branch, look.value):
+            return False
+        tags = [
+            (part.inside("properties", name), look.members[name])
+            for part in (branch, *self._compiled.demanding(branch))
+            for name, child in part.node.get("properties", {}).items()
+            if name in look.members and not _TAGS.isdisjoint(child)
+        ]
+        return all(self._compiled.fits(place, value) for place, value in tags)
+
+    def _describe(self, node: Node) -> str:
+        return describe(node, self._compiled.follow)
+
+    def negation(self, look: Look) -> Found:
+        place = look.place.inside("not")
+        if self._compiled.fits(place, look.value):
+            words = f"anything but {self._describe(place.node)}" if place.node else "left out"
+            yield _report(look, "not", words)
+
+    def condition(self, look: Look) -> Found:
+        fits = self._compiled.fits(look.place.inside("if"), look.value)
+        branch = "then" if fits else "else"
+        if branch in look.node:
+            yield from self._enter(look.place.inside(branch), look.value, look.path)
+
+
+# The keywords that hold schemas.
+_LOOKS: dict[str, Callable[[_Explanation, Look], Found]] = {
+    "required": _Explanation.required,
+    "dependentRequired": _Explanation.dependent_required,
+    "properties": _Explanation.properties,
+    "patternProperties": _Explanation.pattern_properties,
+    "additionalProperties": _Explanation.additional_properties,
+    "unevaluatedProperties": _Explanation.unevaluated_properties,
+    "propertyNames": _Explanation.property_names,
+    "dependentSchemas": _Explanation.dependent_schemas,
+    "prefixItems": _Explanation.prefix_items,
+    "items": _Explanation.each_item,
+    "contains": _Explanation.contains,
+    "$ref": _Explanation.reference,
+    "allOf": _Explanation.all_of,
+    "anyOf": _Explanation.any_of,
+    "oneOf": _Explanation.one_of,
+    "not": _Explanation.negation,
+    "if": _Explanation.condition,
+}
+
+# The keywords that are asked first.
+_FIRST = ("type", "const", "enum")
+# The keywords that make a member the tag of its object.
+_TAGS = frozenset({"const", "enum"})
+
+
+def _is_described(node: Node, name: str) -> bool:
+    if name in node.get("properties", {}):
+        return True
+    return any(
+        fits_alone("pattern", pattern, name) for pattern in node.get("patternProperties", ())
+    )
+
+
+def _report(look: Look, kind: str, expected: str) -> Problem:
+    received = show(look.value)
+    message = f"{look.path} must be {expected}; received {received}"
+    return Problem(look.path, kind, message, received, expected)
+
+
+def _report_unexplained(look: Look) -> Problem:
+    return _report(look, "schema", "something that fits the schema of this tool")

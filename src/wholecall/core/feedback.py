@@ -1,0 +1,297 @@
+"""What the model is told, so that its next call is right.
+
+The text alone must be enough to correct the call: the tool, the place, what was
+received, what is expected, and an example that fits. It says nothing of how we found
+out, and it is the same whether the model calls natively or in a dialect.
+
+A call that was cut off is told so. To say "missing field" instead would make the model
+send the same long call once more, to be cut off at the same place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from wholecall.core.example import build_example
+from wholecall.core.near import nearest
+from wholecall.core.parse import Parsed, Unparsed, parse
+from wholecall.core.spec import Offer, ToolSpec
+from wholecall.core.values import JSON, Call, Problem, Reason, Rejected
+from wholecall.core.words import cut, show, show_names
+
+_EXAMPLE = 2000
+"""Characters of the longest example that is shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feedback:
+    """What was wrong with a call, for programs; `text` is the same for the model."""
+
+    type: str
+    """`schema`, `truncated`, `unknown_tool`, … : a `Reason`, or how running the tool ended."""
+    message: str
+    tool: str | None = None
+    parameter: str | None = None
+    """The path of the first problem."""
+    required: tuple[str, ...] = ()
+    received_keys: tuple[str, ...] = ()
+    example: Mapping[str, JSON] | None = None
+    hint: str = ""
+
+    @property
+    def text(self) -> str:
+        """All of it in a few lines."""
+        lines = [self.message]
+        if self.required:
+            lines.append(f"Required parameters: {show_names(self.required)}.")
+        if self.received_keys:
+            lines.append(f"Received parameters: {show_names(self.received_keys)}.")
+        if self.example is not None:
+            lines.append(f"An example that fits: {json.dumps(self.example, ensure_ascii=False)}")
+        return "\n".join([*lines, self.hint]).strip()
+
+
+def feedback(
+    rejection: Rejected | Sequence[Problem], spec: ToolSpec | None, offer: Offer | None = None
+) -> str:
+    """The text that tells a model what to correct."""
+    return make_feedback(rejection, spec, offer).text
+
+
+def make_feedback(
+    rejection: Rejected | Sequence[Problem], spec: ToolSpec | None, offer: Offer | None = None
+) -> Feedback:
+    """Say what was wrong with a call of the tool `spec`, where `offer` could be called."""
+    if not isinstance(rejection, Rejected):
+        problems = tuple(rejection)
+        rejection = Rejected(reason=Reason.SCHEMA, detail="", problems=problems)
+    return _MAKERS[rejection.reason](_Subject(rejection, spec, offer))
+
+
+class _Subject(NamedTuple):
+    """What there is to speak about."""
+
+    rejection: Rejected
+    spec: ToolSpec | None
+    offer: Offer | None
+
+    @property
+    def tool(self) -> str | None:
+        return self.spec.name if self.spec is not None else self.rejection.name
+
+    @property
+    def call(self) -> str:
+        return f"call of {show(self.tool)}" if self.tool else "call"
+
+    @property
+    def detail(self) -> str:
+        return f": {cut(self.rejection.detail)}" if self.rejection.detail else ""
+
+
+# ── Rejected calls ──────────────────────────────────────────────────────────────────
+
+
+class _Words(NamedTuple):
+    """A sentence with `{call}` and `{detail}`, and what to do."""
+
+    message: str
+    hint: str
+
+
+_SEND_LESS = (
+    "What came through may be right, but it is not all. Send the whole call again with less in "
+    "it, or do the work in parts with several smaller calls."
+)
+_ONE_OBJECT = "Send the call again with its arguments as one whole JSON object."
+
+_PLAIN: dict[Reason, _Words] = {
+    Reason.TRUNCATED: _Words(
+        "Your {call} was not run, because it was cut off by the output limit{detail}.", _SEND_LESS
+    ),
+    Reason.STREAM_DROPPED: _Words(
+        "Your {call} was not run, because the connection broke before it was complete{detail}.",
+        "Send the whole call again. If it was long, send less at once, or do the work in parts.",
+    ),
+    Reason.BAD_MARKUP: _Words(
+        "Your {call} was not run, because it is not written in the form of a call{detail}.",
+        "Write the call again, exactly in the form that you were shown.",
+    ),
+    Reason.DEGENERATE: _Words(
+        "Your {call} was not run, because its text went on without meaning{detail}.",
+        "Send the call again, short and whole.",
+    ),
+    Reason.AMBIGUOUS: _Words(
+        "Your {call} was not run, because it can be read in more than one way{detail}.",
+        "Send each call once, with one JSON object as its arguments.",
+    ),
+    Reason.MALFORMED_BY_PROVIDER: _Words(
+        "Your {call} was not run, because it was malformed{detail}.",
+        "Send the call again, simpler if you can.",
+    ),
+    Reason.CONTENT_FILTER: _Words(
+        "Your {call} was not run, because a content filter stopped the answer{detail}.",
+        "Do not send the same again. Go on in another way, or say that it cannot be done.",
+    ),
+    Reason.LIMIT: _Words(
+        "Your {call} was not run, because it goes beyond a limit{detail}.",
+        "Send less: fewer calls, or smaller and flatter arguments, in parts if need be.",
+    ),
+}
+
+
+def _make_plain(subject: _Subject) -> Feedback:
+    words = _PLAIN[subject.rejection.reason]
+    return Feedback(
+        type=subject.rejection.reason.value,
+        message=words.message.format(call=subject.call, detail=subject.detail),
+        tool=subject.tool,
+        hint=words.hint,
+    )
+
+
+def _make_of_arguments(subject: _Subject, message: str, hint: str) -> Feedback:
+    """With all that shows what the arguments should be."""
+    problems = subject.rejection.problems
+    return Feedback(
+        type=subject.rejection.reason.value,
+        message=message,
+        tool=subject.tool,
+        parameter=problems[0].path if problems else None,
+        required=_required(subject.spec),
+        received_keys=_received_keys(subject.rejection),
+        example=_example(subject.spec),
+        hint=hint,
+    )
+
+
+def _make_bad_json(subject: _Subject) -> Feedback:
+    unparsed = parse(subject.rejection.raw)
+    detail = subject.detail
+    if isinstance(unparsed, Unparsed):
+        found = f"{show(unparsed.found)} stands" if unparsed.found else "the text ends"
+        detail = f": {unparsed.message} at character {unparsed.position + 1}, where {found}"
+    message = f"Your {subject.call} was not run, because its arguments are not valid JSON{detail}."
+    return _make_of_arguments(subject, message, _ONE_OBJECT)
+
+
+def _make_not_object(subject: _Subject) -> Feedback:
+    message = (
+        f"Your {subject.call} was not run, because its arguments must be one JSON object "
+        f"with the parameters by name; received {show(_parsed(subject.rejection))}."
+    )
+    return _make_of_arguments(subject, message, _ONE_OBJECT)
+
+
+def _make_schema(subject: _Subject) -> Feedback:
+    problems = subject.rejection.problems
+    message = f"Your {subject.call} was not run, because its arguments do not fit{subject.detail}."
+    if problems:
+        message = f"Your {subject.call} was not run, because its arguments do not fit:"
+    lines = [message, *(f"- {_line(problem)}" for problem in problems)]
+    hopeless = any(problem.kind == "definition" for problem in problems)
+    hint = "Do not call this tool again." if hopeless else "Correct this and send the whole call."
+    return _make_of_arguments(subject, "\n".join(lines), hint)
+
+
+def _line(problem: Problem) -> str:
+    if problem.path in problem.message:
+        return problem.message
+    return f"{problem.path}: {problem.message}; expected {problem.expected}"
+
+
+def _make_unknown_tool(subject: _Subject) -> Feedback:
+    name = subject.rejection.name or ""
+    names = sorted(subject.offer or ())
+    near = nearest(name, names)
+    suggestion = f" Did you mean {show(near)}?" if near else ""
+    message = f"There is no tool {show(name)}, so nothing was run.{suggestion}"
+    return Feedback(type="unknown_tool", message=message, tool=name, hint=_name_tools(names))
+
+
+def _make_no_name(subject: _Subject) -> Feedback:
+    message = "Your call was not run, because it does not say which tool to call."
+    names = sorted(subject.offer or ())
+    return Feedback(type="no_name", message=message, hint=_name_tools(names))
+
+
+def _name_tools(names: Sequence[str]) -> str:
+    if not names:
+        return "There are no tools to call. Answer without one."
+    return f"The tools are: {', '.join(show(name) for name in names)}."
+
+
+_MAKERS: dict[Reason, Callable[[_Subject], Feedback]] = {
+    **dict.fromkeys(_PLAIN, _make_plain),
+    Reason.BAD_JSON: _make_bad_json,
+    Reason.NOT_OBJECT: _make_not_object,
+    Reason.SCHEMA: _make_schema,
+    Reason.UNKNOWN_TOOL: _make_unknown_tool,
+    Reason.NO_NAME: _make_no_name,
+}
+
+
+def _required(spec: ToolSpec | None) -> tuple[str, ...]:
+    names = spec.parameters.get("required") if spec is not None else None
+    return tuple(map(str, names)) if isinstance(names, (list, tuple)) else ()
+
+
+def _received_keys(rejection: Rejected) -> tuple[str, ...]:
+    received = _parsed(rejection)
+    return tuple(received) if isinstance(received, Mapping) else ()
+
+
+def _parsed(rejection: Rejected) -> JSON:
+    parsed = parse(rejection.raw)
+    return parsed.value if isinstance(parsed, Parsed) else rejection.raw
+
+
+def _example(spec: ToolSpec | None) -> Mapping[str, JSON] | None:
+    example = build_example(spec.parameters) if spec is not None else None
+    return example if len(json.dumps(example)) <= _EXAMPLE else None
+
+
+# ── Calls that were released ────────────────────────────────────────────────────────
+
+
+def tool_failed(name: str, message: str) -> Feedback:
+    """Say that the tool ran and failed."""
+    return Feedback(
+        type="tool_failed",
+        message=f"The tool {show(name)} failed: {message.strip() or 'it gave no reason'}",
+        tool=name,
+        hint="Correct the call if it was the cause; else go on without its result.",
+    )
+
+
+def timed_out(name: str, seconds: float) -> Feedback:
+    """Say that the tool did not end in its time."""
+    return Feedback(
+        type="timed_out",
+        message=(
+            f"The tool {show(name)} did not finish within {seconds:g} seconds and was stopped. "
+            "What it had done by then is unknown."
+        ),
+        tool=name,
+        hint="Ask for less in one call, or go on without its result.",
+    )
+
+
+def skipped(name: str, why: str) -> Feedback:
+    """Say that the call was not run although nothing was wrong with it."""
+    return Feedback(
+        type="skipped",
+        message=f"The call of {show(name)} was not run: {why.strip().rstrip('.')}.",
+        tool=name,
+        hint="Send it again if it is still needed.",
+    )
+
+
+def dropped_note(call: Call) -> str:
+    """What a result says of parameters that were dropped; empty if none were."""
+    if not call.dropped:
+        return ""
+    names = show_names(call.dropped)
+    return f"Note: {show(call.name)} has no parameter {names}; the call was run without."

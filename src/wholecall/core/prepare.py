@@ -1,0 +1,232 @@
+"""From a tool definition's schema to a compiled one, or to the reason why not.
+
+Whoever defines tools may not be whoever pays for the CPU: behind a gateway, clients
+send schemas and models send values. So before a schema is compiled, everything is
+counted that multiplies: its bytes, its nesting, and how large it becomes when the
+validator writes out its references.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache, reduce
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from wholecall.core.compiled import Compiled, Place, demands_integer, is_in_place
+from wholecall.core.parse import join_path
+from wholecall.core.translate import Node, Steps, children, infer_type, translate
+from wholecall.core.values import Problem
+from wholecall.core.words import cut, show
+
+SCHEMA_BYTES = 64 * 1024
+"""Of one tool's schema as JSON. Providers refuse far smaller ones."""
+SCHEMA_DEPTH = 128
+"""Nesting of one schema. The compiler recurses."""
+EXPANSION = 20_000
+"""Schemas that a schema has when its references are written out, except those that lead
+back. That is how the validator works through it, and two references a level make 2ⁿ."""
+CHAIN = 160
+"""Schemas inside one another when references are written out. We recurse, too."""
+CACHED = 256
+"""Compiled schemas that are kept. One request has at most 128 tools."""
+
+
+def prepare(parameters: Mapping[str, Any]) -> Compiled | Problem:
+    """Make a tool's schema ready. A problem's path leads to the culprit in the schema.
+
+    The cache goes by the schema's text. To write the text takes microseconds; to go by
+    identity would take none, and miss that the caller has changed the dictionary.
+    """
+    try:
+        text = _ENCODER.encode(parameters)
+    except (TypeError, ValueError, RecursionError) as error:
+        return _refuse((), "json", f"cannot be written as JSON: {error}")
+    if len(text) > SCHEMA_BYTES:
+        return _refuse((), "limit", f"has {len(text)} bytes; at most {SCHEMA_BYTES} are allowed")
+    return _prepare(text)
+
+
+def _write_mapping(value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_write_mapping)
+
+
+@lru_cache(maxsize=CACHED)
+def _prepare(text: bytes) -> Compiled | Problem:
+    schema = json.loads(text)
+    if is_deeper(schema, SCHEMA_DEPTH):
+        return _refuse((), "limit", f"is nested more than {SCHEMA_DEPTH} deep")
+    schema = infer_type(translate(schema))
+    try:
+        jsonschema_rs.meta.validate(schema)
+    except jsonschema_rs.ValidationError as error:
+        return _refuse_invalid(error)
+    # From here on, what stands where a schema is expected is one.
+    root = Place("", schema)
+    targets = _find_targets(root)
+    if isinstance(targets, Problem):
+        return targets
+    expansion = _Expansion(targets)
+    expansion.weigh(root, frozenset({""}))
+    if expansion.exceeded:
+        return _refuse((), "limit", expansion.exceeded)
+    try:
+        integers = any(demands_integer(place.node) for _, place in _walk(root))
+        return Compiled(root, targets, width=expansion.width, integers=integers)
+    except ValueError as error:
+        return _refuse_uncompiled(error)
+
+
+def is_deeper(value: Any, depth: int) -> bool:
+    """Whether a value has more levels. Level by level, since recursion breaks on deep ones."""
+    level = [value]
+    for _ in range(depth):
+        level = [child for parent in level for child in _containers_in(parent)]
+        if not level:
+            return False
+    return True
+
+
+def _containers_in(parent: Any) -> list[Any]:
+    inside = parent.values() if isinstance(parent, dict) else parent
+    return [child for child in inside if isinstance(child, (dict, list))]
+
+
+# ── References ──────────────────────────────────────────────────────────────────────
+
+_DYNAMIC = ("$dynamicRef", "$recursiveRef")
+
+
+def _find_targets(root: Place) -> dict[str, Place] | Problem:
+    """Every reference in the schema, and the place inside it to which it leads.
+
+    There must be one for each: what is not seen here is not counted below.
+    """
+    places = list(_walk(root))
+    known = {f"#{place.pointer}": place for _, place in places}
+    known |= {f"#{place.node['$anchor']}": place for _, place in places if "$anchor" in place.node}
+    targets: dict[str, Place] = {}
+    for steps, place in places:
+        if dynamic := next((word for word in _DYNAMIC if word in place.node), None):
+            return _refuse((*steps, dynamic), dynamic, f"uses {dynamic}; use $ref")
+        if "$ref" not in place.node:
+            continue
+        reference = place.node["$ref"]
+        if _unquote(reference) not in known:
+            return _refuse_reference((*steps, "$ref"), reference)
+        targets[reference] = known[_unquote(reference)]
+    return targets
+
+
+def _walk(root: Place) -> Iterator[tuple[Steps, Place]]:
+    """Every place where a schema stands."""
+    waiting: list[tuple[Steps, Place]] = [((), root)]
+    while waiting:
+        above, place = waiting.pop()
+        yield above, place
+        for steps, child in children(place.node):
+            if isinstance(child, dict):
+                waiting.append(((*above, *steps), place.inside(*steps)))
+
+
+def _unquote(reference: str) -> str:
+    head, *rest = reference.encode("utf-8", "replace").split(b"%")
+    return b"".join([head, *map(_read_escape, rest)]).decode("utf-8", "replace")
+
+
+def _read_escape(piece: bytes) -> bytes:
+    try:
+        return bytes([int(piece[:2], 16)]) + piece[2:]
+    except ValueError:
+        return b"%" + piece
+
+
+def _refuse_reference(steps: Steps, reference: str) -> Problem:
+    if reference.startswith("#"):
+        return _refuse(steps, "$ref", f"refers to {show(reference)}, where no schema stands")
+    message = (
+        f"refers to {show(reference)}; nothing outside the schema is fetched, "
+        "so put the definition under $defs and refer to it as #/$defs/…"
+    )
+    return _refuse(steps, "$ref", message)
+
+
+# ── Size when written out ───────────────────────────────────────────────────────────
+
+_DEFINITIONS = frozenset({"$defs", "definitions"})
+
+
+class _Expansion:
+    """Counts what the validator will work through."""
+
+    def __init__(self, targets: Mapping[str, Place]) -> None:
+        self.width = 0
+        """The most rules that speak about one and the same value."""
+        self.exceeded = ""
+        self._targets = targets
+        self._schemas = 0
+
+    def weigh(self, place: Place, opened: frozenset[str], chain: int = 0) -> int:
+        """Count the rules of a schema about one value, and all schemas below it.
+
+        `opened` are the references that are being written out: they are not entered again.
+        """
+        self._schemas += 1
+        if self._schemas > EXPANSION:
+            self.exceeded = f"has more than {EXPANSION} schemas when its references are written out"
+        if chain > CHAIN:
+            self.exceeded = f"leads through more than {CHAIN} schemas inside one another"
+        if self.exceeded:
+            return 0
+        weight = _own_weight(place.node)
+        target = self._targets.get(place.node.get("$ref", ""))
+        if target is not None and target.pointer not in opened:
+            weight += self.weigh(target, opened | {target.pointer}, chain + 1)
+        for steps, child in children(place.node):
+            if isinstance(child, dict) and steps[0] not in _DEFINITIONS:
+                below = self.weigh(place.inside(*steps), opened, chain + 1)
+                weight += below if is_in_place(steps) else 0
+        self.width = max(self.width, weight)
+        return weight
+
+
+def _own_weight(node: Node) -> int:
+    """One, and what the validator tries one after the other."""
+    options = sum(isinstance(option, (dict, list)) for option in node.get("enum", ()))
+    return 1 + options + len(node.get("patternProperties", ()))
+
+
+# ── Refusals ────────────────────────────────────────────────────────────────────────
+
+
+def _refuse(steps: Iterable[str | int], kind: str, message: str, received: str = "") -> Problem:
+    path = reduce(join_path, steps, "$")
+    return Problem(path, kind, f"the schema {message}", received, "a JSON Schema of Draft 2020-12")
+
+
+def _refuse_invalid(error: jsonschema_rs.ValidationError) -> Problem:
+    """What the draft's own schema says against a schema."""
+    path = error.instance_path
+    received = show(error.instance)
+    return _refuse(path, error.kind.name, f"is not valid: {cut(error.message)}", received)
+
+
+_PATTERNS = (
+    "cannot be compiled: {message}. A pattern must be a regular expression of linear time, without "
+    "look-around and backreferences, and lengths belong into minLength and maxLength"
+)
+
+
+def _refuse_uncompiled(error: ValueError) -> Problem:
+    """After the draft's own schema has agreed, only a pattern can be wrong."""
+    known = isinstance(error, jsonschema_rs.ValidationError)
+    path, message = (error.instance_path, error.message) if known else ((), str(error))
+    return _refuse(path, "pattern", _PATTERNS.format(message=cut(message)))

@@ -1,0 +1,39 @@
+"""A look at arguments that are still being written. For display, never for execution.
+
+What is open is closed, what is half or broken is left out. Every such change is an
+unsafe repair, and a `Call` refuses to be built on one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wholecall.core.grammar import walk
+from wholecall.core.limits import DEFAULT
+from wholecall.core.parse import Parsed, excerpt, parse
+from wholecall.core.values import JSON, Repair, Value
+
+_CLOSINGS = {'"': "close_string", "]": "close_array", "}": "close_object"}
+
+
+class Preview(Value, frozen=True):
+    """What can be shown of an object so far, and what was invented to show it."""
+
+    value: Mapping[str, JSON]
+    repairs: tuple[Repair, ...] = ()
+
+
+def preview(text: str, *, depth: int = DEFAULT.depth) -> Preview:
+    """Complete the beginning of an object. Without one there is nothing to show."""
+    walked = walk(text, depth=depth)
+    end, ending = walked.completable, "".join(reversed(walked.closers))
+    if walked.open_string is not None:
+        end, ending = walked.open_string, f'"{ending}'
+    parsed = parse(text[:end] + ending, depth=depth)
+    if not isinstance(parsed, Parsed) or not isinstance(parsed.value, Mapping):
+        return Preview({})
+    repairs = [*parsed.changes]
+    if rest := text[end:].strip():
+        repairs.append(Repair("drop_unfinished", excerpt(rest), "", safe=False))
+    repairs += [Repair(_CLOSINGS[mark], "", mark, safe=False) for mark in dict.fromkeys(ending)]
+    return Preview(parsed.value, tuple(repairs))

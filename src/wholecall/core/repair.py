@@ -1,0 +1,91 @@
+"""Safe repairs: a text that is whole, but written in another syntax than strict JSON.
+
+A repair is safe if the text has exactly one reading. The value is read by
+`tolerant.Rewriter`; here stands what is around it: a code fence, a leaked word, text
+after the end. The result is strict JSON, which is parsed like any other.
+
+Only texts that are known to be whole may be repaired. Yet a text that was cut off
+cannot become an object here either: the value's own brace must close it, and what is
+dropped behind the brace was not part of it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from wholecall.core.grammar import match_end, skip_blanks
+from wholecall.core.parse import excerpt
+from wholecall.core.tolerant import Rewriter
+from wholecall.core.values import Repair, Value
+
+REPAIRABLE = 64 * 1024
+"""Characters. Longer arguments are files; what is wrong in them is for the model to say."""
+
+# A fence with its language, or the language alone where the fence was lost on the way.
+# Any other word before the object may say what the object is for, and is no header.
+_HEADERS = (
+    ("strip_prefix", re.compile("\ufeff")),
+    ("strip_fence", re.compile(r"`{3,}+[A-Za-z0-9_+-]{0,20}+|`++")),
+    ("strip_prefix", re.compile(r"(?:json[5c]?|javascript|js|python|py)\b", re.IGNORECASE)),
+)
+# The object stands there as the inside of a JSON string whose own quotes were lost.
+_ESCAPED_OBJECT = re.compile(r'\{(?:[ \t\r\n]|\\[nrt])*+\\"')
+_LEFTOVER_MARKS = re.compile(r"(?:[\s}\]),;`]|\\[nrt])*+")
+
+
+class Repaired(Value, frozen=True):
+    """A text as strict JSON, and what was changed to make it so."""
+
+    text: str
+    repairs: tuple[Repair, ...]
+
+
+def repair(text: str) -> Repaired | None:
+    """Rewrite a text that is known to be whole; None if it has no single reading."""
+    if len(text) > REPAIRABLE:
+        return None
+    repairs, at = _read_headers(text)
+    if _ESCAPED_OBJECT.match(text, at):
+        text, at = f'"{text[at:].rstrip()}"', 0
+    rewriter = Rewriter(text, at)
+    strict = rewriter.rewrite()
+    if strict is None:
+        return None
+    repairs.extend(rewriter.repairs.values())
+    tail = text[rewriter.at :].strip()
+    if any(change.kind == "strip_fence" for change in repairs):
+        tail = tail.lstrip("`").lstrip()
+    if tail:
+        # `{}` proves nothing: some servers send it first, and then something else.
+        is_python = "python_literal" in rewriter.repairs
+        if not strict.startswith("{") or strict == "{}" or not may_drop(tail, python=is_python):
+            return None
+        repairs.append(Repair("drop_trailing", excerpt(tail), ""))
+    return Repaired(strict, tuple(repairs))
+
+
+def may_drop(tail: str, *, python: bool = False) -> bool:
+    r"""Whether what follows a closed object is surely no part of it.
+
+    It may be stray closers, then prose. It may not be another object, nor the rest of
+    this one: where an inner quote was not escaped (`{"run": "echo "}" > a"}`) or a brace
+    closed too early (`{"a": {}}, "b": 1}`), the object's true end is still to come, a
+    brace behind a quote. Python's strings (`python`) end in apostrophes, too.
+    """
+    end = match_end(_LEFTOVER_MARKS, tail, 0)
+    marks, prose = tail[:end], tail[end:]
+    if not prose:
+        return True
+    part_of_an_object = "\"{}'" if python else '"{}'
+    return "," not in marks and not any(mark in prose for mark in part_of_an_object)
+
+
+def _read_headers(text: str) -> tuple[list[Repair], int]:
+    repairs: list[Repair] = []
+    at = skip_blanks(text, 0)
+    for kind, pattern in _HEADERS:
+        end = match_end(pattern, text, at)
+        if end > at:
+            repairs.append(Repair(kind, text[at:end], ""))
+            at = skip_blanks(text, end)
+    return repairs, at

@@ -1,0 +1,240 @@
+"""Do these arguments fit this tool, and may this tool be offered at all?
+
+`check` is the last station before a call may run:
+
+    value ──size──▶ unknown names dropped ──fits?──▶ coerced ──fits?──▶ problems
+
+Parameters that a schema does not know are problems if it forbids them, are kept if it
+allows them, and are dropped if it says nothing; the result tells the model so. With one
+exception: a name that can only be a misspelling of a parameter that is not given. To
+drop `dryRun` where the tool has `dry_run` would run something else than was asked for.
+
+`admit` looks at tool definitions before they are offered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from wholecall.core.coerce import STRICT, CoercionOptions, coerce
+from wholecall.core.compiled import Compiled
+from wholecall.core.explain import explain
+from wholecall.core.limits import DEFAULT
+from wholecall.core.near import misspelt
+from wholecall.core.parse import join_path
+from wholecall.core.prepare import prepare
+from wholecall.core.spec import ToolSpec, read_offer
+from wholecall.core.values import JSON, Coercion, Problem
+from wholecall.core.words import show, show_names
+from wholecall.errors import InadmissibleTools
+
+WORK = 4_000_000
+"""Values of a call times rules that speak about one value. Beyond are schemas with
+thousands of alternatives for arrays with thousands of items."""
+TOOLS = 128
+"""Tools that one request may offer. Providers refuse more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Arguments after the check. Without problems they fit."""
+
+    value: dict[str, JSON]
+    """Coerced, and without what was dropped. What was given to `check` is not changed."""
+    coercions: tuple[Coercion, ...] = ()
+    dropped: tuple[str, ...] = ()
+    """The names of parameters that the tool does not have."""
+    problems: tuple[Problem, ...] = ()
+
+
+def check(value: dict[str, JSON], spec: ToolSpec, *, options: CoercionOptions = STRICT) -> Checked:
+    """Check arguments against the schema of their tool."""
+    compiled = prepare(spec.parameters)
+    if isinstance(compiled, Problem):
+        # Unchecked arguments never run. The model cannot mend it, so it is told as much.
+        return Checked(value, problems=(_blame_schema(spec, compiled),))
+    size = _measure(value)
+    if oversize := size.exceeds(compiled.width):
+        return Checked(value, problems=(oversize,))
+    kept, dropped = _drop_unknown(compiled, value)
+    fits = compiled.fits(compiled.root, kept)
+    coercions: tuple[Coercion, ...] = ()
+    if not fits or (size.floats and compiled.integers):
+        kept, coercions = _coerce(compiled, kept, size, options)
+        fits = compiled.fits(compiled.root, kept)
+    problems = () if fits else explain(compiled, kept, unknown=dropped)
+    if dropped:
+        missing = {problem.path for problem in problems}
+        problems += tuple(_find_misspelt(compiled, value, dropped, missing))
+    return Checked(kept, coercions, dropped, problems)
+
+
+def _blame_schema(spec: ToolSpec, problem: Problem) -> Problem:
+    message = (
+        f"tool {spec.name!r} cannot be called, because its definition is broken "
+        f"({problem.path}: {problem.message})"
+    )
+    return Problem("$", "definition", message, "", "another tool")
+
+
+def _coerce(
+    compiled: Compiled, value: dict[str, JSON], size: _Size, options: CoercionOptions
+) -> tuple[dict[str, JSON], tuple[Coercion, ...]]:
+    read = coerce(compiled, value, values=size.values, floats=size.floats, options=options)
+    # A text may hold an object that is deep, inside an object that is deep.
+    if not isinstance(read.value, dict) or _measure(read.value).deep:
+        return value, ()
+    return read.value, read.coercions
+
+
+# ── Size ────────────────────────────────────────────────────────────────────────────
+
+_TEXT = 64
+"""So many characters of a text count as much as one value."""
+
+
+class _Size(NamedTuple):
+    values: int
+    floats: bool
+    deep: bool
+
+    def exceeds(self, width: int) -> Problem | None:
+        if self.deep:
+            expected = f"at most {DEFAULT.depth} levels of nesting"
+            return Problem("$", "limit", f"the arguments must have {expected}", "more", expected)
+        if self.values * width > WORK:
+            expected = "fewer or smaller values"
+            message = "the arguments are too large to be checked against the schema of this tool"
+            return Problem("$", "limit", message, f"{self.values} values", expected)
+        return None
+
+
+class _Count:
+    """Counts values level by level: recursion breaks on values that are too deep."""
+
+    def __init__(self) -> None:
+        self.values = 0
+        self.floats = False
+
+    def count(self, parent: dict[str, Any] | list[Any]) -> list[Any]:
+        """Count what is directly inside; return the objects and arrays among it."""
+        inside: list[Any] = []
+        self.values += len(parent)
+        for child in parent.values() if isinstance(parent, dict) else parent:
+            kind = type(child)
+            if kind is str:
+                self.values += len(child) // _TEXT
+            elif kind is float:
+                self.floats = True
+            elif kind not in _SMALL:
+                inside.append(child)
+        return inside
+
+
+# Asked by identity, which is three times faster than isinstance, and this is the hot path.
+_SMALL = frozenset({int, bool, type(None)})
+
+
+def _measure(value: dict[str, JSON]) -> _Size:
+    count = _Count()
+    level: list[Any] = [value]
+    for _ in range(DEFAULT.depth):
+        level = [child for parent in level for child in count.count(parent)]
+        if not level:
+            return _Size(count.values, count.floats, deep=False)
+    return _Size(count.values, count.floats, deep=True)
+
+
+# ── Unknown parameters ──────────────────────────────────────────────────────────────
+
+
+def _drop_unknown(
+    compiled: Compiled, value: dict[str, JSON]
+) -> tuple[dict[str, JSON], tuple[str, ...]]:
+    if not compiled.drops or value.keys() <= compiled.names:
+        return value, ()
+    kept = {name: member for name, member in value.items() if name in compiled.names}
+    return kept, tuple(name for name in value if name not in kept)
+
+
+def _find_misspelt(
+    compiled: Compiled, value: dict[str, JSON], dropped: Iterable[str], missing: Collection[str]
+) -> Iterator[Problem]:
+    """Dropped names that are near to a parameter which is neither given nor reported missing."""
+    absent = {name for name in compiled.names - value.keys() if join_path("$", name) not in missing}
+    for name in dropped:
+        if meant := misspelt(name, absent):
+            path = join_path("$", name)
+            message = f"{path} is no parameter of this tool; did you mean {show(meant)}?"
+            expected = f"only {show_names(sorted(compiled.names))}"
+            yield Problem(path, "unknown_parameter", message, show(value[name]), expected)
+
+
+# ── Admission ───────────────────────────────────────────────────────────────────────
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_NAME_IN_WORDS = "1 to 128 letters, digits, underscores, dots and hyphens"
+
+
+def admit(tools: Iterable[ToolSpec | Mapping[str, Any]]) -> tuple[Problem, ...]:
+    """Say what keeps tools from being offered; nothing if they may be.
+
+    Each problem's path leads into the list of tools, and its message names the tool.
+    """
+    problems: list[Problem] = []
+    names: set[str] = set()
+    for index, tool in enumerate(tools):
+        if index == TOOLS:
+            expected = f"at most {TOOLS} tools"
+            return (*problems, Problem("$", "limit", f"offer {expected}", "more", expected))
+        specs = _read_tool(tool)
+        if specs is None:
+            problems.append(_refuse_tool(index))
+            continue
+        for spec in specs:
+            problems += _judge_tool(spec, f"$[{index}]", names)
+            names.add(spec.name)
+    return tuple(problems)
+
+
+def require_admissible(tools: Iterable[ToolSpec | Mapping[str, Any]]) -> None:
+    """Raise `InadmissibleTools`, with all problems, if these tools may not be offered."""
+    problems = admit(tools)
+    if problems:
+        raise InadmissibleTools("; ".join(problem.message for problem in problems), problems)
+
+
+def _read_tool(tool: ToolSpec | Mapping[str, Any]) -> list[ToolSpec] | None:
+    """The tools of a definition: Gemini's hold many, a provider's own tool is none of ours."""
+    try:
+        specs: list[Any] = [*read_offer([tool]).values()]
+    except (AttributeError, TypeError):  # it came from outside, in whatever shape
+        return None
+    readable = all(isinstance(s.name, str) and isinstance(s.parameters, Mapping) for s in specs)
+    return specs if readable else None
+
+
+def _refuse_tool(index: int) -> Problem:
+    expected = "a definition with a name and a schema"
+    return Problem(f"$[{index}]", "tool", f"tool {index} must be {expected}", "", expected)
+
+
+def _judge_tool(spec: ToolSpec, path: str, names: Collection[str]) -> Iterator[Problem]:
+    name = show(spec.name)
+    if not _NAME.fullmatch(spec.name):
+        message = f"tool {name} must have another name: {_NAME_IN_WORDS}"
+        yield Problem(f"{path}.name", "name", message, name, _NAME_IN_WORDS)
+    if spec.name in names:
+        message = f"tool {name} is offered twice: give each tool a name of its own"
+        yield Problem(f"{path}.name", "duplicate_name", message, name, "names that differ")
+    compiled = prepare(spec.parameters)
+    where = f"{path}.parameters"
+    if isinstance(compiled, Problem):
+        message = f"tool {name}: {compiled.message} (at {compiled.path} of its schema)"
+        yield replace(compiled, path=where + compiled.path.removeprefix("$"), message=message)
+    elif "object" not in compiled.types(compiled.root):
+        message = f"tool {name}: the schema must describe an object with the parameters in it"
+        yield Problem(f"{where}.type", "type", message, "", "an object")

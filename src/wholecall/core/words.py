@@ -1,0 +1,103 @@
+"""Values and schemas in words that a model can act on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+RECEIVED = 200
+"""Characters of a received value that a problem shows."""
+_OPTIONS = 24
+"""Options of an `enum`, or names, that a sentence lists."""
+_DEPTH = 3
+"""Levels of a schema that a sentence describes."""
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
+_TYPES = {
+    "null": "null",
+    "boolean": "true or false",
+    "integer": "an integer",
+    "number": "a number",
+    "string": "a string",
+    "array": "an array",
+    "object": "an object",
+}
+
+
+def show(value: Any) -> str:
+    """A value as JSON, cut to `RECEIVED` characters. Of a large value only the head is written."""
+    if isinstance(value, str):
+        value = value[: RECEIVED + 1]
+    text = ""
+    for piece in _ENCODER.iterencode(value):
+        text += piece
+        if len(text) > RECEIVED:
+            break
+    return cut(text)
+
+
+def cut(text: str) -> str:
+    """The head of a text. Half of a surrogate pair is escaped: it could not be sent to anyone."""
+    head = text if len(text) <= RECEIVED else text[: RECEIVED - 1] + "…"
+    return head.encode("utf-8", "backslashreplace").decode()
+
+
+def show_names(names: Iterable[str]) -> str:
+    """Names in a row, in quotes."""
+    return list_some([show(name) for name in names], ", ")
+
+
+def describe(node: Any, follow: Callable[[Any], Any], *, depth: int = _DEPTH) -> str:
+    """What a schema asks for. `follow` gives the schema to which a reference leads."""
+    node = follow(node)
+    if "const" in node:
+        return show(node["const"])
+    if "enum" in node:
+        return "one of " + list_some([show(option) for option in node["enum"]], ", ")
+    branches = node.get("anyOf") or node.get("oneOf")
+    if branches and depth:
+        words = [describe(branch, follow, depth=depth - 1) for branch in branches]
+        return list_some(words, " or ")
+    return ", ".join([_describe_type(node, follow, depth), *_describe_limits(node)])
+
+
+def _describe_type(node: Any, follow: Callable[[Any], Any], depth: int) -> str:
+    types = node.get("type", [])
+    types = types if isinstance(types, list) else [types]
+    if types == ["array"] and "items" in node and depth:
+        return f"an array (each item: {describe(node['items'], follow, depth=depth - 1)})"
+    if types == ["object"] and node.get("required"):
+        return f"an object with {show_names(node['required'])}"
+    return " or ".join(_TYPES[word] for word in types) or "a value"
+
+
+def _describe_limits(node: Any) -> list[str]:
+    return [LIMITS[keyword](argument) for keyword, argument in node.items() if keyword in LIMITS]
+
+
+# Each keyword that is judged by itself, as a phrase that completes "must be …".
+LIMITS: dict[str, Callable[[Any], str]] = {
+    "minimum": lambda limit: f"at least {limit}",
+    "maximum": lambda limit: f"at most {limit}",
+    "exclusiveMinimum": lambda limit: f"more than {limit}",
+    "exclusiveMaximum": lambda limit: f"less than {limit}",
+    "multipleOf": lambda limit: f"a multiple of {limit}",
+    "minLength": lambda limit: f"at least {limit} characters long",
+    "maxLength": lambda limit: f"at most {limit} characters long",
+    "pattern": lambda pattern: f"matching the pattern {show(pattern)}",
+    "minItems": lambda limit: f"an array of at least {limit} items",
+    "maxItems": lambda limit: f"an array of at most {limit} items",
+    "uniqueItems": lambda _: "without items that are equal",
+    "minProperties": lambda limit: f"an object of at least {limit} members",
+    "maxProperties": lambda limit: f"an object of at most {limit} members",
+}
+
+
+def list_some(words: list[str], joint: str) -> str:
+    """Words in a row, each once, and how many more there are."""
+    unique = list(dict.fromkeys(words))
+    more = len(unique) - _OPTIONS
+    shown = joint.join(unique[:_OPTIONS])
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,25 @@
+"""The name that was probably meant, and when that is beyond doubt."""
+
+import pytest
+
+from wholecall.core.near import misspelt, nearest
+
+# what holds, name, known names, nearest, misspelt
+ROWS = [
+    ("a letter is missing", "get_wether", ["get_weather", "send"], "get_weather", "get_weather"),
+    ("another framework's case", "dryRun", ["dry_run"], "dry_run", "dry_run"),
+    ("hyphens and dots", "DRY-RUN.", ["dry_run"], "dry_run", "dry_run"),
+    ("a longer name is near, but may be another", "file_path", ["path"], "path", None),
+    ("nothing is near", "town", ["path", "content"], None, None),
+    ("nothing is known", "town", [], None, None),
+    ("of two spellings the first in order", "a_b", ["AB", "a_b"], "AB", "AB"),
+    ("only the head of a long name is compared", "x" * 100_000, ["x" * 70], "x" * 70, "x" * 70),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "near", "same"), [r[1:] for r in ROWS], ids=[r[0] for r in ROWS]
+)
+def test_the_nearest_name(name: str, known: list[str], near: str | None, same: str | None) -> None:
+    assert nearest(name, known) == near
+    assert misspelt(name, known) == same
