@@ -1,0 +1,54 @@
+"""Anthropic's choice: always an object, with the flag against parallel calls inside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wholecall.core.choice.reading import (
+    Offered,
+    Wire,
+    read_flag,
+    read_name,
+    read_object,
+    read_word,
+)
+from wholecall.core.choice.values import Choice, Encoded, Mode, allow_all, restrict
+
+_TYPES = {"auto": Mode.AUTO, "none": Mode.NONE, "any": Mode.REQUIRED}
+_WORDS = {mode: word for word, mode in _TYPES.items()}
+_TOOL = "tool"
+_ONE_AT_A_TIME = "disable_parallel_tool_use"
+
+
+class AnthropicForm:
+    """Reads and says a choice in Anthropic's words."""
+
+    def decode(self, request: Wire, offered: Offered) -> Choice:
+        """Read the choice from a request's fields."""
+        if request.get("tool_choice") is None:
+            return Choice()
+        value = read_object(request["tool_choice"], "tool_choice")
+        flag = value.get(_ONE_AT_A_TIME)
+        parallel = not read_flag(flag, f"tool_choice.{_ONE_AT_A_TIME}", default=False)
+        kind = value.get("type")
+        mode = read_word(kind, "tool_choice.type", {**_TYPES, _TOOL: Mode.REQUIRED})
+        if kind != _TOOL:
+            return allow_all(mode, parallel=parallel)
+        return restrict(mode, [read_name(value, "tool_choice", offered)], parallel=parallel)
+
+    def encode(self, choice: Choice) -> Encoded:
+        """Say a choice in the protocol's words."""
+        if choice.tools and not choice.names:
+            # Nothing that may be called can be named, and nothing else may be called.
+            return Encoded({"tool_choice": {"type": "none"}}, unsaid=choice.specials)
+        value: dict[str, Any] = {"type": _WORDS[choice.mode]}
+        # There is no list of allowed tools, so those that are not allowed leave the offer.
+        offer = choice.names or None
+        if choice.mode is Mode.REQUIRED and len(choice.names) == 1:
+            value, offer = {"type": _TOOL, "name": choice.names[0]}, None
+        if not choice.parallel:
+            value[_ONE_AT_A_TIME] = True
+        return Encoded({"tool_choice": value}, offer, choice.specials)
+
+
+ANTHROPIC = AnthropicForm()

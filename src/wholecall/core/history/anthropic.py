@@ -1,0 +1,199 @@
+"""The history of Anthropic's protocol: calls and results are blocks inside messages.
+
+All results of a turn stand in the one user message behind it, before anything else that the
+user says. Results in a message of their own each, or behind a text, are refused.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from wholecall.core.history.pieces import (
+    Aside,
+    ChangeKind,
+    Form,
+    Mending,
+    Native,
+    PastCall,
+    PastResult,
+    Piece,
+    Turn,
+    read_id,
+)
+from wholecall.core.history.stored import Output, is_blank, read_arguments, tidy
+from wholecall.core.history.target import Reasoning
+
+_OUTPUT = Output("content", "text")
+
+
+def _split(messages: Sequence[Any], mending: Mending) -> list[Piece]:
+    pieces = (piece for at, message in enumerate(messages) for piece in _read(message, at, mending))
+    return list(_merge_turns(pieces, mending))
+
+
+def _read(message: Any, at: int, mending: Mending) -> list[Piece]:
+    role = message.get("role") if isinstance(message, Mapping) else None
+    reader = _READERS.get(role) if isinstance(role, str) else None
+    if reader is None:
+        return [Aside(at, message, opaque=True)]
+    content = message.get("content")
+    if not isinstance(content, str | list | None):
+        return [Aside(at, message, opaque=True)]
+    if isinstance(content, str) and not is_blank(content):
+        return [Aside(at, message)]
+    read = reader(message, at, mending) if isinstance(content, list) else []
+    if not read:
+        mending.note(ChangeKind.BLANK_DROPPED, at, "message")
+    return read
+
+
+def _is(block: Any, kind: str) -> bool:
+    return isinstance(block, Mapping) and block.get("type") == kind
+
+
+def _read_said(message: Native, at: int, mending: Mending) -> list[Piece]:
+    tidied = tidy(message, at, mending)
+    return [Aside(at, tidied)] if tidied["content"] else []
+
+
+def _read_user(message: Native, at: int, mending: Mending) -> list[Piece]:
+    blocks = tidy(message, at, mending)["content"]
+    if not any(_is(block, "tool_result") for block in blocks):
+        return [Aside(at, {**message, "content": blocks})] if blocks else []
+    # What else the message says is one piece and stands where it began.
+    rest = [block for block in blocks if not _is(block, "tool_result")]
+    begins = blocks.index(rest[0]) if rest else len(blocks)
+    return [
+        *(_read_result(block, at, mending) for block in blocks[:begins]),
+        Aside(at, {**message, "content": rest}),
+        *(_read_result(b, at, mending) for b in blocks[begins:] if _is(b, "tool_result")),
+    ]
+
+
+def _read_result(block: Native, at: int, mending: Mending) -> PastResult:
+    # A result may leave its content out, but not if it is an error.
+    if "content" in block or block.get("is_error"):
+        block = _OUTPUT.fill_blank(block, at, mending)
+    return PastResult(at, read_id(block, "tool_use_id"), block)
+
+
+def _read_assistant(message: Native, at: int, mending: Mending) -> list[Piece]:
+    tidied = tidy(message, at, mending)
+    blocks = [block for block in tidied["content"] if _keeps(block, at, mending)]
+    if not any(_is(block, "tool_use") for block in blocks):
+        return [Aside(at, {**message, "content": blocks})] if blocks else []
+    entries = tuple(_read_entry(block, at, mending) for block in blocks)
+    return [Turn(at, entries, message)]
+
+
+_READERS: dict[str, Callable[[Native, int, Mending], list[Piece]]] = {
+    "assistant": _read_assistant,
+    "user": _read_user,
+    "system": _read_said,
+}
+
+
+def _keeps(block: Any, at: int, mending: Mending) -> bool:
+    """Tell whether a block goes back. Thinking that goes back is never changed."""
+    thinking, redacted = _is(block, "thinking"), _is(block, "redacted_thinking")
+    unwanted: dict[Reasoning, bool] = {
+        Reasoning.ALL: False,
+        Reasoning.SIGNED: thinking and not block.get("signature"),
+        Reasoning.NONE: thinking or redacted,
+    }
+    if not unwanted[mending.target.reasoning]:
+        return True
+    mending.note(ChangeKind.REASONING_DROPPED, at)
+    return False
+
+
+def _read_entry(block: Any, at: int, mending: Mending) -> Any:
+    if not _is(block, "tool_use"):
+        return block
+    id = read_id(block, "id")
+    arguments, lost = read_arguments(block.get("input"))
+    if arguments is block.get("input"):
+        return PastCall(at, id, block)
+    mending.note(ChangeKind.ARGUMENTS_EMPTIED if lost else ChangeKind.ARGUMENTS_ENCODED, at, id)
+    return PastCall(at, id, {**block, "input": arguments}, lost)
+
+
+def _merge_turns(pieces: Iterator[Piece], mending: Mending) -> Iterator[Piece]:
+    """Calls made together but stored in a message each are one turn.
+
+    Parted, they would teach the model to call one tool at a time, and the thinking before
+    the first would be missing before the others.
+    """
+    for are_turns, group in groupby(pieces, lambda piece: isinstance(piece, Turn)):
+        if not are_turns:
+            yield from group
+            continue
+        turns = [piece for piece in group if isinstance(piece, Turn)]
+        for turn in turns[1:]:
+            mending.note(ChangeKind.TURNS_MERGED, turn.at)
+        entries = tuple(entry for turn in turns for entry in turn.entries)
+        yield replace(turns[0], at=turns[-1].at, entries=entries)
+
+
+# ── Writing ─────────────────────────────────────────────────────────────────────────
+
+
+def _join(pieces: Sequence[Piece], _: Mending) -> list[Any]:
+    messages: list[Any] = []
+    rest = deque(pieces)
+    while rest:
+        piece = rest.popleft()
+        if isinstance(piece, Turn):
+            messages.append({**piece.frame, "content": piece.natives})
+        elif isinstance(piece, PastResult):
+            messages.append(_write_results(piece, rest))
+        # A message that held nothing but results is empty now.
+        elif piece.opaque or piece.native["content"]:
+            messages.append(piece.native)
+    return messages
+
+
+def _write_results(first: PastResult, rest: deque[Piece]) -> Native:
+    """Write a turn's results and, behind them, what the user said in the messages they were in.
+
+    Messages further on stay by themselves: the upstream joins them as it always did.
+    """
+    results = [first]
+    while rest and isinstance(piece := rest[0], PastResult):
+        results.append(piece)
+        rest.popleft()
+    last = max(result.at for result in results)
+    said = list(_take_said(rest, last))
+    blocks = [block for message in said for block in _write_blocks(message["content"])]
+    frame = said[0] if said else {"role": "user"}
+    return {**frame, "content": [*(result.native for result in results), *blocks]}
+
+
+def _take_said(rest: deque[Piece], last: int) -> Iterator[Native]:
+    while rest and isinstance(piece := rest[0], Aside) and piece.at <= last:
+        if piece.opaque or piece.native["role"] != "user":
+            return
+        rest.popleft()
+        yield piece.native
+
+
+def _write_blocks(content: str | list[Any]) -> list[Any]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _fill(call: PastCall, words: str) -> Native:
+    return {"type": "tool_result", "tool_use_id": call.id, "content": words, "is_error": True}
+
+
+ANTHROPIC = Form(
+    split=_split,
+    join=_join,
+    call_id="id",
+    result_id="tool_use_id",
+    fill=_fill,
+    annotate=_OUTPUT.annotate,
+)

@@ -1,0 +1,177 @@
+"""The history of OpenAI's chat protocol: one message a turn, one message a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from wholecall.core.history.pieces import (
+    Aside,
+    ChangeKind,
+    Form,
+    Mending,
+    Native,
+    PastCall,
+    PastResult,
+    Piece,
+    Turn,
+    read_id,
+)
+from wholecall.core.history.stored import Output, is_blank, tidy, write_arguments
+from wholecall.core.history.target import Reasoning
+
+_OUTPUT = Output("content", "text")
+# OpenRouter's details and LiteLLM's blocks carry signatures; the plain texts do not.
+_PLAIN_REASONING = ("reasoning_content", "reasoning")
+_REASONING_DROPPED: dict[Reasoning, tuple[str, ...]] = {
+    Reasoning.ALL: (),
+    Reasoning.SIGNED: _PLAIN_REASONING,
+    Reasoning.NONE: (*_PLAIN_REASONING, "reasoning_details", "thinking_blocks"),
+}
+_SIGNATURES = ("extra_content", "provider_specific_fields")
+# What an assistant's message may hold and still say nothing.
+_ENVELOPE = frozenset({"role", "content", "name"})
+
+
+def _split(messages: Sequence[Any], mending: Mending) -> list[Piece]:
+    pieces = (_read(message, at, mending) for at, message in enumerate(messages))
+    return [piece for piece in pieces if piece is not None]
+
+
+def _read(message: Any, at: int, mending: Mending) -> Piece | None:
+    role = message.get("role") if isinstance(message, Mapping) else None
+    reader = _READERS.get(role) if isinstance(role, str) else None
+    return reader(message, at, mending) if reader else Aside(at, message, opaque=True)
+
+
+def _read_said(message: Native, at: int, mending: Mending) -> Piece:
+    tidied = tidy(message, at, mending)
+    return Aside(at, {**tidied, "content": ""} if tidied.get("content") == [] else tidied)
+
+
+def _read_result(message: Native, at: int, mending: Mending) -> Piece:
+    filled = _OUTPUT.fill_blank(message, at, mending)
+    return PastResult(at, read_id(message, "tool_call_id"), filled)
+
+
+def _read_assistant(message: Native, at: int, mending: Mending) -> Piece | None:
+    calls = message.get("tool_calls")
+    if calls is None or calls == []:
+        return _read_answer(message, at, mending)
+    if not isinstance(calls, list) or not all(isinstance(call, Mapping) for call in calls):
+        return Aside(at, message, opaque=True)
+    entries = tuple(_read_call(call, at, mending) for call in calls)
+    restored = _restore(message, [call.id for call in entries], at, mending)
+    frame = tidy(_drop_reasoning(restored, at, mending), at, mending)
+    if frame.get("content") == []:
+        frame = {**frame, "content": None}
+    return Turn(at, entries, frame)
+
+
+def _read_answer(message: Native, at: int, mending: Mending) -> Piece | None:
+    """An answer without calls. One that says nothing is refused by many upstreams."""
+    if message.get("tool_calls") == []:
+        mending.note(ChangeKind.BLANK_DROPPED, at, "tool_calls")
+        message = _without(message, ["tool_calls"])
+    message = tidy(_drop_reasoning(message, at, mending), at, mending)
+    content = message.get("content")
+    if content is not None and content != [] and not is_blank(content):
+        return Aside(at, message)
+    if any(value for key, value in message.items() if key not in _ENVELOPE):
+        return Aside(at, {**message, "content": None} if content == [] else message)
+    mending.note(ChangeKind.BLANK_DROPPED, at, "message")
+    return None
+
+
+_READERS: dict[str, Callable[[Native, int, Mending], Piece | None]] = {
+    "assistant": _read_assistant,
+    "tool": _read_result,
+    "user": _read_said,
+    "system": _read_said,
+    "developer": _read_said,
+    "function": _read_said,
+}
+
+
+def _read_call(native: Native, at: int, mending: Mending) -> PastCall:
+    id = read_id(native, "id")
+    if not mending.target.signatures and not native.keys().isdisjoint(_SIGNATURES):
+        mending.note(ChangeKind.SIGNATURE_DROPPED, at, id)
+        native = _without(native, _SIGNATURES)
+    function = native.get("function")
+    if not isinstance(function, Mapping):
+        return PastCall(at, id, native)  # a custom tool: its input is any text
+    text, lost = write_arguments(function.get("arguments"))
+    if text == function.get("arguments"):
+        return PastCall(at, id, native)
+    mending.note(ChangeKind.ARGUMENTS_EMPTIED if lost else ChangeKind.ARGUMENTS_ENCODED, at, id)
+    return PastCall(at, id, {**native, "function": {**function, "arguments": text}}, lost)
+
+
+# ── Reasoning ───────────────────────────────────────────────────────────────────────
+
+
+def _restore(message: Native, ids: Sequence[str], at: int, mending: Mending) -> Native:
+    """Give a message back what its client lost of it, and what its reader cannot miss."""
+    fields: dict[str, Any] = {}
+    for id in ids:
+        fields.update(mending.remembered.get(id, {}))
+    if mending.target.reasoning_required:
+        fields.setdefault("reasoning_content", message.get("reasoning") or "")
+    lost = {key: value for key, value in fields.items() if key not in message}
+    if not lost:
+        return message
+    mending.note(ChangeKind.REASONING_RESTORED, at, ", ".join(lost))
+    return {**message, **lost}
+
+
+def _drop_reasoning(message: Native, at: int, mending: Mending) -> Native:
+    unwanted = _REASONING_DROPPED[mending.target.reasoning]
+    found = [key for key in unwanted if key in message]
+    if not found:
+        return message
+    mending.note(ChangeKind.REASONING_DROPPED, at, ", ".join(found))
+    return _without(message, found)
+
+
+def _without(native: Native, keys: Collection[str]) -> Native:
+    return {key: value for key, value in native.items() if key not in keys}
+
+
+# ── Writing ─────────────────────────────────────────────────────────────────────────
+
+
+def _join(pieces: Sequence[Piece], mending: Mending) -> list[Any]:
+    messages: list[Any] = []
+    after_result = False
+    for piece in pieces:
+        if after_result and mending.target.bridge and _is_user(piece):
+            mending.note(ChangeKind.BRIDGE_ADDED, piece.at)
+            messages.append({"role": "assistant", "content": mending.target.bridge})
+        messages.append(_write(piece))
+        after_result = isinstance(piece, PastResult)
+    return messages
+
+
+def _write(piece: Piece) -> Any:
+    if isinstance(piece, Turn):
+        return {**piece.frame, "tool_calls": piece.natives}
+    return piece.native
+
+
+def _is_user(piece: Piece) -> bool:
+    return isinstance(piece, Aside) and not piece.opaque and piece.native["role"] == "user"
+
+
+def _fill(call: PastCall, words: str) -> Native:
+    return {"role": "tool", "tool_call_id": call.id, "content": words}
+
+
+CHAT = Form(
+    split=_split,
+    join=_join,
+    call_id="id",
+    result_id="tool_call_id",
+    fill=_fill,
+    annotate=_OUTPUT.annotate,
+)

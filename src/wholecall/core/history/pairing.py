@@ -1,0 +1,208 @@
+"""Which result belongs to which call, and the order that every upstream accepts.
+
+The law: every call has exactly one result, in call order, directly behind its turn.
+
+A result answers the latest calls that bear its id. Some providers count their ids anew in
+every turn (`list_dir:0`), so an id alone does not name a call; its place does. Within one
+*exchange*, a run of turns and results that nothing else interrupts, the first call that
+waits is answered first.
+
+Of two results of one call the first stays: it is the one that the model has read and built
+on. (The second comes from a guard that refused what had already been started:
+https://github.com/tetsuo-ai/agenc-core/pull/2184.)
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from wholecall.core.history.ids import Ids
+from wholecall.core.history.pieces import (
+    UNRECORDED,
+    Aside,
+    ChangeKind,
+    Form,
+    Mending,
+    PastCall,
+    PastResult,
+    Piece,
+    Turn,
+)
+from wholecall.core.history.stored import explain
+
+
+def settle(pieces: Sequence[Piece], form: Form, mending: Mending) -> list[Piece]:
+    """The same pieces, lawful."""
+    once = [_drop_repeated(piece, mending) for piece in pieces]
+    pairs = _pair(once, blind=mending.continues)
+    for result, kind in pairs.dropped.items():
+        mending.note(kind, result.at, result.id)
+    _note_moves(once, pairs, mending)
+    ids = Ids(mending.target.ids)
+    for piece in once:
+        if isinstance(piece, PastResult) and not pairs.leaves(piece):
+            ids.reserve(piece.id)  # its call is somewhere else
+    return list(_Writer(form, mending, pairs, ids).write(once))
+
+
+def _drop_repeated(piece: Piece, mending: Mending) -> Piece:
+    """A call that stands twice in one turn, with the same id and arguments, is one call."""
+    if not isinstance(piece, Turn):
+        return piece
+    first: dict[str, PastCall] = {}
+    kept: list[Any] = []
+    for entry in piece.entries:
+        if isinstance(entry, PastCall) and entry.id:
+            earlier = first.setdefault(entry.id, entry)
+            if earlier is not entry and _is_same(earlier, entry):
+                mending.note(ChangeKind.CALL_REPEATED, entry.at, entry.id)
+                continue
+        kept.append(entry)
+    return replace(piece, entries=tuple(kept))
+
+
+def _is_same(first: PastCall, second: PastCall) -> bool:
+    return first.native == second.native and first.lost == second.lost
+
+
+# ── Pairing ─────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class _Pairs:
+    """Calls and their results."""
+
+    blind: bool
+    """Whether something unread came before, which may hold the call of an unknown result."""
+    results: dict[PastCall, PastResult] = field(default_factory=dict)
+    dropped: dict[PastResult, ChangeKind] = field(default_factory=dict)
+    _waiting: dict[str, tuple[int, deque[PastCall]]] = field(default_factory=dict)
+    """The calls of each id without a result, and the exchange in which they stand."""
+    _exchange: int = 0
+    _strays: dict[str, PastResult] = field(default_factory=dict)
+    """Results without a call that stand directly before the next turn."""
+    _early: dict[PastCall, PastResult] = field(default_factory=dict)
+    _leaving: set[PastResult] = field(default_factory=set)
+
+    def add_turn(self, turn: Turn) -> None:
+        for call in turn.calls:
+            exchange, waiting = self._waiting.get(call.id, (self._exchange, deque()))
+            if exchange != self._exchange:
+                waiting = deque()
+            waiting.append(call)
+            self._waiting[call.id] = self._exchange, waiting
+            if call.id in self._strays:
+                self._early[call] = self._strays[call.id]
+        self._strays = {}
+
+    def add_result(self, result: PastResult) -> None:
+        known = result.id in self._waiting
+        waiting = self._waiting[result.id][1] if known else None
+        if waiting:
+            self.results[waiting.popleft()] = result
+        elif known:
+            self.dropped[result] = ChangeKind.RESULT_REPEATED
+        else:
+            self._strays[result.id] = result
+            if not self.blind:
+                self.dropped[result] = ChangeKind.RESULT_ORPHANED
+
+    def add_aside(self, aside: Aside) -> None:
+        self._exchange += 1
+        self._strays = {}
+        self.blind = self.blind or aside.opaque
+
+    def finish(self, uses: Counter[str]) -> None:
+        """Give a call the result that stands directly before it, if nothing else bears its id."""
+        for call, result in self._early.items():
+            if call not in self.results and uses[call.id] == 1:
+                self.results[call] = result
+                self.dropped.pop(result, None)
+        self._leaving = {*self.results.values(), *self.dropped}
+
+    def leaves(self, piece: Piece) -> bool:
+        """Tell whether a piece leaves its place, for its call's side or for good."""
+        return isinstance(piece, PastResult) and piece in self._leaving
+
+
+def _pair(pieces: Iterable[Piece], *, blind: bool) -> _Pairs:
+    pairs = _Pairs(blind)
+    uses: Counter[str] = Counter()
+    for piece in pieces:
+        if isinstance(piece, Turn):
+            pairs.add_turn(piece)
+            uses.update(call.id for call in piece.calls)
+        elif isinstance(piece, PastResult):
+            pairs.add_result(piece)
+        else:
+            pairs.add_aside(piece)
+    pairs.finish(uses)
+    return pairs
+
+
+# ── Order, ids, and results where there are none ────────────────────────────────────
+
+
+def _order(pieces: Iterable[Piece], pairs: _Pairs) -> Iterator[Piece]:
+    for piece in pieces:
+        if not pairs.leaves(piece):
+            yield piece
+        if isinstance(piece, Turn):
+            yield from (pairs.results[call] for call in piece.calls if call in pairs.results)
+
+
+def _note_moves(pieces: Sequence[Piece], pairs: _Pairs, mending: Mending) -> None:
+    """A result has moved if another piece stands before it now."""
+    ordered = list(_order(pieces, pairs))
+    kept = set(ordered)
+    before = {piece: left for left, piece in pairwise(p for p in pieces if p in kept)}
+    for left, piece in pairwise(ordered):
+        if isinstance(piece, PastResult) and before.get(piece) is not left:
+            mending.note(ChangeKind.RESULT_MOVED, piece.at, piece.id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Writes the pieces down again, each turn with the results of its calls."""
+
+    form: Form
+    mending: Mending
+    pairs: _Pairs
+    ids: Ids
+
+    def write(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
+        for piece in pieces:
+            if isinstance(piece, Turn):
+                yield from self._write_turn(piece)
+            elif not self.pairs.leaves(piece):
+                yield piece
+
+    def _write_turn(self, turn: Turn) -> Iterator[Piece]:
+        renamed = {call: self._rename(call) for call in turn.calls}
+        entries = [renamed[e] if isinstance(e, PastCall) else e for e in turn.entries]
+        yield replace(turn, entries=tuple(entries))
+        for call in turn.calls:
+            yield self._answer(renamed[call], self.pairs.results.get(call), turn)
+
+    def _rename(self, call: PastCall) -> PastCall:
+        id = self.ids.claim(call.id)
+        if call.native.get(self.form.call_id) == id:
+            return call
+        self.mending.note(ChangeKind.ID_REWRITTEN, call.at, f"{call.id!r} became {id!r}")
+        return replace(call, id=id, native={**call.native, self.form.call_id: id})
+
+    def _answer(self, call: PastCall, result: PastResult | None, turn: Turn) -> PastResult:
+        if result is None:
+            self.mending.note(ChangeKind.RESULT_FILLED, call.at, call.id)
+            # It stands behind its turn, where the next message stood.
+            result = PastResult(turn.at + 1, call.id, self.form.fill(call, UNRECORDED))
+        native = result.native
+        if native.get(self.form.result_id) != call.id:
+            native = {**native, self.form.result_id: call.id}
+        if call.lost:
+            native = self.form.annotate(native, explain(call.lost))
+        return replace(result, id=call.id, native=native)

@@ -1,0 +1,157 @@
+"""A history as the mender sees it, whatever its protocol: turns, results, and all the rest.
+
+Each protocol splits its messages into these pieces and joins them again. What lies between,
+which result belongs to which call and where it must stand, is the same for all of them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from wholecall.core.history.target import Target
+
+Native: TypeAlias = Mapping[str, Any]
+"""A message, an item or a block in the protocol's own shape. It is copied, never changed."""
+
+UNRECORDED = "Error: no result was recorded for this call. It may or may not have run."
+"""The words of a missing result. They must not make the model repeat what did run, nor
+believe that the user stopped it."""
+
+
+class ChangeKind(enum.Enum):
+    """What was changed in a history."""
+
+    RESULT_ORPHANED = "result_orphaned"
+    """A result without a call was dropped."""
+    RESULT_REPEATED = "result_repeated"
+    """A second result of one call was dropped."""
+    RESULT_FILLED = "result_filled"
+    """A call without a result got one that says so."""
+    RESULT_MOVED = "result_moved"
+    """A result was put directly behind its call, in call order."""
+    RESULT_BLANK = "result_blank"
+    """A result without content got words that say so."""
+    CALL_REPEATED = "call_repeated"
+    """A call that stood twice in one message was dropped once."""
+    ID_REWRITTEN = "id_rewritten"
+    ARGUMENTS_EMPTIED = "arguments_emptied"
+    """Arguments that were no JSON object became `{}`; their text went to the result."""
+    ARGUMENTS_ENCODED = "arguments_encoded"
+    """Arguments that were missing, or of the wrong type, became what the protocol wants."""
+    BLANK_DROPPED = "blank_dropped"
+    """A text that says nothing, a message without content or an empty list of calls was dropped."""
+    TURNS_MERGED = "turns_merged"
+    """Calls in two messages without a result between became one turn."""
+    REASONING_DROPPED = "reasoning_dropped"
+    REASONING_RESTORED = "reasoning_restored"
+    SIGNATURE_DROPPED = "signature_dropped"
+    SYSTEM_MOVED = "system_moved"
+    BRIDGE_ADDED = "bridge_added"
+    """Words of the assistant were put between results and the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that was changed in a history."""
+
+    kind: ChangeKind
+    where: str
+    """The message as it came in, as a JSON path: `$[3]`."""
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Mending:
+    """One history being mended: what its reader wants, and what was changed so far."""
+
+    target: Target
+    continues: bool = False
+    """Whether the upstream holds earlier messages, so that a result's call may be there."""
+    remembered: Mapping[str, Native] = field(default_factory=dict)
+    """Fields of the message that carried a call, by the call's id."""
+    changes: list[Change] = field(default_factory=list)
+
+    def note(self, kind: ChangeKind, at: int, detail: str = "") -> None:
+        """Record a change of the message in this place."""
+        self.changes.append(Change(kind, f"$[{at}]", detail))
+
+
+# Pieces are compared by identity: two equal results are still two results.
+@dataclass(frozen=True, slots=True, eq=False)
+class PastCall:
+    """A call in the history."""
+
+    at: int
+    id: str
+    """Empty where the client sent none."""
+    native: Native
+    lost: str = ""
+    """The text of arguments that could not be kept; the result will tell it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Turn:
+    """An answer of the model that holds calls."""
+
+    at: int
+    entries: tuple[PastCall | Any, ...]
+    """Its calls, and in their places whatever stands between them."""
+    frame: Native = field(default_factory=dict)
+    """The message around the entries."""
+
+    @property
+    def calls(self) -> tuple[PastCall, ...]:
+        """Its calls alone."""
+        return tuple(entry for entry in self.entries if isinstance(entry, PastCall))
+
+    @property
+    def natives(self) -> list[Any]:
+        """Its entries in the protocol's own shape."""
+        return [entry.native if isinstance(entry, PastCall) else entry for entry in self.entries]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PastResult:
+    """The result of a call."""
+
+    at: int
+    id: str
+    native: Native
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aside:
+    """Anything else."""
+
+    at: int
+    native: Any
+    opaque: bool = False
+    """What cannot be read may hold the calls of the results behind it."""
+
+
+Piece: TypeAlias = Turn | PastResult | Aside
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How one protocol writes a history."""
+
+    split: Callable[[Sequence[Any], Mending], list[Piece]]
+    join: Callable[[Sequence[Piece], Mending], list[Any]]
+    call_id: str
+    """The key of a call that holds its id."""
+    result_id: str
+    """The key of a result that holds its call's id."""
+    fill: Callable[[PastCall, str], Native]
+    """A result for a call that has none, with these words."""
+    annotate: Callable[[Native, str], Native]
+    """A result with words added to it."""
+
+
+def read_id(native: Native, key: str) -> str:
+    """An id as the client sent it, empty if it sent none. Some send numbers."""
+    id = native.get(key)
+    return str(id) if isinstance(id, str | int) else ""

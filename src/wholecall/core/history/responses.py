@@ -1,0 +1,192 @@
+"""The history of OpenAI's Responses protocol: a flat list of items.
+
+A turn is a run of items that the model put out: reasoning, calls, words. Reasoning belongs
+to the item behind it and must not be parted from it, so results go behind the whole run.
+
+A call that is marked `async` may be answered at any time, or never; it and its result are
+left as they are (https://developers.openai.com/api/docs/guides/async-tool-calling).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from wholecall.core.history.pieces import (
+    Aside,
+    ChangeKind,
+    Form,
+    Mending,
+    Native,
+    PastCall,
+    PastResult,
+    Piece,
+    Turn,
+    read_id,
+)
+from wholecall.core.history.stored import Output, is_blank, tidy, write_arguments
+from wholecall.core.history.target import Reasoning
+
+_OUTPUT = Output("output", "input_text")
+# The calls that the client answers with text. The others (computer, shell, patch) have
+# results of their own shapes, which nobody but the client can fill in.
+_RESULT_TYPES = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+}
+_RESULTS = frozenset(_RESULT_TYPES.values())
+_REASONING = "reasoning"
+_MODEL_TYPES = frozenset(
+    {_REASONING, "mcp_list_tools", "mcp_approval_request", "program", "compaction"}
+)
+# An item that the upstream holds: it may be a call, or what reasoning belongs to.
+_HIDDEN = "item_reference"
+# Under their own ids these are known to the upstream together with the reasoning before them.
+_LINKED = frozenset({*_RESULT_TYPES, "message"})
+_Placed: TypeAlias = tuple[int, Any]
+
+
+def _split(items: Sequence[Any], mending: Mending) -> list[Piece]:
+    unhurried = {read_id(item, "call_id") for item in items if _is_unhurried(item)}
+    pieces: list[Piece] = []
+    run: list[_Placed] = []
+    for at, item in enumerate(items):
+        if _is_models(item):
+            run.append((at, item))
+            continue
+        pieces += _read_run(run, mending, hidden=_type(item) == _HIDDEN)
+        run = []
+        if _type(item) in _RESULTS and read_id(item, "call_id") not in unhurried:
+            pieces.append(_read_result(item, at, mending))
+        else:
+            pieces.append(_read_said(item, at, mending))
+    return pieces + _read_run(run, mending, hidden=False)
+
+
+def _type(item: Any) -> str:
+    if not isinstance(item, Mapping):
+        return _HIDDEN
+    kind = item.get("type")
+    if isinstance(kind, str):
+        return kind
+    # Both may leave their type out.
+    return "message" if "role" in item else _HIDDEN
+
+
+def _is_models(item: Any) -> bool:
+    kind = _type(item)
+    if kind == "message":
+        return bool(item.get("role") == "assistant")
+    return kind in _MODEL_TYPES or kind.endswith("_call")
+
+
+def _is_unhurried(item: Any) -> bool:
+    return _type(item) in _RESULT_TYPES and bool(item.get("async"))
+
+
+def _read_result(item: Native, at: int, mending: Mending) -> Piece:
+    filled = _OUTPUT.fill_blank(item, at, mending)
+    return PastResult(at, read_id(item, "call_id"), filled)
+
+
+def _read_said(item: Any, at: int, mending: Mending) -> Piece:
+    kind = _type(item)
+    if kind != "message":
+        return Aside(at, item, opaque=kind == _HIDDEN)
+    tidied = tidy(item, at, mending)
+    return Aside(at, {**tidied, "content": ""} if tidied.get("content") == [] else tidied)
+
+
+# ── Turns ───────────────────────────────────────────────────────────────────────────
+
+
+def _read_run(run: Sequence[_Placed], mending: Mending, *, hidden: bool) -> list[Piece]:
+    kept = _drop_silence(_drop_reasoning(run, mending), mending)
+    if not hidden:
+        kept = _drop_dangling(kept, mending)
+    entries = tuple(_read_entry(item, at, mending) for at, item in kept)
+    if any(isinstance(entry, PastCall) for entry in entries):
+        return [Turn(kept[-1][0], entries)]
+    return [Aside(at, item) for at, item in kept]
+
+
+def _drop_reasoning(run: Sequence[_Placed], mending: Mending) -> list[_Placed]:
+    """Drop what the target does not take, and the ids that would ask for it."""
+    kept: list[_Placed] = []
+    for at, item in run:
+        if _type(item) == _REASONING and _is_unwanted(item, mending.target.reasoning):
+            mending.note(ChangeKind.REASONING_DROPPED, at)
+        else:
+            kept.append((at, item))
+    return kept if len(kept) == len(run) else [(at, _unlink(item)) for at, item in kept]
+
+
+def _is_unwanted(item: Native, wanted: Reasoning) -> bool:
+    if wanted is Reasoning.SIGNED:
+        return not item.get("encrypted_content")
+    return wanted is Reasoning.NONE
+
+
+def _unlink(item: Native) -> Native:
+    if _type(item) not in _LINKED:
+        return item
+    return {key: value for key, value in item.items() if key != "id"}
+
+
+def _drop_silence(run: Sequence[_Placed], mending: Mending) -> list[_Placed]:
+    kept: list[_Placed] = []
+    for at, item in run:
+        tidied = tidy(item, at, mending) if _type(item) == "message" else item
+        content = tidied.get("content", [])
+        if _type(item) == "message" and (content == [] or is_blank(content)):
+            mending.note(ChangeKind.BLANK_DROPPED, at, "message")
+        else:
+            kept.append((at, tidied))
+    return kept
+
+
+def _drop_dangling(run: list[_Placed], mending: Mending) -> list[_Placed]:
+    """Reasoning with nothing behind it comes from a cut answer, and is refused."""
+    while run and _type(run[-1][1]) == _REASONING:
+        mending.note(ChangeKind.REASONING_DROPPED, run[-1][0], "nothing follows it")
+        run = run[:-1]
+    return run
+
+
+def _read_entry(item: Native, at: int, mending: Mending) -> PastCall | Native:
+    kind = _type(item)
+    if kind not in _RESULT_TYPES or _is_unhurried(item):
+        return item
+    id = read_id(item, "call_id")
+    if kind != "function_call":
+        return PastCall(at, id, item)  # a custom tool: its input is any text
+    text, lost = write_arguments(item.get("arguments"))
+    if text == item.get("arguments"):
+        return PastCall(at, id, item)
+    mending.note(ChangeKind.ARGUMENTS_EMPTIED if lost else ChangeKind.ARGUMENTS_ENCODED, at, id)
+    return PastCall(at, id, {**item, "arguments": text}, lost)
+
+
+# ── Writing ─────────────────────────────────────────────────────────────────────────
+
+
+def _join(pieces: Sequence[Piece], _: Mending) -> list[Any]:
+    items: list[Any] = []
+    for piece in pieces:
+        items += piece.natives if isinstance(piece, Turn) else [piece.native]
+    return items
+
+
+def _fill(call: PastCall, words: str) -> Native:
+    kind = _RESULT_TYPES[_type(call.native)]
+    return {"type": kind, "call_id": call.id, "output": words}
+
+
+RESPONSES = Form(
+    split=_split,
+    join=_join,
+    call_id="call_id",
+    result_id="call_id",
+    fill=_fill,
+    annotate=_OUTPUT.annotate,
+)

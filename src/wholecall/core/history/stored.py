@@ -1,0 +1,119 @@
+"""What may stand in a stored message: arguments that are an object, content that is not blank.
+
+Upstreams parse the arguments of earlier calls again, to write them into the prompt. One that
+is no JSON object makes every later request fail
+(https://github.com/OpenHands/OpenHands/issues/13949), and so does an empty text
+(https://github.com/anthropics/anthropic-sdk-python/issues/461).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from wholecall.core.history.pieces import ChangeKind, Mending, Native
+
+NO_OUTPUT = "(no output)"
+
+_LONGEST_LOST = 500
+_TEXT_TYPES = frozenset({"text", "input_text", "output_text"})
+_NO_ARGUMENTS = frozenset({"", "null"})
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
+
+
+def read_arguments(value: object) -> tuple[Mapping[str, Any], str]:
+    """The object that arguments are, and the text of those that are none."""
+    if isinstance(value, Mapping):
+        return value, ""
+    text = value if isinstance(value, str) else _write(value)
+    if text.strip() in _NO_ARGUMENTS:
+        return {}, ""
+    try:
+        return _OBJECT.decode(text), ""
+    # Not JSON, no object, a lone surrogate; or nested deeper than any upstream would follow.
+    except (ValueError, RecursionError):
+        return {}, text[:_LONGEST_LOST]
+
+
+def write_arguments(value: object) -> tuple[str, str]:
+    """The text of arguments as it may be stored, and the text of those that may not."""
+    text = value if isinstance(value, str) else _write(value)
+    _, lost = read_arguments(text)
+    return ("{}" if lost or text.strip() in _NO_ARGUMENTS else text), lost
+
+
+def _write(value: object) -> str:
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, RecursionError):
+        return f"<{type(value).__name__}>"
+
+
+def explain(lost: str) -> str:
+    """The words by which a result tells what became of the arguments of its call."""
+    return f"The arguments of this call were no JSON object and are shown as {{}}. Received: {lost}"
+
+
+def is_blank(text: object) -> bool:
+    """Tell whether a text says nothing."""
+    return isinstance(text, str) and not text.strip()
+
+
+def drop_blanks(parts: list[Any]) -> list[Any]:
+    """The parts of a content without the texts that say nothing."""
+    return [part for part in parts if not _is_blank_part(part)]
+
+
+def _is_blank_part(part: object) -> bool:
+    if not isinstance(part, Mapping):
+        return False
+    kind = part.get("type")
+    return isinstance(kind, str) and kind in _TEXT_TYPES and is_blank(part.get("text"))
+
+
+def tidy(message: Native, at: int, mending: Mending) -> Native:
+    """A message without the parts of its content that say nothing."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    kept = drop_blanks(content)
+    if kept and len(kept) == len(content):
+        return message
+    mending.note(ChangeKind.BLANK_DROPPED, at, "text")
+    return {**message, "content": kept}
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where a protocol's results hold their content, and the type of a text in it."""
+
+    key: str
+    text_type: str
+
+    def fill_blank(self, result: Native, at: int, mending: Mending) -> Native:
+        """A result that says something, if only that there is nothing to say."""
+        content = result.get(self.key)
+        filled = self._fill(content)
+        if filled == content:
+            return result
+        mending.note(ChangeKind.RESULT_BLANK, at)
+        return {**result, self.key: filled}
+
+    def _fill(self, content: object) -> object:
+        if content is None or is_blank(content):
+            return NO_OUTPUT
+        if isinstance(content, list):
+            return drop_blanks(content) or [{"type": self.text_type, "text": NO_OUTPUT}]
+        return content
+
+    def annotate(self, result: Native, words: str) -> Native:
+        """A result with words added to it."""
+        content = result.get(self.key)
+        if isinstance(content, list):
+            return {**result, self.key: [*content, {"type": self.text_type, "text": words}]}
+        if isinstance(content, str):
+            words = f"{content}\n\n{words}"
+        return {**result, self.key: words}

@@ -1,0 +1,157 @@
+"""A compiled schema judges at every place and knows what may stand there."""
+
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from wholecall.core.compiled import ANY_TYPE, LISTED, Compiled, fits_alone, type_of
+from wholecall.core.prepare import prepare
+
+
+def compile_it(schema: dict[str, Any]) -> Compiled:
+    compiled = prepare(schema)
+    assert isinstance(compiled, Compiled), compiled
+    return compiled
+
+
+class Words(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (None, "null"),
+        (True, "boolean"),
+        (1, "integer"),
+        (1.0, "number"),
+        ("", "string"),
+        ([], "array"),
+        ({}, "object"),
+        (Words("a"), "string"),
+    ],
+)
+def test_every_value_has_a_type(value: Any, kind: str) -> None:
+    assert type_of(value) == kind
+
+
+def test_every_place_is_judged_under_its_own_schema() -> None:
+    names = ["a", "a/b", "~", "%41", "ü b", ""]
+    compiled = compile_it({"properties": {name: {"const": name} for name in names}})
+
+    for name in names:
+        place = compiled.root.inside("properties", name)
+        assert compiled.fits(place, name)
+        assert not compiled.fits(place, "other")
+
+
+def test_a_reference_inside_is_still_known_at_its_place() -> None:
+    definition = {"type": "object", "properties": {"deep": {"$ref": "#/$defs/tree"}}}
+    compiled = compile_it({"items": {"$ref": "#/$defs/tree"}, "$defs": {"tree": definition}})
+    items = compiled.root.inside("items")
+
+    assert compiled.fits(items, {"deep": {"deep": {}}})
+    assert not compiled.fits(items, {"deep": {"deep": 1}})
+
+
+def test_what_the_validator_cannot_read_does_not_fit() -> None:
+    compiled = compile_it({"items": {"pattern": "^a"}})
+
+    assert compiled.fits(compiled.root, ["a"])
+    assert not compiled.fits(compiled.root, ["a\ud800"])
+
+
+# what holds, schema, types
+TYPES: list[tuple[str, Any, set[str]]] = [
+    ("nothing said", {}, {*ANY_TYPE}),
+    ("a type", {"type": "array"}, {"array"}),
+    ("every integer is a number", {"type": "number"}, {"number", "integer"}),
+    ("but not every number an integer", {"type": ["integer", "null"]}, {"integer", "null"}),
+    ("any string", {"type": "string"}, {"string", LISTED}),
+    ("listed strings", {"enum": ["a", 1, None]}, {LISTED, "integer", "null"}),
+    ("a listed string of its type", {"type": ["string"], "enum": ["a", 1]}, {LISTED}),
+    ("a constant", {"const": True}, {"boolean"}),
+    ("a constant that is whole", {"const": 2.0}, {"number", "integer"}),
+    ("a constant that is not", {"const": 2.5}, {"number"}),
+    ("alternatives add up", {"anyOf": [{"type": "null"}, {"type": "array"}]}, {"null", "array"}),
+    ("one of them, too", {"oneOf": [{"type": "null"}, {"const": 1}]}, {"null", "integer"}),
+    (
+        "demands do not",
+        {"type": ["null", "array"], "allOf": [{"type": ["array", "string"]}]},
+        {"array"},
+    ),
+    ("a reference", {"$ref": "#/$defs/a", "$defs": {"a": {"type": "object"}}}, {"object"}),
+    ("a circle adds nothing", {"type": "object", "allOf": [{"$ref": "#"}]}, {"object"}),
+]
+
+
+@pytest.mark.parametrize(("schema", "types"), [r[1:] for r in TYPES], ids=[r[0] for r in TYPES])
+def test_the_types_that_may_stand_at_a_place(schema: Any, types: set[str]) -> None:
+    compiled = compile_it(schema)
+
+    assert compiled.types(compiled.root) == types
+    assert compiled.types(compiled.root) == types  # remembered
+
+
+def test_a_listed_string_is_of_an_allowed_type_like_any_other() -> None:
+    compiled = compile_it({"enum": ["a", 1]})
+
+    assert compiled.allows_type(compiled.root, "b")
+    assert compiled.allows_type(compiled.root, 2)
+    assert not compiled.allows_type(compiled.root, None)
+
+
+# what holds, schema, names, whether others are dropped
+PARAMETERS: list[tuple[str, Any, set[str], bool]] = [
+    ("named", {"properties": {"a": {}}}, {"a"}, True),
+    ("none named", {"type": "object"}, set(), False),
+    ("none", {"type": "object", "properties": {}}, set(), False),
+    ("others forbidden", {"properties": {"a": {}}, "additionalProperties": False}, {"a"}, False),
+    ("others allowed", {"properties": {"a": {}}, "additionalProperties": True}, {"a"}, False),
+    ("patterns", {"properties": {"a": {}}, "patternProperties": {"x": {}}}, {"a"}, False),
+    ("unevaluated", {"properties": {"a": {}}, "unevaluatedProperties": False}, {"a"}, False),
+    (
+        "in alternatives and behind references",
+        {
+            "properties": {"a": {}},
+            "anyOf": [{"properties": {"b": {}}}, {"$ref": "#/$defs/c"}, {"$ref": "#/$defs/c"}],
+            "then": {"properties": {"d": {"properties": {"inside": {}}}}},
+            "$defs": {"c": {"properties": {"c": {}}, "allOf": [{"$ref": "#"}]}},
+        },
+        {"a", "b", "c", "d"},
+        True,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("schema", "names", "drops"), [r[1:] for r in PARAMETERS], ids=[r[0] for r in PARAMETERS]
+)
+def test_the_parameters_that_a_schema_knows(schema: Any, names: set[str], drops: bool) -> None:
+    compiled = compile_it(schema)
+
+    assert compiled.names == names
+    assert compiled.drops is drops
+
+
+def test_references_are_followed() -> None:
+    compiled = compile_it({"$ref": "#/$defs/a", "allOf": [{}], "$defs": {"a": {"type": "null"}}})
+    demanding = [place.pointer for place in compiled.demanding(compiled.root)]
+
+    assert demanding == ["/$defs/a", "/allOf/0"]
+    assert compiled.follow(compiled.root.node) == {"type": "null"}
+    assert compiled.follow({}) == {}
+    assert compiled.target(compiled.root.inside("$defs", "a")) is None
+
+
+def test_nothing_is_fetched_whoever_asks() -> None:
+    with pytest.raises(jsonschema_rs.ValidationError, match="is not part of the schema"):
+        fits_alone("$ref", "https://example.com/schema.json", 1)
+
+
+def test_one_keyword_is_asked_alone() -> None:
+    assert fits_alone("pattern", "^a", "ab")
+    assert not fits_alone("pattern", "^a", "b")
+    assert not fits_alone("maxLength", 1, "ab")
+    assert not fits_alone("type", "integer", True)
