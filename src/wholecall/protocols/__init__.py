@@ -1,0 +1,1 @@
+"""One file per API wire format. Each decodes its chunks to the same deltas."""

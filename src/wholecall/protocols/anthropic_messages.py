@@ -1,0 +1,256 @@
+"""Anthropic's Messages API.
+
+A message is a list of content blocks. In a stream each block starts, grows by deltas and
+stops; blocks are addressed by their index and may be interleaved. A call is a block of
+type `tool_use`, whose input comes as pieces of JSON text; its start holds `{}` in place
+of the input. Blocks of other types than those below are what Anthropic's own tools did.
+A whole answer is the same list of blocks: each starts and stops at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from wholecall.core.hints import read_hint
+from wholecall.core.values import (
+    CallDelta,
+    CallSealed,
+    Delta,
+    Fault,
+    FaultKind,
+    HintGiven,
+    Reasoning,
+    Terminated,
+    Text,
+)
+from wholecall.errors import ProtocolError
+from wholecall.protocols.pieces import GrowingBlock
+from wholecall.protocols.wire import (
+    Decoded,
+    Payload,
+    fit,
+    guard,
+    plain,
+    present,
+    read,
+    read_arguments,
+    read_error,
+    read_mark,
+    read_usage,
+    terminate,
+)
+
+# ── The wire ────────────────────────────────────────────────────────────────────────
+
+
+class _Kind(msgspec.Struct):
+    """What a content block says it is; its other fields depend on it."""
+
+    type: str | None = None
+
+
+class _ToolUse(msgspec.Struct):
+    id: str | None = None
+    name: str | None = None
+    input: Any = None  # `{}` in a stream; whole in a whole answer, and from some imitators
+    caller: Any = None
+    toolset_name: str | None = None
+
+
+class _Words(msgspec.Struct):
+    """A block of text or of thinking."""
+
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None  # thinking that was redacted
+
+
+class _Delta(msgspec.Struct):
+    """A delta of a block, or (`stop_reason`) of the message. Its fields tell its type."""
+
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    partial_json: str | None = None
+    content: str | None = None  # of a compaction
+    encrypted_content: str | None = None
+    stop_reason: str | None = None
+
+
+class _Message(msgspec.Struct):
+    content: list[Any] | None = None
+    stop_reason: str | None = None
+    usage: Any = None
+    error: Any = None
+
+
+class _Event(msgspec.Struct):
+    type: str = ""
+    index: int | None = None
+    message: _Message | None = None
+    content_block: Any = None
+    delta: _Delta | None = None
+    usage: Any = None
+    error: Any = None
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+_MESSAGE = msgspec.json.Decoder(_Message)
+
+
+# ── Decoding ────────────────────────────────────────────────────────────────────────
+
+
+class Decoder:
+    """Reads one stream, or one whole answer."""
+
+    def __init__(self) -> None:
+        self._blocks = _Blocks()
+
+    def decode(self, payload: Payload) -> Decoded:
+        """Turn one event into deltas."""
+        return guard(self._decode(payload)) if read_mark(payload) is None else iter(())
+
+    def decode_response(self, body: Payload) -> Decoded:
+        """Turn a whole answer into the same deltas."""
+        return terminate(guard(self._decode_response(body)))
+
+    def _decode(self, payload: Payload) -> Decoded:
+        event = read(payload, _EVENT)
+        yield from _EVENTS.get(event.type, _other)(self._blocks, event)
+
+    def _decode_response(self, body: Payload) -> Decoded:
+        message = read(body, _MESSAGE)
+        if message.error:
+            yield read_error(message.error)
+        elif message.content is None:
+            raise ProtocolError("the answer has neither content nor an error")
+        for index, block in enumerate(message.content or ()):
+            yield from self._blocks.start(index, block)
+            yield from self._blocks.stop(index)
+        yield from _usage(message.usage)
+        yield from _hint(message.stop_reason)
+
+
+class _Blocks:
+    """The content blocks of one message."""
+
+    def __init__(self) -> None:
+        self._calls: set[int] = set()
+        self._growing: dict[int, GrowingBlock] = {}
+        self._latest = -1
+
+    def start(self, index: int | None, block: Any) -> Iterator[Delta]:
+        """A block begins. Without an index it is the next one."""
+        self._latest = self._latest + 1 if index is None else index
+        self._calls.discard(self._latest)
+        kind = fit(block, _Kind).type
+        if kind == "tool_use":
+            self._calls.add(self._latest)
+            yield _opening(self._latest, fit(block, _ToolUse))
+        elif kind in _WORDS:
+            yield from _words(fit(block, _Words))
+        else:
+            self._growing[self._latest] = GrowingBlock(plain(block))
+
+    def grow(self, index: int | None, delta: _Delta) -> Iterator[Delta]:
+        """A block grows. Without an index it is the one that began last."""
+        index = self._latest if index is None else index
+        if index in self._growing:
+            for field, text in present(msgspec.structs.asdict(delta)).items():
+                self._growing[index].grow(field, text)
+        elif delta.partial_json:
+            yield from self._input(index, delta.partial_json)
+        else:
+            yield from _words(delta)
+
+    def stop(self, index: int | None) -> Iterator[Delta]:
+        """A block is over."""
+        index = self._latest if index is None else index
+        if index in self._growing:
+            yield self._growing.pop(index).finish()
+        elif index in self._calls:
+            yield CallSealed(index)
+
+    def _input(self, index: int, text: str) -> Iterator[Delta]:
+        if index in self._calls:
+            yield CallDelta(index, text)
+            return
+        self._calls.add(index)
+        yield Fault(FaultKind.PROTOCOL, f"input for content block {index}, which is no tool_use")
+        yield CallDelta(index, text, opens=True)
+
+
+def _opening(index: int, block: _ToolUse) -> CallDelta:
+    arguments = read_arguments(block.input) or None
+    extras = present({"caller": plain(block.caller), "toolset_name": block.toolset_name})
+    return CallDelta(index, arguments, block.name, block.id, opens=True, extras=extras or None)
+
+
+def _words(words: _Words | _Delta) -> Iterator[Delta]:
+    if words.text:
+        yield Text(words.text)
+    if words.thinking:
+        yield Reasoning(words.thinking)
+    if words.signature:
+        yield Reasoning("", {"signature": words.signature})
+    if isinstance(words, _Words) and words.data:
+        yield Reasoning("", {"redacted_thinking": words.data})
+
+
+# ── Events ──────────────────────────────────────────────────────────────────────────
+
+
+def _message_start(_: _Blocks, event: _Event) -> Iterator[Delta]:
+    return _usage(event.message.usage if event.message is not None else None)
+
+
+def _block_start(blocks: _Blocks, event: _Event) -> Iterator[Delta]:
+    return blocks.start(event.index, event.content_block)
+
+
+def _block_delta(blocks: _Blocks, event: _Event) -> Iterator[Delta]:
+    return blocks.grow(event.index, event.delta or _Delta())
+
+
+def _block_stop(blocks: _Blocks, event: _Event) -> Iterator[Delta]:
+    return blocks.stop(event.index)
+
+
+def _message_delta(_: _Blocks, event: _Event) -> Iterator[Delta]:
+    yield from _hint(event.delta.stop_reason if event.delta is not None else None)
+    yield from _usage(event.usage)
+
+
+def _message_stop(_: _Blocks, __: _Event) -> Iterator[Delta]:
+    yield Terminated()
+
+
+def _other(_: _Blocks, event: _Event) -> Iterator[Delta]:
+    """A ping, an event of a later version; or an error, which may not say that it is one."""
+    if event.error or event.type == "error":
+        yield read_error(event.error or "error")
+
+
+def _hint(stop_reason: str | None) -> Iterator[HintGiven]:
+    if stop_reason:
+        yield HintGiven(read_hint(stop_reason), stop_reason)
+
+
+def _usage(usage: Any) -> Iterator[Delta]:
+    return read_usage(usage, "input_tokens", "output_tokens")
+
+
+_WORDS = frozenset({"text", "thinking", "redacted_thinking"})
+_EVENTS: dict[str, Callable[[_Blocks, _Event], Iterator[Delta]]] = {
+    "message_start": _message_start,
+    "content_block_start": _block_start,
+    "content_block_delta": _block_delta,
+    "content_block_stop": _block_stop,
+    "message_delta": _message_delta,
+    "message_stop": _message_stop,
+}

@@ -1,0 +1,74 @@
+"""Which protocol does a recorded payload look like?
+
+Each protocol gives itself away by a field that no other has, or by the word in `type`
+or `object`. A payload that could be anybody's (a bare error, `[DONE]`) tells nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wholecall.errors import ProtocolError
+from wholecall.protocols.wire import Payload, read_json
+
+# How `type` (of events) or `object` (of answers) begins.
+_KINDS: tuple[tuple[str, str], ...] = (
+    ("chat.completion", "openai-chat"),
+    ("response", "openai-responses"),
+    ("content_block_", "anthropic"),
+    ("message", "anthropic"),
+)
+# Fields that are found together.
+_FIELDS: tuple[tuple[frozenset[str], str], ...] = (
+    (frozenset({"choices"}), "openai-chat"),
+    (frozenset({"candidates"}), "gemini"),
+    (frozenset({"promptFeedback"}), "gemini"),
+    (frozenset({"message", "done"}), "ollama"),
+    (frozenset({"messageStart"}), "bedrock-converse"),
+    (frozenset({"contentBlockStart"}), "bedrock-converse"),
+    (frozenset({"contentBlockDelta"}), "bedrock-converse"),
+    (frozenset({"contentBlockStop"}), "bedrock-converse"),
+    (frozenset({"messageStop"}), "bedrock-converse"),
+    (frozenset({"output", "stopReason"}), "bedrock-converse"),
+)
+_WHOLE_KINDS = frozenset({"chat.completion", "response", "message"})
+
+
+def detect(payload: Payload) -> str | None:
+    """Name the protocol of a chunk or of a whole answer; None if it could be any."""
+    fields = _read_fields(payload)
+    kind = _kind(fields)
+    for beginning, protocol in _KINDS:
+        if kind.startswith(beginning):
+            return protocol
+    for names, protocol in _FIELDS:
+        if names <= fields.keys():
+            return protocol
+    return None
+
+
+def is_whole(payload: Payload) -> bool:
+    """Whether this is an answer that was not streamed, and no chunk of a stream.
+
+    Where both have one shape (Gemini, Ollama) it counts as a chunk, which says itself
+    whether it is the last one.
+    """
+    fields = _read_fields(payload)
+    if _kind(fields) in _WHOLE_KINDS or "output" in fields:
+        return True
+    choices = fields.get("choices")
+    return isinstance(choices, list) and any(
+        isinstance(choice, dict) and "message" in choice for choice in choices
+    )
+
+
+def _read_fields(payload: Payload) -> dict[str, Any]:
+    try:
+        value = read_json(payload)
+    except ProtocolError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _kind(fields: dict[str, Any]) -> str:
+    return str(fields.get("type") or fields.get("object") or "")

@@ -1,0 +1,270 @@
+"""OpenAI's chat completions, as OpenAI and some forty imitators send them.
+
+The stream is a list of chunks, `data: [DONE]` at the end. A call is addressed by the
+index of its entry in `delta.tool_calls`; id and name come with its first entry, the
+arguments as text in pieces. No message says that a call is over, so all that this
+file can hand on is pieces: which of them belong together is the assembler's work.
+
+The shapes below are written with their holes: each field that some server leaves
+out, sends as null or sends in another type says so in its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from wholecall.core.hints import read_hint
+from wholecall.core.limits import DEFAULT
+from wholecall.core.values import (
+    CallDelta,
+    Delta,
+    HintGiven,
+    OfChoice,
+    Reasoning,
+    Slot,
+    Terminated,
+    Text,
+)
+from wholecall.errors import ProtocolError
+from wholecall.protocols.wire import (
+    Decoded,
+    Payload,
+    guard,
+    present,
+    read,
+    read_arguments,
+    read_error,
+    read_mark,
+    read_usage,
+    terminate,
+)
+
+_LEGACY_SLOT = "function_call"
+
+
+# ── The wire ────────────────────────────────────────────────────────────────────────
+
+
+class _Function(msgspec.Struct):
+    name: str | None = None
+    arguments: Any = None  # text, a piece of it, an object, null
+
+
+class _ToolCall(msgspec.Struct):
+    index: int | float | str | None = None  # missing, all 0, from 1, "0"
+    id: str | int | None = None
+    function: _Function | None = None
+    name: str | None = None  # name and arguments without `function` around them
+    arguments: Any = None
+    extra_content: Any = None  # Gemini's thought signatures
+    thought_signature: Any = None
+    provider_specific_fields: Any = None  # LiteLLM
+
+
+class _Part(msgspec.Struct):
+    """A part of a content that is a list: Mistral, and servers that echo OpenAI's requests."""
+
+    type: str | None = None
+    text: str | None = None
+    refusal: str | None = None
+    thinking: str | list[_Part] | None = None
+
+
+class _Message(msgspec.Struct):
+    """A delta of a stream, or the message of a whole answer: the same fields."""
+
+    content: str | list[_Part | str | None] | None = None
+    reasoning_content: Any = None  # DeepSeek, vLLM
+    reasoning: Any = None  # OpenRouter, Groq
+    reasoning_details: list[Any] | None = None  # OpenRouter: must go back unchanged
+    thinking_blocks: list[Any] | None = None  # LiteLLM: Anthropic's signatures
+    refusal: str | None = None
+    tool_calls: list[_ToolCall | None] | None = None
+    function_call: _Function | None = None  # before there were `tool_calls`
+
+
+class _Choice(msgspec.Struct):
+    index: int | None = None
+    delta: _Message | None = None
+    message: _Message | None = None
+    finish_reason: Any = None  # null, "", unknown words
+    error: Any = None  # OpenRouter
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[_Choice | None] | None = None
+    usage: Any = None
+    error: Any = None
+    object: Any = None
+    message: Any = None  # of an `object` that is "error": vLLM
+
+
+_CHUNK = msgspec.json.Decoder(_Chunk)
+
+
+# ── Decoding ────────────────────────────────────────────────────────────────────────
+
+
+class Decoder:
+    """Reads one stream, or one whole answer."""
+
+    def __init__(self) -> None:
+        self._modern: set[int] = set()
+        """The choices that send `tool_calls`; a `function_call` there says the same again."""
+        self._held: dict[int, _LegacyCall] = {}
+
+    def decode(self, payload: Payload) -> Decoded:
+        """Turn one chunk into deltas."""
+        mark = read_mark(payload)
+        if mark is None:
+            return guard(self._read(payload))
+        return self._end() if mark else iter(())
+
+    def decode_response(self, body: Payload) -> Decoded:
+        """Turn a whole answer into the same deltas."""
+        return terminate(chain(guard(self._read(body, whole=True)), self._end()))
+
+    def _read(self, payload: Payload, *, whole: bool = False) -> Decoded:
+        chunk = read(payload, _CHUNK)
+        if chunk.error or chunk.object == "error":
+            yield read_error(chunk.error or chunk.message or "error")
+        elif whole and not chunk.choices:
+            raise ProtocolError("the answer has neither choices nor an error")
+        for choice in chunk.choices or ():
+            if choice is None:
+                continue
+            if choice.index:
+                yield from (OfChoice(choice.index, delta) for delta in self._choice(choice))
+            else:
+                yield from self._choice(choice)
+        if chunk.usage is not None:
+            yield from read_usage(chunk.usage, "prompt_tokens", "completion_tokens")
+
+    def _choice(self, choice: _Choice) -> Iterator[Delta]:
+        message = choice.delta or choice.message
+        index = choice.index or 0
+        if message is not None:
+            yield from _words(message)
+            if message.tool_calls:
+                self._modern.add(index)
+                yield from _calls(message.tool_calls)
+            elif message.function_call is not None:
+                self._held.setdefault(index, _LegacyCall()).add(message.function_call)
+        if choice.error:
+            yield read_error(choice.error)
+        if choice.finish_reason:
+            yield from self._release(index)
+            yield HintGiven(read_hint(str(choice.finish_reason)), str(choice.finish_reason))
+
+    def _end(self) -> Decoded:
+        for index in tuple(self._held):
+            for delta in self._release(index):
+                yield OfChoice(index, delta) if index else delta
+        yield Terminated()
+
+    def _release(self, index: int) -> Iterator[CallDelta]:
+        legacy = self._held.pop(index, None)
+        if legacy is not None and index not in self._modern:
+            yield from legacy.pieces
+
+
+class _LegacyCall:
+    """The pieces of a `function_call`.
+
+    They are held until it is certain that no `tool_calls` repeat them: some servers send
+    both, and the call would run twice.
+    """
+
+    def __init__(self) -> None:
+        self.pieces: list[CallDelta] = []
+        self._size = 0
+
+    def add(self, function: _Function) -> None:
+        if not (function.name or function.arguments):
+            return
+        arguments = read_arguments(function.arguments)
+        self._size += len(arguments or "")
+        if self._size > DEFAULT.characters:
+            raise ProtocolError(f"a function_call has more than {DEFAULT.characters} characters")
+        self.pieces.append(CallDelta(_LEGACY_SLOT, arguments, function.name or None))
+
+
+# ── Calls ───────────────────────────────────────────────────────────────────────────
+
+
+def _calls(entries: list[_ToolCall | None]) -> Iterator[CallDelta]:
+    for entry in entries:
+        if entry is None:
+            continue
+        function = entry.function or entry
+        arguments = function.arguments
+        if type(arguments) is not str:
+            arguments = read_arguments(arguments)
+        id = entry.id
+        if id or function.name or arguments:  # some servers fill every chunk with empty entries
+            yield CallDelta(
+                entry.index if type(entry.index) is int else _slot(entry.index),
+                arguments,
+                function.name or None,
+                id if type(id) is str or id is None else str(id),
+                extras=_extras(entry),
+            )
+
+
+def _slot(index: float | str | None) -> Slot | None:
+    try:
+        return None if index is None else int(index)
+    except (ValueError, OverflowError):
+        return str(index)
+
+
+def _extras(entry: _ToolCall) -> Mapping[str, Any] | None:
+    if not (entry.extra_content or entry.thought_signature or entry.provider_specific_fields):
+        return None
+    return present(
+        {
+            "extra_content": entry.extra_content,
+            "thought_signature": entry.thought_signature,
+            "provider_specific_fields": entry.provider_specific_fields,
+        }
+    )
+
+
+# ── Words ───────────────────────────────────────────────────────────────────────────
+
+
+def _words(message: _Message) -> Iterator[Delta]:
+    # Some servers send the same text in both fields.
+    thought = message.reasoning_content or message.reasoning
+    if thought and isinstance(thought, str):
+        yield Reasoning(thought)
+    if message.reasoning_details or message.thinking_blocks:
+        details = {
+            "reasoning_details": message.reasoning_details,
+            "thinking_blocks": message.thinking_blocks,
+        }
+        yield Reasoning("", present(details))
+    content = message.content
+    if content:
+        yield from (Text(content),) if isinstance(content, str) else _parts(content)
+    if message.refusal:
+        yield Text(message.refusal)
+
+
+def _parts(parts: list[_Part | str | None]) -> Iterator[Delta]:
+    for part in parts:
+        if isinstance(part, str):
+            yield Text(part)
+        elif part is not None:
+            yield from (Reasoning(text) for text in _thoughts(part.thinking))
+            yield from (Text(text) for text in (part.text, part.refusal) if text)
+
+
+def _thoughts(thinking: str | list[_Part] | None) -> list[str]:
+    if isinstance(thinking, str):
+        return [thinking]
+    return [part.text for part in thinking or () if part.text]

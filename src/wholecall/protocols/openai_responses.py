@@ -1,0 +1,316 @@
+"""OpenAI's Responses API.
+
+The stream is a list of typed events about the items of one response: messages, reasoning,
+function calls, and what OpenAI's own tools did. `output_item.added` opens an item, `….delta`
+events bring its text in pieces, `output_item.done` repeats it whole, and the terminal event
+repeats all items, with how the response ended. What was said before is not said again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from wholecall.core.hints import read_hint
+from wholecall.core.values import (
+    Delta,
+    Hint,
+    HintGiven,
+    ProviderBlock,
+    Reasoning,
+    Slot,
+    Terminated,
+    Text,
+)
+from wholecall.errors import ProtocolError
+from wholecall.protocols.openai_items import Address, CallItem, FunctionCalls, read_text
+from wholecall.protocols.wire import (
+    Decoded,
+    Payload,
+    fit,
+    guard,
+    plain,
+    present,
+    read,
+    read_error,
+    read_mark,
+    read_usage,
+    terminate,
+)
+
+# ── The wire ────────────────────────────────────────────────────────────────────────
+
+
+class _Kind(msgspec.Struct):
+    """What an item says it is; its other fields depend on it."""
+
+    type: str | None = None
+
+
+class _Part(msgspec.Struct):
+    text: str | None = None
+    refusal: str | None = None
+
+
+class _MessageItem(msgspec.Struct):
+    content: list[_Part] | None = None
+
+
+class _ReasoningItem(msgspec.Struct):
+    summary: list[_Part] | None = None
+    content: list[_Part] | None = None
+    encrypted_content: str | None = None
+
+
+class _Incomplete(msgspec.Struct):
+    reason: str | None = None
+
+
+class _Response(msgspec.Struct):
+    status: str | None = None
+    output: list[Any] | None = None
+    usage: Any = None
+    error: Any = None
+    incomplete_details: _Incomplete | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str = ""
+    output_index: int | None = None  # missing from some imitators
+    item_id: str | None = None  # a new one in each event from some gateways
+    delta: Any = None
+    arguments: Any = None
+    item: Any = None
+    response: _Response | None = None
+    error: Any = None
+    code: Any = None
+    message: Any = None
+    param: Any = None
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+_RESPONSE = msgspec.json.Decoder(_Response)
+
+
+# ── Decoding ────────────────────────────────────────────────────────────────────────
+
+
+class Decoder:
+    """Reads one stream, or one whole answer."""
+
+    def __init__(self) -> None:
+        self._stream = _Stream()
+
+    def decode(self, payload: Payload) -> Decoded:
+        """Turn one event into deltas."""
+        # `[DONE]` says nothing here: what ended well says so in its terminal event.
+        return guard(self._decode(payload)) if read_mark(payload) is None else iter(())
+
+    def decode_response(self, body: Payload) -> Decoded:
+        """Turn a whole answer into the same deltas."""
+        return terminate(guard(self._decode_response(body)))
+
+    def _decode(self, payload: Payload) -> Decoded:
+        event = read(payload, _EVENT)
+        yield from _HANDLERS.get(event.type, _other)(self._stream, event)
+
+    def _decode_response(self, body: Payload) -> Decoded:
+        response = read(body, _RESPONSE)
+        if response.output is None and not response.error:
+            raise ProtocolError("the answer has neither output nor an error")
+        yield from _conclude(self._stream, response, response.status or "completed")
+
+
+class _Stream:
+    """What earlier events of the stream said."""
+
+    def __init__(self) -> None:
+        self.calls = FunctionCalls()
+        self.said: set[Slot | None] = set()
+        """The items whose text came already."""
+        self.thought: set[Slot | None] = set()
+        """The items whose reasoning came already."""
+        self.has_items = False
+        """Whether the stream tells its items one by one, so that the end only repeats them."""
+
+
+# ── Function calls ──────────────────────────────────────────────────────────────────
+
+
+def _call_added(stream: _Stream, event: _Event) -> Iterator[Delta]:
+    item = fit(event.item, CallItem)
+    return stream.calls.begin(item, Address(event.output_index, item.id or event.item_id))
+
+
+def _call_done(stream: _Stream, event: _Event) -> Iterator[Delta]:
+    item = fit(event.item, CallItem)
+    return stream.calls.finish(item, Address(event.output_index, item.id or event.item_id))
+
+
+def _arguments_delta(stream: _Stream, event: _Event) -> Iterator[Delta]:
+    return stream.calls.grow(event.delta, _address(event))
+
+
+def _arguments_done(stream: _Stream, event: _Event) -> Iterator[Delta]:
+    return stream.calls.complete(event.arguments, _address(event))
+
+
+def _address(event: _Event) -> Address:
+    return Address(event.output_index, event.item_id)
+
+
+# ── Words and other items ───────────────────────────────────────────────────────────
+
+
+def _said(stream: _Stream, event: _Event) -> Iterator[Delta]:
+    if event.delta:
+        stream.said.add(_address(event).slot)
+        yield Text(read_text(event.delta))
+
+
+def _thought(stream: _Stream, event: _Event) -> Iterator[Delta]:
+    if event.delta:
+        stream.thought.add(_address(event).slot)
+        yield Reasoning(read_text(event.delta))
+
+
+def _message_done(stream: _Stream, event: _Event) -> Iterator[Delta]:
+    slot = _address(event).slot
+    if slot not in stream.said:
+        stream.said.add(slot)
+        yield from _message(event.item)
+
+
+def _message(item: Any) -> Iterator[Delta]:
+    for part in fit(item, _MessageItem).content or ():
+        yield from (Text(text) for text in (part.text, part.refusal) if text)
+
+
+def _reasoning_done(stream: _Stream, event: _Event) -> Iterator[Delta]:
+    yield from _reasoning(event.item, told=_address(event).slot in stream.thought)
+
+
+def _reasoning(item: Any, *, told: bool) -> Iterator[Delta]:
+    reasoning = fit(item, _ReasoningItem)
+    parts = [*(reasoning.summary or ()), *(reasoning.content or ())]
+    if parts or reasoning.encrypted_content:
+        text = "" if told else "".join(part.text or "" for part in parts)
+        yield Reasoning(text, {"item": plain(item)})
+
+
+def _other_item_done(_: _Stream, event: _Event) -> Iterator[Delta]:
+    yield ProviderBlock(plain(event.item))
+
+
+def _item_added(stream: _Stream, event: _Event) -> Iterator[Delta]:
+    stream.has_items = True
+    is_call = fit(event.item, _Kind).type == _FUNCTION_CALL
+    return _call_added(stream, event) if is_call else iter(())
+
+
+def _item_done(stream: _Stream, event: _Event) -> Iterator[Delta]:
+    stream.has_items = True
+    return _ITEMS_DONE.get(fit(event.item, _Kind).type, _other_item_done)(stream, event)
+
+
+# ── The end ─────────────────────────────────────────────────────────────────────────
+
+
+def _terminal(stream: _Stream, event: _Event) -> Iterator[Delta]:
+    response = event.response or _Response()
+    status = _TERMINAL[event.type]
+    if status == "completed" and (response.status or "") in _ENDINGS:
+        status = response.status or status
+    return _conclude(stream, response, status)
+
+
+def _conclude(stream: _Stream, response: _Response, status: str) -> Iterator[Delta]:
+    silent = not stream.said
+    for item in response.output or ():
+        kind = fit(item, _Kind).type
+        if kind == _FUNCTION_CALL:
+            yield from stream.calls.repeat(fit(item, CallItem))
+        elif kind == _MESSAGE:
+            yield from _message(item) if silent else ()
+        elif not stream.has_items:
+            yield from _other_item(stream, kind, item)
+    yield from stream.calls.conclude()
+    yield from read_usage(response.usage, "input_tokens", "output_tokens")
+    ending = _failed if response.error else _ENDINGS.get(status, _unfinished)
+    yield from ending(response, status)
+
+
+def _other_item(stream: _Stream, kind: str | None, item: Any) -> Iterator[Delta]:
+    if kind == _REASONING:
+        return _reasoning(item, told=bool(stream.thought))
+    return iter((ProviderBlock(plain(item)),))
+
+
+def _completed(_: _Response, status: str) -> Iterator[Delta]:
+    yield HintGiven(read_hint(status), status)
+    yield Terminated()
+
+
+def _incomplete(response: _Response, status: str) -> Iterator[Delta]:
+    details = response.incomplete_details
+    reason = (details.reason if details is not None else None) or status
+    hint = read_hint(reason)
+    # For whatever reason the response is incomplete, it did not end well.
+    yield HintGiven(read_hint(status) if hint is Hint.UNKNOWN else hint, reason)
+    yield Terminated()
+
+
+def _failed(response: _Response, status: str) -> Iterator[Delta]:
+    yield read_error(response.error or f"the response is {status}")
+
+
+def _unfinished(_: _Response, status: str) -> Iterator[Delta]:
+    yield read_error(f"the response is not finished, it is {status!r}")
+
+
+def _error(_: _Stream, event: _Event) -> Iterator[Delta]:
+    fields = {"code": event.code, "message": event.message, "param": event.param}
+    yield read_error(event.error or present(fields))
+
+
+def _other(_: _Stream, event: _Event) -> Iterator[Delta]:
+    """Events that say nothing new; and an error that does not say it is an event."""
+    if event.error:
+        yield read_error(event.error)
+
+
+_FUNCTION_CALL = "function_call"
+_MESSAGE = "message"
+_REASONING = "reasoning"
+_ITEMS_DONE: dict[str | None, Callable[[_Stream, _Event], Iterator[Delta]]] = {
+    _FUNCTION_CALL: _call_done,
+    _MESSAGE: _message_done,
+    _REASONING: _reasoning_done,
+}
+_TERMINAL: dict[str, str] = {
+    "response.completed": "completed",
+    "response.done": "completed",  # what some gateways call it; its status decides
+    "response.incomplete": "incomplete",
+    "response.failed": "failed",
+    "response.cancelled": "cancelled",
+}
+_ENDINGS: dict[str, Callable[[_Response, str], Iterator[Delta]]] = {
+    "completed": _completed,
+    "incomplete": _incomplete,
+    "failed": _failed,
+    "cancelled": _failed,
+}
+_HANDLERS: dict[str, Callable[[_Stream, _Event], Iterator[Delta]]] = {
+    "response.output_item.added": _item_added,
+    "response.output_item.done": _item_done,
+    "response.function_call_arguments.delta": _arguments_delta,
+    "response.function_call_arguments.done": _arguments_done,
+    "response.output_text.delta": _said,
+    "response.refusal.delta": _said,
+    "response.reasoning_summary_text.delta": _thought,
+    "response.reasoning_text.delta": _thought,
+    **dict.fromkeys(_TERMINAL, _terminal),
+    "error": _error,
+}

@@ -1,0 +1,51 @@
+"""The protocols by name: who decodes their payloads and how their streams are cut."""
+
+from __future__ import annotations
+
+from wholecall.errors import UnknownProtocol
+from wholecall.protocols import (
+    anthropic_messages,
+    bedrock_converse,
+    gemini,
+    ollama,
+    openai_chat,
+    openai_responses,
+)
+from wholecall.protocols.framing import Framing, NdjsonFraming, SseFraming
+from wholecall.protocols.wire import Decoder
+
+PROTOCOLS: dict[str, type[Decoder]] = {
+    "openai-chat": openai_chat.Decoder,
+    "openai-responses": openai_responses.Decoder,
+    "anthropic": anthropic_messages.Decoder,
+    "ollama": ollama.Decoder,
+    "gemini": gemini.Decoder,
+    "bedrock-converse": bedrock_converse.Decoder,
+}
+FRAMINGS: dict[str, type[Framing]] = {
+    "openai-chat": SseFraming,
+    "openai-responses": SseFraming,
+    "anthropic": SseFraming,
+    "ollama": NdjsonFraming,
+    "gemini": SseFraming,
+    # On the wire Bedrock uses AWS's binary event stream, which boto3 takes off; what is
+    # recorded of it is one event a line.
+    "bedrock-converse": NdjsonFraming,
+}
+
+
+def decoder_for(name: str) -> Decoder:
+    """A new decoder, for one answer in the protocol of this name."""
+    _check(name)
+    return PROTOCOLS[name]()
+
+
+def framing_for(name: str) -> Framing:
+    """A new framing, for one stream in the protocol of this name."""
+    _check(name)
+    return FRAMINGS[name]()
+
+
+def _check(name: str) -> None:
+    if name not in PROTOCOLS:
+        raise UnknownProtocol(f"protocol {name!r} is unknown; known are {', '.join(PROTOCOLS)}")

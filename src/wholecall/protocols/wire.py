@@ -1,0 +1,169 @@
+"""What all protocols share: payloads in, deltas out, and what cannot be read as a `Fault`.
+
+Inside a protocol's file a payload that cannot be read is a `ProtocolError`, raised where
+it is found. `guard` stands at the border and hands it on as a delta, so that a decoder
+never raises: a broken chunk is a fact about the stream.
+"""
+
+from __future__ import annotations
+
+import json
+import reprlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import msgspec
+
+from wholecall.core.values import JSON, Delta, Fault, FaultKind, OfChoice, Terminated, Usage
+from wholecall.errors import ProtocolError
+
+Payload: TypeAlias = bytes | str | Mapping[str, Any] | object
+"""One chunk: its JSON text, the decoded object, or a client library's object."""
+Decoded: TypeAlias = Iterator[Delta | OfChoice[Delta]]
+
+DONE = "[DONE]"
+_TEXT = (bytes, str)  # as a tuple: `bytes | str` is built anew for every chunk
+_PREVIEW = 200
+_Shape = TypeVar("_Shape")
+
+
+class Decoder(Protocol):
+    """Reads the chunks of one stream. Its state belongs to that stream."""
+
+    def decode(self, payload: Payload) -> Decoded:
+        """Turn one chunk into deltas."""
+
+    def decode_response(self, body: Payload) -> Decoded:
+        """Turn a whole, not streamed answer into the same deltas."""
+
+
+# ── At the border ───────────────────────────────────────────────────────────────────
+
+
+def guard(deltas: Decoded) -> Decoded:
+    """End in a `Fault` where something cannot be read, never in an exception."""
+    try:
+        yield from deltas
+    except (ProtocolError, RecursionError) as error:  # the latter: nested beyond the stack
+        yield Fault(FaultKind.PROTOCOL, str(error))
+
+
+def terminate(deltas: Decoded) -> Decoded:
+    """A whole answer is over when it has been read: it ends with exactly one `Terminated`."""
+    yield from (delta for delta in deltas if not isinstance(delta, Terminated))
+    yield Terminated()
+
+
+def read_mark(payload: Payload) -> str | None:
+    """What a payload says that is no JSON: `[DONE]`, or nothing at all (a keep-alive)."""
+    if not isinstance(payload, _TEXT):
+        return None
+    mark = payload.strip()
+    if len(mark) > len(DONE):
+        return None
+    text = mark if isinstance(mark, str) else mark.decode("utf-8", "replace")
+    return text if text in ("", DONE) else None
+
+
+# ── Reading ─────────────────────────────────────────────────────────────────────────
+
+
+def read(payload: Payload, shape: msgspec.json.Decoder[_Shape]) -> _Shape:
+    """Check a chunk once. What does not fit is an error that names the place."""
+    if isinstance(payload, _TEXT):
+        try:
+            return shape.decode(payload)
+        except ValueError:
+            payload = _parse_leniently(payload)
+    return fit(payload, shape.type)
+
+
+def fit(value: Any, shape: type[_Shape]) -> _Shape:
+    """Check a part of a chunk whose shape depends on what it says it is."""
+    try:
+        return msgspec.convert(value, shape, from_attributes=True)
+    except ValueError as error:
+        raise ProtocolError(f"cannot be read: {error}: {_preview(value)}") from None
+
+
+def read_json(payload: Payload) -> Any:
+    """A payload as plain JSON values, in whatever form it came."""
+    if not isinstance(payload, _TEXT):
+        return plain(payload)
+    try:
+        return msgspec.json.decode(payload)
+    except ValueError:
+        return _parse_leniently(payload)
+
+
+def _parse_leniently(text: bytes | str) -> Any:
+    """Take what msgspec refuses and servers send.
+
+    A BOM, bytes that are no UTF-8, a raw control character, the escape of half a
+    surrogate pair (JavaScript cuts text between the halves), NaN.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    try:
+        return json.loads(text.removeprefix("\ufeff"), strict=False)
+    except ValueError as error:
+        raise ProtocolError(f"is no JSON: {error}: {_preview(text)}") from None
+
+
+def _preview(value: Any) -> str:
+    return repr(value[:_PREVIEW]) if isinstance(value, _TEXT) else reprlib.repr(value)
+
+
+# ── Parts that have no fixed shape ──────────────────────────────────────────────────
+
+
+@runtime_checkable
+class _Model(Protocol):
+    """An object of a client library that is built on pydantic."""
+
+    def model_dump(
+        self, *, mode: str, by_alias: bool, exclude_unset: bool, warnings: bool
+    ) -> dict[str, Any]:
+        """What was received, as JSON values."""
+
+
+def plain(value: Any) -> Any:
+    """A copy of a value as JSON values: a client library's objects become what they stand for."""
+    try:
+        return msgspec.to_builtins(value, enc_hook=_dump)
+    except (ValueError, TypeError) as error:
+        raise ProtocolError(f"is no JSON value: {error}: {_preview(value)}") from None
+
+
+def _dump(value: Any) -> Any:
+    if isinstance(value, _Model):
+        return value.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
+    return dict(value) if isinstance(value, Mapping) else vars(value)
+
+
+def read_arguments(arguments: Any) -> str | Mapping[str, JSON] | None:
+    """Text and objects as they are; a list or a number as text, for the assembler to reject."""
+    if arguments is None or isinstance(arguments, str | Mapping):
+        return arguments
+    return json.dumps(plain(arguments))
+
+
+def read_error(error: Any) -> Fault:
+    """An error object inside a stream, in whatever shape: `{"message": …}`, a text, a code."""
+    native = plain(error)
+    if isinstance(native, Mapping):
+        message = native.get("message") or native.get("type") or native.get("code") or native
+        return Fault(FaultKind.UPSTREAM_ERROR, str(message), native)
+    return Fault(FaultKind.UPSTREAM_ERROR, str(native))
+
+
+def read_usage(usage: Any, input_tokens: str, output_tokens: str) -> Iterator[Usage]:
+    """Token counts, under the names that a protocol gives to them."""
+    native = plain(usage)
+    if isinstance(native, Mapping):
+        yield Usage(native.get(input_tokens), native.get(output_tokens), native)
+
+
+def present(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the fields that have a value."""
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,30 @@
+import pytest
+
+from wholecall.protocols.framing import Framing, NdjsonFraming, SseFraming
+
+ROWS = [
+    (SseFraming, "bytes in any pieces", [b"data: a\n\nda", b"ta: b\n", b"\n"], ["a", "b"]),
+    (SseFraming, "lines of text", ["event: x", "data: a", "", ": comment", ""], ["a"]),
+    (SseFraming, "text with its line ends", ["data: a\n", "\n", "data: b\r\n\r\n"], ["a", "b"]),
+    (
+        SseFraming,
+        "a line that is bare JSON",
+        ['{"a":1}', 'data: {"b":2}', ""],
+        ['{"a":1}', '{"b":2}'],
+    ),
+    (SseFraming, "separators inside JSON cut nothing", ['{"a":"\u2028"}\n'], ['{"a":"\u2028"}']),
+    (SseFraming, "an event that lacks its blank line", ["data: [DONE]"], ["[DONE]"]),
+    (NdjsonFraming, "bytes in any pieces", [b"{}\n[", b"]\n"], ["{}", "[]"]),
+    (NdjsonFraming, "lines of text", ["{}", "", "[]\n{}\n"], ["{}", "[]", "{}"]),
+    (NdjsonFraming, "a last line that lacks its newline", [b"{}"], ["{}"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("framing", "chunks", "payloads"),
+    [(framing, chunks, payloads) for framing, _, chunks, payloads in ROWS],
+    ids=[f"{framing.__name__}: {says}" for framing, says, *_ in ROWS],
+)
+def test_row(framing: type[Framing], chunks: list[bytes | str], payloads: list[str]) -> None:
+    frames = framing()
+    assert [p for chunk in chunks for p in frames.feed(chunk)] + frames.end() == payloads

@@ -1,0 +1,237 @@
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from wholecall.core.limits import DEFAULT
+from wholecall.core.values import CallDelta, CallSealed, Delta
+from wholecall.errors import ProtocolError
+from wholecall.protocols.openai_items import Address, CallItem, FunctionCalls, read_text
+
+ITEM = CallItem(id="fc", call_id="x", name="f", arguments='{"a":1}')
+HERE = Address(0, "fc")
+BEGUN = CallItem(id="fc", call_id="x", name="f", arguments="")
+OPENED = CallDelta(0, None, "f", "x", opens=True, extras={"item_id": "fc"})
+WHOLE = CallDelta(0, '{"a":1}', "f", "x", opens=True, extras={"item_id": "fc"})
+SEALED = CallSealed(0, '{"a":1}')
+
+
+def item(**fields: Any) -> CallItem:
+    return CallItem(**{"name": "f", "arguments": '{"a":1}', **fields})
+
+
+ROWS: list[tuple[str, list[Any], list[Any]]] = [
+    (
+        "OpenAI says everything, and nothing is handed on twice",
+        [
+            ("begin", BEGUN, HERE),
+            ("grow", '{"a"', HERE),
+            ("grow", ":1}", HERE),
+            ("complete", '{"a":1}', HERE),
+            ("finish", ITEM, HERE),
+            ("repeat", ITEM),
+            ("conclude",),
+        ],
+        [OPENED, CallDelta(0, '{"a"'), CallDelta(0, ":1}"), SEALED],
+    ),
+    (
+        "the arguments may come with the beginning",
+        [("begin", ITEM, HERE), ("complete", '{"a":1}', HERE), ("finish", ITEM, HERE)],
+        [WHOLE, SEALED],
+    ),
+    (
+        "or only when they are complete",
+        [("begin", BEGUN, HERE), ("complete", '{"a":1}', HERE), ("finish", ITEM, HERE)],
+        [OPENED, SEALED],
+    ),
+    (
+        "or only with the item that is done",
+        [("begin", BEGUN, HERE), ("complete", "", HERE), ("finish", ITEM, HERE)],
+        [OPENED, CallDelta(0, '{"a":1}'), SEALED],
+    ),
+    (
+        "a call without arguments is sealed by its item",
+        [("begin", BEGUN, HERE), ("complete", "", HERE), ("finish", BEGUN, HERE)],
+        [OPENED, CallSealed(0)],
+    ),
+    ("an item may begin twice", [("begin", BEGUN, HERE), ("begin", ITEM, HERE)], [OPENED]),
+    ("or not at all", [("finish", ITEM, HERE)], [WHOLE, SEALED]),
+    (
+        "what comes before the name waits for it",
+        [("grow", '{"a"', HERE), ("grow", ":1}", HERE), ("finish", ITEM, HERE)],
+        [WHOLE, SEALED],
+    ),
+    (
+        "also if it is said to be complete",
+        [("complete", '{"a":1}', HERE), ("complete", '{"a":1}', HERE), ("finish", ITEM, HERE)],
+        [WHOLE, SEALED],
+    ),
+    (
+        "a name that never comes is none",
+        [
+            ("begin", CallItem(call_id="x"), Address(0)),
+            ("grow", "{", Address(0)),
+            ("finish", CallItem(), Address(0)),
+            ("conclude",),
+        ],
+        [CallDelta(0, "{", None, "x", opens=True)],
+    ),
+    (
+        "an id may come late",
+        [
+            ("begin", CallItem(name="f"), Address(0)),
+            ("finish", item(call_id="x", arguments="{}"), Address(0)),
+            ("repeat", item(call_id="x", arguments="{}")),
+        ],
+        [
+            CallDelta(0, None, "f", opens=True),
+            CallDelta(0, "{}"),
+            CallDelta(0, id="x"),
+            CallSealed(0, "{}"),
+        ],
+    ),
+    (
+        "an incomplete item was cut off and is not sealed",
+        [
+            ("begin", BEGUN, HERE),
+            ("finish", item(id="fc", arguments="{", status="incomplete"), HERE),
+        ],
+        [OPENED, CallDelta(0, "{")],
+    ),
+    (
+        "a seal that says something else is handed on",
+        [
+            ("begin", BEGUN, HERE),
+            ("complete", '{"a":1}', HERE),
+            ("finish", item(id="fc", arguments='{"a":2}'), HERE),
+        ],
+        [OPENED, SEALED, CallSealed(0, '{"a":2}')],
+    ),
+    (
+        "without an index the id of the item is the slot",
+        [("begin", BEGUN, Address(item_id="fc")), ("grow", "{", Address(item_id="fc"))],
+        [
+            CallDelta("fc", None, "f", "x", opens=True, extras={"item_id": "fc"}),
+            CallDelta("fc", "{"),
+        ],
+    ),
+    (
+        "without both it is the call being built",
+        [
+            ("begin", item(arguments=""), Address()),
+            ("grow", '{"a":1}', Address()),
+            ("finish", item(call_id="x"), Address()),
+            ("begin", item(arguments="{"), Address()),
+        ],
+        [
+            CallDelta(None, None, "f", opens=True),
+            CallDelta(None, '{"a":1}'),
+            CallDelta(None, id="x"),
+            CallSealed(None, '{"a":1}'),
+            CallDelta(None, "{", "f", opens=True),
+        ],
+    ),
+    (
+        "which is none after it was sealed",
+        [("finish", item(), Address()), ("grow", "{", Address()), ("conclude",)],
+        [
+            CallDelta(None, '{"a":1}', "f", opens=True),
+            CallSealed(None, '{"a":1}'),
+            CallDelta(None, "{", opens=True),
+        ],
+    ),
+    (
+        "an id that changes with every event is found by its index",
+        [
+            ("begin", BEGUN, HERE),
+            ("grow", '{"a":1}', Address(0, "other")),
+            ("finish", item(id="third", call_id="x"), Address(0, "third")),
+        ],
+        [OPENED, CallDelta(0, '{"a":1}'), SEALED],
+    ),
+    (
+        "an index that is always the same is told apart by the id",
+        [
+            ("begin", item(id="p", call_id="x", arguments=""), Address(0, "p")),
+            ("begin", item(id="q", call_id="y", arguments=""), Address(0, "q")),
+            ("grow", "{", Address(0, "p")),
+            ("grow", "[", Address(0, "q")),
+        ],
+        [
+            CallDelta(0, None, "f", "x", opens=True, extras={"item_id": "p"}),
+            CallDelta("q", None, "f", "y", opens=True, extras={"item_id": "q"}),
+            CallDelta(0, "{"),
+            CallDelta("q", "["),
+        ],
+    ),
+    (
+        "an item with another call's place is another call",
+        [("begin", BEGUN, HERE), ("finish", item(id="fc", call_id="y"), HERE)],
+        [
+            OPENED,
+            CallDelta("fc", '{"a":1}', "f", "y", opens=True, extras={"item_id": "fc"}),
+            CallSealed("fc", '{"a":1}'),
+        ],
+    ),
+    (
+        "the end tells calls that came nowhere before",
+        [("finish", ITEM, HERE), ("repeat", ITEM), ("repeat", item(call_id="y")), ("conclude",)],
+        [
+            WHOLE,
+            SEALED,
+            CallDelta(None, '{"a":1}', "f", "y", opens=True),
+            CallSealed(None, '{"a":1}'),
+        ],
+    ),
+    (
+        "calls without ids are repeated in their order",
+        [("finish", item(), Address(0)), ("repeat", item(call_id="x"))],
+        [
+            CallDelta(0, '{"a":1}', "f", opens=True),
+            SEALED,
+            CallDelta(0, id="x"),
+        ],
+    ),
+    (
+        "where the call belongs is kept",
+        [("begin", item(namespace="n", caller={"type": "program"}), Address(0))],
+        [
+            CallDelta(
+                0,
+                '{"a":1}',
+                "f",
+                opens=True,
+                extras={"namespace": "n", "caller": {"type": "program"}},
+            )
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("steps", "deltas"), [row[1:] for row in ROWS], ids=[r[0] for r in ROWS])
+def test_row(steps: list[Any], deltas: list[Any]) -> None:
+    calls = FunctionCalls()
+    methods: dict[str, Callable[..., Iterator[Delta]]] = {
+        "begin": calls.begin,
+        "grow": calls.grow,
+        "complete": calls.complete,
+        "finish": calls.finish,
+        "repeat": calls.repeat,
+        "conclude": calls.conclude,
+    }
+    assert [delta for name, *given in steps for delta in methods[name](*given)] == deltas
+
+
+def test_what_waits_for_a_name_has_a_limit() -> None:
+    calls = FunctionCalls()
+    list(calls.grow("a" * DEFAULT.characters, HERE))
+    with pytest.raises(ProtocolError, match="a function call without a name has more than"):
+        list(calls.grow("a", HERE))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [(None, ""), ("", ""), ("{", "{"), ({"a": [1]}, '{"a": [1]}'), ([1], "[1]")],
+)
+def test_arguments_of_every_form_are_text(arguments: Any, text: str) -> None:
+    assert read_text(arguments) == text
