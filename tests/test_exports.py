@@ -1,0 +1,65 @@
+"""The public door: what `wholecall` shows is what `__all__` says, and each name explains itself."""
+
+import inspect
+from dataclasses import dataclass
+from types import ModuleType
+
+import pytest
+
+import wholecall
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """Return the names a reader of `module` may use; its submodules have doors of their own."""
+    return sorted(
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    )
+
+
+def explains_itself(name: str, value: object) -> bool:
+    """Tell whether a class or function has a docstring of its own, written by a person.
+
+    Aliases and constants cannot carry one: theirs is the docstring of their type.
+    """
+    if not (inspect.isclass(value) or inspect.isroutine(value)):
+        return True
+    written = vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__
+    # Dataclasses and named tuples without a docstring get their signature as one.
+    return bool(written) and not str(written).startswith(f"{name}(")
+
+
+def test_all_is_sorted() -> None:
+    assert list(wholecall.__all__) == sorted(wholecall.__all__)
+
+
+def test_all_names_exactly_the_public_names() -> None:
+    assert sorted(wholecall.__all__) == public_names(wholecall)
+
+
+@pytest.mark.parametrize("name", sorted(wholecall.__all__))
+def test_every_public_name_explains_itself(name: str) -> None:
+    assert explains_itself(name, getattr(wholecall, name)), f"{name!r} has no docstring"
+
+
+def test_a_name_without_a_docstring_is_caught() -> None:
+    @dataclass
+    class Silent:
+        field: int
+
+    class Heir(ValueError):
+        pass
+
+    def silent() -> None: ...
+
+    assert not explains_itself("Silent", Silent)
+    assert not explains_itself("Heir", Heir)
+    assert not explains_itself("silent", silent)
+    assert explains_itself("public_names", public_names)
+
+
+def test_submodules_and_private_names_are_not_public() -> None:
+    module = ModuleType("sample")
+    vars(module).update(Shown=1, _hidden=2, part=ModuleType("sample.part"))
+    assert public_names(module) == ["Shown"]
