@@ -1,0 +1,1 @@
+"""Calls that models write as text: one engine, formats as declarations."""

@@ -1,0 +1,245 @@
+"""One pass over the text of an answer: text, reasoning and calls, as deltas.
+
+    TEXT ──opener──▶ CANDIDATE ──name and shape fit──▶ CALL ──end──▶ TEXT
+      ▲                  └──anything else: given back as text──┐
+      ├────────────────────────────────────────────────────────┘
+      ├──<think>──▶ REASONING ──</think>──▶ TEXT
+      └──```──▶ FENCE ──```──▶ TEXT
+
+The policy, which is the same for every format:
+
+- A call is what begins with an opener, has a name that may be called, and goes on as its
+  grammar says. All else is text, byte for byte.
+- In a code fence stands an example, unless the fence is the whole answer.
+- In reasoning stands a plan, unless the reasoning never ends.
+- A marker that is repeated on and on is a model that has lost the thread.
+- Text is held back only while it may still become a marker or a call.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from wholecall.core.limits import DEFAULT, Limits
+from wholecall.core.spec import Offer
+from wholecall.core.values import Reason
+from wholecall.dialects.declaration import Dialect, Grammar
+from wholecall.dialects.machine import LONGEST_NAME, Machine
+from wholecall.dialects.marks import marks_of
+from wholecall.dialects.nested_calls import NamedTagCalls
+from wholecall.dialects.output import Given
+from wholecall.dialects.source import Sink, Steps
+
+_FENCE = "```"
+_FENCES = marks_of((_FENCE,))
+_FENCE_CLOSE = marks_of((f"\n{_FENCE}",))
+_LINE_END = marks_of(("\n",))
+_LONGEST_LANGUAGE = 32
+REPEATS = 16
+"""Openers in a row with nothing between them. An honest model writes one."""
+_BARE_BEGINNINGS = frozenset("{[")
+
+
+class Engine:
+    """Reads one answer in one dialect."""
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        offer: Offer | None = None,
+        *,
+        limits: Limits = DEFAULT,
+        reasons: bool = False,
+    ) -> None:
+        """`reasons` says that the prompt has already opened the model's reasoning."""
+        self._machine = Machine(offer, rescues=dialect.rescues, limits=limits)
+        self._source = self._machine.source
+        self._output = self._machine.output
+        self._dialect = dialect
+        self._grammars = _table(dialect, offer)
+        self._reasoning = {channel.open: channel.close for channel in dialect.reasoning}
+        self._texts = {channel.open: marks_of(channel.close) for channel in dialect.texts}
+        closes = tuple(close for channel in dialect.reasoning for close in channel.close)
+        self._prompted = frozenset(
+            close for channel in dialect.reasoning if channel.prompted for close in channel.close
+        )
+        openers = tuple(self._grammars)
+        self._dropped = frozenset((*dialect.dropped, *closes)) - set(openers)
+        self._openers = marks_of(openers)
+        self._marks = marks_of((_FENCE, *openers, *self._reasoning, *self._texts, *self._dropped))
+        self._steps = self._run(reasons)
+        next(self._steps)
+
+    def feed(self, text: str) -> list[Given]:
+        """Take a piece of the answer; return what it brought."""
+        self._source.feed(text)
+        next(self._steps)
+        return self._output.take()
+
+    def end(self) -> list[Given]:
+        """The answer is over."""
+        self._source.ended = True
+        for _ in self._steps:
+            pass
+        return self._output.take()
+
+    # ── Text ────────────────────────────────────────────────────────────────────────
+
+    def _run(self, reasons: bool) -> Steps[None]:
+        yield
+        if reasons and self._dialect.reasoning:
+            yield from self._reason(self._dialect.reasoning[0].close)
+        while True:
+            if self._is_fresh():
+                yield from self._begin()
+            mark = yield from self._source.flow(self._marks, self._output.text)
+            if not mark:
+                return
+            yield from self._at(mark)
+
+    def _is_fresh(self) -> bool:
+        """Whether the answer has not begun: no text, no call."""
+        return not self._output.texts and not self._output.calls
+
+    def _begin(self) -> Steps[None]:
+        """Where an answer begins, a call may stand without any marker."""
+        place = self._source.bookmark()
+        first = yield from self._source.skip()
+        if blanks := self._source.since(place):
+            self._output.text(blanks)
+        self._source.forget()
+        if first in _BARE_BEGINNINGS:
+            yield from self._try(self._dialect.bare, "", self._output.text)
+
+    def _at(self, mark: str) -> Steps[None]:
+        quoted = self._output.quotes
+        if mark == _FENCE:
+            yield from self._fence()
+        elif mark in self._prompted:
+            self._output.retract()
+        elif mark in self._dropped:
+            return
+        elif mark in self._texts:
+            yield from self._source.flow(self._texts[mark], self._output.text)
+        elif mark in self._reasoning and not quoted:
+            yield from self._reason(self._reasoning[mark])
+        elif (
+            quoted or (yield from self._try(self._grammars[mark], mark, self._output.text)) is False
+        ):
+            yield from self._give_back(mark)
+
+    def _try(self, grammars: tuple[Grammar, ...], opener: str, sink: Sink) -> Steps[bool | None]:
+        """Whether one of these grammars finds a call here. If not, all is as it was.
+
+        None if so much was read to know it that it is not looked at again: it went to `sink`.
+        """
+        place = self._source.bookmark()
+        found: bool | None = False
+        for grammar in grammars:
+            found = yield from grammar.read(self._machine, opener)
+            if not found and self._source.place - place > LONGEST_NAME:
+                sink(opener + self._source.since(place))
+                found = None
+            if found is not False:
+                break
+            self._source.rewind(place)
+        self._source.forget()
+        return found
+
+    def _give_back(self, opener: str) -> Steps[None]:
+        """An opener that opens nothing is text, unless it comes again and again."""
+        again = marks_of((opener,))
+        count = 1
+        while (yield from self._source.accept(again)):
+            count += 1
+        if count < REPEATS:
+            self._output.text(opener * count)
+            return
+        self._output.reject(Reason.DEGENERATE, f"the marker {opener!r} was repeated on and on")
+        yield from self._source.flow(marks_of(()), _drop)
+
+    # ── Reasoning ───────────────────────────────────────────────────────────────────
+
+    def _reason(self, close: tuple[str, ...]) -> Steps[None]:
+        marks = marks_of((*close, *self._grammars))
+        mark = yield from self._source.flow(marks, self._output.reasoning)
+        if mark and mark not in close:
+            yield from self._planned(mark, close)
+
+    def _planned(self, opener: str, close: tuple[str, ...]) -> Steps[None]:
+        """A call in reasoning: held until the reasoning ends, or else the answer."""
+        place = self._source.bookmark()
+        output = self._output
+        output.hold()
+        mark = opener
+        while mark and mark not in close:
+            if (yield from self._try(self._grammars[mark], mark, output.reasoning)) is False:
+                output.reasoning(mark)
+            mark = yield from self._source.flow(
+                marks_of((*close, *self._grammars)), output.reasoning
+            )
+        if mark:
+            output.drop()
+            output.reasoning(opener + self._source.since(place).removesuffix(mark))
+        else:
+            output.release()
+        self._source.forget()
+
+    # ── Fences ──────────────────────────────────────────────────────────────────────
+
+    def _fence(self) -> Steps[None]:
+        if not self._output.begins_line:
+            self._output.text(_FENCE)
+        elif self._is_fresh():
+            yield from self._fenced_answer()
+        else:
+            self._output.text(_FENCE)
+            yield from self._fenced_text()
+
+    def _fenced_text(self) -> Steps[None]:
+        mark = yield from self._source.flow(_FENCE_CLOSE, self._output.text)
+        if mark:
+            self._output.text(mark)
+
+    def _fenced_answer(self) -> Steps[None]:
+        """A fence at the beginning: held until it is known whether it is all there is."""
+        place = self._source.bookmark()
+        self._output.hold()
+        _, line_end = yield from self._source.header(_LINE_END, _LONGEST_LANGUAGE)
+        read = bool(line_end) and (yield from self._fenced_calls())
+        closed = bool((yield from self._source.accept(_FENCES)))
+        if read and not (yield from self._source.skip()):
+            self._output.release()
+            self._source.forget()
+            return
+        self._output.drop()
+        self._output.text(_FENCE + self._source.since(place))
+        self._source.forget()
+        if not closed:
+            yield from self._fenced_text()
+
+    def _fenced_calls(self) -> Steps[bool]:
+        first = yield from self._source.skip()
+        opener = yield from self._source.accept(self._openers)
+        if not opener and first not in _BARE_BEGINNINGS:
+            return False
+        grammars = self._grammars[opener] if opener else self._dialect.bare
+        read = yield from self._try(grammars, opener, self._output.text)
+        yield from self._source.skip()
+        return read is True
+
+
+def _table(dialect: Dialect, offer: Offer | None) -> dict[str, tuple[Grammar, ...]]:
+    """The grammars by opener, in the order of their declaration."""
+    table: defaultdict[str, tuple[Grammar, ...]] = defaultdict(tuple)
+    for written in dialect.written:
+        for opener in written.openers:
+            table[opener] += (written.grammar,)
+    if dialect.names_are_tags:
+        for name in offer or ():
+            table[f"<{name}>"] += (NamedTagCalls(name),)
+    return dict(table)
+
+
+def _drop(_: str) -> None:
+    """Text that nobody can use."""

@@ -1,0 +1,1 @@
+"""The formats: one small file for each family, nothing in it but declarations."""

@@ -1,0 +1,139 @@
+"""The name in a header, then the arguments as JSON."""
+
+from __future__ import annotations
+
+import re
+
+from wholecall.dialects.declaration import THINK, Channel, Dialect, Written
+from wholecall.dialects.headed_calls import HeadedCalls
+
+# ── Mistral ─────────────────────────────────────────────────────────────────────────
+
+_MISTRAL = HeadedCalls(
+    calls=("[TOOL_CALLS]",),
+    head_end=("[ARGS]", "{"),
+    id_mark="[CALL_ID]",
+    whole_objects=True,
+)
+MISTRAL = Dialect(
+    name="mistral",
+    written=(Written(("[TOOL_CALLS]",), _MISTRAL),),
+    reasoning=(Channel("[THINK]", ("[/THINK]",)), THINK),
+    models="Mistral 7B v0.3, Nemo, Small 3.2, Devstral, Magistral, Ministral 3",
+)
+
+# ── DeepSeek ────────────────────────────────────────────────────────────────────────
+
+
+def _deepseek(bar: str) -> HeadedCalls:
+    def token(words: str) -> str:
+        return f"<{bar}tool▁{words}{bar}>"
+
+    return HeadedCalls(
+        sections=(token("calls▁begin"),),
+        section_close=(token("calls▁end"),),
+        calls=(token("call▁begin"),),
+        call_close=(token("call▁end"),),
+        head_end=(token("sep"),),
+        kind="function",
+    )
+
+
+def _written(grammar: HeadedCalls) -> Written:
+    return Written((*grammar.sections, *grammar.calls), grammar)
+
+
+def _closers(*grammars: HeadedCalls) -> tuple[str, ...]:
+    return tuple(close for each in grammars for close in (*each.call_close, *each.section_close))
+
+
+_FULL_WIDTH = _deepseek("｜")  # noqa: RUF001  # the bar of DeepSeek's own tokens
+_ASCII = _deepseek("|")
+DEEPSEEK_V3 = Dialect(
+    name="deepseek_v3",
+    written=(_written(_FULL_WIDTH), _written(_ASCII)),
+    dropped=_closers(_FULL_WIDTH, _ASCII),
+    models="DeepSeek V3-0324, R1 and its distillations, Cogito",
+)
+DEEPSEEK_V31 = Dialect(
+    name="deepseek_v31",
+    written=DEEPSEEK_V3.written,
+    dropped=DEEPSEEK_V3.dropped,
+    models="DeepSeek V3.1",
+)
+
+# ── Kimi K2 ─────────────────────────────────────────────────────────────────────────
+
+_COUNTED = re.compile(r"(.*?)\s*:\s*\d++\Z", re.DOTALL)
+
+
+def _kimi_head(text: str) -> tuple[str, str | None]:
+    """`functions.search:0` is the id; the name stands between namespace and counter."""
+    counted = _COUNTED.match(text)
+    return (counted[1] if counted else text), text
+
+
+_KIMI = HeadedCalls(
+    sections=("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"),
+    section_close=("<|tool_calls_section_end|>", "<|tool_call_section_end|>"),
+    calls=("<|tool_call_begin|>",),
+    call_close=("<|tool_call_end|>",),
+    head_end=("<|tool_call_argument_begin|>",),
+    head=_kimi_head,
+)
+KIMI_K2 = Dialect(
+    name="kimi_k2",
+    written=(_written(_KIMI),),
+    reasoning=(THINK, Channel("◁think▷", ("◁/think▷",))),
+    dropped=(*_closers(_KIMI), *_KIMI.head_end),
+    models="Kimi K2, K2.5, K2-Thinking",
+)
+
+# ── Harmony ─────────────────────────────────────────────────────────────────────────
+
+_RECIPIENT = re.compile(r"[^\s<]*+")
+_END = ("<|end|>", "<|call|>", "<|return|>")
+
+
+def _recipient(text: str) -> tuple[str, str | None]:
+    """`functions.search <|constrain|>json`; a plan in the analysis channel calls nobody."""
+    found = _RECIPIENT.match(text)
+    return ("" if found is None or "<|channel|>analysis" in text else found.group()), None
+
+
+_HARMONY = HeadedCalls(
+    calls=("<|channel|>commentary to=", "<|start|>assistant to=", "<|channel|>final to="),
+    call_close=_END,
+    head_end=("<|message|>",),
+    head=_recipient,
+)
+HARMONY = Dialect(
+    name="harmony",
+    written=(Written(_HARMONY.calls, _HARMONY),),
+    reasoning=(
+        Channel("<|channel|>analysis<|message|>", ("<|end|>", "<|return|>")),
+        Channel("<|channel|>analysis to=", _END),
+    ),
+    dropped=(
+        *_END,
+        "<|start|>assistant",
+        "<|start|>",
+        "<|channel|>final<|message|>",
+        "<|channel|>commentary<|message|>",
+        "<|message|>",
+    ),
+    models="gpt-oss",
+)
+
+# ── Functionary v3.2 ────────────────────────────────────────────────────────────────
+
+_FUNCTIONARY = HeadedCalls(calls=(">>>",), head_end=("\n",))
+FUNCTIONARY_V32 = Dialect(
+    name="functionary_v32",
+    written=(Written((">>>",), _FUNCTIONARY),),
+    bare=(_FUNCTIONARY,),
+    dropped=("all\n",),
+    models="Functionary v3.2",
+)
+
+DIALECTS = (MISTRAL, DEEPSEEK_V3, DEEPSEEK_V31, KIMI_K2, HARMONY, FUNCTIONARY_V32)

@@ -1,0 +1,157 @@
+"""Calls as tags with their names in attributes: `<invoke name="search">` and its relatives."""
+
+from __future__ import annotations
+
+from wholecall.dialects.declaration import THINK, Channel, Dialect, Written
+from wholecall.dialects.json_calls import JsonCalls
+from wholecall.dialects.nested_calls import MarkedTagCalls
+from wholecall.dialects.routed_calls import RoutedCalls
+from wholecall.dialects.tag_calls import Tag, TagCalls
+from wholecall.dialects.writing import Shape, Trim
+
+
+def _invoke(
+    prefix: str,
+    *sections: str,
+    untyped: Shape = Shape.TEXT,
+    type_attribute: str = "",
+    trim: Trim = Trim.NEWLINE,
+) -> TagCalls:
+    return TagCalls(
+        sections=tuple(f"<{section}>" for section in sections),
+        section_close=tuple(f"</{section}>" for section in sections),
+        call=Tag(f"<{prefix}invoke", attribute="name"),
+        call_close=(f"</{prefix}invoke>",),
+        value=Tag(f"<{prefix}parameter", attribute="name"),
+        value_close=(f"</{prefix}parameter>",),
+        untyped=untyped,
+        type_attribute=type_attribute,
+        trim=trim,
+    )
+
+
+def _dialect(
+    name: str,
+    grammar: TagCalls,
+    models: str,
+    *,
+    reasoning: tuple[Channel, ...] = (THINK,),
+    dropped: tuple[str, ...] = (),
+    bare_call: bool = True,
+) -> Dialect:
+    openers = (*grammar.sections, *((grammar.call.begin,) if bare_call else ()))
+    return Dialect(
+        name=name,
+        written=(
+            Written(openers, grammar),
+            Written(grammar.sections, JsonCalls(grammar.section_close)),
+        ),
+        reasoning=reasoning,
+        dropped=(*grammar.call_close, *grammar.section_close, *grammar.value_close, *dropped),
+        models=models,
+    )
+
+
+ANTHROPIC = _dialect("anthropic_xml", _invoke("", "function_calls"), "any prompted model, Claude")
+MINIMAX_M2 = _dialect("minimax_m2", _invoke("", "minimax:tool_call"), "MiniMax-M2")
+DOTS = _dialect("dots", _invoke("", "dots_function_call"), "dots")
+_DSML = "｜DSML｜"  # noqa: RUF001  # the bar of DeepSeek's own tokens
+_DSML_V32 = _invoke(_DSML, f"{_DSML}function_calls", type_attribute="string", trim=Trim.NOTHING)
+_DSML_V4 = _invoke(
+    _DSML,
+    f"{_DSML}tool_calls",
+    f"{_DSML}function_calls",
+    type_attribute="string",
+    trim=Trim.NOTHING,
+)
+DEEPSEEK_V32 = _dialect("deepseek_v32_dsml", _DSML_V32, "DeepSeek V3.2")
+DEEPSEEK_V4 = _dialect("deepseek_v4_dsml", _DSML_V4, "DeepSeek V4")
+
+_STEP_SECTION = "<｜tool_calls_begin｜>"  # noqa: RUF001  # StepFun's own token
+_STEP_CALL = "<｜tool_call_begin｜>function<｜tool_sep｜>"  # noqa: RUF001
+_STEP_END = ("<｜tool_call_end｜>", "<｜tool_calls_end｜>")  # noqa: RUF001
+STEP3 = Dialect(
+    name="step3",
+    written=(
+        Written(
+            (f"{_STEP_SECTION}{_STEP_CALL}", _STEP_CALL),
+            TagCalls(
+                sections=(f"{_STEP_SECTION}{_STEP_CALL}", _STEP_CALL),
+                section_close=_STEP_END,
+                call=Tag("<steptml:invoke", attribute="name"),
+                call_close=("</steptml:invoke>",),
+                value=Tag("<steptml:parameter", attribute="name"),
+                value_close=("</steptml:parameter>",),
+            ),
+        ),
+    ),
+    dropped=_STEP_END,
+    models="Step-3",
+)
+_MINICPM = TagCalls(
+    call=Tag("<function", attribute="name"),
+    call_close=("</function>",),
+    value=Tag("<param", attribute="name"),
+    value_close=("</param>",),
+    cdata=True,
+    glued=("Ġ",),
+)
+MINICPM5 = _dialect("minicpm5", _MINICPM, "MiniCPM5")
+
+_ATEM = _invoke("atem:", "atem:function_calls", untyped=Shape.JSON)
+_MESSAGE_END = ("<|eom|>", "<|eot|>")
+
+
+def _addressed(recipient: str) -> tuple[Channel, ...]:
+    heads = ("<|start|>assistant to=", " to=", "to=")
+    return tuple(Channel(f"{head}{recipient}<|message|>", _MESSAGE_END) for head in heads)
+
+
+MUSE = Dialect(
+    name="muse_atem",
+    written=(
+        Written(("<|start|>assistant to=", " to=", "to="), RoutedCalls("<|message|>", _ATEM)),
+    ),
+    reasoning=_addressed("self"),
+    texts=_addressed("user"),
+    dropped=("<|start|>assistant", *_MESSAGE_END),
+    models="Muse Glimmer",
+)
+_XTML = TagCalls(
+    sections=("<|open|>tools<|sep|>",),
+    section_close=("<|close|>tools<|sep|>",),
+    call=Tag("<|open|>call ", end=("<|sep|>",), attribute="tool", escapes=True),
+    call_close=("<|close|>call<|sep|>",),
+    value=Tag("<|open|>argument ", end=("<|sep|>",), attribute="key", escapes=True),
+    value_close=("<|close|>argument<|sep|>",),
+    type_attribute="type",
+    trim=Trim.NOTHING,
+)
+KIMI_K3 = _dialect(
+    "kimi_k3",
+    _XTML,
+    "Kimi K3",
+    reasoning=(Channel("<|open|>think<|sep|>", ("<|close|>think<|sep|>",), prompted=True),),
+    dropped=("<|open|>response<|sep|>", "<|close|>response<|sep|>", "<|close|>message<|sep|>"),
+    bare_call=False,
+)
+_M3_MARK = "]<]minimax[>["
+MINIMAX_M3 = Dialect(
+    name="minimax_m3",
+    written=(Written((f"{_M3_MARK}<tool_call>",), MarkedTagCalls(_M3_MARK)),),
+    reasoning=(Channel("<mm:think>", ("</mm:think>",), prompted=True),),
+    models="MiniMax-M3",
+)
+
+DIALECTS = (
+    ANTHROPIC,
+    MINIMAX_M2,
+    DOTS,
+    DEEPSEEK_V32,
+    DEEPSEEK_V4,
+    STEP3,
+    MINICPM5,
+    MUSE,
+    KIMI_K3,
+    MINIMAX_M3,
+)

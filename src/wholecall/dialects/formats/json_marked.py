@@ -1,0 +1,150 @@
+"""Call objects as JSON between two markers. These formats differ only in the markers."""
+
+from __future__ import annotations
+
+from wholecall.dialects.declaration import THINK, Channel, Dialect, Grammar, Written
+from wholecall.dialects.json_calls import JsonCalls
+
+
+def _marked(
+    name: str,
+    openers: tuple[str, ...],
+    closers: tuple[str, ...],
+    *,
+    models: str,
+    reasoning: tuple[Channel, ...] = (THINK,),
+    dropped: tuple[str, ...] = (),
+    bare: tuple[Grammar, ...] = (),
+) -> Dialect:
+    return Dialect(
+        name=name,
+        written=(Written(openers, JsonCalls(closers)),),
+        bare=bare,
+        reasoning=reasoning,
+        dropped=(*closers, *dropped),
+        models=models,
+    )
+
+
+_TOOL_CALL = (("<tool_call>",), ("</tool_call>",))
+_TOOL_CALLS = (("<tool_calls>",), ("</tool_calls>",))
+
+HERMES = _marked("hermes", *_TOOL_CALL, models="Hermes 2 and 3, Qwen2.5, Qwen3, QwQ, Granite 4")
+ERNIE45 = _marked("ernie45", *_TOOL_CALL, models="ERNIE-4.5", dropped=("<response>", "</response>"))
+LONGCAT = _marked(
+    "longcat", ("<longcat_tool_call>",), ("</longcat_tool_call>",), models="LongCat-Flash"
+)
+TEMPLATE_TAG = _marked(
+    "template_tag_json",
+    *_TOOL_CALL,
+    models="any model behind a template that Ollama reads",
+    bare=(JsonCalls(marked=False),),
+)
+GRANITE_20B = _marked(
+    "granite20b_fc", ("<function_call>",), (), models="granite-20b-functioncalling"
+)
+GRANITE3 = _marked(
+    "granite3", ("<|tool_call|>", "<tool_call>"), ("</tool_call>",), models="Granite 3.0 to 3.3"
+)
+JAMBA = _marked("jamba", *_TOOL_CALLS, models="Jamba 1.5 and later")
+HUNYUAN_A13B = _marked(
+    "hunyuan_a13b", *_TOOL_CALLS, models="Hunyuan-A13B", dropped=("<answer>", "</answer>")
+)
+APRIEL = _marked(
+    "apriel",
+    *_TOOL_CALLS,
+    models="Apriel 1.5 and 1.6",
+    reasoning=(Channel("Here are my reasoning steps:", ("[BEGIN FINAL RESPONSE]",)),),
+    dropped=("[END FINAL RESPONSE]",),
+)
+NEMOTRON = _marked(
+    "nemotron_toolcall", ("<TOOLCALL>",), ("</TOOLCALL>",), models="Nemotron Nano v2, Nemotron-49B"
+)
+INTERNLM2 = _marked(
+    "internlm2",
+    ("<|action_start|><|plugin|>", "<|action_start|> <|plugin|>"),
+    ("<|action_end|>",),
+    models="InternLM2, InternLM2.5, Intern-S1",
+)
+GIGACHAT31 = _marked("gigachat31", ("<|function_call|>",), ("</s>",), models="GigaChat3.1")
+GIGACHAT3 = _marked(
+    "gigachat3",
+    ("<|message_sep|>\n\nfunction call<|role_sep|>", "<|function_call|>"),
+    ("</s>",),
+    models="GigaChat3-10B",
+)
+_COHERE_THINKING = (Channel("<|START_THINKING|>", ("<|END_THINKING|>",), prompted=True),)
+_ACTION = (("<|START_ACTION|>",), ("<|END_ACTION|>",))
+COHERE_CMD3 = _marked(
+    "cohere_cmd3",
+    *_ACTION,
+    models="Command R7B, Command A",
+    reasoning=_COHERE_THINKING,
+    dropped=("<|START_RESPONSE|>", "<|END_RESPONSE|>"),
+)
+COHERE_CMD4 = _marked(
+    "cohere_cmd4",
+    *_ACTION,
+    models="Command 4",
+    reasoning=_COHERE_THINKING,
+    dropped=("<|START_TEXT|>", "<|END_TEXT|>"),
+)
+COMMAND_R_PLUS = _marked(
+    "command_r_plus",
+    ("Action:\n```json", "Action: ```json"),
+    ("```",),
+    models="Command R+",
+    dropped=("<|CHATBOT_TOKEN|>", "<|END_OF_TURN_TOKEN|>"),
+)
+PHI4 = _marked("phi4_functools", ("functools",), (), models="Phi-4-mini")
+FIREFUNCTION = _marked("firefunction_v2", ("functools",), (), models="FireFunction v2")
+INKLING = _marked(
+    "inkling",
+    ("<|content_invoke_tool_json|>",),
+    ("<|end_message|>",),
+    models="Inkling",
+    reasoning=(Channel("<|content_thinking|>", ("<|end_message|>",)),),
+    dropped=(
+        "<|message_model|>",
+        "<|content_text|>",
+        "<|content_tool_error|>",
+        "<|content_model_end_sampling|>",
+    ),
+)
+APERTUS = Dialect(
+    name="apertus",
+    written=(
+        Written(("<|tools_prefix|>",), JsonCalls(closers=("<|tools_suffix|>",), name_is_key=True)),
+    ),
+    reasoning=(Channel("<|inner_prefix|>", ("<|inner_suffix|>",)),),
+    dropped=("<|tools_suffix|>",),
+    models="Apertus 2509",
+)
+TOOLS_TAG = _marked(
+    "tools_tag",
+    ("<tools>", "<tool>"),
+    ("</tools>", "</tool>"),
+    models="small models that echo their prompt",
+)
+ACTION_DIALECTS = (COHERE_CMD3, COHERE_CMD4, COMMAND_R_PLUS)
+DIALECTS = (
+    HERMES,
+    ERNIE45,
+    LONGCAT,
+    TEMPLATE_TAG,
+    GRANITE_20B,
+    GRANITE3,
+    JAMBA,
+    HUNYUAN_A13B,
+    APRIEL,
+    NEMOTRON,
+    INTERNLM2,
+    GIGACHAT31,
+    GIGACHAT3,
+    *ACTION_DIALECTS,
+    PHI4,
+    FIREFUNCTION,
+    INKLING,
+    APERTUS,
+    TOOLS_TAG,
+)

@@ -1,0 +1,73 @@
+"""Calls as literals of a language: Python's, Gemma's."""
+
+from __future__ import annotations
+
+from wholecall.dialects.arrow_calls import ArrowCalls
+from wholecall.dialects.declaration import Channel, Dialect, Written
+from wholecall.dialects.gemma_calls import GemmaCalls
+from wholecall.dialects.python_calls import PythonCalls
+
+_PYTHON_MARKS = ("<|python_start|>", "<|python_tag|>")
+_PYTHON_END = ("<|python_end|>", "<|eom_id|>")
+_LIST = PythonCalls(marked=False)
+PYTHONIC = Dialect(
+    name="pythonic",
+    written=(
+        Written(_PYTHON_MARKS, PythonCalls(_PYTHON_END)),
+        Written(("[",), _LIST),
+    ),
+    dropped=_PYTHON_END,
+    models="Llama 3.2 and 4, ToolACE",
+)
+_LFM_END = ("<|tool_call_end|>",)
+LFM2 = Dialect(
+    name="lfm2",
+    written=(Written(("<|tool_call_start|>",), PythonCalls(_LFM_END, json_too=True)),),
+    bare=(_LIST,),
+    dropped=_LFM_END,
+    models="LFM2, LFM2.5",
+)
+_OLMO_END = ("</function_calls>",)
+OLMO3 = Dialect(
+    name="olmo3",
+    written=(Written(("<function_calls>",), PythonCalls(_OLMO_END, brackets=False)),),
+    dropped=_OLMO_END,
+    models="Olmo 3",
+)
+GEMMA4 = Dialect(
+    name="gemma4",
+    written=(Written(("<|tool_call>",), GemmaCalls('<|"|>', ("<tool_call|>",))),),
+    reasoning=(
+        Channel("<|channel>thought\n", ("<channel|>",)),
+        Channel("<|channel>", ("<channel|>",)),
+    ),
+    dropped=("<tool_call|>", "<|tool_response>"),
+    models="Gemma 4",
+)
+FUNCTIONGEMMA = Dialect(
+    name="functiongemma",
+    written=(
+        Written(("<start_function_call>",), GemmaCalls("<escape>", ("<end_function_call>",))),
+    ),
+    dropped=("<end_function_call>",),
+    models="FunctionGemma-270m",
+)
+TOOL_CODE = Dialect(
+    name="tool_code",
+    written=(
+        Written(
+            ("tool_code = ", "tool_code="),
+            PythonCalls(("print(tool_code)",), brackets=False),
+        ),
+    ),
+    models="Gemma 3",
+)
+
+ARROW_HASH = Dialect(
+    name="arrow_hash",
+    written=(Written(("[TOOL_CALL]",), ArrowCalls(("[/TOOL_CALL]",))),),
+    dropped=("[/TOOL_CALL]",),
+    models="MiniMax models that leak it",
+)
+
+DIALECTS = (PYTHONIC, LFM2, OLMO3, GEMMA4, FUNCTIONGEMMA, TOOL_CODE, ARROW_HASH)

@@ -1,0 +1,164 @@
+"""Family C: Gemma's literals, `call:search{query:<|"|>x<|"|>,limit:3}`, translated while
+they arrive.
+
+A string stands raw between two equal marks; there are no escapes in it. What has no marks
+is a number, a word, or, where a schema asks for a string or nothing else fits, a string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wholecall.dialects.jsontext import decode_string, escape, read_value
+from wholecall.dialects.machine import LONGEST_NAME, Machine
+from wholecall.dialects.marks import marks_of
+from wholecall.dialects.source import Steps
+from wholecall.dialects.writing import Shape, Trim, shape_of, types_of, write_value
+
+_LONGEST_BARE = 4096
+_BRACE = marks_of(("{", "<", "\n", "}"))
+_KEY_END = marks_of((":",))
+_BARE_END = marks_of((",", "}", "]"))
+
+
+class _Broken(Exception):
+    """No value stands where one must be."""
+
+
+@dataclass(frozen=True, slots=True)
+class GemmaCalls:
+    """Calls after one marker each."""
+
+    quote: str
+    closers: tuple[str, ...]
+    begin: str = "call:"
+
+    def read(self, machine: Machine, opener: str = "") -> Steps[bool]:  # noqa: ARG002
+        """Read the call that stands here; False if none does."""
+        return (yield from _Reading(machine, self).call())
+
+
+class _Reading:
+    def __init__(self, machine: Machine, grammar: GemmaCalls) -> None:
+        self._machine = machine
+        self._source = machine.source
+        self._output = machine.output
+        self._grow = machine.output.grow
+        self._begin = marks_of((grammar.begin,))
+        self._quote = marks_of((grammar.quote,))
+        self._closers = marks_of(grammar.closers)
+
+    def call(self) -> Steps[bool]:
+        yield from self._source.skip()
+        if not (yield from self._source.accept(self._begin)):
+            return False
+        head, end = yield from self._source.header(_BRACE, LONGEST_NAME)
+        name = self._machine.admit(head) if end == "{" else None
+        if name is None:
+            return False
+        self._output.open(name)
+        try:
+            yield from self._object(self._machine.properties(name), 0)
+        except _Broken:
+            yield from self._source.flow(self._closers, _skip)
+            return True
+        self._output.seal()
+        if (yield from self._source.sees_ahead(self._closers)):
+            yield from self._source.skip()
+            yield from self._source.accept(self._closers)
+        return True
+
+    def _object(self, properties: Mapping[str, Any], depth: int) -> Steps[None]:
+        """The members of an object whose brace is read."""
+        self._grow("{")
+        separator = ""
+        while (yield from self._goes_on("}", bool(separator))):
+            key = yield from self._key()
+            self._grow(f'{separator}"{escape(key)}": ')
+            yield from self._value(properties.get(key), depth + 1)
+            separator = ", "
+        self._grow("}")
+
+    def _array(self, items: Any, depth: int) -> Steps[None]:
+        self._grow("[")
+        separator = ""
+        while (yield from self._goes_on("]", bool(separator))):
+            self._grow(separator)
+            yield from self._value(items, depth + 1)
+            separator = ", "
+        self._grow("]")
+
+    def _goes_on(self, closer: str, later: bool) -> Steps[bool]:
+        """Whether another element follows; the comma or the closer is read."""
+        first = yield from self._source.skip()
+        if later and first == ",":
+            self._source.at += 1
+            first = yield from self._source.skip()
+        elif later and first != closer:
+            raise _Broken
+        if first == closer:
+            self._source.at += 1
+            return False
+        return True
+
+    def _key(self) -> Steps[str]:
+        if (yield from self._source.accept(self._quote)):
+            key, end = yield from self._source.header(self._quote, LONGEST_NAME)
+            yield from self._source.header(_KEY_END, LONGEST_NAME)
+        else:
+            key, end = yield from self._source.header(_KEY_END, LONGEST_NAME)
+        if not end:
+            raise _Broken
+        return key.strip().strip('"')
+
+    def _value(self, schema: Any, depth: int) -> Steps[None]:
+        first = yield from self._source.skip()
+        if depth > self._machine.limits.depth:
+            raise _Broken
+        inner = schema if isinstance(schema, Mapping) else {}
+        if first == "{":
+            self._source.at += 1
+            yield from self._object(inner.get("properties") or {}, depth)
+        elif first == "[":
+            self._source.at += 1
+            yield from self._array(inner.get("items"), depth)
+        elif (yield from self._source.accept(self._quote)):
+            yield from self._string()
+        elif first == '"':
+            yield from self._json_string()
+        else:
+            yield from self._bare(types_of(schema))
+
+    def _string(self) -> Steps[None]:
+        self._grow('"')
+        if not (yield from self._source.flow(self._quote, self._escaped)):
+            raise _Broken
+        self._grow('"')
+
+    def _escaped(self, piece: str) -> None:
+        self._grow(escape(piece))
+
+    def _json_string(self) -> Steps[None]:
+        pieces: list[str] = []
+        whole = yield from read_value(self._source, pieces.append, 0)
+        value = decode_string("".join(pieces)) if whole else None
+        if value is None:
+            raise _Broken
+        self._grow(f'"{escape(value)}"')
+
+    def _bare(self, types: frozenset[str]) -> Steps[None]:
+        text, end = yield from self._source.header(_BARE_END, _LONGEST_BARE)
+        if not end:
+            raise _Broken
+        self._source.at -= 1
+        shape = shape_of(types)
+        if shape is Shape.TEXT:
+            self._grow(f'"{escape(text.strip())}"')
+        else:
+            self._grow(write_value(text, shape, types=types, trim=Trim.BLANKS))
+
+
+def _skip(_: str) -> None:
+    """Text inside of a call that is broken."""

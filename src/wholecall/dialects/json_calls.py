@@ -1,0 +1,251 @@
+"""Family A: calls as JSON objects, alone, in lists, on lines, in wrappers.
+
+    {"name": "search", "arguments": {"query": "x"}}
+
+The keys may come in any order. A call is opened as soon as its name is known and its
+arguments begin, and its arguments are handed on while they arrive, but for their last
+brace: it follows when the object around them is closed, too. So a cut between the two
+braces leaves an open object, which the assembler rejects.
+
+    {"name": "search", "arguments": {"query": "x"}      ← cut here, it is not a call
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wholecall.dialects.jsontext import read_string, read_value
+from wholecall.dialects.machine import Machine
+from wholecall.dialects.marks import marks_of
+from wholecall.dialects.source import Steps
+
+NAMES = frozenset({"name", "tool_name", "tool", "function_name", "function", "tool_call"})
+ARGUMENTS = frozenset({"arguments", "parameters", "args", "input", "params", "tool_input"})
+IDS = frozenset({"id", "tool_call_id", "call_id"})
+WRAPPERS = frozenset({"function", "tool_call", "function_call"})
+LISTS = frozenset({"tool_calls", "function_calls", "calls"})
+OTHERS = frozenset({"type", "index"})
+_KNOWN = NAMES | ARGUMENTS | IDS | WRAPPERS | LISTS | OTHERS
+
+
+@dataclass(frozen=True, slots=True)
+class JsonCalls:
+    """JSON objects, one or many, up to one of the closers."""
+
+    closers: tuple[str, ...] = ()
+    marked: bool = True
+    """Whether a marker says that these are calls; without one, only an offered name does."""
+    name_is_key: bool = False
+    """`{"search": {"query": "x"}}` (Apertus)."""
+
+    def read(self, machine: Machine, opener: str = "") -> Steps[bool]:  # noqa: ARG002  # every opener leads to objects
+        """Read all calls that stand here; False if none does."""
+        return (yield from _Reading(machine, self).sequence())
+
+
+class _AllButLast:
+    """Hands arguments on, but for their last character: the brace that closes them.
+
+    The first is never kept: a call without any arguments would look like one with none.
+    """
+
+    __slots__ = ("_begun", "_grow", "_kept")
+
+    def __init__(self, grow: Callable[[str], None]) -> None:
+        self._grow = grow
+        self._kept = ""
+        self._begun = False
+
+    def put(self, piece: str) -> None:
+        body = self._kept + piece
+        end = len(body) - (self._begun or len(body) > 1)
+        self._kept = body[end:]
+        self._begun = True
+        if end:
+            self._grow(body[:end])
+
+    def release(self) -> None:
+        self._grow(self._kept)
+        self._kept = ""
+
+
+class _Object:
+    """What is known of one call object so far."""
+
+    __slots__ = ("last", "early", "id", "name", "opened")
+
+    def __init__(self) -> None:
+        self.name: str | None = None
+        self.id: str | None = None
+        self.early: list[str] | None = None
+        """Arguments that came before the name."""
+        self.opened = False
+        self.last: _AllButLast | None = None
+
+    def end(self) -> None:
+        """The object that holds name and arguments is closed: nothing of them is cut off."""
+        if self.last is not None:
+            self.last.release()
+            self.last = None
+
+
+class _Reading:
+    """Reads the calls at one place."""
+
+    def __init__(self, machine: Machine, grammar: JsonCalls) -> None:
+        self._machine = machine
+        self._source = machine.source
+        self._output = machine.output
+        self._closers = marks_of(grammar.closers)
+        self._admit = machine.admit if grammar.marked else machine.find
+        self._name_is_key = grammar.name_is_key
+        self._marked = grammar.marked
+        self._begun = False
+        """Whether a call was opened: from there on nothing is given back as text."""
+
+    def sequence(self) -> Steps[bool]:
+        """Objects with brackets, commas, semicolons and white space between them."""
+        inside = 0
+        while True:
+            first = yield from self._source.skip()
+            if first == "{":
+                if not (yield from self._object()):
+                    break
+            elif first == "[" and not self._begun:
+                inside += 1
+                self._source.at += 1
+            elif first == "]" and inside:
+                inside -= 1
+                self._source.at += 1
+            elif first and first in ",;" and self._begun:
+                if not (yield from self._goes_on(inside)):
+                    break
+            else:
+                break
+        yield from self._source.accept(self._closers)
+        return self._begun
+
+    def _goes_on(self, inside: int) -> Steps[bool]:
+        """Whether what follows a separator is another call, and not prose."""
+        ahead = yield from self._source.peek(2)
+        if not inside and not ahead[1:].isspace() and ahead[1:] != "{":
+            return False
+        self._source.at += 1
+        following = yield from self._source.skip()
+        return following in ("{", "]")
+
+    # ── One object ──────────────────────────────────────────────────────────────────
+
+    def _object(self) -> Steps[bool]:
+        found = _Object()
+        self._source.at += 1
+        whole = yield from self._members(found, 0)
+        if found.opened:
+            if whole:
+                found.end()
+                self._output.seal()
+            return whole
+        if whole and found.name is not None and self._open_late(found):
+            self._output.seal()
+            return True
+        if not whole and self._source.ended:
+            self._cut_off(found)
+        # An object without a call is skipped between others, and is none at all as the first.
+        return whole and self._begun
+
+    def _members(self, found: _Object, depth: int) -> Steps[bool]:
+        """All members of an object that is open; whether it was closed."""
+        while True:
+            first = yield from self._source.skip()
+            if first == "}":
+                self._source.at += 1
+                return True
+            if first == ",":
+                self._source.at += 1
+            elif first == "]" and found.opened:
+                return True  # a brace was left out; what follows is surely not in this object
+            elif not (yield from self._member(found, depth)):
+                return False
+
+    def _member(self, found: _Object, depth: int) -> Steps[bool]:
+        key = yield from read_string(self._source)
+        if key is None or (yield from self._source.skip()) != ":":
+            return False
+        self._source.at += 1
+        first = yield from self._source.skip()
+        if self._name_is_key and not depth:
+            return (yield from self._named_by_key(found, key))
+        if key not in _KNOWN and found.name is None:
+            return False
+        if first == "{" and key in WRAPPERS and depth < self._machine.limits.depth:
+            return (yield from self._wrapper(found, depth))
+        if first == "[" and key in LISTS:
+            return (yield from self.sequence())
+        return (yield from self._value(found, key, first))
+
+    def _wrapper(self, found: _Object, depth: int) -> Steps[bool]:
+        self._source.at += 1
+        whole = yield from self._members(found, depth + 1)
+        if whole:
+            found.end()
+        return whole
+
+    def _named_by_key(self, found: _Object, key: str) -> Steps[bool]:
+        found.name = self._admit(key)
+        return found.name is not None and (yield from self._arguments(found))
+
+    def _value(self, found: _Object, key: str, first: str) -> Steps[bool]:
+        if key in ARGUMENTS and not found.opened and found.early is None:
+            return (yield from self._arguments(found))
+        if key in NAMES and found.name is None and first in ('"', "'"):
+            name = yield from read_string(self._source)
+            found.name = None if name is None else self._admit(name)
+            return found.name is not None
+        pieces: list[str] = []
+        wanted = key in IDS and found.id is None
+        depth = self._machine.limits.depth
+        whole = yield from read_value(self._source, pieces.append if wanted else _skip, depth)
+        if wanted and whole:
+            found.id = "".join(pieces).strip("\"'")
+        return whole
+
+    # ── Arguments ───────────────────────────────────────────────────────────────────
+
+    def _arguments(self, found: _Object) -> Steps[bool]:
+        depth = self._machine.limits.depth
+        if found.name is None:
+            found.early = []
+            return (yield from read_value(self._source, found.early.append, depth))
+        ahead = yield from self._source.peek(4)
+        if ahead == "null":
+            self._source.at += 4
+            found.early = ["{}"]
+            return True
+        if not ahead:
+            return False
+        self._open(found, found.name)
+        last = found.last = _AllButLast(self._output.grow)
+        return (yield from read_value(self._source, last.put, depth))
+
+    def _open(self, found: _Object, name: str, arguments: str = "") -> None:
+        found.opened = self._begun = True
+        self._output.open(name, found.id, arguments)
+
+    def _open_late(self, found: _Object) -> bool:
+        """The object is closed and no call was opened yet: the name came last, or alone."""
+        name = found.name or ""
+        if found.early is not None:
+            self._open(found, name, "".join(found.early))
+        elif self._machine.takes_nothing(name):
+            self._open(found, name, "{}")
+        return found.opened
+
+    def _cut_off(self, found: _Object) -> None:
+        """A call without its end is told as one, not shown as text: `{` can never run."""
+        if found.name is not None and self._marked and not self._machine.rescues:
+            self._open(found, found.name, "{")
+
+
+def _skip(_: str) -> None:
+    """A value that nobody asks for."""

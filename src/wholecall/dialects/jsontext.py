@@ -1,0 +1,136 @@
+"""JSON inside other text: where a value ends, and its text handed on while it arrives.
+
+It knows strings, escapes and brackets, which is all that decides where a value ends.
+Apostrophes count as quotes: strict JSON has none outside its strings, and Python's
+notation, which models fall into, is then read to its right end, too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from wholecall.core.parse import Parsed, parse
+from wholecall.core.tolerant import Rewriter
+from wholecall.dialects.source import BLANKS, Sink, Source, Steps
+
+_CLOSER_OF = {"{": "}", "[": "]"}
+_STRUCTURE = re.compile(r"""["'{}\[\]]""")
+_STRING_MARKS = {'"': re.compile(r'["\\]'), "'": re.compile(r"['\\]")}
+_SCALAR_END = re.compile(r"[,}\]\s<\[|]")
+LONGEST_KEY = 1024
+
+
+def read_value(source: Source, sink: Sink, depth: int) -> Steps[bool]:
+    """Hand on one value; False if it is cut off or broken. White space before it is read over."""
+    first = yield from source.skip()
+    if first in _CLOSER_OF:
+        return (yield from _container(source, sink, depth))
+    if first and first in _STRING_MARKS:
+        return (yield from _string(source, sink))
+    return (yield from _scalar(source, sink))
+
+
+def _container(source: Source, sink: Sink, depth: int) -> Steps[bool]:
+    closers: list[str] = []
+    while True:
+        found = _STRUCTURE.search(source.text, source.at)
+        if found is None:
+            _hand_on(source, len(source.text), sink)
+            if not (yield from source.more()):
+                return False
+            continue
+        mark = found.group()
+        if mark in _STRING_MARKS:
+            _hand_on(source, found.start(), sink)
+            if not (yield from _string(source, sink)):
+                return False
+            continue
+        if mark in _CLOSER_OF:
+            closers.append(_CLOSER_OF[mark])
+        elif closers.pop() != mark:
+            _hand_on(source, found.start(), sink)
+            return False
+        if len(closers) > depth:
+            return False
+        _hand_on(source, found.end(), sink)
+        if not closers:
+            return True
+
+
+def _string(source: Source, sink: Sink, longest: int | None = None) -> Steps[bool]:
+    """From the opening quote on to the closing one; False also if that is too far away."""
+    marks = _STRING_MARKS[source.text[source.at]]
+    begin = source.place
+    _hand_on(source, source.at + 1, sink)
+    while longest is None or source.place - begin <= longest:
+        found = marks.search(source.text, source.at)
+        if found is None:
+            _hand_on(source, len(source.text), sink)
+        elif found.group() != "\\":
+            _hand_on(source, found.end(), sink)
+            return True
+        elif found.end() < len(source.text):
+            _hand_on(source, found.end() + 1, sink)
+            continue
+        else:  # a backslash at the end: what it escapes is still to come
+            _hand_on(source, found.start(), sink)
+        if not (yield from source.more()):
+            _hand_on(source, len(source.text), sink)
+            return False
+    return False
+
+
+def _scalar(source: Source, sink: Sink) -> Steps[bool]:
+    """A number or a word. It ends where something else begins."""
+    seen = False
+    while True:
+        found = _SCALAR_END.search(source.text, source.at)
+        end = len(source.text) if found is None else found.start()
+        seen = seen or end > source.at
+        _hand_on(source, end, sink)
+        if found is not None:
+            return seen
+        if not (yield from source.more()):
+            return False
+
+
+def read_string(source: Source, longest: int = LONGEST_KEY) -> Steps[str | None]:
+    """A short string, decoded; None if none stands here."""
+    first = yield from source.skip()
+    if not first or first not in _STRING_MARKS:
+        return None
+    pieces: list[str] = []
+    whole = yield from _string(source, pieces.append, longest)
+    return decode_string("".join(pieces)) if whole else None
+
+
+def decode_string(text: str) -> str | None:
+    """The value of a quoted string in JSON's or Python's notation."""
+    parsed = read_text(text)
+    return parsed.value if isinstance(parsed, Parsed) and isinstance(parsed.value, str) else None
+
+
+def read_text(text: str) -> Parsed | None:
+    """A whole value, strict or in a notation that has one reading."""
+    parsed = parse(text)
+    if isinstance(parsed, Parsed):
+        return parsed
+    rewriter = Rewriter(text)
+    strict = rewriter.rewrite()
+    if strict is None or text[rewriter.at :].strip(BLANKS):
+        return None
+    again = parse(strict)
+    return again if isinstance(again, Parsed) else None
+
+
+def escape(text: str) -> str:
+    """A piece of a string as it stands between JSON's quotes."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _hand_on(source: Source, end: int, sink: Sink) -> None:
+    if end > source.at:
+        piece = source.text[source.at : end]
+        source.at = end
+        sink(piece)

@@ -1,0 +1,85 @@
+"""What every grammar works with: the text, the output, the tools on offer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wholecall.core.limits import DEFAULT, Limits
+from wholecall.core.spec import Offer, ToolSpec
+from wholecall.dialects.output import Output
+from wholecall.dialects.source import Source
+
+LONGEST_NAME = 256
+"""Characters of a header. A name is much shorter; what is longer was no header."""
+
+
+class Machine:
+    """The parts of one parse, shared by the engine and its grammars."""
+
+    __slots__ = ("limits", "offer", "output", "rescues", "source")
+
+    def __init__(
+        self, offer: Offer | None, *, rescues: bool = False, limits: Limits = DEFAULT
+    ) -> None:
+        self.source = Source()
+        self.output = Output()
+        self.offer = offer
+        self.rescues = rescues
+        """Nobody said that calls come as text: only an offered name tells one from prose."""
+        self.limits = limits
+
+    def find(self, name: str) -> str | None:
+        """The offered name that is meant; None if there is none.
+
+        Models put the namespace of their training before a name: `functions.search`.
+        """
+        name = name.strip()
+        if not name:
+            return None
+        if self.offer is None or name in self.offer:
+            return name
+        for separator in (".", ":", "/"):
+            _, _, last = name.rpartition(separator)
+            if last in self.offer:
+                return last
+        return None
+
+    def admit(self, name: str) -> str | None:
+        """The name under which a call is opened; None if the markup must be prose.
+
+        In a dialect that the model was told to use, an unknown name is a mistake to tell
+        the model of; the assembler rejects it.
+        """
+        return self.find(name) or (None if self.rescues else _plausible(name))
+
+    def split(self, text: str) -> tuple[str, str] | None:
+        """A name and the key that was glued to it; the longest offered name that fits."""
+        fitting = [name for name in self.offer or () if text.startswith(name)]
+        name = max(fitting, key=len, default="")
+        key = text[len(name) :].strip()
+        return (name, key) if name and key in self.properties(name) else None
+
+    def spec(self, name: str) -> ToolSpec | None:
+        """The tool of this name."""
+        return None if self.offer is None else self.offer.get(name)
+
+    def properties(self, name: str) -> Mapping[str, Any]:
+        """The schemas of its parameters."""
+        spec = self.spec(name)
+        return {} if spec is None else spec.parameters.get("properties") or {}
+
+    def takes_nothing(self, name: str) -> bool:
+        """Whether the schema says that the tool has no parameters."""
+        spec = self.spec(name)
+        return bool(spec and spec.parameters) and not self.properties(name)
+
+
+_NAME_MARKS = frozenset("_-.:/")
+
+
+def _plausible(name: str) -> str | None:
+    name = name.strip()
+    if len(name) > LONGEST_NAME or not all(mark.isalnum() or mark in _NAME_MARKS for mark in name):
+        return None
+    return name or None

@@ -1,0 +1,220 @@
+"""Family B, where a parameter's name is a tag of its own.
+
+    <search><query>x</query></search>          the tool's name is a tag, too
+    <invoke name="search"><query>x</query>     MiniMax-M3, each tag behind a mark of its own
+
+With marks before the tags, values may nest: tags inside of a value are an object, or a
+list where all of them are `<item>`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wholecall.dialects.jsontext import escape
+from wholecall.dialects.machine import LONGEST_NAME, Machine
+from wholecall.dialects.marks import marks_of
+from wholecall.dialects.source import BLANKS, Steps
+from wholecall.dialects.writing import Shape, Trim, ValueWriter, shape_of, types_of, write_value
+
+_TAG = re.compile(r"[A-Za-z_][\w.\-]*\Z")
+_TAG_END = marks_of((">", "<", "\n"))
+_ITEM = "item"
+
+
+class _Broken(Exception):
+    """A tag that does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTagCalls:
+    """`<search><query>x</query></search>`, of one tool."""
+
+    name: str
+
+    def read(self, machine: Machine, opener: str) -> Steps[bool]:  # noqa: ARG002
+        """Read the call behind its opening tag; False if it is none."""
+        return (yield from _Named(machine, self.name).call())
+
+
+class _Named:
+    def __init__(self, machine: Machine, name: str) -> None:
+        self._machine = machine
+        self._source = machine.source
+        self._output = machine.output
+        self._name = name
+        self._properties = machine.properties(name)
+        self._close = f"</{name}>"
+        keys = tuple(f"<{key}>" for key in self._properties)
+        self._follows = marks_of((self._close, *keys))
+
+    def call(self) -> Steps[bool]:
+        if not (yield from self._source.sees_ahead(self._follows)):
+            return False
+        self._output.open(self._name, arguments="{")
+        count = 0
+        while True:
+            yield from self._source.skip()
+            mark = yield from self._source.accept(self._follows)
+            if mark == self._close:
+                self._output.grow("}")
+                self._output.seal()
+                return True
+            if not mark or not (yield from self._value(mark[1:-1], count)):
+                return True
+            count += 1
+
+    def _value(self, key: str, count: int) -> Steps[bool]:
+        self._output.grow(f'{", " if count else ""}"{escape(key)}": ')
+        types = types_of(self._properties[key])
+        writer = ValueWriter(self._output.grow, shape_of(types), trim=Trim.BLANKS, types=types)
+        close = f"</{key}>"
+        while (yield from self._source.flow(marks_of((close,)), writer.put)):
+            follows = yield from self._source.sees_ahead(self._follows)
+            if follows is None or follows:
+                writer.close()
+                return True
+            writer.put(close)
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedTagCalls:
+    """Calls whose every tag stands behind the same mark."""
+
+    mark: str
+    section: str = "tool_call"
+    call: str = "invoke"
+
+    def read(self, machine: Machine, opener: str) -> Steps[bool]:  # noqa: ARG002
+        """Read the calls of a section; False if there is none."""
+        return (yield from _Marked(machine, self).calls())
+
+
+class _Marked:
+    def __init__(self, machine: Machine, grammar: MarkedTagCalls) -> None:
+        self._machine = machine
+        self._source = machine.source
+        self._output = machine.output
+        self._grammar = grammar
+        self._mark = marks_of((grammar.mark + "<",))
+
+    def calls(self) -> Steps[bool]:
+        begun = False
+        while True:
+            if not (yield from self._source.sees_ahead(self._mark)):
+                return begun
+            tag = yield from self._tag()
+            if tag == f"/{self._grammar.section}":
+                return True
+            name = self._called(tag)
+            if name is None:
+                return begun
+            begun = True
+            self._output.open(name, arguments="{")
+            try:
+                yield from self._values(self._machine.properties(name), f"/{self._grammar.call}", 0)
+            except _Broken:
+                yield from self._source.flow(marks_of((f"</{self._grammar.section}>",)), _skip)
+                return True
+            self._output.grow("}")
+            self._output.seal()
+
+    def _called(self, tag: str) -> str | None:
+        word, _, attribute = tag.partition(" ")
+        key, _, name = attribute.partition("=")
+        if word != self._grammar.call or key.strip() != "name":
+            return None
+        return self._machine.admit(name.strip().strip("\"'"))
+
+    def _tag(self) -> Steps[str]:
+        """The text between the next mark and its `>`."""
+        yield from self._source.skip()
+        if not (yield from self._source.accept(self._mark)):
+            return ""
+        tag, end = yield from self._source.header(_TAG_END, LONGEST_NAME)
+        return tag.strip() if end == ">" else ""
+
+    def _values(self, properties: Mapping[str, Any], close: str, depth: int) -> Steps[None]:
+        """Members up to a closing tag."""
+        separator = ""
+        while True:
+            tag = yield from self._tag()
+            if tag == close:
+                return
+            if not _TAG.match(tag) or depth > self._machine.limits.depth:
+                raise _Broken
+            self._output.grow(f'{separator}"{escape(tag)}": ')
+            yield from self._value(tag, properties.get(tag), depth)
+            separator = ", "
+
+    def _value(self, tag: str, schema: Any, depth: int) -> Steps[None]:
+        """A text, or more tags, up to the closing tag."""
+        if shape_of(types_of(schema)) is Shape.TEXT:
+            yield from self._string(tag)
+            return
+        raw: list[str] = []
+        if not (yield from self._source.flow(self._mark, raw.append)):
+            raise _Broken
+        text = "".join(raw)
+        self._source.at -= len(self._grammar.mark) + 1
+        ahead = yield from self._source.peek(len(self._grammar.mark) + 2)
+        if ahead.endswith("/") or text.strip(BLANKS):
+            yield from self._leaf(tag, text, types_of(schema))
+        else:
+            yield from self._nested(tag, schema if isinstance(schema, Mapping) else {}, depth)
+
+    def _string(self, tag: str) -> Steps[None]:
+        """A value that streams."""
+        writer = ValueWriter(self._output.grow, Shape.TEXT)
+        close = f"{self._grammar.mark}</{tag}>"
+        if (
+            yield from self._source.flow(marks_of((close, self._grammar.mark)), writer.put)
+        ) != close:
+            raise _Broken
+        writer.close()
+
+    def _leaf(self, tag: str, text: str, types: frozenset[str]) -> Steps[None]:
+        if (yield from self._tag()) != f"/{tag}":
+            raise _Broken
+        self._output.grow(write_value(text, shape_of(types), types=types, trim=Trim.NOTHING))
+
+    def _nested(self, tag: str, schema: Mapping[str, Any], depth: int) -> Steps[None]:
+        item = self._grammar.mark + f"<{_ITEM}>"
+        if (yield from self._source.sees(marks_of((item,)))):
+            yield from self._items(tag, _choice(schema, "items").get("items"), depth)
+            return
+        self._output.grow("{")
+        properties = _choice(schema, "properties").get("properties") or {}
+        yield from self._values(properties, f"/{tag}", depth + 1)
+        self._output.grow("}")
+
+    def _items(self, tag: str, schema: Any, depth: int) -> Steps[None]:
+        self._output.grow("[")
+        separator = ""
+        while True:
+            inner = yield from self._tag()
+            if inner == f"/{tag}":
+                self._output.grow("]")
+                return
+            if inner != _ITEM or depth > self._machine.limits.depth:
+                raise _Broken
+            self._output.grow(separator)
+            yield from self._value(_ITEM, schema, depth + 1)
+            separator = ", "
+
+
+def _choice(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """The schema, or that of its alternatives, that has this key."""
+    alternatives = (*(schema.get("anyOf") or ()), *(schema.get("oneOf") or ()))
+    for choice in (schema, *alternatives):
+        if isinstance(choice, Mapping) and key in choice:
+            return choice
+    return {}
+
+
+def _skip(_: str) -> None:
+    """Text inside of a call that is broken."""

@@ -1,0 +1,114 @@
+"""What the engine gives: text, reasoning and calls, as the deltas of every protocol.
+
+Some calls are known to be meant only later: in a code fence that may be the whole answer,
+in reasoning that may never be closed. Their deltas are held until then.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from wholecall.core.values import (
+    CallDelta,
+    CallSealed,
+    Delta,
+    Reason,
+    Reasoning,
+    Rejected,
+    Text,
+    Value,
+)
+
+
+class Retracted(Value, frozen=True):
+    """All calls so far stood in reasoning that the prompt had opened: they were plans."""
+
+
+Given: TypeAlias = Delta | Rejected | Retracted
+
+_TAIL = 8
+
+
+class Output:
+    """Collects deltas, for one call at a time."""
+
+    __slots__ = ("_before", "_given", "_held", "_last", "calls", "texts")
+
+    def __init__(self) -> None:
+        self.calls = 0
+        """How many calls were opened; the number of the last one is its slot."""
+        self.texts = False
+        """Whether any text but white space was given."""
+        self._given: list[Given] = []
+        self._held: list[Given] | None = None
+        self._last = "\n"
+        self._before = (0, False, self._last)
+
+    def take(self) -> list[Given]:
+        """What came since the last time."""
+        given, self._given = self._given, []
+        return given
+
+    @property
+    def begins_line(self) -> bool:
+        """Whether nothing but white space stands before this place in its line."""
+        return "\n" in self._last and not self._last.rpartition("\n")[2].strip()
+
+    @property
+    def quotes(self) -> bool:
+        """Whether an inline code span begins right before this place."""
+        return self._last.endswith("`")
+
+    def text(self, text: str) -> None:
+        """A piece of the answer."""
+        self._last = (self._last + text)[-_TAIL:]
+        self.texts = self.texts or not text.isspace()
+        self._put(Text(text))
+
+    def reasoning(self, text: str) -> None:
+        """A piece of the reasoning."""
+        self._put(Reasoning(text))
+
+    def reject(self, reason: Reason, detail: str, raw: str = "") -> None:
+        """Markup that no call can be made of."""
+        self._put(Rejected(reason=reason, detail=detail, raw=raw))
+
+    def retract(self) -> None:
+        """The calls so far were none."""
+        if self.calls:
+            self._put(Retracted())
+
+    # ── Calls ───────────────────────────────────────────────────────────────────────
+
+    def open(self, name: str | None, id: str | None = None, arguments: str = "") -> None:
+        """A call begins."""
+        self.calls += 1
+        self._put(CallDelta(self.calls, arguments, name=name, id=id, opens=True))
+
+    def grow(self, arguments: str) -> None:
+        """The arguments of the call go on."""
+        self._put(CallDelta(self.calls, arguments))
+
+    def seal(self) -> None:
+        """The call is over."""
+        self._put(CallSealed(self.calls))
+
+    # ── Holding ─────────────────────────────────────────────────────────────────────
+
+    def hold(self) -> None:
+        """Give nothing from now on."""
+        self._held = []
+        self._before = (self.calls, self.texts, self._last)
+
+    def release(self) -> None:
+        """Give what was held."""
+        self._given += self._held or ()
+        self._held = None
+
+    def drop(self) -> None:
+        """Forget what was held, as if it had never been."""
+        self._held = None
+        self.calls, self.texts, self._last = self._before
+
+    def _put(self, given: Given) -> None:
+        (self._given if self._held is None else self._held).append(given)

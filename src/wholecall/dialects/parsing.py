@@ -1,0 +1,84 @@
+"""Texts that models wrote, read as answers: shells of a few lines around the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from wholecall.core.assembler import Assembler
+from wholecall.core.outcome import Outcome, collect
+from wholecall.core.spec import ToolSpec, read_offer
+from wholecall.core.values import Call, Event, Opened, Reason, Rejected, Released, Terminated
+from wholecall.dialects.engine import Engine
+from wholecall.dialects.output import Given, Retracted
+from wholecall.dialects.registry import dialect_named
+
+
+def parse_text(
+    dialect: str,
+    text: str | Iterable[str],
+    *,
+    tools: Iterable[ToolSpec | Mapping[str, Any]] | None = None,
+) -> Outcome:
+    """What an answer written as text delivers: a whole text, or its pieces."""
+    offer = None if tools is None else read_offer(tools)
+    reader = TextReader(dialect, None if offer is None else offer.values())
+    events: list[Event] = []
+    for piece in [text] if isinstance(text, str) else text:
+        events += reader.feed(piece)
+    return collect([*events, *reader.end()])
+
+
+class TextReader:
+    """From pieces of text to events: the engine and the assembler behind each other."""
+
+    def __init__(
+        self, dialect: str, tools: Iterable[ToolSpec | Mapping[str, Any]] | None = None
+    ) -> None:
+        offer = None if tools is None else read_offer(tools)
+        self._engine = Engine(dialect_named(dialect), offer)
+        self._assembler = Assembler(None if offer is None else offer.values())
+        self._open: set[int] = set()
+        self._retracted: set[int] = set()
+
+    def feed(self, text: str) -> list[Event]:
+        """Take a piece; return what it brought about."""
+        return self._assemble(self._engine.feed(text))
+
+    def end(self) -> list[Event]:
+        """The text is over, and it ended well."""
+        events = self._assemble(self._engine.end())
+        self._assembler.feed(Terminated())
+        return events + [self._judge(event) for event in self._assembler.end()]
+
+    def _assemble(self, given: list[Given]) -> list[Event]:
+        events: list[Event] = []
+        for each in given:
+            if isinstance(each, Rejected):
+                events.append(each)
+            elif isinstance(each, Retracted):
+                self._retracted |= self._open
+            else:
+                events += map(self._judge, self._assembler.feed(each))
+        return events
+
+    def _judge(self, event: Event) -> Event:
+        """A call that was only planned is rejected, unless it was released before that was known."""
+        if isinstance(event, Opened):
+            self._open.add(event.number)
+        elif isinstance(event, Released):
+            self._open.discard(event.call.number)
+            if event.call.number in self._retracted:
+                return _reject_plan(event.call)
+        return event
+
+
+def _reject_plan(call: Call) -> Rejected:
+    return Rejected(
+        reason=Reason.BAD_MARKUP,
+        detail="the call stood inside of reasoning, which is no place to call from",
+        name=call.name,
+        id=call.id,
+        raw=call.raw,
+        number=call.number,
+    )

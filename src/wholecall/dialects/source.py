@@ -1,0 +1,177 @@
+"""The text of one answer, read once from left to right while it still arrives.
+
+Readers are generators: they yield where they need more text and go on when it came, so
+that a grammar reads like one for a whole text, and how the text was cut changes nothing.
+What they return is their result; `yield` itself carries nothing.
+
+What is read is forgotten, unless somebody placed a bookmark: a call that turns out to be
+prose is given back as it stood there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TypeAlias, TypeVar
+
+from wholecall.dialects.marks import Marks
+
+_Result = TypeVar("_Result")
+Steps: TypeAlias = Generator[None, None, _Result]
+Sink: TypeAlias = Callable[[str], None]
+
+BLANKS = " \t\r\n"
+MOST_BLANKS = 1024
+"""White space in a row that is looked over to see what follows it."""
+
+
+class Source:
+    """Text in pieces, with a place up to which it is read."""
+
+    __slots__ = ("_bookmarks", "_log", "_log_end", "at", "ended", "text")
+
+    def __init__(self) -> None:
+        self.text = ""
+        """What is not read yet begins at `at`; it is never longer than a mark or a header."""
+        self.at = 0
+        self.ended = False
+        self._bookmarks = 0
+        self._log: list[str] = []
+        self._log_end = 0
+
+    def feed(self, piece: str) -> None:
+        """Take the next piece."""
+        if self._bookmarks and self.at:
+            self._log.append(self.text[: self.at])
+        self._log_end += self.at
+        self.text = self.text[self.at :] + piece
+        self.at = 0
+
+    def more(self) -> Steps[bool]:
+        """Wait for more text; False if there is none."""
+        if self.ended:
+            return False
+        yield
+        return True
+
+    # ── Bookmarks ───────────────────────────────────────────────────────────────────
+
+    @property
+    def place(self) -> int:
+        """How much of the text is read."""
+        return self._log_end + self.at
+
+    def bookmark(self) -> int:
+        """Remember the text from here on."""
+        self._bookmarks += 1
+        return self.place
+
+    def forget(self) -> None:
+        """Give one bookmark up."""
+        self._bookmarks -= 1
+        if not self._bookmarks:
+            self._log.clear()
+
+    def since(self, place: int) -> str:
+        """The text from a bookmark up to here."""
+        read = self.text[: self.at]
+        if place >= self._log_end:
+            return read[place - self._log_end :]
+        pieces, begin = [read], self._log_end
+        for piece in reversed(self._log):
+            pieces.append(piece)
+            begin -= len(piece)
+            if begin <= place:
+                break
+        return "".join(reversed(pieces))[place - begin :]
+
+    def rewind(self, place: int) -> None:
+        """Go back to a bookmark. What is read again must be short."""
+        if place >= self._log_end:
+            self.at = place - self._log_end
+            return
+        self.text, self.at = self.since(place) + self.text[self.at :], 0
+        while self._log_end > place:
+            piece = self._log.pop()
+            self._log_end -= len(piece)
+            if self._log_end < place:
+                self._log.append(piece[: place - self._log_end])
+                self._log_end = place
+
+    # ── Looking ─────────────────────────────────────────────────────────────────────
+
+    def peek(self, count: int = 1) -> Steps[str]:
+        """The next characters; fewer only at the end of the text."""
+        while len(self.text) - self.at < count:
+            if not (yield from self.more()):
+                break
+        return self.text[self.at : self.at + count]
+
+    def sees(self, marks: Marks) -> Steps[str]:
+        """The mark that stands right here, or nothing."""
+        while not self.ended and marks.may_begin(self.text, self.at):
+            yield from self.more()
+        return marks.match(self.text, self.at)
+
+    def sees_ahead(self, marks: Marks, past: int = 0) -> Steps[str | None]:
+        """The mark that stands here after white space, unread; None if the text ends first.
+
+        `past` are characters right here that are looked over, too.
+        """
+        ahead = past
+        while ahead - past <= MOST_BLANKS:
+            rest = self.text[self.at + ahead :]
+            ahead += len(rest) - len(rest.lstrip(BLANKS))
+            if self.ended or not marks.may_begin(self.text, self.at + ahead):
+                break
+            yield from self.more()
+        if self.ended and len(self.text) <= self.at + ahead:
+            return None
+        return marks.match(self.text, self.at + ahead)
+
+    # ── Reading ─────────────────────────────────────────────────────────────────────
+
+    def skip(self, characters: str = BLANKS) -> Steps[str]:
+        """Read over these characters; return the one that follows them, unread."""
+        while True:
+            rest = self.text[self.at :]
+            self.at = len(self.text) - len(rest.lstrip(characters))
+            if self.at < len(self.text):
+                return self.text[self.at]
+            if not (yield from self.more()):
+                return ""
+
+    def accept(self, marks: Marks) -> Steps[str]:
+        """Read the mark that stands right here; nothing if there is none."""
+        mark = yield from self.sees(marks)
+        self.at += len(mark)
+        return mark
+
+    def flow(self, marks: Marks, sink: Sink) -> Steps[str]:
+        """Hand on all text before the next mark while it arrives; read and return the mark."""
+        while True:
+            found = marks.search(self.text, self.at, ended=self.ended)
+            if found is not None:
+                self._hand_on(found.start(), sink)
+                self.at = found.end()
+                return found.group()
+            end = len(self.text) if self.ended else marks.safe_end(self.text, self.at)
+            self._hand_on(end, sink)
+            if not (yield from self.more()):
+                return ""
+
+    def header(self, marks: Marks, longest: int) -> Steps[tuple[str, str]]:
+        """The text before the next mark and the mark; no mark if it is too far away."""
+        while True:
+            found = marks.search(self.text, self.at, ended=self.ended)
+            if found is not None and found.start() - self.at <= longest:
+                head = self.text[self.at : found.start()]
+                self.at = found.end()
+                return head, found.group()
+            if len(self.text) - self.at > longest or not (yield from self.more()):
+                return "", ""
+
+    def _hand_on(self, end: int, sink: Sink) -> None:
+        if end > self.at:
+            piece = self.text[self.at : end]
+            self.at = end
+            sink(piece)

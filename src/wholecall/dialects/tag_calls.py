@@ -1,0 +1,329 @@
+"""Family B: calls as tags, their arguments as tags in them.
+
+    <function=search>
+    <parameter=query>
+    x && y
+    </parameter>
+    </function>
+
+Values are raw: no entities, no nesting, anything goes but the closing tag. And even that
+is a part of the value unless what follows it fits: the next parameter, the end of the
+call, or the end of the text. A call is open from the moment its name is known and what
+follows the name fits; `{` is written at once, `}` with the closing tag, so a call that was
+cut off is an open object.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from wholecall.dialects.jsontext import escape, read_value
+from wholecall.dialects.machine import LONGEST_NAME, Machine
+from wholecall.dialects.marks import marks_of
+from wholecall.dialects.source import Steps
+from wholecall.dialects.writing import Shape, Trim, ValueWriter, shape_of, types_of
+
+_ATTRIBUTE = re.compile(
+    r"""([A-Za-z_]\w{0,63}+)\s{0,8}=\s{0,8}(?:"([^"]*+)"|'([^']*+)'|([^\s"'>/]++))"""
+)
+_CDATA = ("<![CDATA[", "]]>")
+_ENTITIES = (("&quot;", '"'), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """An opening tag: `<function=NAME>`, `<invoke name="NAME">`, `<arg_key>NAME</arg_key>`."""
+
+    begin: str
+    end: tuple[str, ...] = (">",)
+    attribute: str = ""
+    """The attribute that holds the name; without one, the name is the text between."""
+    then: str = ""
+    """A second tag between the name and the value: `<arg_value>`."""
+    keeps: tuple[str, ...] = ()
+    """Ends that stand for themselves and are not read with the tag."""
+    glued: str = ""
+    """The end of a first parameter whose opening tag was left out: `searchquery</arg_key>`."""
+    escapes: bool = False
+    """Whether attributes are written with entities."""
+
+
+@dataclass(frozen=True, slots=True)
+class TagCalls:
+    """Calls of one shape, several in a section."""
+
+    call: Tag
+    call_close: tuple[str, ...]
+    value: Tag
+    value_close: tuple[str, ...]
+    sections: tuple[str, ...] = ()
+    section_close: tuple[str, ...] = ()
+    trim: Trim = Trim.NEWLINE
+    untyped: Shape = Shape.TEXT
+    """How a value is written of which no schema says anything."""
+    type_attribute: str = ""
+    """`string="true"` (DeepSeek), `type="number"` (Kimi)."""
+    cdata: bool = False
+    stops: bool = False
+    """A model may stop where it would close the call. That the call is whole is then shown by
+    its parameters: the last one is closed, and the tool has no other."""
+    glued: tuple[str, ...] = ()
+    """What the tokenizer left between a tag's name and its attribute."""
+
+    def read(self, machine: Machine, opener: str) -> Steps[bool]:
+        """Read the calls from an opener on; False if none follows."""
+        return (yield from _Reading(machine, self).calls(opener))
+
+
+@dataclass(slots=True)
+class _Head:
+    name: str
+    attributes: dict[str, str] = field(default_factory=dict)
+    closed: bool = False
+    """`<invoke name="f"/>`"""
+    glued: bool = False
+    """The name is followed by a key."""
+
+
+class _Reading:
+    """Reads the calls at one place."""
+
+    def __init__(self, machine: Machine, grammar: TagCalls) -> None:
+        self._machine = machine
+        self._source = machine.source
+        self._output = machine.output
+        self._grammar = grammar
+        self._ends = marks_of(grammar.call_close + grammar.section_close)
+        around = grammar.call_close + grammar.section_close + grammar.sections
+        self._after_value = marks_of((grammar.value.begin, grammar.call.begin, *around))
+        after_call = grammar.section_close + grammar.sections
+        self._after_call = marks_of((grammar.call.begin, *after_call, *grammar.call_close))
+        self._value_close = marks_of(grammar.value_close)
+        self._keys: set[str] = set()
+        """The parameters of the call so far."""
+
+    def calls(self, opener: str) -> Steps[bool]:
+        """One call, or the calls of a section."""
+        if opener == self._grammar.call.begin:
+            return (yield from self._call()) is not None
+        section_close, call_begin = (
+            marks_of(self._grammar.section_close),
+            marks_of((self._grammar.call.begin,)),
+        )
+        begun = False
+        while True:
+            yield from self._source.skip()
+            if (yield from self._source.accept(section_close)):
+                return True
+            if not (yield from self._source.accept(call_begin)):
+                return begun
+            whole = yield from self._call()
+            if whole is None:
+                return begun
+            begun = True
+
+    # ── One call ────────────────────────────────────────────────────────────────────
+
+    def _call(self) -> Steps[bool | None]:
+        """Whether the call is whole; None if there is none."""
+        head = yield from self._head(self._grammar.call)
+        if head is not None and head.glued:
+            return (yield from self._glued_call(head.name))
+        name = None if head is None else self._machine.admit(head.name)
+        if head is None or name is None:
+            return None
+        if head.closed:
+            self._output.open(name, arguments="{}")
+            self._output.seal()
+            return True
+        first = yield from self._source.skip()
+        if first == "{":
+            return (yield from self._json_body(name))
+        follows = yield from self._source.sees(self._after_value)
+        if not follows and not self._source.ended:
+            return None
+        self._open(name)
+        return (yield from self._body(name))
+
+    def _open(self, name: str) -> None:
+        self._keys.clear()
+        self._output.open(name, arguments="{")
+
+    def _glued_call(self, text: str) -> Steps[bool | None]:
+        """The first parameter's opening tag is missing; the offered names show where it began."""
+        parts = self._machine.split(text)
+        if parts is None or not (yield from self._then(self._grammar.value)):
+            return None
+        name, key = parts
+        self._open(name)
+        if not (yield from self._written(name, _Head(key))):
+            return False
+        return (yield from self._body(name))
+
+    def _body(self, name: str) -> Steps[bool]:
+        """The parameters, and the end."""
+        if not (yield from self._values(name)):
+            return False
+        self._output.grow("}")
+        self._output.seal()
+        return True
+
+    def _json_body(self, name: str) -> Steps[bool]:
+        self._output.open(name)
+        depth = self._machine.limits.depth
+        whole = yield from read_value(self._source, self._output.grow, depth)
+        yield from self._source.skip()
+        yield from self._source.accept(marks_of(self._grammar.call_close))
+        if whole:
+            self._output.seal()
+        return whole
+
+    def _values(self, name: str) -> Steps[bool]:
+        """All parameters up to the end of the call; whether the end was seen."""
+        while True:
+            yield from self._source.skip()
+            mark = yield from self._source.sees(self._after_value)
+            if mark == self._grammar.value.begin:
+                self._source.at += len(mark)
+                if not (yield from self._value(name)):
+                    return False
+            elif mark in self._grammar.call_close:
+                self._source.at += len(mark)
+                return True
+            elif mark or self._source.ended:
+                # The section ends, or another call begins: this one must be over.
+                return bool(mark or (self._grammar.stops and self._rests(name)))
+            elif not (yield from self._source.accept(self._value_close)):
+                yield from self._source.flow(self._ends, _skip)
+                return False
+
+    def _rests(self, name: str) -> bool:
+        """Whether no parameter is missing, and nothing is left but the beginning of the end."""
+        properties = self._machine.properties(name)
+        if not properties or not self._keys.issuperset(properties):
+            return False
+        return self._ends.may_begin(self._source.text, self._source.at)
+
+    # ── One value ───────────────────────────────────────────────────────────────────
+
+    def _value(self, name: str) -> Steps[bool]:
+        head = yield from self._head(self._grammar.value)
+        return head is not None and (yield from self._written(name, head))
+
+    def _written(self, name: str, head: _Head) -> Steps[bool]:
+        """A key and its value, written as a member of the arguments."""
+        self._output.grow(f'{", " if self._keys else ""}"{escape(head.name)}": ')
+        self._keys.add(head.name)
+        if head.closed:
+            self._output.grow('""')
+            return True
+        writer = self._writer(name, head)
+        if self._grammar.cdata and (yield from self._cdata(writer)):
+            return True
+        if not (yield from self._text(writer)):
+            return False
+        writer.close()
+        return True
+
+    def _writer(self, name: str, head: _Head) -> ValueWriter:
+        properties = self._machine.properties(name)
+        types = types_of(properties.get(head.name))
+        said = head.attributes.get(self._grammar.type_attribute, "").lower()
+        if said:
+            text = said in ("true", "string") and (not types or "string" in types)
+            shape = Shape.TEXT if text else Shape.JSON
+        elif head.name in properties:
+            shape = shape_of(types)
+        else:
+            shape = self._grammar.untyped
+        return ValueWriter(self._output.grow, shape, trim=self._grammar.trim, types=types)
+
+    def _text(self, writer: ValueWriter) -> Steps[bool]:
+        """The raw value up to its end; False if the text ends before."""
+        grammar = self._grammar
+        marks = marks_of(
+            (*grammar.value_close, grammar.value.begin, *grammar.call_close, *grammar.section_close)
+        )
+        while True:
+            mark = yield from self._source.flow(marks, writer.put)
+            if not mark:
+                return False
+            if mark in self._value_close:
+                follows = yield from self._source.sees_ahead(self._after_value)
+                if follows is None or follows:
+                    return True
+            else:
+                self._source.at -= len(mark)
+                if (yield from self._ends_value(mark)):
+                    return True
+                self._source.at += len(mark)
+            writer.put(mark)
+
+    def _ends_value(self, mark: str) -> Steps[bool]:
+        """Whether a mark right here ends a value whose own closing tag was left out."""
+        if mark == self._grammar.value.begin:
+            return True
+        follows = yield from self._source.sees_ahead(self._after_call, len(mark))
+        return follows is None or bool(follows)
+
+    def _cdata(self, writer: ValueWriter) -> Steps[bool]:
+        begin, end = _CDATA
+        if not (yield from self._source.accept(marks_of((begin,)))):
+            return False
+        whole = ValueWriter(self._output.grow, Shape.TEXT)
+        if not (yield from self._source.flow(marks_of((end,)), whole.put)):
+            return True
+        whole.close()
+        yield from self._source.skip()
+        yield from self._source.accept(self._value_close)
+        return True
+
+    # ── Heads ───────────────────────────────────────────────────────────────────────
+
+    def _head(self, tag: Tag) -> Steps[_Head | None]:
+        glued = (tag.glued,) if tag.glued else ()
+        ends = marks_of((*tag.end, *tag.keeps, *glued))
+        text, end = yield from self._source.header(ends, LONGEST_NAME)
+        if not end:
+            return None
+        if end in glued:
+            return _Head(text.strip(), glued=True)
+        if end in tag.keeps:
+            self._source.at -= len(end)
+        if not (yield from self._then(tag)):
+            return None
+        if not tag.attribute:
+            name = text.strip().strip("\"'")
+            return _Head(name) if "\n" not in name and "<" not in name else None
+        return self._attributes(tag, text)
+
+    def _then(self, tag: Tag) -> Steps[bool]:
+        """Read the second tag, where there is one."""
+        if not tag.then:
+            return True
+        yield from self._source.skip()
+        return bool((yield from self._source.accept(marks_of((tag.then,)))))
+
+    def _attributes(self, tag: Tag, text: str) -> _Head | None:
+        for glue in self._grammar.glued:
+            text = text.replace(glue, " ")
+        attributes = {
+            found[1]: _unescape(found[2] or found[3] or found[4] or "", tag.escapes)
+            for found in _ATTRIBUTE.finditer(text)
+        }
+        name = attributes.get(tag.attribute)
+        if name is None:
+            return None
+        return _Head(name, attributes, text.rstrip().endswith("/"))
+
+
+def _unescape(text: str, escapes: bool) -> str:
+    if escapes:
+        for entity, mark in _ENTITIES:
+            text = text.replace(entity, mark)
+    return text
+
+
+def _skip(_: str) -> None:
+    """Text inside of a call that is broken."""

@@ -1,0 +1,178 @@
+"""Raw values of tags, written as JSON while they arrive.
+
+What a schema takes for a string streams out piece by piece; `007` stays what it is. Any
+other value is written once it is whole: as JSON if it is JSON of a type that the schema
+allows, and as a string otherwise, which the schema's coercion judges like any other.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from wholecall.core.parse import Parsed
+from wholecall.core.values import JSON
+from wholecall.dialects.jsontext import decode_string, escape, read_text
+from wholecall.dialects.source import BLANKS
+
+
+class Trim(enum.Enum):
+    """What of the white space around a value belongs to the tags."""
+
+    NOTHING = "nothing"
+    NEWLINE = "one newline on each side, if it stands on both"
+    BLANKS = "all of it"
+
+
+class Shape(enum.Enum):
+    """How a raw value is to be written."""
+
+    TEXT = "as a string"
+    JSON = "as JSON if it is JSON, else as a string"
+    TYPED = "as JSON of the schema's types, else as a string"
+
+
+_TYPE_OF: dict[type, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
+
+
+def types_of(schema: Any) -> frozenset[str]:
+    """The types that a schema allows; empty if it does not say."""
+    if not isinstance(schema, Mapping):
+        return frozenset()
+    named = schema.get("type")
+    types = {named} if isinstance(named, str) else set(named or ())
+    for choices in ("anyOf", "oneOf"):
+        for choice in schema.get(choices) or ():
+            types |= types_of(choice)
+    if not types and "enum" in schema:
+        types = {_TYPE_OF.get(type(value), "") for value in schema["enum"]}
+    return frozenset(types)
+
+
+def shape_of(types: frozenset[str]) -> Shape:
+    """How a value of these types is written."""
+    if types == {"string"}:
+        return Shape.TEXT
+    return Shape.TYPED if types else Shape.JSON
+
+
+class ValueWriter:
+    """Writes one value."""
+
+    __slots__ = ("_grow", "_kept", "_pieces", "_shape", "_started", "_trim", "_types")
+
+    def __init__(
+        self,
+        grow: Callable[[str], None],
+        shape: Shape,
+        *,
+        trim: Trim = Trim.NOTHING,
+        types: frozenset[str] = frozenset(),
+    ) -> None:
+        self._grow = grow
+        self._shape = shape
+        self._trim = trim
+        self._types = types
+        self._pieces: list[str] = []
+        self._kept = ""
+        self._started = False
+
+    def put(self, piece: str) -> None:
+        """Take a piece of the raw value."""
+        if self._shape is not Shape.TEXT:
+            self._pieces.append(piece)
+            return
+        piece = self._kept + piece
+        self._kept = ""
+        if not self._started:
+            piece = self._begin(piece)
+        if self._started:
+            self._pass_on(piece)
+
+    def _begin(self, piece: str) -> str:
+        """Leave out what belongs to the opening tag; wait while that is not known."""
+        body = piece.lstrip(BLANKS) if self._trim is Trim.BLANKS else piece
+        if self._trim is Trim.NEWLINE:
+            if piece == "\r":
+                self._kept = piece
+                return ""
+            body = _without_first_newline(piece)
+            if body is piece:
+                self._trim = Trim.NOTHING  # none at the beginning, so none at the end
+        if body or self._trim is Trim.NEWLINE:
+            self._started = True
+            self._grow('"')
+        return body
+
+    def _pass_on(self, piece: str) -> None:
+        """Hand on all but what may belong to the closing tag."""
+        body = piece
+        if self._trim is Trim.BLANKS:
+            body = piece.rstrip(BLANKS)
+        elif self._trim is Trim.NEWLINE:
+            body = piece.removesuffix("\n").removesuffix("\r")
+        self._kept = piece[len(body) :]
+        if body:
+            self._grow(escape(body))
+
+    def close(self) -> None:
+        """The value is whole."""
+        if self._shape is not Shape.TEXT:
+            text = "".join(self._pieces)
+            self._grow(write_value(text, self._shape, types=self._types, trim=self._trim))
+            return
+        begin = "" if self._started else '"'
+        rest = escape(self._kept) if self._kept == "\r" else ""
+        self._grow(f'{begin}{rest}"')
+
+
+def _without_first_newline(text: str) -> str:
+    if text.startswith("\n"):
+        return text[1:]
+    return text[2:] if text.startswith("\r\n") else text
+
+
+def write_value(text: str, shape: Shape, *, types: frozenset[str], trim: Trim) -> str:
+    """A raw value as JSON text."""
+    bare = text.strip(BLANKS)
+    parsed = (read_text(bare) or _read_escaped(bare)) if bare else None
+    if parsed is not None and not parsed.duplicates:
+        fits = shape is Shape.JSON or _fits(parsed.value, types)
+        if fits and not (isinstance(parsed.value, str) and "string" in types):
+            return json.dumps(parsed.value, ensure_ascii=False)
+    return f'"{escape(trimmed(text, trim))}"'
+
+
+def _read_escaped(text: str) -> Parsed | None:
+    """JSON that stands there as the inside of a JSON string: `[{\\"id\\": 1}]`."""
+    if text[:1] not in ("{", "[") or '\\"' not in text:
+        return None
+    inside = decode_string(f'"{text}"')
+    return None if inside is None else read_text(inside)
+
+
+def _fits(value: JSON, types: frozenset[str]) -> bool:
+    kind = _TYPE_OF[type(value)]
+    if kind in types or (kind == "integer" and "number" in types):
+        return True
+    return kind == "number" and "integer" in types and float(value).is_integer()  # type: ignore[arg-type]  # a number
+
+
+def trimmed(text: str, trim: Trim) -> str:
+    """A value without the white space that belongs to its tags."""
+    if trim is Trim.BLANKS:
+        return text.strip(BLANKS)
+    body = _without_first_newline(text) if trim is Trim.NEWLINE else text
+    if body is text or not body.endswith("\n"):
+        return body
+    return body[:-1].removesuffix("\r")
