@@ -20,7 +20,7 @@ SANS_IO := $(foreach folder,core protocols dialects,$(if $(wildcard src/wholecal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint format bench fuzz lock clean python-version
+.PHONY: help run test lint format bench fuzz mutants lock clean python-version
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,6 +49,9 @@ bench: $(STAMP) ## Run every benchmark: the numbers that the docs quote
 
 fuzz: $(STAMP) ## Cut streams at random places and look for a broken law
 	$(BIN)/python fuzz/cuts.py
+
+mutants: $(STAMP) ## Take the guards out one at a time and see the tests fail
+	$(BIN)/python fuzz/mutants.py
 
 lock: | python-version ## Regenerate requirements.lock (LOCK_FLAGS=--upgrade for newer versions)
 	@echo 'Resolving requirements.lock ...'

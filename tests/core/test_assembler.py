@@ -146,6 +146,11 @@ REPEATS = [
     ("a call", '0 a find {"x":1} | 1 a find {"x":1}', 'a find {"x": 1} | again 0'),
     ("a released one", '0 a peek {"x":1} | 0 - peek {"x":1}', 'a peek {"x": 1} | again 0'),
     ("and once more", "0 a run | 1 a run | 2 a run", "a run {} | again 0 | again 0"),
+    (
+        "calls that share an id, all of them",
+        '0 a run {"x":1} | 1 a run {"x":2} | 2 a run {"x":1} | 3 a run {"x":2}',
+        'a run {"x": 1} | new_0 run {"x": 2} | again 0 | again 1',
+    ),
     ("a rejected one", '0 a rm {"x":1} | 1 a rm {"x":1}', "unknown_tool rm | again 0"),
     ("not a cut one", '0 a run { | 1 a run {"x":1}', 'truncated run | new_0 run {"x": 1}'),
     ("not another name", "0 a run | 1 a list", "a run {} | new_0 list {}"),

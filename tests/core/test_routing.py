@@ -157,6 +157,18 @@ ROWS = [
         'a find {"x":1}',
         "",
     ),
+    (
+        "an id for two slots, in each piece",
+        '0 a find {"x": | 1 a list {"y": | 0 a - 1} | 1 a - 2}',
+        'a find {"x":1} | a list {"y":2}',
+        "id_reused",
+    ),
+    (
+        "an id for two slots, and tails without slot",
+        '0 a find {"x":1} | 1 a list {"y": | - a - 2}',
+        'a find {"x":1} | a list {"y":2}',
+        "id_reused slot_missing",
+    ),
     # Names.
     ("a name in each piece", '0 a find {"x": | 0 - find 1}', 'a find {"x":1}', "name_repeated"),
     ("a name that comes late", '0 a - {"x": | 0 - find 1}', 'a find {"x":1}', ""),
@@ -280,8 +292,8 @@ def test_a_protocol_that_says_where_a_call_begins_is_believed() -> None:
     second = router.route(CallDelta(0, name="find", id="a", opens=True))
     third = router.route(CallDelta(name="find", opens=True))
     assert router.drafts == [first, second, third]
-    assert second.repeat_of == first.number
-    assert third.repeat_of is None
+    assert second.repeat_of == [first.number]
+    assert third.repeat_of == []
     assert oddities_of(router) == {"id_reused", "slot_reused"}  # a slot is not missed
 
 
@@ -295,19 +307,20 @@ def test_a_place_is_found_by_slot_or_is_the_call_being_built() -> None:
     assert router.at(None) is second
 
 
-# what holds, the deltas, the number of the call that the last one may repeat
-REPEATS = [
-    ("the same id again", '0 a find {"x":1} | 1 b list {} | 2 a find {"x":1}', 0),
-    ("announced by its name after a closed call", '0 a find {"x":1} | 0 - find {"x":1}', 0),
-    ("a new id is a new call", '0 a find {"x":1} | 0 b find {"x":1}', None),
-    ("so is a new slot", '0 - find {"x":1} | 1 - find {"x":1}', None),
+# what holds, the deltas, the numbers of the calls that the last one may repeat
+REPEATS: list[tuple[str, str, list[int]]] = [
+    ("the same id again", '0 a find {"x":1} | 1 b list {} | 2 a find {"x":1}', [0]),
+    ("and once more", "0 a find {} | 1 b list {} | 2 a list {} | 3 a list {}", [0, 2]),
+    ("announced by its name after a closed call", '0 a find {"x":1} | 0 - find {"x":1}', [0]),
+    ("a new id is a new call", '0 a find {"x":1} | 0 b find {"x":1}', []),
+    ("so is a new slot", '0 - find {"x":1} | 1 - find {"x":1}', []),
 ]
 
 
 @pytest.mark.parametrize(
     ("lines", "repeated"), [row[1:] for row in REPEATS], ids=[row[0] for row in REPEATS]
 )
-def test_a_call_that_may_be_a_repeat_knows_of_what(lines: str, repeated: int | None) -> None:
+def test_a_call_that_may_be_a_repeat_knows_of_what(lines: str, repeated: list[int]) -> None:
     for deltas in every_recut(write(lines)):
         assert route(deltas).drafts[-1].repeat_of == repeated
 

@@ -253,7 +253,7 @@ RESPONSES = [
         ],
         [
             Text("a"),
-            CallDelta(None, "{}", "f", "x"),
+            CallDelta(0, "{}", "f", "x"),
             HintGiven(Hint.TOOL_CALLS, "tool_calls"),
             Usage(1, None, {"prompt_tokens": 1}),
             Terminated(),
@@ -358,7 +358,14 @@ def test_an_answer_of_the_openai_library() -> None:
         }
     )
     assert list(Decoder().decode_response(body)) == [
-        CallDelta(None, "{}", "f", "x"),
+        CallDelta(0, "{}", "f", "x"),
         STOP,
         Terminated(),
     ]
+
+
+def test_the_calls_of_a_whole_answer_are_numbered_where_no_index_says_otherwise() -> None:
+    entries = [None, {"id": "a", "function": {"name": "f"}}, {"id": "b", "index": 7}]
+    body = {"choices": [{"message": {"tool_calls": entries}}, {"finish_reason": "stop"}]}
+    deltas = list(Decoder().decode_response(body))
+    assert [delta.slot for delta in deltas if isinstance(delta, CallDelta)] == [1, 7]

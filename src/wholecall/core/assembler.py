@@ -224,16 +224,8 @@ class Assembler:
 
     def _original(self, draft: Draft, verdict: Call | Rejected) -> Call | Rejected | None:
         """The settled call that this draft only repeats."""
-        if draft.repeat_of is None:
-            return None
-        original = self._verdicts.get(draft.repeat_of)
-        if isinstance(original, Call) and isinstance(verdict, Call):
-            same = original.name == verdict.name and original.arguments == verdict.arguments
-        elif isinstance(original, Rejected) and isinstance(verdict, Rejected):
-            same = original.name == verdict.name and original.raw == verdict.raw
-        else:
-            same = False
-        return original if same else None
+        settled = (self._verdicts.get(number) for number in draft.repeat_of)
+        return next((original for original in settled if _is_same(original, verdict)), None)
 
     def _look_behind(self, draft: Draft) -> None:
         """What came after the release: a repeat is odd, anything else is an error."""
@@ -246,10 +238,20 @@ class Assembler:
         self._events += draft.take_notes()
 
 
+def _is_same(original: Call | Rejected | None, verdict: Call | Rejected) -> bool:
+    if original is None or original.name != verdict.name:
+        return False
+    if isinstance(original, Call) and isinstance(verdict, Call):
+        return original.arguments == verdict.arguments
+    both_rejected = isinstance(original, Rejected) and isinstance(verdict, Rejected)
+    return both_rejected and original.raw == verdict.raw
+
+
 def _flows_on(draft: Draft, delta: CallDelta) -> bool:
     return (
         draft.flowing
         and draft.state is State.BUILDING
+        and draft.slot == delta.slot
         and not delta.name
         and not delta.id
         and not delta.opens

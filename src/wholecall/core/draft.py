@@ -167,8 +167,8 @@ class Draft:
         self.extras: dict[str, Any] = {}
         self.parsed: Parsed | None = None
         """The closed, non-empty root object. Its text is parsed once, here."""
-        self.repeat_of: int | None = None
-        """The number of the call that this one may turn out to be, sent again."""
+        self.repeat_of: list[int] = []
+        """The numbers of the calls that this one may turn out to be, sent again."""
         self.announced: tuple[str | None, str] | None = None
         """Id and name of another call, sent to this one's place without arguments yet."""
         self.early_end: tuple[Reason, str] | None = None

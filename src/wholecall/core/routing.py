@@ -32,11 +32,11 @@ class Router:
     def __init__(self, offer: Offer | None, limits: Limits) -> None:
         self.drafts: list[Draft] = []
         self.current: Draft | None = None
-        """The call being built: the open one that the last delta belonged to."""
+        """The call being built: the one that the last piece belonged to."""
         self._offer = offer
         self._limits = limits
         self._by_slot: dict[Slot, Draft] = {}
-        self._by_id: dict[str, Draft] = {}
+        self._by_id: dict[str, list[Draft]] = {}
         self._overflow: Draft | None = None
 
     def at(self, slot: Slot | None) -> Draft | None:
@@ -60,14 +60,16 @@ class Router:
                 id, name = id or draft.announced[0], name or draft.announced[1]
                 draft.announced = None
             return self._open(delta.slot, id, name, after=draft)
-        self._take_in(draft, delta.slot, id, name)
+        self._take_in(draft, delta, id, name)
         return draft
 
     # ── Finding ─────────────────────────────────────────────────────────────────────
 
     def _find(self, slot: Slot | None, id: str | None, name: str) -> Draft | None:
-        known = self._by_id.get(id) if id is not None else None
         at_slot = self._by_slot.get(slot) if slot is not None else None
+        if at_slot is not None and id is not None and at_slot.provider_id == id:
+            return at_slot
+        known = self._by_id[id][-1] if id in self._by_id else None
         if known is not None and (not name or slot in (None, known.slot) or known.slot is None):
             return known
         if at_slot is not None:
@@ -82,15 +84,9 @@ class Router:
         return None
 
     def _find_without_slot(self, id: str | None) -> Draft | None:
-        current = self.current
-        if current is None:
-            return None
-        if current.slot is not None:
-            current.note(Oddity.SLOT_MISSING, "a piece of a call has no index")
         # Without slots a new id is an address of its own, unless the call has none yet.
-        if id is not None and current.provider_id is not None:
-            return None
-        return current
+        has_other_id = self.current is not None and self.current.provider_id is not None
+        return None if id is not None and has_other_id else self.current
 
     # ── Is it another call? ─────────────────────────────────────────────────────────
 
@@ -123,12 +119,14 @@ class Router:
 
     # ── Taking in ───────────────────────────────────────────────────────────────────
 
-    def _take_in(self, draft: Draft, slot: Slot | None, id: str | None, name: str) -> None:
-        if not draft.has_ended:
+    def _take_in(self, draft: Draft, delta: CallDelta, id: str | None, name: str) -> None:
+        if delta.arguments or not draft.has_ended:
             self.current = draft
-        if slot is not None:
-            draft.slot = slot
-            self._by_slot[slot] = draft
+        if delta.slot is not None:
+            draft.slot = delta.slot
+            self._by_slot[delta.slot] = draft
+        elif draft.slot is not None:
+            draft.note(Oddity.SLOT_MISSING, "a piece of a call has no index")
         if id is not None and id != draft.provider_id:
             self._take_in_id(draft, id)
         if name and not (draft.name and draft.has_ended):
@@ -141,7 +139,7 @@ class Router:
             return  # it announces another call
         else:
             draft.note(Oddity.ID_CHANGED, f"id {id!r} after {draft.provider_id!r}")
-        self._by_id[id] = draft
+        self._by_id.setdefault(id, []).append(draft)
 
     def _take_in_name(self, draft: Draft, name: str) -> None:
         if name == draft.name:
@@ -162,12 +160,11 @@ class Router:
         draft = Draft(len(self.drafts), self._limits)
         draft.name = name
         draft.provider_id = id
-        namesake = self._by_id.get(id) if id is not None else None
-        if namesake is not None:
+        if id in self._by_id:
             draft.note(Oddity.ID_REUSED, f"id {id!r} again")
-            draft.repeat_of = namesake.number
+            draft.repeat_of = [namesake.number for namesake in self._by_id[id]]
         elif after is not None and id is None:
-            draft.repeat_of = after.number
+            draft.repeat_of = [after.number]
         if slot is not None and slot in self._by_slot:
             draft.note(Oddity.SLOT_REUSED, f"slot {slot!r} again")
         self.drafts.append(draft)
@@ -191,4 +188,4 @@ class Router:
             draft.slot = slot
             self._by_slot[slot] = draft
         if id is not None:
-            self._by_id.setdefault(id, draft)
+            self._by_id.setdefault(id, []).append(draft)

@@ -137,6 +137,8 @@ class Decoder:
         for choice in chunk.choices or ():
             if choice is None:
                 continue
+            if whole:
+                _number(choice)
             if choice.index:
                 yield from (OfChoice(choice.index, delta) for delta in self._choice(choice))
             else:
@@ -194,6 +196,14 @@ class _LegacyCall:
 
 
 # ── Calls ───────────────────────────────────────────────────────────────────────────
+
+
+def _number(choice: _Choice) -> None:
+    """In a whole answer the place in the list is the index; nothing is missing there."""
+    message = choice.message or choice.delta
+    for place, entry in enumerate(message.tool_calls or () if message is not None else ()):
+        if entry is not None and entry.index is None:
+            entry.index = place
 
 
 def _calls(entries: list[_ToolCall | None]) -> Iterator[CallDelta]:

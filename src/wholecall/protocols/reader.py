@@ -7,17 +7,21 @@ socket, lines, decoded payloads, or the objects of a client library.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 from wholecall.core.assembler import Assembler
 from wholecall.core.spec import ToolSpec
-from wholecall.core.values import Delta, Event, Fault, FaultKind, OfChoice
+from wholecall.core.values import Delta, Event, Fault, FaultKind, OfChoice, Terminated
 from wholecall.errors import ProtocolError
 from wholecall.protocols.registry import decoder_for, framing_for
 
 Chunk: TypeAlias = bytes | str | Mapping[str, Any] | object
 """Raw bytes of the stream, one raw line of it, a decoded payload, or a client's object."""
 Tools: TypeAlias = Iterable[ToolSpec | Mapping[str, Any]]
+_TEXT = (bytes, str)
+# The end of the stream and its failure concern every choice of an answer.
+_FOR_ALL = (Terminated, Fault)
 
 
 class Reader:
@@ -36,16 +40,13 @@ class Reader:
         self._new_assembler = new_assembler
         self._assembler = new_assembler(self._tools)
         self._others: dict[int, Assembler] = {}
+        self._broken = False
 
     def feed(self, chunk: Chunk) -> list[Event]:
         """Take what came; return what it brought about."""
-        if not isinstance(chunk, bytes | str):
-            return self._decoded(self._decoder.decode(chunk))
-        try:
-            payloads = self._framing.feed(chunk)
-        except ProtocolError as error:
-            return self._decoded([Fault(FaultKind.PROTOCOL, str(error))])
-        return self._payloads(payloads)
+        if isinstance(chunk, _TEXT):
+            return self._framed(partial(self._framing.feed, chunk))
+        return self._decoded(self._decoder.decode(chunk))
 
     def feed_response(self, body: Chunk) -> list[Event]:
         """Take a whole answer that was not streamed."""
@@ -53,10 +54,20 @@ class Reader:
 
     def end(self) -> list[Event]:
         """The stream is over: settle everything."""
-        events = self._payloads(self._framing.end())
+        events = self._framed(self._framing.end)
         for choice, assembler in self._others.items():
             events += (OfChoice(choice, event) for event in assembler.end())
         return events + self._assembler.end()
+
+    def _framed(self, take: Callable[[], list[str]]) -> list[Event]:
+        if self._broken:
+            return []  # nothing can be believed behind the place where the framing broke
+        try:
+            payloads = take()
+        except ProtocolError as error:
+            self._broken = True
+            return self._decoded([Fault(FaultKind.PROTOCOL, str(error))])
+        return self._payloads(payloads)
 
     def _payloads(self, payloads: Iterable[str]) -> list[Event]:
         events: list[Event] = []
@@ -68,11 +79,17 @@ class Reader:
         events: list[Event] = []
         feed = self._assembler.feed
         for delta in deltas:
-            events += self._of_choice(delta) if isinstance(delta, OfChoice) else feed(delta)
+            if isinstance(delta, OfChoice):
+                events += self._feed_other(delta.choice, delta.value)
+                continue
+            events += feed(delta)
+            if self._others and isinstance(delta, _FOR_ALL):
+                for choice in self._others:
+                    events += self._feed_other(choice, delta)
         return events
 
-    def _of_choice(self, delta: OfChoice[Delta]) -> list[Event]:
-        assembler = self._others.get(delta.choice)
+    def _feed_other(self, choice: int, delta: Delta) -> list[Event]:
+        assembler = self._others.get(choice)
         if assembler is None:
-            assembler = self._others[delta.choice] = self._new_assembler(self._tools)
-        return [OfChoice(delta.choice, event) for event in assembler.feed(delta.value)]
+            assembler = self._others[choice] = self._new_assembler(self._tools)
+        return [OfChoice(choice, event) for event in assembler.feed(delta)]

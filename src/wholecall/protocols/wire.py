@@ -81,6 +81,14 @@ def read(payload: Payload, shape: msgspec.json.Decoder[_Shape]) -> _Shape:
 def fit(value: Any, shape: type[_Shape]) -> _Shape:
     """Check a part of a chunk whose shape depends on what it says it is."""
     try:
+        return msgspec.convert(value, shape)
+    except ValueError:
+        return _look_into(value, shape)
+
+
+def _look_into(value: Any, shape: type[_Shape]) -> _Shape:
+    """Read a client library's object, or a dict that holds some, by its attributes."""
+    try:
         return msgspec.convert(value, shape, from_attributes=True)
     except ValueError as error:
         raise ProtocolError(f"cannot be read: {error}: {_preview(value)}") from None

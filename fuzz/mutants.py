@@ -1,0 +1,156 @@
+"""Take the guards out, one at a time, and see that the tests notice.
+
+    .venv/bin/python fuzz/mutants.py
+
+Each mutant is made in a copy of the package; the tests of the core are run against it and
+must fail. A mutant that survives is printed, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One guard that is taken out."""
+
+    name: str
+    file: str
+    guard: str
+    without: str
+    tests: str
+
+
+MUTANTS = [
+    Mutant(
+        "the dict check: a list becomes arguments",
+        "core/arguments.py",
+        "if not isinstance(parsed.value, dict):",
+        "if parsed.value is None:",
+        "tests/core/test_arguments.py",
+    ),
+    Mutant(
+        "the `{}` guard: a call cut before its first byte runs",
+        "core/verdict.py",
+        "if ending is not Ending.GOOD:\n            return _CUT_BEFORE_BEGIN",
+        "if ending is None:\n            return _CUT_BEFORE_BEGIN",
+        "tests/core/test_verdict.py tests/core/test_assembler.py",
+    ),
+    Mutant(
+        "the placeholder rule: `{}` counts as closed",
+        "core/draft.py",
+        "elif parsed.value:",
+        "elif True:",
+        "tests/core/test_draft.py tests/core/test_assembler.py",
+    ),
+    Mutant(
+        "the settled state: a released call is released again",
+        "core/draft.py",
+        "OPEN_STATES = frozenset({State.BUILDING, State.CLOSED, State.SEALED})",
+        "OPEN_STATES = frozenset(State) - {State.REJECTED}",
+        "tests/core/test_assembler.py tests/properties",
+    ),
+    Mutant(
+        "the id rule: a new id on a used index is the same call",
+        "core/routing.py",
+        "if other_id and name:",
+        "if other_id and not name:",
+        "tests/core/test_assembler_routes.py tests/core/test_routing.py",
+    ),
+    Mutant(
+        "the tail rule: a second, different object is overlooked",
+        "core/verdict.py",
+        "if tail.differs:\n            return _AMBIGUOUS",
+        "if False:\n            return _AMBIGUOUS",
+        "tests/core/test_verdict.py tests/core/test_assembler_routes.py",
+    ),
+    Mutant(
+        "the terminator: a dropped stream ends well",
+        "core/ending.py",
+        "return Ending.DROPPED",
+        "return Ending.GOOD",
+        "tests/core/test_ending.py tests/core/test_assembler.py",
+    ),
+    Mutant(
+        "the filter: calls run after a content filter",
+        "core/verdict.py",
+        "if ending in _NOTHING_RUNS:",
+        "if ending in _NOTHING_RUNS and ending is not Ending.FILTERED:",
+        "tests/core/test_verdict.py",
+    ),
+    Mutant(
+        "the policy: every tool may start early",
+        "core/verdict.py",
+        "if spec is None or spec.start is Start.CONFIRMED:",
+        "if spec is None:",
+        "tests/core/test_verdict.py tests/core/test_assembler.py",
+    ),
+    Mutant(
+        "repair of a text that is not known to be whole",
+        "core/arguments.py",
+        "if whole and parsed.reason is Reason.BAD_JSON:",
+        "if parsed.reason is Reason.BAD_JSON:",
+        "tests/core/test_arguments.py",
+    ),
+    Mutant(
+        "an escape that is split over two pieces",
+        "core/scan.py",
+        "self._escaped = True",
+        "self._escaped = False",
+        "tests/core/test_scan.py",
+    ),
+    Mutant(
+        "the failed turn: an early start after the stream has failed",
+        "core/assembler.py",
+        "return self._turn.is_sound and self._judge.may_start(draft)",
+        "return self._judge.may_start(draft)",
+        "tests/core/test_assembler.py tests/protocols/test_reader.py",
+    ),
+]
+
+
+def survives(mutant: Mutant, folder: Path) -> bool:
+    """Whether the tests pass although the guard is gone."""
+    package = folder / "src" / "wholecall"
+    shutil.rmtree(package, ignore_errors=True)
+    shutil.copytree(ROOT / "src" / "wholecall", package)
+    path = package / mutant.file
+    source = path.read_text(encoding="utf-8")
+    assert source.count(mutant.guard) == 1, f"{mutant.file} no longer says {mutant.guard!r} once"
+    path.write_text(source.replace(mutant.guard, mutant.without), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, *mutant.tests.split()],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(folder / "src"), "CI": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    return done.returncode == 0
+
+
+def main() -> int:
+    """Try every mutant; exit with 1 if one survives."""
+    surviving = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for mutant in MUTANTS:
+            alive = survives(mutant, Path(folder))
+            surviving += alive
+            print(f"{'SURVIVED' if alive else 'caught':9} {mutant.name}", flush=True)
+    print(f"{len(MUTANTS) - surviving} of {len(MUTANTS)} caught")
+    return 1 if surviving else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

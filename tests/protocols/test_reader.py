@@ -1,0 +1,143 @@
+"""Framing, decoding and assembling in one: what a reader makes of each kind of chunk."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from openai.types.chat import ChatCompletionChunk
+
+from wholecall.core.outcome import Outcome, collect
+from wholecall.core.spec import ToolSpec
+from wholecall.core.values import Fault, FaultKind, OfChoice, Reason, Released, Start, Text
+from wholecall.errors import UnknownProtocol
+from wholecall.protocols.reader import Reader
+
+
+def chunk(finish: str | None = None, *, choice: int = 0, **delta: Any) -> dict[str, Any]:
+    choices = [{"index": choice, "delta": delta, "finish_reason": finish}]
+    frame = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    return {**frame, "choices": choices}
+
+
+def call(arguments: str, name: str | None = None, index: int = 0) -> dict[str, Any]:
+    head = {"id": f"call_{index}"} if name else {}
+    return {"index": index, **head, "function": {"name": name, "arguments": arguments}}
+
+
+STREAM = [
+    chunk(content="é "),
+    chunk(tool_calls=[call('{"city": "Os', "weather")]),
+    chunk(tool_calls=[call('lo"}')]),
+    chunk(finish="tool_calls"),
+]
+WIRE = b"".join(
+    b"data: " + json.dumps(each, ensure_ascii=False).encode() + b"\n\n" for each in STREAM
+)
+DONE = b"data: [DONE]\n\n"
+
+
+def read(*chunks: Any, protocol: str = "openai-chat", **options: Any) -> Outcome:
+    reader = Reader(protocol, **options)
+    events = [event for each in chunks for event in reader.feed(each)]
+    return collect(events + reader.end())
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        pytest.param([*STREAM, DONE], id="decoded payloads"),
+        pytest.param([WIRE + DONE], id="all bytes at once"),
+        pytest.param([bytes([byte]) for byte in WIRE + DONE], id="single bytes"),
+        pytest.param((WIRE + DONE).decode().splitlines(), id="lines"),
+        pytest.param([json.dumps(each) for each in STREAM], id="JSON texts"),
+        pytest.param(
+            [ChatCompletionChunk.model_validate(each) for each in STREAM], id="the SDK's objects"
+        ),
+    ],
+)
+def test_every_form_of_a_stream_gives_the_same_outcome(chunks: list[Any]) -> None:
+    outcome = read(*chunks)
+    assert [(each.name, dict(each.arguments)) for each in outcome.calls] == [
+        ("weather", {"city": "Oslo"})
+    ]
+    assert (outcome.text, outcome.finish_reason, outcome.error) == ("é ", "tool_calls", None)
+
+
+def test_a_whole_answer_goes_the_same_way() -> None:
+    message = {"content": "é ", "tool_calls": [call('{"city": "Oslo"}', "weather")]}
+    reader = Reader("openai-chat")
+    body = {"choices": [{"message": message, "finish_reason": "tool_calls"}]}
+    outcome = collect([*reader.feed_response(body), *reader.end()])
+    assert outcome.calls[0].arguments == {"city": "Oslo"}
+    assert outcome.inconsistencies == ()
+
+
+def test_a_whole_answer_may_leave_out_what_only_a_stream_needs() -> None:
+    calls = [None, {"id": "a", "function": {"name": "ping"}}, {**call("{}", "ping", 7)}]
+    body = {"choices": [{"message": {"tool_calls": calls}}, {"finish_reason": "stop"}]}
+    reader = Reader("openai-chat")
+    outcome = collect([*reader.feed_response(body), *reader.end()])
+    assert [each.name for each in outcome.calls] == ["ping", "ping"]
+    assert "slot_missing" not in {odd.oddity.value for odd in outcome.inconsistencies}
+
+
+def test_choices_are_kept_apart() -> None:
+    outcome = read(
+        chunk(tool_calls=[call('{"city": "Os', "weather")]),
+        chunk(choice=1, tool_calls=[call('{"city": "Ro', "weather")]),
+        chunk(choice=2, content="neither"),
+        chunk(tool_calls=[call('lo"}')]),
+        chunk(choice=1, tool_calls=[call('me"}')]),
+        DONE,
+    )
+    assert outcome.calls[0].arguments == {"city": "Oslo"}
+    assert outcome.choices[1].calls[0].arguments == {"city": "Rome"}
+    assert outcome.choices[2].text == "neither"
+    assert [each.error for each in outcome.choices.values()] == [None, None]
+
+
+def test_the_end_and_a_failure_concern_every_choice() -> None:
+    reader = Reader("openai-chat")
+    reader.feed(chunk(choice=1, tool_calls=[call('{"city": "Rome"}', "weather")]))
+    failed = reader.feed({"error": {"message": "gone"}})
+    assert [event.value for event in failed if isinstance(event, OfChoice)] == [failed[0]]
+    outcome = collect(reader.end())
+    assert outcome.error == "upstream_error"
+    assert outcome.choices[1].rejected[0].reason is Reason.STREAM_DROPPED
+
+
+def test_a_stream_that_breaks_the_framings_limit_is_a_fault() -> None:
+    reader = Reader("openai-chat")
+    events = reader.feed(b"data: " + b"x" * (9 * 1024 * 1024))
+    assert isinstance(events[0], Fault)
+    assert events[0].kind is FaultKind.PROTOCOL
+    assert reader.feed(WIRE + DONE) == []
+    assert collect(reader.end()).error == "protocol"
+
+
+def test_nothing_is_released_early_once_the_stream_has_failed() -> None:
+    tools = [ToolSpec("weather", start=Start.CLOSED)]
+    opened = chunk(tool_calls=[call('{"city": "Os', "weather")])
+    closed = chunk(tool_calls=[call('lo"}')])
+    sound = Reader("openai-chat", tools)
+    assert any(isinstance(each, Released) for each in [*sound.feed(opened), *sound.feed(closed)])
+    for failure in ({"error": {"message": "gone"}}, chunk(finish="content_filter")):
+        broken = Reader("openai-chat", tools)
+        events = [*broken.feed(opened), *broken.feed(failure), *broken.feed(closed)]
+        assert not any(isinstance(each, Released) for each in events + broken.end())
+
+
+def test_an_event_that_wants_only_its_blank_line_is_read_at_the_end() -> None:
+    assert read(WIRE + b"data: [DONE]").finish_reason == "tool_calls"
+    assert read(b'data: {"choices": [{"delta": {"content": "a"}}]}\n').text == "a"
+
+
+def test_text_is_passed_on_at_once() -> None:
+    assert Reader("openai-chat").feed(chunk(content="a")) == [Text("a")]
+
+
+def test_an_unknown_protocol_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UnknownProtocol, match=r"'smtp'.*openai-chat"):
+        Reader("smtp")
