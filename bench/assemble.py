@@ -256,8 +256,9 @@ def report(found: dict[str, dict[int, float]]) -> str:
         f"- {name}: {found[name][KB * 64] - base[KB * 64]:.2f} µs a delta more than the floor"
         for name in list(WAYS)[1:5]
     ]
+    size = HELPER_LIMIT
     peers = [
-        f"- {name}: {found[name][HELPER_LIMIT] / found[ours][HELPER_LIMIT]:,.1f} × the CPU of {ours}"
+        f"- {name}: {found[name][size] / found[ours][size]:,.1f} × the CPU of {ours}"
         for name, ours in COUNTERPARTS.items()
     ]
     return "\n".join([markdown(header, rows), "", "At 64 KB of arguments:", "", *added, *peers])

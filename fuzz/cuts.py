@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.spec import ToolSpec, read_offer
 from wholecall.core.values import Start
+from wholecall.dialects.rescuing import RescuingAssembler
 from wholecall.protocols.reader import Reader
 
 CASES = Path(__file__).parent.parent / "tests" / "cases" / "native.jsonl"
@@ -68,16 +70,16 @@ def _frame(event: dict[str, Any] | str, protocol: str) -> bytes:
 
 def read(stream: Stream, wire: bytes, tools: list[ToolSpec]) -> Outcome:
     """What a stream delivers that ends after these bytes."""
-    reader = Reader(stream.protocol, tools)
+    reader = Reader(stream.protocol, tools, new_assembler=RescuingAssembler)
     return collect([*reader.feed(wire), *reader.end()])
 
 
-def whole_calls(outcome: Outcome) -> set[str]:
+def whole_calls(outcome: Outcome) -> Counter[str]:
     """All calls that the stream holds whole, whether they may run or not."""
-    calls = {_spell(call.name, call.arguments) for call in outcome.calls}
+    calls = Counter(_spell(call.name, call.arguments) for call in outcome.calls)
     for rejected in outcome.rejected:
         try:
-            calls.add(_spell(rejected.name, json.loads(rejected.raw)))
+            calls[_spell(rejected.name, json.loads(rejected.raw))] += 1
         except ValueError:
             continue
     return calls
@@ -94,7 +96,7 @@ def cut_everywhere(stream: Stream, step: int = 1) -> Iterator[Broken | None]:
         whole = whole_calls(read(stream, stream.wire, tools))
         for at in range(0, len(stream.wire), step):
             ran = read(stream, stream.wire[:at], tools).calls
-            extra = {_spell(call.name, call.arguments) for call in ran} - whole
+            extra = Counter(_spell(call.name, call.arguments) for call in ran) - whole
             yield Broken(stream.id, at, start, sorted(extra)[0]) if extra else None
 
 

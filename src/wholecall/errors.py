@@ -1,8 +1,9 @@
 """Every exception that Wholecall raises.
 
     WholecallError
-    ├── ProtocolError        the wire format was broken; `where` names the place
+    ├── ProtocolError        a stream broke its protocol's rules; readers make a `Fault` of it
     ├── UnknownProtocol      a name that is not in the protocol registry (also a ValueError)
+    ├── UnreadableRecording  a file is no recording that `replay` or `check` can read
     ├── IncompleteArguments  arguments were asked for that are not whole (also a ValueError)
     ├── InvalidChoice        `tool_choice` has a value that is not allowed; `param` names the field
     │                        (also a ValueError)
@@ -22,7 +23,7 @@ class WholecallError(Exception):
 
 
 class ProtocolError(WholecallError):
-    """The wire format was broken in a way that leaves nothing to decode."""
+    """A stream broke the rules of its protocol."""
 
 
 class UnknownProtocol(WholecallError, ValueError):

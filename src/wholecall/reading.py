@@ -1,6 +1,9 @@
 """Read answers that somebody else fetched: recorded, whole, or as they stream in.
 
 Shells of a few lines around the same core. None of them opens a connection.
+
+With `rescue`, a call of an offered tool that the upstream left in the text of its answer
+is found there. Text that may still turn out to be a call is held back that long.
 """
 
 from __future__ import annotations
@@ -8,45 +11,54 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any
 
+from wholecall.core.assembler import Assembler
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.values import Event
+from wholecall.dialects.rescuing import RescuingAssembler
 from wholecall.protocols.reader import Chunk, Reader, Tools
 
 _CUT = "!EOF"
 
 
-def assemble(protocol: str, events: Iterable[Chunk], *, tools: Tools | None = None) -> Outcome:
+def assemble(
+    protocol: str, events: Iterable[Chunk], *, tools: Tools | None = None, rescue: bool = True
+) -> Outcome:
     """What a recorded stream delivers.
 
     `events` are decoded payloads (dicts), raw lines of the stream, or its raw bytes;
     the line `!EOF` says that the connection closed there.
     """
-    return collect(events_sync(_until_cut(events), protocol=protocol, tools=tools))
+    chunks = _until_cut(events)
+    return collect(events_sync(chunks, protocol=protocol, tools=tools, rescue=rescue))
 
 
 def assemble_response(
-    protocol: str, body: Mapping[str, Any] | bytes | str | object, *, tools: Tools | None = None
+    protocol: str,
+    body: Mapping[str, Any] | bytes | str | object,
+    *,
+    tools: Tools | None = None,
+    rescue: bool = True,
 ) -> Outcome:
     """What a whole, not streamed answer delivers. It goes through the same assembler."""
-    reader = Reader(protocol, tools)
+    reader = _make_reader(protocol, tools, rescue)
     return collect([*reader.feed_response(body), *reader.end()])
 
 
 def events_sync(
-    chunks: Iterable[Chunk], *, protocol: str, tools: Tools | None = None
+    chunks: Iterable[Chunk], *, protocol: str, tools: Tools | None = None, rescue: bool = True
 ) -> Iterator[Event]:
     """The events of a stream that you read yourself."""
-    reader = Reader(protocol, tools)
+    reader = _make_reader(protocol, tools, rescue)
     for chunk in chunks:
         yield from reader.feed(chunk)
     yield from reader.end()
 
 
 async def events(
-    chunks: AsyncIterable[Chunk], *, protocol: str, tools: Tools | None = None
+    chunks: AsyncIterable[Chunk], *, protocol: str, tools: Tools | None = None, rescue: bool = True
 ) -> AsyncIterator[Event]:
     """The events of a stream that you read yourself, asynchronously."""
-    reader = Reader(protocol, tools)
+    reader = _make_reader(protocol, tools, rescue)
     async for chunk in chunks:
         for event in reader.feed(chunk):
             yield event
@@ -57,6 +69,10 @@ async def events(
 def should_execute_tool_calls(response: object) -> bool:
     """Whether a chat completion holds a call that may run, whatever its finish reason says."""
     return bool(assemble_response("openai-chat", response).calls)
+
+
+def _make_reader(protocol: str, tools: Tools | None, rescue: bool) -> Reader:
+    return Reader(protocol, tools, new_assembler=RescuingAssembler if rescue else Assembler)
 
 
 def _until_cut(events: Iterable[Chunk]) -> Iterator[Chunk]:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from wholecall.core.schema import admit
 from wholecall.core.values import Event
+from wholecall.dialects.rescuing import RescuingAssembler
 from wholecall.errors import UnreadableRecording
 from wholecall.protocols.detect import detect, is_whole
 from wholecall.protocols.reader import Chunk, Reader, Tools
@@ -51,7 +52,8 @@ class Recording:
 
     def play(self, tools: Tools | None = None) -> Iterator[list[Event]]:
         """The events of each chunk in turn, and of the end; `tools` replace the recorded ones."""
-        reader = Reader(self.protocol, self.tools if tools is None else tools)
+        offered = self.tools if tools is None else tools
+        reader = Reader(self.protocol, offered, new_assembler=RescuingAssembler)
         if self.body is not None:
             yield reader.feed_response(self.body)
         for chunk in self.chunks:

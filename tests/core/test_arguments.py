@@ -3,6 +3,8 @@
 import copy
 import json
 from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from json_texts import FULL_OBJECTS, STYLES, VALUES, Style, write
 from wholecall.core.arguments import Arguments, Refused, read_arguments
+from wholecall.core.coerce import CoercionOptions
 from wholecall.core.limits import Limits
 from wholecall.core.parse import Parsed, parse
 from wholecall.core.spec import ToolSpec
@@ -74,6 +77,9 @@ READ: list[tuple[str, str | Mapping[str, Any], ToolSpec | None, dict[str, Any], 
      {"path": "a"}, ["unwrap_arguments"]),
     ("all parameters in one, where no other is allowed", '{"parameters": {"path": "a"}}', CLOSED,
      {"path": "a"}, ["unwrap_arguments"]),
+    ("all parameters in one, where none is described", '{"args": {"path": "a"}}',
+     ToolSpec("exec", {"properties": None, "required": ["path"]}), {"path": "a"},
+     ["unwrap_arguments"]),
     ("no parameters in one", '{"arguments": {}}', OPTIONAL, {}, ["unwrap_arguments"]),
     ("half a pair in the one", '{"arguments": "{\\"path\\": \\"\\\\ud800\\"}"}', PATH,
      {"path": "\ufffd"}, ["unwrap_arguments", "lone_surrogate"]),
@@ -136,6 +142,11 @@ REFUSED: list[tuple[str, str | Mapping[str, Any], ToolSpec | None, Reason, str]]
     # https://github.com/NousResearch/hermes-agent/pull/68612
     ("thousands of digits", '{"n": ' + "9" * 5000 + "}", None, Reason.BAD_JSON, "640 digits"),
     ("too many digits in an object", {"n": 10**700}, None, Reason.BAD_JSON, "640 digits"),
+    ("bytes in an object", {"n": b"x"}, None, Reason.BAD_JSON, "hold: bytes is no JSON value"),
+    ("a date in an object", {"n": [date(2026, 1, 1)]}, None, Reason.BAD_JSON, "date is no JSON"),
+    ("a Decimal in an object", {"n": Decimal(1)}, None, Reason.BAD_JSON, "Decimal is no JSON"),
+    ("a set of pairs in an object", {"n": {("a", 1)}}, None, Reason.BAD_JSON, "set is no JSON"),
+    ("a key that is no text", {("a", 1): 1}, None, Reason.BAD_JSON, "not tuple"),  # type: ignore[dict-item]
     ("thousands of digits in an object", {"n": 10**5000}, None, Reason.BAD_JSON, "too many digits"),
     ("thousands of digits in Python", "{'n': " + "9" * 5000 + "}", None, Reason.BAD_JSON, "640"),
     ("too deep", "[" * 100_000, None, Reason.LIMIT, "nested more than 128 deep"),
@@ -161,6 +172,9 @@ REFUSED: list[tuple[str, str | Mapping[str, Any], ToolSpec | None, Reason, str]]
     ("a key twice", '{"path": "a", "path": "b"}', PATH, Reason.SCHEMA, "$.path more than once"),
     ("a key twice, without a tool", '{"a": 1, "a": 1}', None, Reason.SCHEMA, "$.a"),
     ("a key twice in a string", '"{\\"path\\": 1, \\"path\\": 2}"', PATH, Reason.SCHEMA, "$.path"),
+    ("many keys twice", json.dumps({f"k{n}": 0 for n in range(1000)})[:-1] + ", "
+     + json.dumps({f"k{n}": 0 for n in range(1000)})[1:], None, Reason.SCHEMA,
+     "$.k6, $.k7 and 24 others more than once"),
     ("a key twice in Python", "{'a': 1, 'a': 2}", None, Reason.SCHEMA, "$.a"),
     # https://github.com/livekit/agents/pull/5846
     ("a parameter missing", "{}", PATH, Reason.SCHEMA, "do not fit the schema"),
@@ -184,6 +198,11 @@ REFUSED: list[tuple[str, str | Mapping[str, Any], ToolSpec | None, Reason, str]]
     ("a word that is no wrapper", '{"file": {"path": "a"}}', PATH, Reason.SCHEMA, "fit"),
     ("a wrapper that the tool knows", '{"input": {"path": "a"}}',
      tool("path", path="string", input="object"), Reason.SCHEMA, "fit"),
+    ("a wrapper that the tool knows by reference", '{"input": {"path": "a"}}',
+     ToolSpec("exec", {"$ref": "#/$defs/all", "$defs": {"all": tool("path", path="string",
+      input="object").parameters}}), Reason.SCHEMA, "fit"),
+    ("a wrapper for a tool whose definition is broken", '{"input": {"path": "a"}}',
+     ToolSpec("exec", {"properties": 5}), Reason.SCHEMA, "its definition is broken"),
     ("a wrapper around a cut object", '{"arguments": "{\\"path\\": \\"a"}', PATH, Reason.SCHEMA,
      "fit"),
     ("a wrapper around a key twice", '{"arguments": "{\\"path\\":\\"a\\",\\"path\\":\\"b\\"}"}',
@@ -260,6 +279,17 @@ def test_what_the_schema_asks_for_is_done_and_recorded() -> None:
     read = read_arguments('{"days": "5", "unit": "x"}', spec, whole=True)
 
     assert read == Arguments({"days": 5}, (), (Coercion("$.days", "5", 5),), ("unit",))
+
+
+def test_options_reach_the_coercion() -> None:
+    spec = tool("days", days={"type": "array", "items": {"type": "integer"}})
+    options = CoercionOptions(wrap_single=True)
+
+    for text in ('{"days": 5}', '{"args": {"days": 5}}'):
+        read = read_arguments(text, spec, whole=True, options=options)
+
+        assert isinstance(read, Arguments)
+        assert read.value == {"days": [5]}
 
 
 def test_what_is_inside_a_wrapper_is_coerced_and_cleared_of_extras_too() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from cutting import oddities, play, play_every_way, say, write
 from wholecall.core.spec import ToolSpec
-from wholecall.core.values import CallDelta, Delta, Hint, HintGiven, Terminated
+from wholecall.core.values import CallDelta, CallSealed, Delta, Hint, HintGiven, Terminated
 
 TOOLS = [*map(ToolSpec, ("find", "list", "edit", "edit_file", "run"))]
 GOOD: list[Delta] = [HintGiven(Hint.TOOL_CALLS, "tool_calls"), Terminated()]
@@ -48,8 +48,20 @@ ROUTES = [
     ),
     (
         "a new id on a used slot is a new call, and the open one stays open",
-        '0 a find {"x": | 0 b find {"x":2}',
-        'truncated find | b find {"x": 2}',
+        '0 a find {"x": | 0 b list {"x":2}',
+        'truncated find | b list {"x": 2}',
+        "slot_reused",
+    ),
+    (
+        "of the same tool it may be a piece of the open one, so neither runs",
+        '0 a find {"x": | 0 b find {"x":2} | 0 c find }',
+        "truncated find | ambiguous find | bad_json find",
+        "slot_reused",
+    ),
+    (
+        "unless the open one comes to its own end",
+        '0 a find {"x": | 0 b find {"x":2} | 0 a - 1}',
+        'a find {"x": 1} | b find {"x": 2}',
         "slot_reused",
     ),
     (
@@ -248,9 +260,30 @@ PIECES: list[tuple[str, list[Delta], str, str]] = [
     ),
     (
         "what a protocol opens is a call of its own",
-        [CallDelta(None, "{}", "find", opens=True), CallDelta(None, "{}", "find", opens=True)],
+        [
+            *(CallDelta(None, "{}", "find", opens=True), CallSealed()),
+            *(CallDelta(None, "{}", "find", opens=True), CallSealed()),
+        ],
         "new_0 find {} | new_1 find {}",
         "id_missing",
+    ),
+    (
+        "what a protocol opens and never seals was cut before its first byte",
+        [CallDelta(0, None, "find", "a", opens=True)],
+        "truncated find",
+        "",
+    ),
+    (
+        "an object that comes with its whole address each time grows",
+        [CallDelta(0, {"x": "a"}, "find", "a"), CallDelta(0, {"x": "ab"}, "find", "a")],
+        'a find {"x": "ab"}',
+        "arguments_object",
+    ),
+    (
+        "to JSON, 0 and false are two things",
+        [CallDelta(0, '{"x": 0}', "find", "a"), CallDelta(0, '{"x": false}')],
+        "ambiguous find",
+        "",
     ),
 ]
 

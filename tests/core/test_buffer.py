@@ -383,3 +383,22 @@ def test_a_reset_forgets_blocks_and_failures() -> None:
     buffer.reset()
     assert (buffer.attempt_count, buffer.last_error) == (0, None)
     assert buffer.handle_content_block_stop(1) is None
+
+
+def test_a_repaired_call_is_handed_out_as_json() -> None:
+    buffer = ToolCallBuffer()
+    buffer.add_tool_call("call_1", "search", "{'q': True,}")
+    entry = buffer.get_all_complete_tool_calls()["call_1"]
+    assert json.loads(entry["arguments"]) == buffer.parse_arguments("call_1") == {"q": True}
+
+
+def test_asking_while_the_object_is_open_looks_at_nothing_again() -> None:
+    buffer = ToolCallBuffer()
+    buffer.add_tool_call("call_1", "search", '{"q": "')
+    answers = []
+    for _ in range(1000):
+        buffer.append_arguments("call_1", "x")
+        answers.append(buffer.is_complete("call_1"))
+    buffer.append_arguments("call_1", '"}')
+    assert not any(answers)
+    assert buffer.is_complete("call_1")

@@ -5,7 +5,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from wholecall.core.compiled import ANY_TYPE, LISTED, Compiled, fits_alone, type_of
+from wholecall.core.compiled import ANY_TYPE, LISTED, WORK, Compiled, Cost, Place, matches, type_of
 from wholecall.core.prepare import prepare
 
 
@@ -53,6 +53,24 @@ def test_a_reference_inside_is_still_known_at_its_place() -> None:
 
     assert compiled.fits(items, {"deep": {"deep": {}}})
     assert not compiled.fits(items, {"deep": {"deep": 1}})
+
+
+# what holds, schema, the names that are required
+REQUIRED: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
+    ("nothing", {"properties": {"a": {}}}, ()),
+    ("what the schema says", {"required": ["b", "a"]}, ("b", "a")),
+    ("what a reference says", {"$ref": "#/$defs/x", "$defs": {"x": {"required": ["a"]}}}, ("a",)),
+    ("what all say, once", {"required": ["a"], "allOf": [{"required": ["a", "b"]}]}, ("a", "b")),
+    ("not what one alternative says", {"anyOf": [{"required": ["a"]}, {}]}, ()),
+    ("a circle adds nothing", {"required": ["a"], "allOf": [{"$ref": "#"}]}, ("a",)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("schema", "names"), [r[1:] for r in REQUIRED], ids=[r[0] for r in REQUIRED]
+)
+def test_the_required_parameters(schema: dict[str, Any], names: tuple[str, ...]) -> None:
+    assert compile_it(schema).required == names
 
 
 def test_what_the_validator_cannot_read_does_not_fit() -> None:
@@ -146,12 +164,36 @@ def test_references_are_followed() -> None:
 
 
 def test_nothing_is_fetched_whoever_asks() -> None:
+    place = Place("", {"$ref": "https://example.com/schema.json"})
+
     with pytest.raises(jsonschema_rs.ValidationError, match="is not part of the schema"):
-        fits_alone("$ref", "https://example.com/schema.json", 1)
+        place.fits_alone("$ref", 1)
 
 
 def test_one_keyword_is_asked_alone() -> None:
-    assert fits_alone("pattern", "^a", "ab")
-    assert not fits_alone("pattern", "^a", "b")
-    assert not fits_alone("maxLength", 1, "ab")
-    assert not fits_alone("type", "integer", True)
+    place = Place("", {"type": "string", "maxLength": 1})
+
+    assert not place.fits_alone("type", 1)
+    assert place.fits_alone("maxLength", 1)
+    assert not place.fits_alone("maxLength", "ab")
+
+
+def test_a_pattern_matches_anywhere_in_a_text() -> None:
+    assert matches("b", "abc")
+    assert not matches("^b", "abc")
+
+
+def test_a_schema_that_is_too_much_for_so_many_values() -> None:
+    cost = Cost(load=1000, recursive=False)
+
+    assert not cost.exceeds(WORK // 1000)
+    assert cost.exceeds(WORK // 1000 + 1)
+
+
+def test_how_often_parts_may_be_judged() -> None:
+    plain, tree = Cost(load=10, recursive=False), Cost(load=10, recursive=True)
+
+    assert plain.allowance(1) < plain.allowance(100) < plain.allowance(10_000)
+    assert plain.allowance(10_000) == plain.allowance(1_000_000)
+    assert tree.allowance(10) == plain.allowance(10)
+    assert 0 < tree.allowance(100_000) < tree.allowance(1000) < plain.allowance(1000)

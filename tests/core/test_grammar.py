@@ -165,6 +165,42 @@ def test_a_comma_can_be_taken_back_only_right_after_it() -> None:
     assert grammar.expects is Expect.END
 
 
+# what holds, the character before, what is open, what comes next
+MIDDLES = [
+    ("at the beginning", "", "", Expect.VALUE),
+    ("in an object", "{", "}", Expect.FIRST_KEY),
+    ("in an array", "[", "}]", Expect.FIRST_ITEM),
+    ("after a colon", ":", "]}", Expect.VALUE),
+    ("after a member's comma", ",", "}", Expect.KEY),
+    ("after an item's comma", ",", "]", Expect.VALUE),
+    ("after a value", "1", "", Expect.END),
+    ("after a member", "}", "}", Expect.AFTER_MEMBER),
+    ("after an item", '"', "]", Expect.AFTER_ITEM),
+]
+
+
+@pytest.mark.parametrize(
+    ("last", "closers", "expects"), [r[1:] for r in MIDDLES], ids=[r[0] for r in MIDDLES]
+)
+def test_a_reader_may_begin_in_the_middle(last: str, closers: str, expects: Expect) -> None:
+    grammar = Grammar.after(last, list(closers), after_key=False)
+
+    assert grammar.expects is expects
+    assert grammar.closers == list(closers)
+
+
+def test_a_reader_may_begin_after_a_key() -> None:
+    assert Grammar.after('"', ["}"], after_key=True).expects is Expect.COLON
+
+
+def test_a_walk_may_begin_in_the_middle() -> None:
+    walked = walk(
+        '[1, {"a": 2 x', depth=9, at=5, grammar=Grammar.after("{", ["]", "}"], after_key=False)
+    )
+
+    assert (walked.cause, walked.position, walked.completable) == (BROKEN, 12, 12)
+
+
 def test_a_mark_that_may_not_stand_here_changes_nothing() -> None:
     grammar = Grammar()
 

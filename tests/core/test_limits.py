@@ -8,7 +8,9 @@ from wholecall.core.limits import DEFAULT, Limits
 
 
 def test_the_defaults_are_those_of_the_design() -> None:
-    assert Limits(calls=64, characters=4 * 1024 * 1024, depth=128, blank_run=1024) == DEFAULT
+    of_answer = {"calls": 64, "choices": 128, "blocks": 1024}
+    of_call = {"name": 256, "characters": 4 * 1024 * 1024, "depth": 128, "blank_run": 1024}
+    assert Limits(**of_answer, **of_call) == DEFAULT
 
 
 @pytest.mark.parametrize("field", dataclasses.fields(Limits), ids=lambda field: field.name)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wholecall.core.near import misspelt, nearest
+from wholecall.core.near import find_misspelt, nearest
 
 # what holds, name, known names, nearest, misspelt
 ROWS = [
@@ -22,4 +22,15 @@ ROWS = [
 )
 def test_the_nearest_name(name: str, known: list[str], near: str | None, same: str | None) -> None:
     assert nearest(name, known) == near
-    assert misspelt(name, known) == same
+    assert find_misspelt([name], known) == ({} if same is None else {name: same})
+
+
+def test_of_many_names_all_other_cases_and_some_other_letters_are_found() -> None:
+    known = [f"parameter_{number}" for number in range(300)]
+    in_capitals = {name.upper(): name for name in known}
+    with_a_typo = [f"paramter_{number}" for number in range(300)]
+
+    assert find_misspelt([*with_a_typo, *in_capitals], known).keys() == {
+        *with_a_typo[:16],
+        *in_capitals,
+    }

@@ -127,6 +127,16 @@ DUPLICATES = [
     ("below", '{"a": {"b": [{"c": 1, "c": 2}]}}', ("$.a.b[0].c",)),
     ("odd keys are quoted", '{"a b": {"": 1, "": 2}}', ('$["a b"][""]',)),
     ("all of them", '{"a": {"b": 1, "b": 2}, "c": 1, "c": 2}', ("$.c", "$.a.b")),
+    (
+        "a very long key is cut in the path",
+        '{"' + "k" * 500 + '": {"b": 1, "b": 2}}',
+        (f'$["{"k" * 127}…"].b',),
+    ),
+    (
+        "a very long path ends before the value",
+        ('{"' + "k" * 120 + '": ') * 20 + '{"b": 1, "b": 2}' + "}" * 20,
+        ("$" + ("." + "k" * 120) * 9,),
+    ),
     ("a scalar holds no keys", '{"a": [1, "x"], "a": [2]}', ("$.a",)),
 ]
 
@@ -140,6 +150,13 @@ def test_keys_given_twice_are_told_by_their_path(text: str, paths: tuple[str, ..
     assert isinstance(parsed, Parsed)
     assert parsed.duplicates == paths
     assert parsed.value == json.loads(text)
+
+
+def test_of_very_many_keys_given_twice_some_are_told() -> None:
+    parsed = parse("{" + ", ".join(f'"k{i}": 1, "k{i}": 2' for i in range(1000)) + "}")
+
+    assert isinstance(parsed, Parsed)
+    assert parsed.duplicates == tuple(f"$.k{i}" for i in range(32))
 
 
 def test_the_caller_may_set_the_depth() -> None:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from wholecall.core.spec import ToolSpec, read_offer
-from wholecall.core.values import Start
+from wholecall.core.values import Problem, Start
+from wholecall.errors import InadmissibleTools
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 SAYS = {"name": "weather", "description": "Says it."}
@@ -60,3 +61,34 @@ def test_a_policy_for_all_definitions_spares_what_has_its_own() -> None:
         "f": Start.CLOSED,
         "g": Start.SEALED,
     }
+
+
+# what is wrong, the definitions, the place that the error names, what it asks for
+MISTAKES: list[tuple[str, Any, str, str]] = [
+    ("a name alone", ["x"], r"tools\[0\] is 'x'", "a ToolSpec or a definition"),
+    ("a mapping instead of a list", {"name": "f"}, r"tools\[0\] is 'name'", "a definition"),
+    ("no name", [{"name": "f"}, {"parameters": {}}], r"tools\[1\]\.name is None", "the name"),
+    ("no name in a function", [{"type": "function"}], r"tools\[0\]\.name is None", "the name"),
+    ("a name that is no text", [{"name": 5}], r"tools\[0\]\.name is 5", "the name"),
+    ("a schema of text", [{"name": "f", "parameters": "abc"}], "parameters is 'abc'", "a JSON Sch"),
+    ("a wrapper around text", [{"function": "f"}], "function is 'f'", "a definition"),
+    ("a wrapper around no list", [{"functionDeclarations": "f"}], "Declarations is 'f'", "a list"),
+    ("a long culprit is cut", ["x" * 999], r"'x{5,20}\.\.\.x{5,20}'", "a definition"),
+]
+
+
+@pytest.mark.parametrize(
+    ("tools", "place", "expected"), [row[1:] for row in MISTAKES], ids=[row[0] for row in MISTAKES]
+)
+def test_a_definition_that_cannot_be_read_is_an_error_that_names_it(
+    tools: Any, place: str, expected: str
+) -> None:
+    with pytest.raises(InadmissibleTools, match=f"{place}.*: write .*{expected}") as caught:
+        read_offer(tools)
+    (problem,) = caught.value.problems
+    assert isinstance(problem, Problem)
+    assert problem.message == str(caught.value)
+
+
+def test_a_provider_s_own_tool_may_have_parameters() -> None:
+    assert read_offer([{"type": "openrouter:web_search", "parameters": {"max_results": 3}}]) == {}

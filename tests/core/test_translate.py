@@ -6,8 +6,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 from hypothesis import given
-from schemas import tool_schemas
 
+from schemas import tool_schemas
 from wholecall.core.translate import children, infer_type, quote, translate
 
 NULL = {"type": "null"}
@@ -26,6 +26,8 @@ ROWS: list[tuple[str, Any, Any]] = [
     ("null leaves a keyword out", {"required": None, "properties": None}, {}),
     ("null as a value stays", {"const": None, "default": None}, None),
     ("values are not read", {"enum": [{"type": "STRING"}], "default": {"nullable": True}}, None),
+    ("a broken remark goes", {"title": 5, "examples": "x", "deprecated": "no"}, {}),
+    ("a remark stays", {"title": "x", "examples": ["x"], "deprecated": False}, None),
     ("PHP's empty object", {"properties": [], "required": []}, {"properties": {}, "required": []}),
     ("Protobuf's integers", {"minItems": "1", "maxItems": "x"}, {"minItems": 1, "maxItems": "x"}),
     ("Gemini's capitals", {"type": "STRING"}, {"type": "string"}),
@@ -61,6 +63,8 @@ ROWS: list[tuple[str, Any, Any]] = [
         {"properties": {"a": {"required": True}}, "required": ["a"]},
         {"properties": {"a": {}}, "required": ["a"]},
     ),
+    ("a name required twice", {"required": ["a", "b", "a"]}, {"required": ["a", "b"]}),
+    ("a required name that is none", {"required": [5, 5]}, None),
     ("a list of required that is none is left", {"properties": {}, "required": 5}, None),
     (
         "a parameter with properties is an object",
@@ -127,11 +131,12 @@ def test_schemas_are_translated_at_every_place_where_they_stand() -> None:
     ]
     several = ["allOf", "anyOf", "oneOf", "prefixItems"]
     named = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"]
-    schema = {k: written for k in one} | {k: [written] for k in several}
-    schema |= {k: {"x": written} for k in named}
+    schema: dict[str, Any] = dict.fromkeys(one, written)
+    schema |= {k: [written] for k in several} | {k: {"x": written} for k in named}
 
-    expected: dict[str, Any] = {k: meant for k in one} | {k: [meant] for k in several}
-    assert translate(schema) == expected | {k: {"x": meant} for k in named}
+    expected: dict[str, Any] = dict.fromkeys(one, meant)
+    expected |= {k: [meant] for k in several} | {k: {"x": meant} for k in named}
+    assert translate(schema) == expected
     assert len(list(children(translate(schema)))) == len(schema)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from wholecall.core.coerce import CoercionOptions
 from wholecall.core.draft import Draft
 from wholecall.core.limits import DEFAULT
 from wholecall.core.spec import ToolSpec
@@ -18,6 +19,8 @@ OFFER = {
     "find": ToolSpec("find", SCHEMA),
     "early": ToolSpec("early", SCHEMA, start=Start.CLOSED),
     "soon": ToolSpec("soon", SCHEMA, start=Start.SEALED),
+    "far": ToolSpec("far", {"$ref": "#/$defs/all", "$defs": {"all": SCHEMA}}),
+    "broken": ToolSpec("broken", {"properties": 5}),
 }
 SEAL = object()
 
@@ -55,9 +58,9 @@ KINDS: dict[str, tuple[Callable[[], Draft], str, str]] = {
     "a whole object, sealed": (came(A, SEAL), "call", "call"),
     "a whole object, sent twice": (came(A, A), "call", "call"),
     "a whole object and a stray closer": (came(A, "}"), "call", "call"),
-    "a whole object and prose": (came(A, " Done."), "call", "call"),
+    "a whole object and prose": (came(A, " Done."), "call", "truncated"),
     "an object instead of text": (came({"a": 1}), "call", "truncated"),
-    "an object instead of text, sealed": (came({"a": 1}, SEAL), "call", "call"),
+    "an object instead of text, sealed": (came({"a": 1}, SEAL), "call", "truncated"),
     "an object and the same as text": (came({"a": 1}, A, SEAL), "call", "call"),
     "nothing": (came(), "call", "truncated"),
     "nothing, sealed": (came(SEAL), "call", "truncated"),
@@ -77,8 +80,8 @@ KINDS: dict[str, tuple[Callable[[], Draft], str, str]] = {
     "a list": (came([A]), "not_object", "not_object"),
     "a number": (came(5), "not_object", "not_object"),
     "two objects": (came(A, '{"a": 2}'), "ambiguous", "ambiguous"),
-    "two objects instead of text": (came({"a": 1}, {"a": 2}, SEAL), "ambiguous", "ambiguous"),
-    "an object and other text": (came({"a": 1}, "{", SEAL), "ambiguous", "ambiguous"),
+    "two objects instead of text": (came({"a": 1}, {"a": 2}, SEAL), "ambiguous", "truncated"),
+    "an object and other text": (came({"a": 1}, "{", SEAL), "ambiguous", "truncated"),
     "arguments that break the schema": (came('{"a": []}'), "schema", "schema"),
     "no name": (came(A, name=" "), "no_name", "truncated"),
     "an unknown tool": (came(A, name="rm"), "unknown_tool", "unknown_tool"),
@@ -113,8 +116,10 @@ NOTHING_RUNS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_after_a_bad_end_nothing_runs(kind: str, ending: Ending) -> None:
     draft, _, _ = KINDS[kind]
-    early = {"too deep": "limit", "endless white space": "degenerate"}
-    assert say(Judge(OFFER).judge(draft(), ending)) == early.get(kind, NOTHING_RUNS[ending])
+    other = {"too deep": "limit", "endless white space": "degenerate"}
+    if ending is Ending.FAILED:
+        other["no name"] = "no_name"  # it may be what failed
+    assert say(Judge(OFFER).judge(draft(), ending)) == other.get(kind, NOTHING_RUNS[ending])
 
 
 # ── While the turn runs ─────────────────────────────────────────────────────────────
@@ -124,8 +129,7 @@ STARTS = [
     ("a closed object, if that is enough", draft_of(A, name="early"), True),
     ("an open one never", draft_of('{"a": 1', name="early"), False),
     ("`{}` never", draft_of("{}", SEAL, name="early"), False),
-    ("an object only when it is over", draft_of({"a": 1}, name="early"), False),
-    ("then it is closed", draft_of({"a": 1}, SEAL, name="early"), True),
+    ("an object has no brace that proves it", draft_of({"a": 1}, SEAL, name="early"), False),
     ("a closed object waits for its seal", draft_of(A, name="soon"), False),
     ("a sealed one need not wait", draft_of(A, SEAL, name="soon"), True),
     ("a seal alone is not enough", draft_of('{"a', SEAL, name="soon"), False),
@@ -244,6 +248,8 @@ HIDDEN = [
     ("it is for a tool without", "now", "{}", "call"),
     ("or for one that does no harm", "early", "{}", "call"),
     ("it is none for a tool that starts on its seal", "soon", "{}", "truncated"),
+    ("nor for one with parameters behind a reference", "far", "{}", "truncated"),
+    ("nor for one whose definition is broken", "broken", "{}", "truncated"),
     ("a whole object is a proof everywhere", "find", A, "call"),
     ("an unknown tool is still unknown", "rm", "{}", "unknown_tool"),
 ]
@@ -255,6 +261,16 @@ HIDDEN = [
 def test_an_upstream_may_hide_that_it_was_cut(name: str, text: str, verdict: str) -> None:
     judge = Judge(OFFER, hides_truncation=True)
     assert say(judge.judge(draft_of(text, name=name), Ending.GOOD)) == verdict
+
+
+def test_options_reach_the_coercion() -> None:
+    listed = {"type": "object", "properties": {"a": {"enum": ["one"]}}, "required": ["a"]}
+    draft, offer = draft_of('{"a": "ONE"}'), {"find": ToolSpec("find", listed)}
+
+    assert say(Judge(offer).judge(draft, Ending.GOOD)) == "schema"
+    verdict = Judge(offer, coercion=CoercionOptions(enum_case=True)).judge(draft, Ending.GOOD)
+    assert isinstance(verdict, Call)
+    assert verdict.arguments == {"a": "one"}
 
 
 def test_it_hides_cuts_of_tools_that_nobody_described() -> None:

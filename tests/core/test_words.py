@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from schemas import SCHEMAS, VALUES
 
+from schemas import SCHEMAS, VALUES
 from wholecall.core.words import RECEIVED, cut, describe, list_some, show, show_names
 
 # what holds, value, shown
@@ -46,6 +46,11 @@ def test_of_many_words_some_are_listed_each_once() -> None:
     assert list_some([str(number) for number in range(30)], ", ").endswith("23 and 6 more")
 
 
+def test_a_text_is_cut_to_a_length_of_ones_choice() -> None:
+    assert cut("abcdef", 6) == "abcdef"
+    assert cut("abcdefg", 6) == "abcde…"
+
+
 # what holds, schema, words
 SCHEMAS_DESCRIBED = [
     ("a type", {"type": "integer"}, "an integer"),
@@ -66,18 +71,17 @@ SCHEMAS_DESCRIBED = [
     ("an object", {"type": "object"}, "an object"),
     ("required members", {"type": "object", "required": ["a"]}, 'an object with "a"'),
     ("a reference", {"$ref": "#/$defs/a"}, "an integer"),
-    (
-        "every limit",
-        {
-            **{"exclusiveMinimum": 1, "exclusiveMaximum": 2, "multipleOf": 3, "minLength": 4},
-            **{"maxLength": 5, "pattern": "^a", "minItems": 6, "maxItems": 7, "uniqueItems": True},
-            **{"minProperties": 8, "maxProperties": 9},
-        },
-        "a value, more than 1, less than 2, a multiple of 3, at least 4 characters long, "
-        'at most 5 characters long, matching the pattern "^a", an array of at least 6 items, '
-        "an array of at most 7 items, without items that are equal, "
-        "an object of at least 8 members, an object of at most 9 members",
-    ),
+    ("more than", {"exclusiveMinimum": 1}, "a value, more than 1"),
+    ("less than", {"exclusiveMaximum": 1}, "a value, less than 1"),
+    ("a multiple", {"multipleOf": 2}, "a value, a multiple of 2"),
+    ("characters at least", {"minLength": 1}, "a value, at least 1 characters long"),
+    ("characters at most", {"maxLength": 1}, "a value, at most 1 characters long"),
+    ("a pattern", {"pattern": "^a"}, 'a value, matching the pattern "^a"'),
+    ("items at least", {"minItems": 2}, "a value, an array of at least 2 items"),
+    ("items at most", {"maxItems": 2}, "a value, an array of at most 2 items"),
+    ("items that differ", {"uniqueItems": True}, "a value, without items that are equal"),
+    ("members at least", {"minProperties": 2}, "a value, an object of at least 2 members"),
+    ("members at most", {"maxProperties": 2}, "a value, an object of at most 2 members"),
 ]
 
 

@@ -227,3 +227,10 @@ def test_what_cannot_be_read_is_a_fault(payload: Any) -> None:
     (fault,) = Decoder().decode(payload)
     assert isinstance(fault, Fault)
     assert fault.kind is FaultKind.PROTOCOL
+
+
+def test_a_block_that_changes_its_shape_is_a_fault() -> None:
+    decoder = Decoder()
+    assert not list(decoder.decode(start(0, toolResult={"content": "a"})))
+    (fault,) = decoder.decode(grow(0, toolResult=[{"text": "b"}]))
+    assert isinstance(fault, Fault)

@@ -17,6 +17,12 @@ ROWS = [
     (NdjsonFraming, "bytes in any pieces", [b"{}\n[", b"]\n"], ["{}", "[]"]),
     (NdjsonFraming, "lines of text", ["{}", "", "[]\n{}\n"], ["{}", "[]", "{}"]),
     (NdjsonFraming, "a last line that lacks its newline", [b"{}"], ["{}"]),
+    (SseFraming, "text that ends inside a line", ["data: a\n\nda", "ta: b\n", "\n"], ["a", "b"]),
+    (SseFraming, "text that is cut before its first newline", list("data: a\n\n"), ["a"]),
+    (SseFraming, "JSON over lines of text", ["", "{", '"a":1', "}"], ['{\n"a":1\n}']),
+    (SseFraming, "buffers", [bytearray(b"data: a\n"), memoryview(b"\n")], ["a"]),
+    (NdjsonFraming, "text that ends inside a line", ["{}\n[", "1]\n[", "]"], ["{}", "[1]", "[]"]),
+    (NdjsonFraming, "text that is cut before its first newline", list("{}\n[]\n"), ["{}", "[]"]),
 ]
 
 
@@ -28,3 +34,11 @@ ROWS = [
 def test_row(framing: type[Framing], chunks: list[bytes | str], payloads: list[str]) -> None:
     frames = framing()
     assert [p for chunk in chunks for p in frames.feed(chunk)] + frames.end() == payloads
+
+
+def test_an_event_that_is_named_an_error_is_one() -> None:
+    framing = SseFraming()
+    assert framing.feed(b"event: error\ndata: upstream gone\n\n") == [
+        '{"type": "error", "error": "upstream gone"}'
+    ]
+    assert framing.feed(b'event: error\ndata: {"error": 1}\n\n') == ['{"error": 1}']

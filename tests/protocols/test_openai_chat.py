@@ -260,6 +260,11 @@ RESPONSES = [
         ],
     ),
     Row(
+        "choices without an index are numbered by their place",
+        [{"choices": [{"message": {"content": "a"}}, None, {"message": {"content": "c"}}]}],
+        [Text("a"), OfChoice(2, Text("c")), Terminated()],
+    ),
+    Row(
         "a function_call needs no finish reason",
         [{"choices": [{"message": {"function_call": {"name": "f", "arguments": "{}"}}}]}],
         [CallDelta(LEGACY, "{}", "f"), Terminated()],
@@ -369,3 +374,24 @@ def test_the_calls_of_a_whole_answer_are_numbered_where_no_index_says_otherwise(
     body = {"choices": [{"message": {"tool_calls": entries}}, {"finish_reason": "stop"}]}
     deltas = list(Decoder().decode_response(body))
     assert [delta.slot for delta in deltas if isinstance(delta, CallDelta)] == [1, 7]
+
+
+@pytest.mark.parametrize(
+    ("chunk", "message"),
+    [
+        ({"detail": "Internal Server Error"}, "Internal Server Error"),
+        ({"code": 500, "message": "upstream failed"}, "upstream failed"),
+        ({"code": 500}, "500"),
+    ],
+)
+def test_a_chunk_that_tells_of_a_failure_is_a_fault(chunk: dict[str, Any], message: str) -> None:
+    assert list(Decoder().decode(chunk)) == [Fault(FaultKind.UPSTREAM_ERROR, message)]
+
+
+@pytest.mark.parametrize("chunk", [{}, {"id": "x"}, {"object": "ping", "message": "hello"}])
+def test_a_chunk_that_says_nothing_is_nothing(chunk: dict[str, Any]) -> None:
+    assert list(Decoder().decode(chunk)) == []
+
+
+def test_a_refusal_that_is_no_text_is_nothing() -> None:
+    assert list(Decoder().decode({"choices": [{"delta": {"refusal": False}}]})) == []

@@ -235,3 +235,11 @@ def test_what_waits_for_a_name_has_a_limit() -> None:
 )
 def test_arguments_of_every_form_are_text(arguments: Any, text: str) -> None:
     assert read_text(arguments) == text
+
+
+def test_more_calls_than_the_limit_are_an_error() -> None:
+    calls = FunctionCalls()
+    for index in range(DEFAULT.blocks):
+        list(calls.begin(CallItem(name="f"), Address(index)))
+    with pytest.raises(ProtocolError, match="more than 1024 function calls"):
+        list(calls.begin(CallItem(name="f"), Address(DEFAULT.blocks)))

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from openai.types.chat import ChatCompletionChunk
 
+from wholecall.core.limits import DEFAULT
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Fault, FaultKind, OfChoice, Reason, Released, Start, Text
-from wholecall.errors import UnknownProtocol
+from wholecall.errors import ProtocolError, UnknownProtocol
 from wholecall.protocols.reader import Reader
 
 
@@ -141,3 +142,67 @@ def test_text_is_passed_on_at_once() -> None:
 def test_an_unknown_protocol_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UnknownProtocol, match=r"'smtp'.*openai-chat"):
         Reader("smtp")
+
+
+# ── Bare JSON, pieces of text, limits, the end ──────────────────────────────────────
+
+ERROR = {"error": {"message": "over quota", "code": 429}}
+PRETTY = json.dumps(ERROR, indent=2)
+PART = {"candidates": [{"content": {"parts": [{"text": "é"}]}}]}
+LAST = {"candidates": [{"content": {"parts": [{"text": "!"}]}, "finishReason": "STOP"}]}
+ARRAY = "[" + json.dumps(PART, indent=2) + "\n,\r\n" + json.dumps(LAST) + "\n]"
+
+
+def every_form(text: str) -> list[Any]:
+    return [
+        pytest.param([text], id="one text"),
+        pytest.param(list(text), id="single characters"),
+        pytest.param(text.splitlines(keepends=True), id="lines with their ends"),
+        pytest.param([text.encode()], id="bytes"),
+        pytest.param([bytes([byte]) for byte in text.encode()], id="single bytes"),
+        pytest.param([bytearray(text.encode())], id="a bytearray"),
+        pytest.param([memoryview(text.encode())], id="a memoryview"),
+    ]
+
+
+@pytest.mark.parametrize("chunks", every_form(PRETTY) + every_form(json.dumps(ERROR)))
+def test_an_error_that_is_no_event_stream_is_read(chunks: list[Any]) -> None:
+    reader = Reader("openai-chat")
+    events = [event for each in chunks for event in reader.feed(each)] + reader.end()
+    assert [each.message for each in events if isinstance(each, Fault)][:1] == ["over quota"]
+
+
+@pytest.mark.parametrize("chunks", every_form(ARRAY))
+def test_gemini_s_array_is_a_stream(chunks: list[Any]) -> None:
+    outcome = read(*chunks, protocol="gemini")
+    assert (outcome.text, outcome.error) == ("é!", None)
+
+
+@pytest.mark.parametrize("chunks", every_form((WIRE + DONE).decode()))
+def test_text_may_be_cut_anywhere(chunks: list[Any]) -> None:
+    assert read(*chunks).calls[0].arguments == {"city": "Oslo"}
+
+
+def test_a_whole_answer_may_be_a_buffer() -> None:
+    reader = Reader("openai-chat")
+    body = memoryview(b'{"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}')
+    assert collect([*reader.feed_response(body), *reader.end()]).text == "a"
+
+
+def test_more_choices_than_the_limit_are_one_fault_for_all() -> None:
+    reader = Reader("openai-chat")
+    for index in range(DEFAULT.choices):
+        assert not any(isinstance(each, Fault) for each in reader.feed(chunk("stop", choice=index)))
+    events = reader.feed(chunk(choice=500, content="a"))
+    assert events[0] == Fault(FaultKind.PROTOCOL, "the answer has more than 128 choices")
+    assert reader.feed(chunk(choice=501, content="a")) == []
+    assert collect(reader.end()).error == "protocol"
+
+
+def test_the_end_is_told_once_and_nothing_follows_it() -> None:
+    reader = Reader("openai-chat")
+    assert reader.end() != []
+    assert reader.end() == []
+    for late in (chunk(content="a"), DONE):
+        with pytest.raises(ProtocolError, match="the stream is over: each answer needs a new Re"):
+            reader.feed(late)

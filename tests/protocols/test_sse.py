@@ -45,6 +45,25 @@ ROWS = [
     ("but it must be all of the data", b"data: a\ndata: [DONE]", []),
     ("a whole [DONE] survives what follows it", b"data: [DONE]\nev", [("message", "[DONE]")]),
     ("a cut [DONE] is dropped", b"data: [DON", []),
+    # Bare JSON.
+    ("a line that is JSON is an event", b'{"a":1}\n', [("message", '{"a":1}')]),
+    ("each one", b'{"a":1}\n\n{"b":2}\n', [("message", '{"a":1}'), ("message", '{"b":2}')]),
+    ("it needs no newline", b'{"a":1}', [("message", '{"a":1}')]),
+    ("but its end", b'{"a":', []),
+    ("a BOM and blanks may stand before", b'\xef\xbb\xbf\n \n  {"a":1}', [("message", '{"a":1}')]),
+    ("so may comments", b': wait\n\n{"a":\n1}\n', [("message", '{"a":\n1}')]),
+    ("JSON over several lines is one event", b'{\n"a": 1\n\n}\n', [("message", '{\n"a": 1\n\n}')]),
+    ("with or without its last newline", b'[{"a":1},\r\n{}]', [("message", '[{"a":1},\n{}]')]),
+    ("what was cut is dropped", b'{\n"a": 1', []),
+    ("what is broken is for the decoder to tell", b'{"a": oops\n', [("message", '{"a": oops')]),
+    ("[DONE] without a field", b'{"a":1}\n[DONE]', [("message", '{"a":1}'), ("message", "[DONE]")]),
+    ("JSON among events", b'data: a\n\n{"a":1}\n', [("message", "a"), ("message", '{"a":1}')]),
+    (
+        "a broken one hides no events",
+        b'data: a\n\n{"a":\ndata: b\n\n',
+        [("message", "a"), ("message", '{"a":'), ("message", "b")],
+    ),
+    ("other lines among events are skipped", b"event: x\n[info]\ndata: a\n\n", [("x", "a")]),
 ]
 
 
@@ -130,3 +149,8 @@ def test_a_stream_recorded_from_llama_cpp() -> None:
     assert len(events) == stream.count(b"data: ")
     assert events[-1] == ("message", "[DONE]")
     assert parse(one_by_one(stream)) == events
+
+
+def test_bare_json_beyond_the_limit_is_an_error() -> None:
+    with pytest.raises(ProtocolError, match="has more than 10 characters"):
+        SseParser(limit=10).feed(b"{\n" + b'"a":1\n' * 3)

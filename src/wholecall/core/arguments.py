@@ -14,16 +14,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import NamedTuple
 
 from msgspec import structs
 
+from wholecall.core.coerce import STRICT, CoercionOptions
+from wholecall.core.compiled import Compiled
 from wholecall.core.limits import DEFAULT, Limits
 from wholecall.core.parse import Parsed, Unparsed, excerpt, parse
+from wholecall.core.prepare import is_deeper, prepare, write_mapping
 from wholecall.core.repair import repair
 from wholecall.core.schema import check
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import JSON, Coercion, Problem, Reason, Repair, Value
+from wholecall.core.words import cut
 
 
 class Arguments(Value, frozen=True):
@@ -51,6 +55,7 @@ def read_arguments(
     *,
     whole: bool,
     limits: Limits = DEFAULT,
+    options: CoercionOptions = STRICT,
 ) -> Arguments | Refused:
     """Read the arguments of one call. `raw` is never changed.
 
@@ -68,7 +73,7 @@ def read_arguments(
         return _refuse_duplicates(parsed.duplicates)
     if spec is None:
         return Arguments(parsed.value, parsed.changes)
-    return _fit(parsed.value, parsed.changes, spec, limits)
+    return _Fitting(spec, limits, options).fit(parsed.value, parsed.changes)
 
 
 # ── From text to value ──────────────────────────────────────────────────────────────
@@ -86,28 +91,15 @@ def _read_value(
 
 def _read_mapping(raw: Mapping[str, JSON], limits: Limits) -> Parsed | Refused:
     """Write it out and read it back: a copy, for which every rule of a text holds."""
-    if _is_deeper(raw, limits.depth):
+    if is_deeper(raw, limits.depth):
         return Refused(Reason.LIMIT, f"the arguments are nested more than {limits.depth} deep")
     try:
-        text = json.dumps(raw, default=dict, ensure_ascii=False)
+        text = json.dumps(raw, default=write_mapping, ensure_ascii=False)
     except ValueError:  # an integer that Python refuses to write
         return Refused(Reason.BAD_JSON, "the arguments hold a number with too many digits")
+    except TypeError as error:  # bytes, a date: some client's objects
+        return Refused(Reason.BAD_JSON, f"the arguments hold what JSON cannot hold: {error}")
     return _read_text(text, whole=False, limits=limits)
-
-
-def _is_deeper(value: Mapping[str, JSON], depth: int) -> bool:
-    """Whether it has more levels. Level by level, since deep values break recursion."""
-    level: list[Any] = [value]
-    for _ in range(depth):
-        level = [child for parent in level for child in _containers_in(parent)]
-        if not level:
-            return False
-    return True
-
-
-def _containers_in(parent: Any) -> list[Any]:
-    children = parent.values() if isinstance(parent, Mapping) else parent
-    return [child for child in children if isinstance(child, (Mapping, list, tuple))]
 
 
 def _read_text(text: str, *, whole: bool, limits: Limits) -> Parsed | Refused:
@@ -149,46 +141,51 @@ _WRAPPERS = frozenset(
 )
 
 
-def _fit(
-    value: dict[str, JSON], repairs: tuple[Repair, ...], spec: ToolSpec, limits: Limits
-) -> Arguments | Refused:
-    checked = check(value, spec)
-    if checked.problems or checked.dropped:
-        unwrapped = _unwrap(value, spec, limits)
-        if unwrapped is not None:
-            return structs.replace(unwrapped, repairs=(*repairs, *unwrapped.repairs))
-    if checked.problems:
-        return _refuse_problems(checked.problems)
-    return Arguments(checked.value, repairs, checked.coercions, checked.dropped)
+class _Fitting(NamedTuple):
+    """Makes objects fit one tool."""
 
+    spec: ToolSpec
+    limits: Limits
+    options: CoercionOptions
 
-def _unwrap(value: dict[str, JSON], spec: ToolSpec, limits: Limits) -> Arguments | None:
-    """Take the object inside for the arguments, if it fits; what is around it does not."""
-    inner = _open_wrapper(value, spec, limits)
-    if inner is None or not isinstance(inner.value, dict) or inner.duplicates:
-        return None
-    checked = check(inner.value, spec)
-    # An object of which nothing is left was not meant for this tool.
-    if checked.problems or (inner.value and not checked.value):
-        return None
-    before, after = json.dumps(value), json.dumps(inner.value)
-    unwrapped = Repair("unwrap_arguments", excerpt(before), excerpt(after))
-    return Arguments(checked.value, (unwrapped, *inner.changes), checked.coercions, checked.dropped)
+    def fit(self, value: dict[str, JSON], repairs: tuple[Repair, ...]) -> Arguments | Refused:
+        checked = check(value, self.spec, options=self.options)
+        if checked.problems or checked.dropped:
+            unwrapped = self._unwrap(value)
+            if unwrapped is not None:
+                return structs.replace(unwrapped, repairs=(*repairs, *unwrapped.repairs))
+        if checked.problems:
+            return _refuse_problems(checked.problems)
+        return Arguments(checked.value, repairs, checked.coercions, checked.dropped)
 
+    def _unwrap(self, value: dict[str, JSON]) -> Arguments | None:
+        """Take the object inside for the arguments, if it fits; what is around it does not."""
+        inner = self._open_wrapper(value)
+        if inner is None or not isinstance(inner.value, dict) or inner.duplicates:
+            return None
+        checked = check(inner.value, self.spec, options=self.options)
+        # An object of which nothing is left was not meant for this tool.
+        if checked.problems or (inner.value and not checked.value):
+            return None
+        before, after = excerpt(json.dumps(value)), excerpt(json.dumps(inner.value))
+        unwrapped = Repair("unwrap_arguments", before, after)
+        repairs = (unwrapped, *inner.changes)
+        return Arguments(checked.value, repairs, checked.coercions, checked.dropped)
 
-def _open_wrapper(value: dict[str, JSON], spec: ToolSpec, limits: Limits) -> Parsed | None:
-    """What the only parameter holds, if the tool has none of this name."""
-    known = spec.parameters.get("properties", {})
-    names = set(value)
-    if "name" not in known and value.get("name") == spec.name:
-        names.discard("name")  # an envelope that repeats the tool's name
-    if len(names) != 1 or not names <= _WRAPPERS or not names.isdisjoint(known):
-        return None
-    inner = value[names.pop()]
-    if not isinstance(inner, str):
-        return Parsed(inner)
-    parsed = parse(inner, depth=limits.depth)
-    return parsed if isinstance(parsed, Parsed) else None
+    def _open_wrapper(self, value: dict[str, JSON]) -> Parsed | None:
+        """What the only parameter holds, if the tool has none of this name."""
+        compiled = prepare(self.spec.parameters)
+        known = compiled.names if isinstance(compiled, Compiled) else frozenset()
+        names = set(value)
+        if "name" not in known and value.get("name") == self.spec.name:
+            names.discard("name")  # an envelope that repeats the tool's name
+        if len(names) != 1 or not names <= _WRAPPERS or not names.isdisjoint(known):
+            return None
+        inner = value[names.pop()]
+        if not isinstance(inner, str):
+            return Parsed(inner)
+        parsed = parse(inner, depth=self.limits.depth)
+        return parsed if isinstance(parsed, Parsed) else None
 
 
 # ── Refusals ────────────────────────────────────────────────────────────────────────
@@ -225,6 +222,10 @@ def _refuse_type(value: JSON) -> Refused:
     return Refused(Reason.NOT_OBJECT, detail)
 
 
+_PATHS = 8
+"""Paths that the detail names."""
+
+
 def _refuse_duplicates(paths: tuple[str, ...]) -> Refused:
     problems = tuple(
         Problem(
@@ -236,7 +237,13 @@ def _refuse_duplicates(paths: tuple[str, ...]) -> Refused:
         )
         for path in paths
     )
-    return Refused(Reason.SCHEMA, f"the arguments give {', '.join(paths)} more than once", problems)
+    return Refused(Reason.SCHEMA, f"the arguments give {_name(paths)} more than once", problems)
+
+
+def _name(paths: tuple[str, ...]) -> str:
+    """The first of the paths; all of them stand in the problems."""
+    more = f" and {len(paths) - _PATHS} others" if len(paths) > _PATHS else ""
+    return ", ".join(map(cut, paths[:_PATHS])) + more
 
 
 def _refuse_problems(problems: tuple[Problem, ...]) -> Refused:

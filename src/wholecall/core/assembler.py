@@ -12,9 +12,11 @@ import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from wholecall.core.coerce import STRICT, CoercionOptions
 from wholecall.core.draft import OPEN_STATES, Draft, State, Step
 from wholecall.core.ending import Turn
 from wholecall.core.limits import DEFAULT, Limits
+from wholecall.core.merge import same_json
 from wholecall.core.names import is_settled
 from wholecall.core.routing import Router
 from wholecall.core.spec import ToolSpec, read_offer
@@ -58,19 +60,21 @@ class Assembler:
         *,
         limits: Limits = DEFAULT,
         hides_truncation: bool = False,
+        coercion: CoercionOptions = STRICT,
         taken_ids: Collection[str] = (),
         new_id: Callable[[], str] = make_id,
     ) -> None:
         """`taken_ids` are those of earlier turns; `tools` None means that any name is taken."""
         offer = None if tools is None else read_offer(tools)
         self._offer = offer
-        self._judge = Judge(offer, limits, hides_truncation)
+        self._judge = Judge(offer, limits, hides_truncation, coercion)
         self._router = Router(offer, limits)
         self._turn = Turn()
         self._verdicts: dict[int, Call | Rejected] = {}
         self._taken_ids = set(taken_ids)
         self._new_id = new_id
         self._events: list[Event] = []
+        self._over = False
 
     def feed(self, delta: Delta) -> list[Event]:
         """Take one delta; return what it brought about."""
@@ -79,8 +83,11 @@ class Assembler:
         return self._events
 
     def end(self) -> list[Event]:
-        """The stream is over, with or without a terminator: settle every draft."""
+        """The stream is over, with or without a terminator: settle every draft, once."""
         self._events = []
+        if self._over:
+            return self._events
+        self._over = True
         for draft in self._router.drafts:
             if draft.state is State.RELEASED:
                 self._look_behind(draft)
@@ -123,10 +130,10 @@ class Assembler:
     def _add_arguments(self, draft: Draft, arguments: object) -> None:
         if arguments is None or arguments == "":
             return
-        if not draft.allows(Step.TEXT):
-            self._fault(f"arguments for call {draft.number} after it was {draft.state.value}")
-        else:
+        if draft.allows(Step.TEXT):
             draft.add(arguments)
+        elif not (isinstance(arguments, str) and arguments.isspace()):
+            self._fault(f"arguments for call {draft.number} after it was {draft.state.value}")
 
     def _call_sealed(self, delta: CallSealed) -> None:
         draft = self._router.at(delta.slot)
@@ -242,7 +249,7 @@ def _is_same(original: Call | Rejected | None, verdict: Call | Rejected) -> bool
     if original is None or original.name != verdict.name:
         return False
     if isinstance(original, Call) and isinstance(verdict, Call):
-        return original.arguments == verdict.arguments
+        return same_json(original.arguments, verdict.arguments)
     both_rejected = isinstance(original, Rejected) and isinstance(verdict, Rejected)
     return both_rejected and original.raw == verdict.raw
 

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from wholecall.core.draft import Draft
 from wholecall.core.hints import read_hint
 from wholecall.core.limits import DEFAULT
@@ -68,7 +70,8 @@ class ToolCallBuffer:
     def is_complete(self, tool_call_id: str) -> bool:
         """Whether the call could run: its arguments are one whole object."""
         draft = self._drafts.get(tool_call_id)
-        return draft is not None and isinstance(self._verdict(draft), Call)
+        # An open object is not judged, so that asking after each piece costs nothing.
+        return draft is not None and not draft.is_open and isinstance(self._verdict(draft), Call)
 
     def parse_arguments(self, tool_call_id: str) -> dict[str, Any]:
         """The arguments as a dict, never anything else.
@@ -126,19 +129,21 @@ class ToolCallBuffer:
             raise KeyError(f"no tool call {tool_call_id!r} in the buffer") from None
 
     def _entries(self) -> list[tuple[str, dict[str, Any]]]:
-        return [
-            (
-                id,
-                {
-                    "id": id,
-                    "name": draft.name,
-                    "arguments": draft.object() if draft.is_object else draft.text,
-                    "type": "function",
-                    "complete": self.is_complete(id),
-                },
-            )
-            for id, draft in self._drafts.items()
-        ]
+        return [(id, self._entry(id, draft)) for id, draft in self._drafts.items()]
+
+    def _entry(self, id: str, draft: Draft) -> dict[str, Any]:
+        verdict = self._verdict(draft)
+        arguments = draft.object() if draft.is_object else draft.text
+        if isinstance(verdict, Call) and verdict.repairs:
+            # As it came it is no JSON: whoever parses it should get what was repaired.
+            arguments = msgspec.json.encode(verdict.arguments).decode()
+        return {
+            "id": id,
+            "name": draft.name,
+            "arguments": arguments,
+            "type": "function",
+            "complete": isinstance(verdict, Call),
+        }
 
 
 class ToolUseBuffer:

@@ -20,8 +20,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from wholecall.core.compiled import Compiled, Place, Type, fits_alone, type_of
+from wholecall.core.compiled import Compiled, Place, Type, matches, type_of
 from wholecall.core.parse import Parsed, join_path, parse
+from wholecall.core.prepare import CHAIN
 from wholecall.core.values import JSON, Coercion
 
 
@@ -37,17 +38,20 @@ class CoercionOptions:
 
 STRICT = CoercionOptions()
 
-_LEAST_STEPS = 1000
-_STEPS_A_VALUE = 16
-"""Looks into a schema for each value inside the arguments. Honest schemas need two or
-three; alternatives inside alternatives would need 2ⁿ."""
-_CHAIN = 160
-"""Schemas inside one another, references included. We recurse."""
 _EXACT = 2**53
 """From here on a float stands for several integers."""
+_BLANKS = " \t\r\n"
 _BOOLEANS = {"true": True, "false": False}
-_LONGEST_WORD = 16
-"""Characters of a text that can be a boolean, blanks included."""
+_WORD = 5
+"""Characters that tell what a text may be: as many as the longest word has."""
+_NUMBER = tuple("-0123456789")
+_BEGINNINGS: dict[Type, tuple[str, ...]] = {
+    "null": ("null",),
+    "integer": _NUMBER,
+    "number": _NUMBER,
+    "array": ("[",),
+    "object": ("{",),
+}
 
 
 class Reading(NamedTuple):
@@ -62,36 +66,38 @@ def coerce(
     value: dict[str, JSON],
     *,
     values: int,
-    floats: bool,
+    whole_floats: bool,
     options: CoercionOptions = STRICT,
 ) -> Reading:
     """Read arguments by their schema; they themselves are not changed.
 
-    `values` is how many values they hold: the work is in proportion to it. `floats` says
-    whether a float is among them: if not, what fits need not be looked into.
+    `values` is how many values they hold: the work is in proportion to it. `whole_floats`
+    says whether one like 5.0 is among them: if not, what fits need not be looked into.
     """
-    reader = _Reader(compiled, options, _LEAST_STEPS + values * _STEPS_A_VALUE, floats)
+    reader = _Reader(compiled, options, compiled.cost.allowance(values), whole_floats)
     return reader.read(compiled.root, value, "$", 0)
 
 
 class _Reader:
-    """Reads one value. After `steps` looks everything is left as it is."""
+    """Reads one value. After so many steps everything is left as it is."""
 
     def __init__(
-        self, compiled: Compiled, options: CoercionOptions, steps: int, floats: bool
+        self, compiled: Compiled, options: CoercionOptions, steps: int, whole_floats: bool
     ) -> None:
         self._compiled = compiled
         self._options = options
         self._steps = steps
-        self._floats = floats
+        self._whole_floats = whole_floats
 
     def read(self, place: Place, value: JSON, path: str, chain: int) -> Reading:
         """Read a value by the schema at a place."""
         self._steps -= 1
-        if self._steps < 0 or chain > _CHAIN:
+        if self._steps < 0 or chain > CHAIN:
             return Reading(value)
         fits = self._compiled.fits(place, value)
-        if fits and not (self._floats and isinstance(value, (float, dict, list))):
+        if fits and not (self._whole_floats and isinstance(value, (float, dict, list))):
+            return Reading(value)
+        if isinstance(value, str) and "string" in self._compiled.types(place):
             return Reading(value)
         before, value = value, self._convert(place, value, path, chain)
         coercions: tuple[Coercion, ...] = ()
@@ -113,9 +119,9 @@ class _Reader:
             return _make_whole(value, types)
         if self._compiled.fits(place, value):
             return value
-        if isinstance(value, str) and "string" not in types:
+        if isinstance(value, str):
             read = self._match_listed(place, value) or read_text(value, types)
-            self._floats = self._floats or isinstance(read, (dict, list))
+            self._whole_floats = self._whole_floats or isinstance(read, (dict, list))
             if read is not value:
                 return read
         if self._options.wrap_single and "array" in types and type_of(value) not in types:
@@ -146,6 +152,8 @@ class _Reader:
         changed: Any = value
         coercions: list[Coercion] = []
         for step in value if isinstance(value, dict) else range(len(value)):
+            if self._steps < 0:
+                break
             for inside in self._describing(place, step):
                 reading = self.read(inside, changed[step], join_path(path, step), chain)
                 coercions += reading.coercions
@@ -163,7 +171,7 @@ class _Reader:
             return [place.inside("items")] if "items" in node else []
         named = [place.inside("properties", step)] if step in node.get("properties", ()) else []
         if "patternProperties" in node:
-            matching = [p for p in node["patternProperties"] if fits_alone("pattern", p, step)]
+            matching = [p for p in node["patternProperties"] if matches(p, step)]
             named += [place.inside("patternProperties", pattern) for pattern in matching]
         others = not named and isinstance(node.get("additionalProperties"), dict)
         return [place.inside("additionalProperties")] if others else named
@@ -205,17 +213,18 @@ class _Reader:
 
 def read_text(text: str, types: frozenset[Type]) -> JSON:
     """The value of one of these types that a text means as JSON; else the text itself."""
-    if len(text) <= _LONGEST_WORD and "boolean" in types:
-        word = text.strip().lower()
-        if word in _BOOLEANS:
-            return _BOOLEANS[word]
+    beginning = text.lstrip(_BLANKS)[:_WORD]
+    if "boolean" in types and beginning.lower().startswith(("true", "false")):
+        return _BOOLEANS.get(text.strip(_BLANKS).lower(), text)
+    if not any(beginning.startswith(_BEGINNINGS[kind]) for kind in types & _BEGINNINGS.keys()):
+        return text
     parsed = parse(text)
     if not isinstance(parsed, Parsed) or parsed.duplicates or parsed.changes:
         return text
     value = parsed.value
     if isinstance(value, float):
         value = _make_whole(value, types)
-    return value if type_of(value) in types and not isinstance(value, str) else text
+    return value if type_of(value) in types else text
 
 
 def _make_whole(value: float, types: frozenset[Type]) -> int | float:

@@ -14,10 +14,9 @@ What could make even `is_valid` slow is refused before it is compiled: see `prep
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import jsonschema_rs
 
@@ -28,7 +27,7 @@ PATTERN_BYTES = 256 * 1024
 """Of one compiled pattern. Linear time is as many steps a character as the pattern has
 states; at 10 MB, the engine's own limit, 100 kB of text took 10 seconds."""
 _CACHED = 1024
-"""Keywords, each compiled alone, that are kept."""
+"""Patterns for names of members that are kept."""
 
 # ── Types ───────────────────────────────────────────────────────────────────────────
 
@@ -88,7 +87,7 @@ def _option_types(option: JSON) -> frozenset[Type]:
 class Place:
     """A schema inside a tool's schema, and the JSON pointer by which the validator knows it."""
 
-    __slots__ = ("_inside", "node", "pointer", "speaks_alone")
+    __slots__ = ("_alone", "_inside", "node", "pointer", "speaks_alone")
 
     def __init__(self, pointer: str, node: Node) -> None:
         self.pointer = pointer
@@ -96,6 +95,7 @@ class Place:
         self.speaks_alone = _MORE_IN_PLACE.isdisjoint(node)
         """Whether no other schema, inside it or elsewhere, speaks about the same value."""
         self._inside: dict[Steps, Place] = {}
+        self._alone: dict[str, jsonschema_rs.Validator] = {}
 
     def inside(self, *steps: str | int) -> Place:
         """Go down: a keyword and, where it holds several schemas, a name or an index."""
@@ -112,6 +112,13 @@ class Place:
         """The schemas that a keyword lists."""
         return [self.inside(keyword, index) for index in range(len(self.node.get(keyword, ())))]
 
+    def fits_alone(self, keyword: str, value: JSON) -> bool:
+        """Whether a value fits one of the keywords here, which must hold no schemas."""
+        validator = self._alone.get(keyword)
+        if validator is None:
+            validator = self._alone[keyword] = _compile({keyword: self.node[keyword]})
+        return _accepts(validator, value)
+
 
 _IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"})
 _MORE_IN_PLACE = _IN_PLACE | {"$ref"}
@@ -126,6 +133,39 @@ def _escape(step: str | int) -> str:
     return "/" + str(step).replace("~", "~0").replace("/", "~1")
 
 
+class Cost(NamedTuple):
+    """What it takes to judge by a schema, counted before it is used."""
+
+    load: int
+    """The most rules that speak about one and the same value."""
+    recursive: bool
+    """The schema contains itself."""
+
+    def exceeds(self, values: int) -> bool:
+        """Whether it would take too long to judge so many values."""
+        return values * self.load > WORK
+
+    def allowance(self, values: int) -> int:
+        """How often parts of so many values may be judged once more, to coerce or explain."""
+        honest = min(_LEAST_JUDGED + _JUDGED * values, _MOST_JUDGED)
+        if not self.recursive:
+            return honest
+        # Each part is nearly as deep as the whole, and so nearly as much work.
+        return min(honest, max(_FEW, _RECURSIVE_WORK // (values * self.load)))
+
+
+WORK = 2_000_000
+"""Values of a call times the rules that speak about one value: half a second at worst.
+Beyond are schemas with a thousand alternatives for arrays with a thousand items."""
+_RECURSIVE_WORK = 1_000_000
+_FEW = 8
+_LEAST_JUDGED = 1000
+_JUDGED = 16
+"""Times that each value is judged. Honest schemas need two or three; alternatives inside
+alternatives would need 2ⁿ."""
+_MOST_JUDGED = 50_000
+
+
 class Compiled:
     """One schema, ready to judge values, as a whole and place by place."""
 
@@ -134,21 +174,20 @@ class Compiled:
         "_targets",
         "_types",
         "_validators",
+        "cost",
         "drops",
         "integers",
         "names",
         "root",
-        "width",
     )
 
     def __init__(
-        self, root: Place, targets: Mapping[str, Place], *, width: int, integers: bool
+        self, root: Place, targets: Mapping[str, Place], *, cost: Cost, integers: bool
     ) -> None:
         self.root = root
         self.integers = integers
         """Whether there is a place where a number must be an integer."""
-        self.width = width
-        """At most so many rules speak about one and the same value."""
+        self.cost = cost
         self._targets = targets
         self._registry = jsonschema_rs.Registry([(_URI, root.node)], retriever=_refuse_remote)
         self._validators = {"": _compile(root.node)}
@@ -158,6 +197,19 @@ class Compiled:
         """The parameters that the schema names, in whatever alternative."""
         self.drops = bool(self.names) and not any(map(_rules_on_others, speaking))
         """Whether it neither allows nor forbids parameters that it does not name."""
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The parameters that must be given, whatever alternative is chosen."""
+        places: dict[str, Place] = {}
+        waiting = [self.root]
+        while waiting:
+            place = waiting.pop()
+            if place.pointer not in places:
+                places[place.pointer] = place
+                waiting += self.demanding(place)
+        names = (name for place in places.values() for name in place.node.get("required", ()))
+        return tuple(dict.fromkeys(names))
 
     def fits(self, place: Place, value: JSON) -> bool:
         """Whether a value fits the schema at a place."""
@@ -266,11 +318,11 @@ def _accepts(validator: jsonschema_rs.Validator, value: JSON) -> bool:
         return False
 
 
-def fits_alone(keyword: str, argument: Any, value: JSON) -> bool:
-    """Whether a value fits one keyword that holds no schemas."""
-    return _accepts(_compile_alone(keyword, json.dumps(argument)), value)
+def matches(pattern: str, text: str) -> bool:
+    """Whether a text has a match of a pattern, in linear time."""
+    return _accepts(_compile_pattern(pattern), text)
 
 
 @lru_cache(maxsize=_CACHED)
-def _compile_alone(keyword: str, argument: str) -> jsonschema_rs.Validator:
-    return _compile({keyword: json.loads(argument)})
+def _compile_pattern(pattern: str) -> jsonschema_rs.Validator:
+    return _compile({"pattern": pattern})

@@ -23,10 +23,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from wholecall.core.limits import Limits
-from wholecall.core.merge import merge_objects
+from wholecall.core.merge import merge_objects, same_json
 from wholecall.core.parse import Parsed, parse
 from wholecall.core.scan import ObjectScanner, Scan
 from wholecall.core.values import Evidence, Inconsistent, Oddity, Reason, Slot, Value
+from wholecall.errors import ProtocolError
 
 
 class State(enum.Enum):
@@ -115,7 +116,8 @@ def read_tail(text: str, value: Any, limits: Limits) -> Tail:
         scanner = ObjectScanner(limits)
         end = scanner.feed(brace + after)
         again = parse((brace + after)[:end], depth=limits.depth)
-        if not isinstance(again, Parsed) or again.value not in ({}, value):
+        repeats = isinstance(again, Parsed) and (not again.value or same_json(again.value, value))
+        if not repeats:
             break
         text = (brace + after)[end:]
     return Tail(differs=True)
@@ -148,6 +150,8 @@ class Draft:
         "parsed",
         "provider_id",
         "repeat_of",
+        "rival",
+        "seals",
         "slot",
         "state",
         "told",
@@ -169,6 +173,10 @@ class Draft:
         """The closed, non-empty root object. Its text is parsed once, here."""
         self.repeat_of: list[int] = []
         """The numbers of the calls that this one may turn out to be, sent again."""
+        self.rival: Draft | None = None
+        """A call of the same tool that was still open when this one took its place."""
+        self.seals = False
+        """Whether the protocol says itself where this call ends."""
         self.announced: tuple[str | None, str] | None = None
         """Id and name of another call, sent to this one's place without arguments yet."""
         self.early_end: tuple[Reason, str] | None = None
@@ -277,17 +285,28 @@ class Draft:
     def merge(self, arguments: Mapping[str, Any]) -> None:
         """Add arguments that the provider sends as an object."""
         self.note(Oddity.ARGUMENTS_OBJECT)
-        if arguments:
+        if not arguments or self.state is State.REJECTED:
+            return
+        if self._objects:
+            self._measure(arguments)
+        if self._size > self._limits.characters:
+            self._refuse_excess_text()
+        else:
             self._objects.append(arguments)
+
+    def _measure(self, arguments: Mapping[str, Any]) -> None:
+        """Count an object as the text it stands for, the first one when a second one comes.
+
+        One alone is measured where it is read, so that the usual call is written out once.
+        """
+        unmeasured = self._objects if len(self._objects) == 1 else ()
+        self._size += sum(len(_write(each)) for each in (*unmeasured, arguments))
 
     def seal(self, arguments: str | None = None) -> None:
         """The protocol says that the call is over, and may say its whole text once more."""
         if arguments and arguments.strip():
             self._compare(arguments)
         self.evidence |= Evidence.SEALED
-        if self.is_object:
-            # Sent as one object by a protocol that says where it ends: nothing is open.
-            self.evidence |= Evidence.CLOSED
         self.step(Step.SEAL)
 
     def _compare(self, arguments: str) -> None:
@@ -306,9 +325,18 @@ class Draft:
         limit = self._limits.calls
         self.early_end = (Reason.LIMIT, f"the answer holds more than {limit} calls")
 
+    def refuse_name(self, longest: int) -> None:
+        """The name has no end."""
+        detail = f"the name of the tool has more than {longest} characters"
+        self.early_end = (Reason.LIMIT, detail)
+
     def step(self, step: Step) -> None:
         """Go from state to state by the table."""
-        self.state = TRANSITIONS[self.state, step]
+        try:
+            self.state = TRANSITIONS[self.state, step]
+        except KeyError:
+            sides = f"{step.value!r} is not legal for a call that is {self.state.value!r}"
+            raise ProtocolError(sides) from None
 
     def allows(self, step: Step) -> bool:
         """Whether the table knows this step from here."""
@@ -354,6 +382,16 @@ class Draft:
             return False
         placeholder = self._scanner.state is Scan.CLOSED and self.parsed is None
         return placeholder or not self.text.strip()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the text stops inside the root object: nothing could make a call of it yet."""
+        return self._scanner.state is Scan.INSIDE
+
+    @property
+    def is_contested(self) -> bool:
+        """Whether this may be a piece of another call that never came to its end."""
+        return self.rival is not None and self.rival.is_open
 
     @property
     def has_begun(self) -> bool:

@@ -182,8 +182,7 @@ _MAKERS: dict[Type, Callable[[_Builder, Sequence[Place], int], Iterator[JSON]]] 
 
 
 def _own_words(node: Node) -> Iterator[JSON]:
-    examples = node.get("examples")
-    yield from examples if isinstance(examples, list) else ()
+    yield from node.get("examples", ())
     yield from (node[word] for word in ("example", "const", "default") if word in node)
     yield from node.get("enum", ())[:_OPTIONS]
 

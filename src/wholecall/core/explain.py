@@ -6,8 +6,8 @@ fails by itself. A keyword that holds no schemas is asked alone (`LIMITS`); one 
 does says where to look next (`_LOOKS`). What stands in neither table, such as
 `unevaluatedItems`, is reported as a whole.
 
-The work is bounded: each place is looked into once for each value, and after `PROBLEMS`
-problems nobody reads on.
+The work is bounded: each place is looked into once for each value, the schema's cost
+says how often parts may be judged, and after `PROBLEMS` problems nobody reads on.
 """
 
 from __future__ import annotations
@@ -16,18 +16,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
-from wholecall.core.compiled import Compiled, Place, fits_alone
+from wholecall.core.compiled import Compiled, Place, matches
 from wholecall.core.near import nearest
 from wholecall.core.parse import join_path
 from wholecall.core.translate import Node
 from wholecall.core.values import JSON, Problem
-from wholecall.core.words import (
-    LIMITS,
-    describe,
-    list_some,
-    show,
-    show_names,
-)
+from wholecall.core.words import LIMITS, describe, list_some, show, show_names
 
 PROBLEMS = 32
 """Problems of one call that are reported."""
@@ -61,17 +55,18 @@ Found: TypeAlias = Iterator[Problem | Look]
 
 
 def explain(
-    compiled: Compiled, value: dict[str, JSON], *, unknown: Collection[str] = ()
+    compiled: Compiled, value: dict[str, JSON], *, values: int, unknown: Collection[str] = ()
 ) -> tuple[Problem, ...]:
     """Say why arguments that do not fit do not.
 
-    `unknown` are received names that are no parameters: one may be what is missing.
+    `values` is how many values they hold: the work is in proportion to it. `unknown` are
+    received names that are no parameters: one may be what is missing.
     """
     problems: dict[Problem, None] = {}
     seen: set[tuple[str, str]] = set()
-    explanation = _Explanation(compiled, unknown)
+    explanation = _Explanation(compiled, values, unknown)
     waiting = [Look(compiled.root, value, "$")]
-    while waiting and len(problems) < PROBLEMS:
+    while waiting and len(problems) < PROBLEMS and explanation.left > 0:
         look = waiting.pop()
         if (look.place.pointer, look.path) in seen:
             continue
@@ -79,20 +74,21 @@ def explain(
         found = list(islice(explanation.look(look), PROBLEMS)) or [_report_unexplained(look)]
         problems |= {item: None for item in found if isinstance(item, Problem)}
         waiting += [item for item in reversed(found) if isinstance(item, Look)]
-    return tuple(problems)[:PROBLEMS]
+    return tuple(problems)[:PROBLEMS] or (_report_unexplained(waiting[-1]),)
 
 
 class _Explanation:
     """Looks at one place at a time. Each method is a row of `_LOOKS`."""
 
-    def __init__(self, compiled: Compiled, unknown: Collection[str]) -> None:
+    def __init__(self, compiled: Compiled, values: int, unknown: Collection[str]) -> None:
+        self.left = compiled.cost.allowance(values)
         self._compiled = compiled
         self._unknown = unknown
 
     def look(self, look: Look) -> Found:
         """What is wrong here. A wrong type or option makes every other rule moot."""
         for keyword in _FIRST:
-            if keyword in look.node and not fits_alone(keyword, look.node[keyword], look.value):
+            if keyword in look.node and not look.place.fits_alone(keyword, look.value):
                 # Some models write null for everything that they have no value for.
                 left_out = " (or leave it out)" if look.optional and look.value is None else ""
                 yield _report(look, keyword, self._describe(look.node) + left_out)
@@ -100,11 +96,16 @@ class _Explanation:
         for keyword, argument in look.node.items():
             if keyword in _LOOKS:
                 yield from _LOOKS[keyword](self, look)
-            elif keyword in LIMITS and not fits_alone(keyword, argument, look.value):
+            elif keyword in LIMITS and not look.place.fits_alone(keyword, look.value):
                 yield _report(look, keyword, LIMITS[keyword](argument))
 
+    def _fits(self, place: Place, value: JSON) -> bool:
+        # A value that holds no others is judged in no time, and there may be a million.
+        self.left -= isinstance(value, (dict, list))
+        return self._compiled.fits(place, value)
+
     def _enter(self, place: Place, value: JSON, path: str, *, optional: bool = False) -> Found:
-        if not self._compiled.fits(place, value):
+        if not self._fits(place, value):
             yield Look(place, value, path, optional)
 
     # ── Objects ─────────────────────────────────────────────────────────────────────
@@ -141,7 +142,7 @@ class _Explanation:
     def pattern_properties(self, look: Look) -> Found:
         for pattern in look.node["patternProperties"]:
             for name in look.members:
-                if fits_alone("pattern", pattern, name):
+                if matches(pattern, name):
                     yield from self._enter_member(look, name, "patternProperties", pattern)
 
     def additional_properties(self, look: Look) -> Found:
@@ -176,16 +177,12 @@ class _Explanation:
 
     def property_names(self, look: Look) -> Found:
         place = look.place.inside("propertyNames")
+        expected = self._describe(place.node)
         for name in look.members:
-            if not self._compiled.fits(place, name):
-                named = f"an object whose names are each {self._describe(place.node)}"
-                yield Problem(
-                    join_path(look.path, name),
-                    "propertyNames",
-                    f"the name {show(name)} in {look.path} is not allowed: it must be {named}",
-                    show(name),
-                    named,
-                )
+            if not self._fits(place, name):
+                path = join_path(look.path, name)
+                message = f"{path} has a name that is not allowed: it must be {expected}"
+                yield Problem(path, "propertyNames", message, show(name), expected)
 
     def dependent_schemas(self, look: Look) -> Found:
         for name in look.node["dependentSchemas"]:
@@ -204,11 +201,12 @@ class _Explanation:
         place = look.place.inside("items")
         described = len(look.node.get("prefixItems", ()))
         for index, item in enumerate(look.items[described:], described):
-            yield from self._enter(place, item, join_path(look.path, index))
+            if not self._fits(place, item):
+                yield Look(place, item, join_path(look.path, index))
 
     def contains(self, look: Look) -> Found:
         place = look.place.inside("contains")
-        count = sum(self._compiled.fits(place, item) for item in look.items)
+        count = sum(self._fits(place, item) for item in look.items)
         least, most = look.node.get("minContains", 1), look.node.get("maxContains", count)
         if isinstance(look.value, list) and not least <= count <= most:
             limits = f"at least {least}" + (f" and at most {most}" if most != count else "")
@@ -217,14 +215,9 @@ class _Explanation:
 
     # ── In place ────────────────────────────────────────────────────────────────────
 
-    def reference(self, look: Look) -> Found:
-        target = self._compiled.target(look.place)
-        if target is not None:
-            yield from self._enter(target, look.value, look.path, optional=look.optional)
-
-    def all_of(self, look: Look) -> Found:
-        for place in look.place.every("allOf"):
-            yield from self._enter(place, look.value, look.path)
+    def demands(self, look: Look) -> Found:
+        for place in self._compiled.demanding(look.place):
+            yield from self._enter(place, look.value, look.path, optional=look.optional)
 
     def any_of(self, look: Look) -> Found:
         yield from self._choose(look, "anyOf")
@@ -235,7 +228,7 @@ class _Explanation:
     def _choose(self, look: Look, keyword: str) -> Found:
         """Look into the alternative that was meant, if it is clear which; else name all."""
         branches = look.place.every(keyword)
-        fitting = sum(self._compiled.fits(branch, look.value) for branch in branches)
+        fitting = sum(self._fits(branch, look.value) for branch in branches)
         if fitting > 1 and keyword == "oneOf":
             yield _report(look, keyword, f"one alternative only; this fits {fitting} of them")
         if fitting:
@@ -257,19 +250,19 @@ class _Explanation:
             for name, child in part.node.get("properties", {}).items()
             if name in look.members and not _TAGS.isdisjoint(child)
         ]
-        return all(self._compiled.fits(place, value) for place, value in tags)
+        return all(self._fits(place, value) for place, value in tags)
 
     def _describe(self, node: Node) -> str:
         return describe(node, self._compiled.follow)
 
     def negation(self, look: Look) -> Found:
         place = look.place.inside("not")
-        if self._compiled.fits(place, look.value):
+        if self._fits(place, look.value):
             words = f"anything but {self._describe(place.node)}" if place.node else "left out"
             yield _report(look, "not", words)
 
     def condition(self, look: Look) -> Found:
-        fits = self._compiled.fits(look.place.inside("if"), look.value)
+        fits = self._fits(look.place.inside("if"), look.value)
         branch = "then" if fits else "else"
         if branch in look.node:
             yield from self._enter(look.place.inside(branch), look.value, look.path)
@@ -288,8 +281,8 @@ _LOOKS: dict[str, Callable[[_Explanation, Look], Found]] = {
     "prefixItems": _Explanation.prefix_items,
     "items": _Explanation.each_item,
     "contains": _Explanation.contains,
-    "$ref": _Explanation.reference,
-    "allOf": _Explanation.all_of,
+    "$ref": _Explanation.demands,
+    "allOf": _Explanation.demands,
     "anyOf": _Explanation.any_of,
     "oneOf": _Explanation.one_of,
     "not": _Explanation.negation,
@@ -305,9 +298,7 @@ _TAGS = frozenset({"const", "enum"})
 def _is_described(node: Node, name: str) -> bool:
     if name in node.get("properties", {}):
         return True
-    return any(
-        fits_alone("pattern", pattern, name) for pattern in node.get("patternProperties", ())
-    )
+    return any(matches(pattern, name) for pattern in node.get("patternProperties", ()))
 
 
 def _report(look: Look, kind: str, expected: str) -> Problem:

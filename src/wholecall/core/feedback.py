@@ -15,11 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from wholecall.core.compiled import Compiled
 from wholecall.core.example import build_example
 from wholecall.core.near import nearest
 from wholecall.core.parse import Parsed, Unparsed, parse
+from wholecall.core.prepare import prepare
 from wholecall.core.spec import Offer, ToolSpec
 from wholecall.core.values import JSON, Call, Problem, Reason, Rejected
+from wholecall.core.verdict import OUTPUT_LIMIT
 from wholecall.core.words import cut, show, show_names
 
 _EXAMPLE = 2000
@@ -101,15 +104,16 @@ class _Words(NamedTuple):
     hint: str
 
 
-_SEND_LESS = (
-    "What came through may be right, but it is not all. Send the whole call again with less in "
-    "it, or do the work in parts with several smaller calls."
+_NOT_ALL = "What came through may be right, but it is not all. Send the whole call again"
+_CUT_BY_THE_LIMIT = _Words(
+    "Your {call} was not run, because it was cut off by the output limit{detail}.",
+    f"{_NOT_ALL} with less in it, or do the work in parts with several smaller calls.",
 )
 _ONE_OBJECT = "Send the call again with its arguments as one whole JSON object."
 
 _PLAIN: dict[Reason, _Words] = {
     Reason.TRUNCATED: _Words(
-        "Your {call} was not run, because it was cut off by the output limit{detail}.", _SEND_LESS
+        "Your {call} was not run, because it arrived incomplete{detail}.", f"{_NOT_ALL}."
     ),
     Reason.STREAM_DROPPED: _Words(
         "Your {call} was not run, because the connection broke before it was complete{detail}.",
@@ -143,9 +147,12 @@ _PLAIN: dict[Reason, _Words] = {
 
 
 def _make_plain(subject: _Subject) -> Feedback:
-    words = _PLAIN[subject.rejection.reason]
+    reason, detail = subject.rejection.reason, subject.rejection.detail
+    words = _PLAIN[reason]
+    if reason is Reason.TRUNCATED and OUTPUT_LIMIT in detail:
+        words = _CUT_BY_THE_LIMIT
     return Feedback(
-        type=subject.rejection.reason.value,
+        type=reason.value,
         message=words.message.format(call=subject.call, detail=subject.detail),
         tool=subject.tool,
         hint=words.hint,
@@ -204,23 +211,25 @@ def _line(problem: Problem) -> str:
 
 def _make_unknown_tool(subject: _Subject) -> Feedback:
     name = subject.rejection.name or ""
-    names = sorted(subject.offer or ())
-    near = nearest(name, names)
+    near = nearest(name, subject.offer or ())
     suggestion = f" Did you mean {show(near)}?" if near else ""
     message = f"There is no tool {show(name)}, so nothing was run.{suggestion}"
-    return Feedback(type="unknown_tool", message=message, tool=name, hint=_name_tools(names))
+    return Feedback(
+        type="unknown_tool", message=message, tool=name, hint=_name_tools(subject.offer)
+    )
 
 
 def _make_no_name(subject: _Subject) -> Feedback:
     message = "Your call was not run, because it does not say which tool to call."
-    names = sorted(subject.offer or ())
-    return Feedback(type="no_name", message=message, hint=_name_tools(names))
+    return Feedback(type="no_name", message=message, hint=_name_tools(subject.offer))
 
 
-def _name_tools(names: Sequence[str]) -> str:
-    if not names:
+def _name_tools(offer: Offer | None) -> str:
+    if offer is None:  # whoever asks for the feedback did not say what could be called
+        return "Call only tools that you were given, by their names."
+    if not offer:
         return "There are no tools to call. Answer without one."
-    return f"The tools are: {', '.join(show(name) for name in names)}."
+    return f"The tools are: {', '.join(map(show, sorted(offer)))}."
 
 
 _MAKERS: dict[Reason, Callable[[_Subject], Feedback]] = {
@@ -234,8 +243,8 @@ _MAKERS: dict[Reason, Callable[[_Subject], Feedback]] = {
 
 
 def _required(spec: ToolSpec | None) -> tuple[str, ...]:
-    names = spec.parameters.get("required") if spec is not None else None
-    return tuple(map(str, names)) if isinstance(names, (list, tuple)) else ()
+    compiled = prepare(spec.parameters) if spec is not None else None
+    return compiled.required if isinstance(compiled, Compiled) else ()
 
 
 def _received_keys(rejection: Rejected) -> tuple[str, ...]:
@@ -271,7 +280,7 @@ def timed_out(name: str, seconds: float) -> Feedback:
     return Feedback(
         type="timed_out",
         message=(
-            f"The tool {show(name)} did not finish within {seconds:g} seconds and was stopped. "
+            f"The tool {show(name)} did not finish within {seconds:g} seconds and was stopped.\n"
             "What it had done by then is unknown."
         ),
         tool=name,

@@ -72,6 +72,15 @@ _STEPS: dict[tuple[Expect, str], Expect] = {
     (Expect.AFTER_MEMBER, ","): Expect.KEY,
     (Expect.AFTER_MEMBER, "}"): Expect.END,
 }
+# The same, told by the mark before and by what is open; any other mark ends a value.
+_AFTER_MARK = {
+    ("", ""): Expect.VALUE,
+    ("{", "}"): Expect.FIRST_KEY,
+    ("[", "]"): Expect.FIRST_ITEM,
+    (":", "}"): Expect.VALUE,
+    (",", "}"): Expect.KEY,
+    (",", "]"): Expect.VALUE,
+}
 KEYS = frozenset({Expect.FIRST_KEY, Expect.KEY})
 _COMPLETABLE = frozenset(
     {Expect.FIRST_ITEM, Expect.AFTER_ITEM, Expect.FIRST_KEY, Expect.AFTER_MEMBER, Expect.END}
@@ -87,6 +96,17 @@ class Grammar:
         self.expects = Expect.VALUE
         self.closers: list[str] = []
         """The closing brackets that are still to come, the outermost first."""
+
+    @classmethod
+    def after(cls, last: str, closers: list[str], *, after_key: bool) -> Grammar:
+        """Stand in the middle of a text: what is open, and the last character before."""
+        grammar = cls()
+        grammar.closers = closers
+        closer = closers[-1] if closers else ""
+        grammar.expects = _AFTER_MARK.get((last, closer), _AFTER_VALUE_IN[closer])
+        if after_key:
+            grammar.expects = Expect.COLON
+        return grammar
 
     def allows(self, mark: str) -> bool:
         """Whether the mark may stand here."""
@@ -170,11 +190,14 @@ class Walk(NamedTuple):
     """What is open there, the outermost first."""
 
 
-def walk(text: str, *, depth: int) -> Walk:
-    """Read strict JSON from the beginning, until its end or the first flaw."""
-    grammar = Grammar()
-    completable = 0
-    at = skip_blanks(text, 0)
+def walk(text: str, *, depth: int, at: int = 0, grammar: Grammar | None = None) -> Walk:
+    """Read strict JSON until its end or the first flaw.
+
+    It begins at the beginning, or anywhere, if the `grammar` there is known.
+    """
+    grammar = grammar or Grammar()
+    completable = at
+    at = skip_blanks(text, at)
     while found := _TOKEN.match(text, at):
         mark = _MARK_OF[text[at]]
         too_deep = mark in CLOSER_OF and len(grammar.closers) == depth

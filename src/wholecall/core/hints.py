@@ -24,7 +24,6 @@ _WORDS: dict[Hint, tuple[str, ...]] = {
         "tool_calls",
         "tool_call",
         "tool_use",
-        "tool-calls",
         "function_call",
         "function_calls",
     ),
@@ -34,6 +33,10 @@ _WORDS: dict[Hint, tuple[str, ...]] = {
         "max_tokens",
         "max_output_tokens",
         "max_length",
+        "max_new_tokens",
+        "max_completion_tokens",
+        "context_length_exceeded",
+        "truncated",
         "token_limit",
         "incomplete",
         "model_length",
@@ -55,6 +58,7 @@ _WORDS: dict[Hint, tuple[str, ...]] = {
         "image_recitation",
         "language",
         "sensitive",
+        "blocked",
     ),
     Hint.MALFORMED: (
         "malformed_function_call",
@@ -69,6 +73,12 @@ _WORDS: dict[Hint, tuple[str, ...]] = {
         "error",
         "failed",
         "cancelled",
+        "canceled",
+        "user_cancelled",
+        "interrupted",
+        "timeout",
+        "server_error",
+        "rate_limit",
         "abort",
         "aborted",
         "network_error",
@@ -83,7 +93,7 @@ _LONGEST = 128
 
 def read_hint(native: str) -> Hint:
     """Map a provider's finish reason to ours; `UNKNOWN` if nobody has told us of it."""
-    word = native.strip().lower()[:_LONGEST]
+    word = native.strip().lower().replace("-", "_")[:_LONGEST]
     return _HINTS.get(word) or _HINTS.get(_once(word)) or Hint.UNKNOWN
 
 

@@ -11,6 +11,13 @@ class Limits:
 
     calls: int = 64
     """Calls a turn. More than this is a model in a loop."""
+    choices: int = 128
+    """Choices an answer. It is the most that OpenAI gives for one request (`n`)."""
+    name: int = 256
+    """Characters of a tool's name, unless a longer one is offered. Providers allow 64 or 128."""
+    blocks: int = 1024
+    """Blocks, or calls, of one answer that a decoder follows at a time. Beyond `calls`, so that
+    what is too much for the assembler can still be told apart by it."""
     characters: int = 4 * 1024 * 1024
     """Characters of arguments a call."""
     depth: int = 128

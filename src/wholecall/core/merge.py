@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
@@ -17,9 +18,12 @@ def merge_objects(pieces: Sequence[Mapping[str, Any]], depth: int = 0) -> dict[s
     A server that streams objects sends either what is new in each string or the string
     so far; both are read, by whether each begins with the one before it.
     """
+    given: dict[str, list[Any]] = {}
+    for piece in pieces:
+        for name in piece:
+            given.setdefault(name, []).append(piece[name])
     merged: dict[str, Any] = {}
-    for name in dict.fromkeys(name for piece in pieces for name in piece):
-        values = [piece[name] for piece in pieces if name in piece]
+    for name, values in given.items():
         value = _merge_values(values, depth)
         if value is _CONTRADICTION:
             return None
@@ -38,3 +42,8 @@ def _merge_values(values: list[Any], depth: int) -> Any:
         inner = merge_objects(values, depth + 1)
         return _CONTRADICTION if inner is None else inner
     return _CONTRADICTION
+
+
+def same_json(one: Any, other: Any) -> bool:
+    """Whether two values are the same JSON. To Python, 1, 1.0 and true are equal; to JSON not."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

@@ -3,6 +3,9 @@
 A name is joined only towards an offered name. Without that rule one of two real
 servers is misread: the one that splits `edit_existing_file` over two deltas, or the
 one that repeats `bash` in each (and `bashbash` is born).
+
+Each piece is joined to all that came before it; `Limits.name`, which the router holds,
+keeps that from growing with the stream.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The standard library's parser does the work. Around it stands what it lets through or
 falls over: NaN and Infinity, numbers without measure, keys given twice, halves of
-surrogate pairs, nesting that ends in a RecursionError. When it fails, `grammar.walk`
+surrogate pairs, nesting that ends in a RecursionError. When it fails, `flaw.find_flaw`
 says where, and whether the text was cut off or is broken.
 """
 
@@ -12,12 +12,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import accumulate
+from itertools import islice
 from typing import Any, NoReturn
 
-from wholecall.core.grammar import DIGITS, Cause, Walk, number_flaw, walk
+from wholecall.core.flaw import BadLiteral, find_flaw, find_too_deep
+from wholecall.core.grammar import DIGITS, Cause, Walk, number_flaw
 from wholecall.core.limits import DEFAULT
 from wholecall.core.values import JSON, Reason, Repair, Value
+from wholecall.core.words import cut
 
 EXCERPT = 40
 """Characters of the text that a message or a repair quotes."""
@@ -59,21 +61,26 @@ _REASONS = {
 def parse(text: str, *, depth: int = DEFAULT.depth) -> Parsed | Unparsed:
     """Parse strict JSON. The text is never repaired here, except for lone surrogates."""
     text, changes = _replace_lone_surrogates(text)
-    if _looks_deep(text, depth):
-        return _explain(text, walk(text, depth=depth))
+    too_deep = find_too_deep(text, depth)
     try:
-        value, duplicates = _decode(text)
-    except ValueError:
-        return _explain(text, walk(text, depth=depth))
+        value, duplicates = _decode(text[:too_deep])
+    except (json.JSONDecodeError, BadLiteral) as error:
+        return _explain(text, find_flaw(text[:too_deep], error, depth=depth), too_deep)
     return Parsed(value, changes, duplicates)
 
 
 def excerpt(text: str) -> str:
     """The beginning of a text, for a message or a repair."""
-    return text if len(text) <= EXCERPT else text[: EXCERPT - 1] + "…"
+    return cut(text, EXCERPT)
 
 
-def _explain(text: str, walked: Walk) -> Unparsed:
+def _explain(text: str, walked: Walk, too_deep: int | None) -> Unparsed:
+    if too_deep is not None and walked.cause is Cause.CUT:
+        # It was cut by us, and up to there it is JSON.
+        depth, position = len(walked.closers) - 1, too_deep - 1
+        message = f"nested more than {depth} deep"
+        found = excerpt(text[position : position + EXCERPT + 1])
+        return Unparsed(message, position, found, Reason.LIMIT)
     return Unparsed(
         message=walked.message,
         position=walked.position,
@@ -82,40 +89,30 @@ def _explain(text: str, walked: Walk) -> Unparsed:
     )
 
 
-# ── Depth ───────────────────────────────────────────────────────────────────────────
-
-_NO_BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[^"{}\[\]]++', re.DOTALL)
-_LEVELS = {"{": 1, "[": 1, "}": -1, "]": -1}
-
-
-def _looks_deep(text: str, depth: int) -> bool:
-    """Whether brackets outside strings go too deep. If so, it is too deep, or no JSON."""
-    if text.count("{") + text.count("[") <= depth:
-        return False
-    brackets = _NO_BRACKETS.sub("", text)
-    return max(accumulate(_LEVELS[bracket] for bracket in brackets), default=0) > depth
-
-
 # ── What the parser would let through ───────────────────────────────────────────────
 
 
 def _read_integer(literal: str) -> int:
     if len(literal) > DIGITS:
-        raise ValueError(number_flaw(literal))
+        raise BadLiteral(literal)
     return int(literal)
 
 
 def _read_float(literal: str) -> float:
-    if flaw := number_flaw(literal):
-        raise ValueError(flaw)
+    if number_flaw(literal):
+        raise BadLiteral(literal)
     return float(literal)
 
 
 def _refuse_constant(literal: str) -> NoReturn:
-    raise ValueError(f"{literal} is no JSON value")
+    raise BadLiteral(literal)
 
 
 # ── Keys given twice ────────────────────────────────────────────────────────────────
+
+
+_MOST_DOUBLED = 32
+"""Paths of keys given twice that are told. A hostile text has a hundred thousand."""
 
 
 class _KeyTwice(Exception):
@@ -152,13 +149,13 @@ _ANY_KEYS = _make_decoder(_Doubled)
 
 
 def _decode(text: str) -> tuple[JSON, tuple[str, ...]]:
-    """The value and the paths of keys given twice; ValueError if it is not strict JSON."""
+    """The value and the paths of keys given twice; an error if it is not strict JSON."""
     try:
         return _UNIQUE_KEYS.decode(text), ()
     except _KeyTwice:
         # The parser does not know its path, so the value is asked. This is rare enough.
         value = _ANY_KEYS.decode(text)
-        return value, tuple(_find_doubled(value, "$"))
+        return value, tuple(islice(_find_doubled(value, "$"), _MOST_DOUBLED))
 
 
 def _find_doubled(value: JSON, path: str) -> Iterator[str]:
@@ -171,10 +168,21 @@ def _find_doubled(value: JSON, path: str) -> Iterator[str]:
             yield from _find_doubled(item, join_path(path, index))
 
 
+_LONGEST_STEP = 128
+_LONGEST_PATH = 1024
+"""Every value inside may get a path of its own, so that a key of megabytes in each of them
+would be terabytes. A longer path is that of the value's forebear."""
+
+
 def join_path(path: str, step: str | int) -> str:
     """Go one step down a JSON path: `$.days[0]`, `$["odd key"]`."""
-    if isinstance(step, str) and step.isidentifier():
-        return f"{path}.{step}"
+    if len(path) > _LONGEST_PATH:
+        return path
+    if isinstance(step, str):
+        if len(step) > _LONGEST_STEP:
+            step = cut(step, _LONGEST_STEP)
+        if step.isidentifier():
+            return f"{path}.{step}"
     return f"{path}[{json.dumps(step, ensure_ascii=False)}]"
 
 

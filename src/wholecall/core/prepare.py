@@ -9,6 +9,7 @@ validator writes out its references.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, reduce
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from wholecall.core.compiled import Compiled, Place, demands_integer, is_in_place
+from wholecall.core.compiled import Compiled, Cost, Place, demands_integer, is_in_place
 from wholecall.core.parse import join_path
 from wholecall.core.translate import Node, Steps, children, infer_type, translate
 from wholecall.core.values import Problem
@@ -26,11 +27,12 @@ SCHEMA_BYTES = 64 * 1024
 """Of one tool's schema as JSON. Providers refuse far smaller ones."""
 SCHEMA_DEPTH = 128
 """Nesting of one schema. The compiler recurses."""
-EXPANSION = 20_000
+EXPANSION = 10_000
 """Schemas that a schema has when its references are written out, except those that lead
 back. That is how the validator works through it, and two references a level make 2ⁿ."""
 CHAIN = 160
-"""Schemas inside one another when references are written out. We recurse, too."""
+"""Schemas inside one another when references are written out. We recurse, too, here and
+where values are coerced."""
 CACHED = 256
 """Compiled schemas that are kept. One request has at most 128 tools."""
 
@@ -50,13 +52,15 @@ def prepare(parameters: Mapping[str, Any]) -> Compiled | Problem:
     return _prepare(text)
 
 
-def _write_mapping(value: Any) -> dict[str, Any]:
+def write_mapping(value: Any) -> dict[str, Any]:
+    """Tell an encoder how to write what it does not know: a mapping of another make."""
+    # Nothing else is taken for an object: of a set of pairs, `dict` would make one.
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} is no JSON value")
 
 
-_ENCODER = msgspec.json.Encoder(enc_hook=_write_mapping)
+_ENCODER = msgspec.json.Encoder(enc_hook=write_mapping)
 
 
 @lru_cache(maxsize=CACHED)
@@ -75,12 +79,13 @@ def _prepare(text: bytes) -> Compiled | Problem:
     if isinstance(targets, Problem):
         return targets
     expansion = _Expansion(targets)
-    expansion.weigh(root, frozenset({""}))
+    expansion.count(root, (), frozenset({""}), 0)
     if expansion.exceeded:
         return _refuse((), "limit", expansion.exceeded)
     try:
         integers = any(demands_integer(place.node) for _, place in _walk(root))
-        return Compiled(root, targets, width=expansion.width, integers=integers)
+        cost = Cost(expansion.load, recursive=expansion.recursive)
+        return Compiled(root, targets, cost=cost, integers=integers)
     except ValueError as error:
         return _refuse_uncompiled(error)
 
@@ -96,8 +101,8 @@ def is_deeper(value: Any, depth: int) -> bool:
 
 
 def _containers_in(parent: Any) -> list[Any]:
-    inside = parent.values() if isinstance(parent, dict) else parent
-    return [child for child in inside if isinstance(child, (dict, list))]
+    inside = parent.values() if isinstance(parent, Mapping) else parent
+    return [child for child in inside if isinstance(child, (Mapping, list, tuple))]
 
 
 # ── References ──────────────────────────────────────────────────────────────────────
@@ -165,19 +170,29 @@ _DEFINITIONS = frozenset({"$defs", "definitions"})
 
 
 class _Expansion:
-    """Counts what the validator will work through."""
+    """Writes out a schema's references, as far as they do not lead back, and counts.
+
+    The validator remembers its verdict on a value only for references that lead back.
+    Everything else it works through again, wherever it is written out.
+    """
 
     def __init__(self, targets: Mapping[str, Place]) -> None:
-        self.width = 0
-        """The most rules that speak about one and the same value."""
         self.exceeded = ""
+        self.recursive = False
         self._targets = targets
         self._schemas = 0
+        self._rules: Counter[tuple[str | int, ...]] = Counter()
 
-    def weigh(self, place: Place, opened: frozenset[str], chain: int = 0) -> int:
-        """Count the rules of a schema about one value, and all schemas below it.
+    @property
+    def load(self) -> int:
+        """The most rules that speak about one and the same value."""
+        # Each level of the value may lead through all of a schema that contains itself.
+        return self._rules.total() if self.recursive else max(self._rules.values())
 
-        `opened` are the references that are being written out: they are not entered again.
+    def count(self, place: Place, value: Steps, opened: frozenset[str], chain: int) -> None:
+        """Count the rules of a schema, and of those inside it, by the value that they are about.
+
+        `opened` are the references that are being written out.
         """
         self._schemas += 1
         if self._schemas > EXPANSION:
@@ -185,20 +200,30 @@ class _Expansion:
         if chain > CHAIN:
             self.exceeded = f"leads through more than {CHAIN} schemas inside one another"
         if self.exceeded:
-            return 0
-        weight = _own_weight(place.node)
-        target = self._targets.get(place.node.get("$ref", ""))
-        if target is not None and target.pointer not in opened:
-            weight += self.weigh(target, opened | {target.pointer}, chain + 1)
+            return
+        self._rules[value] += _count_rules(place.node)
+        self._follow(place, value, opened, chain + 1)
         for steps, child in children(place.node):
             if isinstance(child, dict) and steps[0] not in _DEFINITIONS:
-                below = self.weigh(place.inside(*steps), opened, chain + 1)
-                weight += below if is_in_place(steps) else 0
-        self.width = max(self.width, weight)
-        return weight
+                about = value if is_in_place(steps) else (*value, _name_value(steps))
+                self.count(place.inside(*steps), about, opened, chain + 1)
+
+    def _follow(self, place: Place, value: Steps, opened: frozenset[str], chain: int) -> None:
+        target = self._targets.get(place.node.get("$ref", ""))
+        if target is None:
+            return
+        if target.pointer in opened:
+            self.recursive = True
+        else:
+            self.count(target, value, opened | {target.pointer}, chain)
 
 
-def _own_weight(node: Node) -> int:
+def _name_value(steps: Steps) -> str | int:
+    """The member that a schema is about; all items, and members without a name, are one."""
+    return steps[1] if steps[0] == "properties" else 0
+
+
+def _count_rules(node: Node) -> int:
     """One, and what the validator tries one after the other."""
     options = sum(isinstance(option, (dict, list)) for option in node.get("enum", ()))
     return 1 + options + len(node.get("patternProperties", ()))
@@ -227,6 +252,6 @@ _PATTERNS = (
 
 def _refuse_uncompiled(error: ValueError) -> Problem:
     """After the draft's own schema has agreed, only a pattern can be wrong."""
-    known = isinstance(error, jsonschema_rs.ValidationError)
-    path, message = (error.instance_path, error.message) if known else ((), str(error))
+    path = error.instance_path if isinstance(error, jsonschema_rs.ValidationError) else ()
+    message = str(error).partition("\n")[0]
     return _refuse(path, "pattern", _PATTERNS.format(message=cut(message)))

@@ -26,6 +26,14 @@ def read_id(id: str | None) -> str | None:
     return None if id is None or id.lower() in _NO_ID else id
 
 
+# Characters of an id, a slot or a name that an oddity shows.
+_QUOTED = 64
+
+
+def _quote(word: Slot | None) -> str:
+    return repr(word[:_QUOTED] if isinstance(word, str) else word)
+
+
 class Router:
     """Finds the draft of a delta, or opens a new one."""
 
@@ -35,6 +43,7 @@ class Router:
         """The call being built: the one that the last piece belonged to."""
         self._offer = offer
         self._limits = limits
+        self._longest_name = max(limits.name, *map(len, offer or ()), 0)
         self._by_slot: dict[Slot, Draft] = {}
         self._by_id: dict[str, list[Draft]] = {}
         self._overflow: Draft | None = None
@@ -48,7 +57,9 @@ class Router:
         id = read_id(delta.id)
         name = delta.name or ""
         if delta.opens:
-            return self._open(delta.slot, id, name)
+            opened = self._open(delta.slot, id, name)
+            opened.seals = True
+            return opened
         draft = self._find(delta.slot, id, name)
         if draft is None:
             draft = self._open(delta.slot, id, name)
@@ -79,7 +90,7 @@ class Router:
         # A tail under an index that no head had belongs to the call being built.
         nameless = id is None and not name
         if nameless and self.current is not None and not self.current.has_ended:
-            self.current.note(Oddity.SLOT_REUSED, f"slot {slot!r} was never opened")
+            self.current.note(Oddity.SLOT_REUSED, f"slot {_quote(slot)} was never opened")
             return self.current
         return None
 
@@ -92,6 +103,10 @@ class Router:
 
     def _is_other_call(self, draft: Draft, delta: CallDelta, id: str | None, name: str) -> bool:
         other_id = id is not None and draft.provider_id is not None and id != draft.provider_id
+        if len(draft.name) > self._longest_name:
+            return other_id  # what follows a name without an end is more of it
+        if draft.is_object and id is not None and id == draft.provider_id and name == draft.name:
+            return False  # an object that grows, with its whole address each time
         if draft.has_ended:
             return self._follows(draft, delta, id if id != draft.provider_id else None, name)
         if other_id and name:
@@ -138,17 +153,24 @@ class Router:
         elif draft.has_ended:
             return  # it announces another call
         else:
-            draft.note(Oddity.ID_CHANGED, f"id {id!r} after {draft.provider_id!r}")
+            before = _quote(draft.provider_id)
+            draft.note(Oddity.ID_CHANGED, f"id {_quote(id)} after {before}")
         self._by_id.setdefault(id, []).append(draft)
 
     def _take_in_name(self, draft: Draft, name: str) -> None:
         if name == draft.name:
-            draft.note(Oddity.NAME_REPEATED, f"name {name!r} again")
+            draft.note(Oddity.NAME_REPEATED, f"name {_quote(name)} again")
             return
         joined = join_name(draft.name, name, self._offer)
         if draft.name:
-            draft.note(Oddity.NAME_SPLIT, f"name {name!r} after {draft.name!r}")
-        draft.name = joined or name
+            draft.note(Oddity.NAME_SPLIT, f"name {_quote(name)} after {_quote(draft.name)}")
+        self._set_name(draft, joined or name)
+
+    def _set_name(self, draft: Draft, name: str) -> None:
+        draft.name = name
+        if len(name) > self._longest_name:
+            draft.name = name[: self._longest_name + 1]
+            draft.refuse_name(self._longest_name)
 
     # ── Opening ─────────────────────────────────────────────────────────────────────
 
@@ -158,15 +180,17 @@ class Router:
         if len(self.drafts) >= self._limits.calls:
             return self._overflowing(slot)
         draft = Draft(len(self.drafts), self._limits)
-        draft.name = name
+        self._set_name(draft, name)
         draft.provider_id = id
         if id in self._by_id:
-            draft.note(Oddity.ID_REUSED, f"id {id!r} again")
+            draft.note(Oddity.ID_REUSED, f"id {_quote(id)} again")
             draft.repeat_of = [namesake.number for namesake in self._by_id[id]]
         elif after is not None and id is None:
             draft.repeat_of = [after.number]
         if slot is not None and slot in self._by_slot:
-            draft.note(Oddity.SLOT_REUSED, f"slot {slot!r} again")
+            draft.note(Oddity.SLOT_REUSED, f"slot {_quote(slot)} again")
+        if after is not None and after.name == name:
+            draft.rival = after
         self.drafts.append(draft)
         self._bind(draft, slot, id)
         return draft

@@ -17,13 +17,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 from wholecall.core.coerce import STRICT, CoercionOptions, coerce
-from wholecall.core.compiled import Compiled
-from wholecall.core.explain import explain
+from wholecall.core.compiled import Compiled, Cost
+from wholecall.core.explain import PROBLEMS, explain
 from wholecall.core.limits import DEFAULT
-from wholecall.core.near import misspelt
+from wholecall.core.near import find_misspelt
 from wholecall.core.parse import join_path
 from wholecall.core.prepare import prepare
 from wholecall.core.spec import ToolSpec, read_offer
@@ -31,9 +32,6 @@ from wholecall.core.values import JSON, Coercion, Problem
 from wholecall.core.words import show, show_names
 from wholecall.errors import InadmissibleTools
 
-WORK = 4_000_000
-"""Values of a call times rules that speak about one value. Beyond are schemas with
-thousands of alternatives for arrays with thousands of items."""
 TOOLS = 128
 """Tools that one request may offer. Providers refuse more."""
 
@@ -57,18 +55,19 @@ def check(value: dict[str, JSON], spec: ToolSpec, *, options: CoercionOptions = 
         # Unchecked arguments never run. The model cannot mend it, so it is told as much.
         return Checked(value, problems=(_blame_schema(spec, compiled),))
     size = _measure(value)
-    if oversize := size.exceeds(compiled.width):
+    if oversize := size.exceeds(compiled.cost):
         return Checked(value, problems=(oversize,))
     kept, dropped = _drop_unknown(compiled, value)
     fits = compiled.fits(compiled.root, kept)
     coercions: tuple[Coercion, ...] = ()
-    if not fits or (size.floats and compiled.integers):
+    if not fits or (size.whole_floats and compiled.integers):
         kept, coercions = _coerce(compiled, kept, size, options)
         fits = compiled.fits(compiled.root, kept)
-    problems = () if fits else explain(compiled, kept, unknown=dropped)
+    problems = () if fits else explain(compiled, kept, values=size.values, unknown=dropped)
     if dropped:
         missing = {problem.path for problem in problems}
-        problems += tuple(_find_misspelt(compiled, value, dropped, missing))
+        misspelt = _report_misspelt(compiled, value, dropped, missing)
+        problems += tuple(islice(misspelt, PROBLEMS - len(problems)))
     return Checked(kept, coercions, dropped, problems)
 
 
@@ -83,7 +82,9 @@ def _blame_schema(spec: ToolSpec, problem: Problem) -> Problem:
 def _coerce(
     compiled: Compiled, value: dict[str, JSON], size: _Size, options: CoercionOptions
 ) -> tuple[dict[str, JSON], tuple[Coercion, ...]]:
-    read = coerce(compiled, value, values=size.values, floats=size.floats, options=options)
+    read = coerce(
+        compiled, value, values=size.values, whole_floats=size.whole_floats, options=options
+    )
     # A text may hold an object that is deep, inside an object that is deep.
     if not isinstance(read.value, dict) or _measure(read.value).deep:
         return value, ()
@@ -92,20 +93,21 @@ def _coerce(
 
 # ── Size ────────────────────────────────────────────────────────────────────────────
 
-_TEXT = 64
+_TEXT = 256
 """So many characters of a text count as much as one value."""
 
 
 class _Size(NamedTuple):
     values: int
-    floats: bool
+    whole_floats: bool
+    """There is a float that an integer may have been meant with."""
     deep: bool
 
-    def exceeds(self, width: int) -> Problem | None:
+    def exceeds(self, cost: Cost) -> Problem | None:
         if self.deep:
             expected = f"at most {DEFAULT.depth} levels of nesting"
             return Problem("$", "limit", f"the arguments must have {expected}", "more", expected)
-        if self.values * width > WORK:
+        if cost.exceeds(self.values):
             expected = "fewer or smaller values"
             message = "the arguments are too large to be checked against the schema of this tool"
             return Problem("$", "limit", message, f"{self.values} values", expected)
@@ -117,7 +119,7 @@ class _Count:
 
     def __init__(self) -> None:
         self.values = 0
-        self.floats = False
+        self.whole_floats = False
 
     def count(self, parent: dict[str, Any] | list[Any]) -> list[Any]:
         """Count what is directly inside; return the objects and arrays among it."""
@@ -128,7 +130,7 @@ class _Count:
             if kind is str:
                 self.values += len(child) // _TEXT
             elif kind is float:
-                self.floats = True
+                self.whole_floats = self.whole_floats or child.is_integer()
             elif kind not in _SMALL:
                 inside.append(child)
         return inside
@@ -144,8 +146,8 @@ def _measure(value: dict[str, JSON]) -> _Size:
     for _ in range(DEFAULT.depth):
         level = [child for parent in level for child in count.count(parent)]
         if not level:
-            return _Size(count.values, count.floats, deep=False)
-    return _Size(count.values, count.floats, deep=True)
+            return _Size(count.values, count.whole_floats, deep=False)
+    return _Size(count.values, count.whole_floats, deep=True)
 
 
 # ── Unknown parameters ──────────────────────────────────────────────────────────────
@@ -160,17 +162,16 @@ def _drop_unknown(
     return kept, tuple(name for name in value if name not in kept)
 
 
-def _find_misspelt(
+def _report_misspelt(
     compiled: Compiled, value: dict[str, JSON], dropped: Iterable[str], missing: Collection[str]
 ) -> Iterator[Problem]:
     """Dropped names that are near to a parameter which is neither given nor reported missing."""
     absent = {name for name in compiled.names - value.keys() if join_path("$", name) not in missing}
-    for name in dropped:
-        if meant := misspelt(name, absent):
-            path = join_path("$", name)
-            message = f"{path} is no parameter of this tool; did you mean {show(meant)}?"
-            expected = f"only {show_names(sorted(compiled.names))}"
-            yield Problem(path, "unknown_parameter", message, show(value[name]), expected)
+    expected = f"only {show_names(sorted(compiled.names))}"
+    for name, meant in find_misspelt(dropped, absent).items():
+        path = join_path("$", name)
+        message = f"{path} is no parameter of this tool; did you mean {show(meant)}?"
+        yield Problem(path, "unknown_parameter", message, show(value[name]), expected)
 
 
 # ── Admission ───────────────────────────────────────────────────────────────────────

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from wholecall.core.values import Start
+from wholecall.core.values import Problem, Start
+from wholecall.errors import InadmissibleTools
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +33,86 @@ def read_offer(
     """Read tool definitions in OpenAI's, Responses', Anthropic's, Bedrock's or Gemini's form.
 
     A provider's own tool (`{"type": "web_search"}`) has no name, and no call of ours has it.
-    `start` overrides the policy of every definition that is not a `ToolSpec`.
+    `start` overrides the policy of every definition that is not a `ToolSpec`. A definition
+    that cannot be read raises `InadmissibleTools`.
     """
     specs: dict[str, ToolSpec] = {}
-    for tool in tools:
-        read = (tool,) if isinstance(tool, ToolSpec) else _read_definitions(tool, start)
-        specs.update((spec.name, spec) for spec in read)
+    for index, tool in enumerate(tools):
+        if isinstance(tool, ToolSpec):
+            specs[tool.name] = tool
+            continue
+        for body, path in _bodies(tool, f"$[{index}]"):
+            spec = _read_body(body, path, start or Start.CONFIRMED)
+            if spec is not None:
+                specs[spec.name] = spec
     return specs
 
 
+# ── Forms ───────────────────────────────────────────────────────────────────────────
+
+# What a provider wraps a definition in, and whether many stand in it. Responses, Anthropic
+# and MCP wrap it in nothing.
+_WRAPPERS: tuple[tuple[str, bool], ...] = (
+    ("functionDeclarations", True),  # Gemini
+    ("function", False),  # OpenAI's chat completions
+    ("toolSpec", False),  # Bedrock
+)
+# Where the schema stands; Bedrock wraps it once more.
 _SCHEMAS = ("parameters", "parametersJsonSchema", "input_schema", "inputSchema")
+_SCHEMA_WRAPPER = "json"
+# With these fields and no name it is none of a provider's own tools, but a mistake.
+_DEFINES = frozenset({"description", *_SCHEMAS})
 
 
-def _read_definitions(tool: Mapping[str, Any], start: Start | None) -> Iterator[ToolSpec]:
-    for definition in tool.get("functionDeclarations") or (tool,):  # Gemini declares many at once
-        body = definition.get("function") or definition.get("toolSpec") or definition
-        schema: Mapping[str, Any] = next((body[key] for key in _SCHEMAS if body.get(key)), {})
-        if isinstance(schema.get("json"), Mapping):
-            schema = schema["json"]  # Bedrock wraps the schema once more
-        if "name" in body:
-            description = body.get("description") or ""
-            yield ToolSpec(body["name"], schema, description, start or Start.CONFIRMED)
+def _bodies(tool: Any, path: str) -> Iterator[tuple[Any, str]]:
+    """The bodies of a definition, each with its place."""
+    _demand(isinstance(tool, Mapping), tool, path, _DEFINITION)
+    for wrapper, holds_many in _WRAPPERS:
+        wrapped = tool.get(wrapper)
+        if wrapped and holds_many:
+            _demand(isinstance(wrapped, list | tuple), wrapped, f"{path}.{wrapper}", _LIST)
+            yield from ((body, f"{path}.{wrapper}[{at}]") for at, body in enumerate(wrapped))
+            return
+        if wrapped:
+            yield wrapped, f"{path}.{wrapper}"
+            return
+    yield tool, path
+
+
+def _read_body(body: Any, path: str, start: Start) -> ToolSpec | None:
+    _demand(isinstance(body, Mapping), body, path, _DEFINITION)
+    if "name" not in body and not _is_ours(body):
+        return None
+    name = body.get("name")
+    _demand(isinstance(name, str), name, f"{path}.name", _NAME)
+    key = next((key for key in _SCHEMAS if body.get(key)), None)
+    schema = {} if key is None else body[key]
+    _demand(isinstance(schema, Mapping), schema, f"{path}.{key}", _SCHEMA)
+    if isinstance(schema.get(_SCHEMA_WRAPPER), Mapping):
+        schema = schema[_SCHEMA_WRAPPER]
+    return ToolSpec(name, schema, body.get("description") or "", start)
+
+
+def _is_ours(body: Mapping[str, Any]) -> bool:
+    """Whether a definition without a name was meant to be a function."""
+    kind = body.get("type")
+    return kind == "function" or (kind is None and not _DEFINES.isdisjoint(body))
+
+
+# ── Refusals ────────────────────────────────────────────────────────────────────────
+
+_DEFINITION = 'a ToolSpec or a definition: {"name": "weather", "parameters": {"type": "object"}}'
+_LIST = "a list of definitions"
+_NAME = 'the name of the tool: {"name": "weather", …}'
+_SCHEMA = 'a JSON Schema: {"type": "object", "properties": {…}}'
+
+
+class _Misshapen(InadmissibleTools, TypeError):
+    """A definition of the wrong type; `admit` takes what is a `TypeError` into its list."""
+
+
+def _demand(holds: bool, found: Any, path: str, expected: str) -> None:
+    if not holds:
+        received = reprlib.repr(found)
+        message = f"tools{path.removeprefix('$')} is {received}: write {expected}"
+        raise _Misshapen(message, (Problem(path, "tool", message, received, expected),))

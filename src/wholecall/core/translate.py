@@ -99,6 +99,22 @@ def _drop_nulls(node: Node) -> Node:
     }
 
 
+_REMARKS: dict[str, type] = {
+    **dict.fromkeys(("title", "description", "$comment", "format"), str),
+    **dict.fromkeys(("deprecated", "readOnly", "writeOnly"), bool),
+    "examples": list,
+}
+
+
+def _drop_broken_remarks(node: Node) -> Node:
+    """A remark decides nothing, so a broken one must not decide that a tool is unusable."""
+    return {
+        keyword: argument
+        for keyword, argument in node.items()
+        if isinstance(argument, _REMARKS.get(keyword, object))
+    }
+
+
 def _open_empty_lists(node: Node) -> Node:
     """PHP cannot tell `{}` from `[]`."""
     return {
@@ -185,6 +201,14 @@ def _read_dependencies(node: Node) -> Node:
     names = {name: needed for name, needed in given.items() if isinstance(needed, list)}
     schemas = {name: translate(needed) for name, needed in given.items() if name not in names}
     return {**rest, "dependentRequired": names, "dependentSchemas": schemas}
+
+
+def _require_once(node: Node) -> Node:
+    """A name in the list twice is required no more than once."""
+    names = node.get("required")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return node
+    return {**node, "required": list(dict.fromkeys(names))}
 
 
 def _lift_required(node: Node) -> Node:
@@ -301,12 +325,14 @@ def quote(text: str) -> str:
 # In this order: types have their names before anyone asks for them.
 _RULES: tuple[Callable[[Node], Node], ...] = (
     _drop_nulls,
+    _drop_broken_remarks,
     _open_empty_lists,
     _read_counts,
     _name_types,
     _read_tuples,
     _read_bounds,
     _read_dependencies,
+    _require_once,
     _lift_required,
     _infer_types,
     _allow_null,

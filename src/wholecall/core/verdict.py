@@ -8,7 +8,7 @@ How the turn ended says what may be believed:
 | GOOD      | call         | call with `{}`  | truncated   | repaired if safe |
 | LENGTH    | call         | truncated       | truncated   | truncated       |
 | DROPPED   | stream_dropped, all of them                                       |
-| FAILED    | stream_dropped, all of them                                       |
+| FAILED    | stream_dropped, all of them (no_name without a name)              |
 | FILTERED  | content_filter, all of them                                       |
 | MALFORMED | malformed_by_provider, all of them                                |
 """
@@ -16,16 +16,32 @@ How the turn ended says what may be believed:
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
 
 from wholecall.core.arguments import Arguments, Refused, read_arguments
+from wholecall.core.coerce import STRICT, CoercionOptions
+from wholecall.core.compiled import Compiled
 from wholecall.core.draft import Draft, Tail
 from wholecall.core.limits import DEFAULT, Limits
+from wholecall.core.parse import Parsed
+from wholecall.core.prepare import prepare
 from wholecall.core.repair import may_drop
 from wholecall.core.spec import Offer, ToolSpec
-from wholecall.core.values import Call, Evidence, Hint, Oddity, Reason, Rejected, Repair, Start
+from wholecall.core.values import (
+    JSON,
+    Call,
+    Evidence,
+    Hint,
+    Oddity,
+    Reason,
+    Rejected,
+    Repair,
+    Start,
+)
+from wholecall.core.words import cut
 
 
 class Ending(enum.Enum):
@@ -64,14 +80,19 @@ _NOTHING_RUNS: dict[Ending, Refused] = {
         Reason.MALFORMED_BY_PROVIDER, "the provider itself called this call malformed"
     ),
 }
+# What a stray end of JSON looks like. Anything else may be a part of the arguments.
+_CLOSERS = "}] \t\r\n"
 _SYNTAX = frozenset({Reason.BAD_JSON, Reason.TRUNCATED})
 _NO_NAME = Refused(Reason.NO_NAME, "the call has no tool name")
+OUTPUT_LIMIT = "cut off by the output limit"
+"""Stands in the detail of a call that the limit cut, and of no other: no one else knows why."""
 _CUT_BEFORE_BEGIN = Refused(
     Reason.TRUNCATED, "the answer was cut off before the arguments of this call began"
 )
-_CUT_OFF = Refused(
-    Reason.TRUNCATED, "the answer was cut off by the output limit inside this call's arguments"
+_LIMIT_BEFORE_BEGIN = Refused(
+    Reason.TRUNCATED, f"the answer was {OUTPUT_LIMIT} before the arguments of this call began"
 )
+_CUT_OFF = Refused(Reason.TRUNCATED, f"the answer was {OUTPUT_LIMIT} inside this call's arguments")
 _AMBIGUOUS = Refused(
     Reason.AMBIGUOUS, "two different objects were sent as the arguments of one call"
 )
@@ -89,6 +110,7 @@ class Judge:
     limits: Limits = DEFAULT
     hides_truncation: bool = False
     """The upstream is known to send `{}` for arguments that were cut off (LiteLLM)."""
+    coercion: CoercionOptions = STRICT
 
     def spec(self, draft: Draft) -> ToolSpec | None:
         """The offered tool that the draft names."""
@@ -97,7 +119,7 @@ class Judge:
     def may_start(self, draft: Draft) -> bool:
         """Whether the tool's policy lets the call start before the turn has ended."""
         spec = self.spec(draft)
-        if spec is None or spec.start is Start.CONFIRMED:
+        if spec is None or spec.start is Start.CONFIRMED or draft.is_contested:
             return False
         needed = Evidence.CLOSED
         if spec.start is Start.SEALED:
@@ -126,12 +148,9 @@ class Judge:
         )
 
     def _read(self, draft: Draft, ending: Ending | None) -> Arguments | Refused:
-        if draft.early_end is not None:
-            return Refused(*draft.early_end)
-        if ending in _NOTHING_RUNS:
-            return _NOTHING_RUNS[ending]
-        if not draft.name.strip():
-            return _blame_the_limit(_NO_NAME, ending)
+        refused = _refuse_at_once(draft, ending)
+        if refused is not None:
+            return refused
         spec = self.spec(draft)
         if draft.is_empty:
             return self._read_empty(draft, spec, ending)
@@ -146,27 +165,28 @@ class Judge:
     def _read_empty(
         self, draft: Draft, spec: ToolSpec | None, ending: Ending | None
     ) -> Arguments | Refused:
-        if ending is not Ending.GOOD:
-            return _CUT_BEFORE_BEGIN
+        if ending is not Ending.GOOD or (draft.seals and Evidence.SEALED not in draft.evidence):
+            return _LIMIT_BEFORE_BEGIN if ending is Ending.LENGTH else _CUT_BEFORE_BEGIN
         if draft.tail().differs:
             return _AMBIGUOUS
         if self.offer is not None and spec is None:
             return _unknown(draft.name)
         if self.hides_truncation and not _empty_is_proof(spec):
             return _EMPTY_HIDES_A_CUT
-        return read_arguments({}, spec, whole=True, limits=self.limits)
+        return self._read_arguments({}, spec, whole=True)
 
     def _read_object(
         self, draft: Draft, spec: ToolSpec | None, ending: Ending | None
     ) -> Arguments | Refused:
-        # Objects may grow piece by piece; nothing but a good end or a seal says that this was all.
-        if ending is Ending.LENGTH and Evidence.CLOSED not in draft.evidence:
+        # An object has no brace that would be a proof: what was cut inside is whole JSON to
+        # the eye, also where a client library had parsed as far as the text went.
+        if ending is Ending.LENGTH and draft.parsed is None:
             return _CUT_OFF
         merged = draft.object()
         written = draft.parsed.value if draft.parsed is not None else None
         if merged is None or (draft.text.strip() and written != merged):
             return _AMBIGUOUS
-        return read_arguments(merged, spec, whole=True, limits=self.limits)
+        return self._read_arguments(merged, spec, whole=True)
 
     def _read_text(
         self, draft: Draft, spec: ToolSpec | None, ending: Ending | None
@@ -175,22 +195,21 @@ class Judge:
         # that came in the same chunk: the assembler looks at it when the turn is over.
         over = ending is not None or Evidence.SEALED in draft.evidence
         tail = draft.tail() if over else Tail()
-        if tail.differs:
-            return _AMBIGUOUS
-        if not may_drop(tail.rest):
-            return _blame_the_limit(_GOES_ON, ending)
+        refused = _refuse_tail(tail, ending)
+        if refused is not None:
+            return refused
         if tail.repeats:
             draft.note(Oddity.ARGUMENTS_REPEATED)
         whole = ending is Ending.GOOD or draft.parsed is not None
         text = draft.parsed if draft.parsed is not None else draft.text
-        read = read_arguments(text, spec, whole=whole, limits=self.limits)
+        read = self._read_arguments(text, spec, whole=whole)
         if isinstance(read, Refused):
             if read.reason not in _SYNTAX:
                 return read
             return self._read_snapshot(draft, spec, ending) or _blame_the_limit(read, ending)
         if tail.rest:
             draft.note(Oddity.TEXT_AFTER_OBJECT)
-            dropped = Repair("drop_trailing", tail.rest[:200], "")
+            dropped = Repair("drop_trailing", cut(tail.rest), "")
             return msgspec.structs.replace(read, repairs=(*read.repairs, dropped))
         return read
 
@@ -204,11 +223,38 @@ class Judge:
         snapshot = draft.snapshot()
         if snapshot is None or ending is not Ending.GOOD:
             return None
-        read = read_arguments(snapshot, spec, whole=False, limits=self.limits)
+        read = self._read_arguments(snapshot, spec, whole=False)
         if isinstance(read, Refused):
             return None
         draft.note(Oddity.ARGUMENTS_CUMULATIVE)
         return read
+
+    def _read_arguments(
+        self, raw: str | Mapping[str, JSON] | Parsed, spec: ToolSpec | None, *, whole: bool
+    ) -> Arguments | Refused:
+        return read_arguments(raw, spec, whole=whole, limits=self.limits, options=self.coercion)
+
+
+def _refuse_at_once(draft: Draft, ending: Ending | None) -> Refused | None:
+    """Why nothing need be read: the draft, its name or the end of the turn forbid it."""
+    nameless = not draft.name.strip()
+    if draft.early_end is not None:
+        return Refused(*draft.early_end)
+    if ending in _NOTHING_RUNS:
+        # In a stream that broke its own rules, a call without a name is the broken rule.
+        return _NO_NAME if nameless and ending is Ending.FAILED else _NOTHING_RUNS[ending]
+    if nameless:
+        return _blame_the_limit(_NO_NAME, ending)
+    return _AMBIGUOUS if draft.is_contested else None
+
+
+def _refuse_tail(tail: Tail, ending: Ending | None) -> Refused | None:
+    """Why the object is not all that was meant."""
+    if tail.differs:
+        return _AMBIGUOUS
+    if ending is Ending.LENGTH and tail.rest.strip(_CLOSERS):
+        return _CUT_OFF
+    return None if may_drop(tail.rest) else _blame_the_limit(_GOES_ON, ending)
 
 
 def _unknown(name: str) -> Refused:
@@ -219,7 +265,9 @@ def _empty_is_proof(spec: ToolSpec | None) -> bool:
     """Whether a tool has no parameters, or does no harm without them."""
     if spec is None:
         return False
-    return not spec.parameters.get("properties") or spec.start is Start.CLOSED
+    compiled = prepare(spec.parameters)
+    named = not isinstance(compiled, Compiled) or bool(compiled.names)
+    return not named or spec.start is Start.CLOSED
 
 
 def _blame_the_limit(read: Refused, ending: Ending | None) -> Refused:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 RECEIVED = 200
@@ -38,29 +39,31 @@ def show(value: Any) -> str:
     return cut(text)
 
 
-def cut(text: str) -> str:
+def cut(text: str, longest: int = RECEIVED) -> str:
     """The head of a text. Half of a surrogate pair is escaped: it could not be sent to anyone."""
-    head = text if len(text) <= RECEIVED else text[: RECEIVED - 1] + "…"
+    head = text if len(text) <= longest else text[: longest - 1] + "…"
     return head.encode("utf-8", "backslashreplace").decode()
 
 
 def show_names(names: Iterable[str]) -> str:
     """Names in a row, in quotes."""
-    return list_some([show(name) for name in names], ", ")
+    return list_some(list(names), ", ", show)
 
 
 def describe(node: Any, follow: Callable[[Any], Any], *, depth: int = _DEPTH) -> str:
     """What a schema asks for. `follow` gives the schema to which a reference leads."""
     node = follow(node)
-    if "const" in node:
-        return show(node["const"])
-    if "enum" in node:
-        return "one of " + list_some([show(option) for option in node["enum"]], ", ")
+    if "const" in node or "enum" in node:
+        return _describe_options(node.get("enum", [node.get("const")]))
     branches = node.get("anyOf") or node.get("oneOf")
     if branches and depth:
-        words = [describe(branch, follow, depth=depth - 1) for branch in branches]
-        return list_some(words, " or ")
+        return list_some(branches, " or ", partial(describe, follow=follow, depth=depth - 1))
     return ", ".join([_describe_type(node, follow, depth), *_describe_limits(node)])
+
+
+def _describe_options(options: list[Any]) -> str:
+    words = list_some(options, ", ", show)
+    return words if len(options) == 1 else f"one of {words}"
 
 
 def _describe_type(node: Any, follow: Callable[[Any], Any], depth: int) -> str:
@@ -95,9 +98,8 @@ LIMITS: dict[str, Callable[[Any], str]] = {
 }
 
 
-def list_some(words: list[str], joint: str) -> str:
-    """Words in a row, each once, and how many more there are."""
-    unique = list(dict.fromkeys(words))
-    more = len(unique) - _OPTIONS
-    shown = joint.join(unique[:_OPTIONS])
+def list_some(things: Sequence[Any], joint: str, word: Callable[[Any], str] = str) -> str:
+    """The first of some things in words, each once, and how many more there are."""
+    shown = joint.join(dict.fromkeys(map(word, things[:_OPTIONS])))
+    more = len(things) - _OPTIONS
     return f"{shown} and {more} more" if more > 0 else shown

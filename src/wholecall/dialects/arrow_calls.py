@@ -31,7 +31,7 @@ class ArrowCalls:
 
     closers: tuple[str, ...]
 
-    def read(self, machine: Machine, opener: str) -> Steps[bool]:  # noqa: ARG002
+    def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
         """Read the call that stands here; False if none does."""
         source, output = machine.source, machine.output
         if (yield from source.skip()) != "{":
@@ -48,10 +48,12 @@ class ArrowCalls:
             return False
         source.at += 1
         output.open(name, arguments="{")
+        closers = marks_of(self.closers)
         if not (yield from _flags(machine)):
+            yield from source.flow(closers, _skip)
             return True
         yield from source.skip(_BRACES)
-        if (yield from source.accept(marks_of(self.closers))):
+        if (yield from source.accept(closers)):
             output.grow("}")
             output.seal()
         return True
@@ -78,7 +80,11 @@ def _flags(machine: Machine) -> Steps[bool]:
         if not end:
             return False
         output.grow(f'{separator}"{escape(key)}": ')
-        if not (yield from read_value(source, output.grow, machine.limits.depth)):
+        if not (yield from read_value(source, output.grow)):
             return False
         separator = ", "
     return True
+
+
+def _skip(_: str) -> None:
+    """Text inside of a call that is broken."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from wholecall.dialects.encoding import Template
 from wholecall.dialects.machine import Machine
 from wholecall.dialects.source import Steps
 
@@ -12,7 +13,7 @@ from wholecall.dialects.source import Steps
 class Grammar(Protocol):
     """How the calls of a family are written."""
 
-    def read(self, machine: Machine, opener: str) -> Steps[bool]:
+    def read(self, machine: Machine, opener: str, /) -> Steps[bool]:
         """Read what stands behind an opener (or, without one, at the beginning of the answer).
 
         False if no call stands there; nothing was given then, and what was read is text.
@@ -57,5 +58,7 @@ class Dialect:
     """`<search>` opens a call of the tool `search`."""
     rescues: bool = False
     """Nobody told the model to write so: an unknown name is prose."""
+    template: Template | None = None
+    """How calls are written back; None where nothing is to be written."""
     models: str = ""
     """Who writes it."""

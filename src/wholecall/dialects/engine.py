@@ -79,8 +79,7 @@ class Engine:
     def end(self) -> list[Given]:
         """The answer is over."""
         self._source.ended = True
-        for _ in self._steps:
-            pass
+        next(self._steps, None)  # it waits for nothing any more
         return self._output.take()
 
     # ── Text ────────────────────────────────────────────────────────────────────────
@@ -150,13 +149,18 @@ class Engine:
         """An opener that opens nothing is text, unless it comes again and again."""
         again = marks_of((opener,))
         count = 1
-        while (yield from self._source.accept(again)):
+        while count < REPEATS and (yield from self._source.accept(again)):
             count += 1
-        if count < REPEATS:
-            self._output.text(opener * count)
+        if count == REPEATS:
+            self._output.reject(Reason.DEGENERATE, f"the marker {opener!r} comes on and on")
+            yield from self._source.flow(marks_of(()), _drop)
             return
-        self._output.reject(Reason.DEGENERATE, f"the marker {opener!r} was repeated on and on")
-        yield from self._source.flow(marks_of(()), _drop)
+        self._output.text(opener * max(count - 1, 1))
+        if count > 1:
+            # The last of them is still to be looked at.
+            grammars = self._grammars[opener]
+            if (yield from self._try(grammars, opener, self._output.text)) is False:
+                self._output.text(opener)
 
     # ── Reasoning ───────────────────────────────────────────────────────────────────
 

@@ -35,7 +35,7 @@ class GemmaCalls:
     closers: tuple[str, ...]
     begin: str = "call:"
 
-    def read(self, machine: Machine, opener: str = "") -> Steps[bool]:  # noqa: ARG002
+    def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
         """Read the call that stands here; False if none does."""
         return (yield from _Reading(machine, self).call())
 
@@ -142,7 +142,7 @@ class _Reading:
 
     def _json_string(self) -> Steps[None]:
         pieces: list[str] = []
-        whole = yield from read_value(self._source, pieces.append, 0)
+        whole = yield from read_value(self._source, pieces.append)
         value = decode_string("".join(pieces)) if whole else None
         if value is None:
             raise _Broken

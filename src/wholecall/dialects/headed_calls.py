@@ -45,7 +45,7 @@ class HeadedCalls:
     whole_objects: bool = False
     """The markers may be followed by whole call objects, too."""
 
-    def read(self, machine: Machine, opener: str) -> Steps[bool]:
+    def read(self, machine: Machine, opener: str, /) -> Steps[bool]:
         """Read the calls from an opener on; False if none follows."""
         return (yield from _Reading(machine, self).calls(opener))
 
@@ -108,8 +108,7 @@ class _Reading:
         if first != "{":
             return (yield from self._without_object(name, id))
         self._output.open(name, id)
-        depth = self._machine.limits.depth
-        whole = yield from read_value(self._source, self._output.grow, depth)
+        whole = yield from read_value(self._source, self._output.grow)
         if not whole:
             return True
         self._output.seal()

@@ -26,6 +26,11 @@ IDS = frozenset({"id", "tool_call_id", "call_id"})
 WRAPPERS = frozenset({"function", "tool_call", "function_call"})
 LISTS = frozenset({"tool_calls", "function_calls", "calls"})
 OTHERS = frozenset({"type", "index"})
+_AFTER_SEPARATOR = marks_of(("{", "]"))
+# An opened call must get at least one character: none at all would mean no arguments.
+_NO_VALUE = frozenset({"", ",", ":", "}", "]"})
+_MOST_WRAPPERS = 8
+"""Wrappers in each other. Honest ones are two deep; each costs a level of recursion."""
 _KNOWN = NAMES | ARGUMENTS | IDS | WRAPPERS | LISTS | OTHERS
 
 
@@ -39,7 +44,7 @@ class JsonCalls:
     name_is_key: bool = False
     """`{"search": {"query": "x"}}` (Apertus)."""
 
-    def read(self, machine: Machine, opener: str = "") -> Steps[bool]:  # noqa: ARG002  # every opener leads to objects
+    def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
         """Read all calls that stand here; False if none does."""
         return (yield from _Reading(machine, self).sequence())
 
@@ -73,7 +78,7 @@ class _AllButLast:
 class _Object:
     """What is known of one call object so far."""
 
-    __slots__ = ("last", "early", "id", "name", "opened")
+    __slots__ = ("early", "id", "last", "name", "opened")
 
     def __init__(self) -> None:
         self.name: str | None = None
@@ -101,6 +106,7 @@ class _Reading:
         self._admit = machine.admit if grammar.marked else machine.find
         self._name_is_key = grammar.name_is_key
         self._marked = grammar.marked
+        self._depth = 0
         self._begun = False
         """Whether a call was opened: from there on nothing is given back as text."""
 
@@ -119,28 +125,25 @@ class _Reading:
                 inside -= 1
                 self._source.at += 1
             elif first and first in ",;" and self._begun:
-                if not (yield from self._goes_on(inside)):
+                if not (yield from self._goes_on()):
                     break
             else:
                 break
         yield from self._source.accept(self._closers)
         return self._begun
 
-    def _goes_on(self, inside: int) -> Steps[bool]:
+    def _goes_on(self) -> Steps[bool]:
         """Whether what follows a separator is another call, and not prose."""
-        ahead = yield from self._source.peek(2)
-        if not inside and not ahead[1:].isspace() and ahead[1:] != "{":
-            return False
-        self._source.at += 1
-        following = yield from self._source.skip()
-        return following in ("{", "]")
+        follows = yield from self._source.sees_ahead(_AFTER_SEPARATOR, 1)
+        self._source.at += 1 if follows else 0
+        return bool(follows)
 
     # ── One object ──────────────────────────────────────────────────────────────────
 
     def _object(self) -> Steps[bool]:
         found = _Object()
         self._source.at += 1
-        whole = yield from self._members(found, 0)
+        whole = yield from self._members(found)
         if found.opened:
             if whole:
                 found.end()
@@ -154,7 +157,7 @@ class _Reading:
         # An object without a call is skipped between others, and is none at all as the first.
         return whole and self._begun
 
-    def _members(self, found: _Object, depth: int) -> Steps[bool]:
+    def _members(self, found: _Object) -> Steps[bool]:
         """All members of an object that is open; whether it was closed."""
         while True:
             first = yield from self._source.skip()
@@ -165,28 +168,36 @@ class _Reading:
                 self._source.at += 1
             elif first == "]" and found.opened:
                 return True  # a brace was left out; what follows is surely not in this object
-            elif not (yield from self._member(found, depth)):
+            elif not (yield from self._member(found)):
                 return False
 
-    def _member(self, found: _Object, depth: int) -> Steps[bool]:
+    def _member(self, found: _Object) -> Steps[bool]:
         key = yield from read_string(self._source)
         if key is None or (yield from self._source.skip()) != ":":
             return False
         self._source.at += 1
         first = yield from self._source.skip()
-        if self._name_is_key and not depth:
+        if self._name_is_key:
             return (yield from self._named_by_key(found, key))
         if key not in _KNOWN and found.name is None:
             return False
-        if first == "{" and key in WRAPPERS and depth < self._machine.limits.depth:
-            return (yield from self._wrapper(found, depth))
-        if first == "[" and key in LISTS:
-            return (yield from self.sequence())
+        if first == "{" and key in WRAPPERS and self._depth < _MOST_WRAPPERS:
+            return (yield from self._wrapper(found))
+        if first == "[" and key in LISTS and self._depth < _MOST_WRAPPERS:
+            return (yield from self._list())
         return (yield from self._value(found, key, first))
 
-    def _wrapper(self, found: _Object, depth: int) -> Steps[bool]:
+    def _list(self) -> Steps[bool]:
+        self._depth += 1
+        read = yield from self.sequence()
+        self._depth -= 1
+        return read
+
+    def _wrapper(self, found: _Object) -> Steps[bool]:
         self._source.at += 1
-        whole = yield from self._members(found, depth + 1)
+        self._depth += 1
+        whole = yield from self._members(found)
+        self._depth -= 1
         if whole:
             found.end()
         return whole
@@ -204,8 +215,7 @@ class _Reading:
             return found.name is not None
         pieces: list[str] = []
         wanted = key in IDS and found.id is None
-        depth = self._machine.limits.depth
-        whole = yield from read_value(self._source, pieces.append if wanted else _skip, depth)
+        whole = yield from read_value(self._source, pieces.append if wanted else _skip)
         if wanted and whole:
             found.id = "".join(pieces).strip("\"'")
         return whole
@@ -213,20 +223,19 @@ class _Reading:
     # ── Arguments ───────────────────────────────────────────────────────────────────
 
     def _arguments(self, found: _Object) -> Steps[bool]:
-        depth = self._machine.limits.depth
         if found.name is None:
             found.early = []
-            return (yield from read_value(self._source, found.early.append, depth))
+            return (yield from read_value(self._source, found.early.append))
         ahead = yield from self._source.peek(4)
         if ahead == "null":
             self._source.at += 4
             found.early = ["{}"]
             return True
-        if not ahead:
+        if ahead[:1] in _NO_VALUE:
             return False
         self._open(found, found.name)
         last = found.last = _AllButLast(self._output.grow)
-        return (yield from read_value(self._source, last.put, depth))
+        return (yield from read_value(self._source, last.put))
 
     def _open(self, found: _Object, name: str, arguments: str = "") -> None:
         found.opened = self._begun = True

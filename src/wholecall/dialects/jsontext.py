@@ -21,41 +21,41 @@ _SCALAR_END = re.compile(r"[,}\]\s<\[|]")
 LONGEST_KEY = 1024
 
 
-def read_value(source: Source, sink: Sink, depth: int) -> Steps[bool]:
+def read_value(source: Source, sink: Sink) -> Steps[bool]:
     """Hand on one value; False if it is cut off or broken. White space before it is read over."""
     first = yield from source.skip()
     if first in _CLOSER_OF:
-        return (yield from _container(source, sink, depth))
+        return (yield from _container(source, sink))
     if first and first in _STRING_MARKS:
         return (yield from _string(source, sink))
     return (yield from _scalar(source, sink))
 
 
-def _container(source: Source, sink: Sink, depth: int) -> Steps[bool]:
+def _container(source: Source, sink: Sink) -> Steps[bool]:
     closers: list[str] = []
     while True:
         found = _STRUCTURE.search(source.text, source.at)
+        _hand_on(source, found.start() if found else len(source.text), sink)
         if found is None:
-            _hand_on(source, len(source.text), sink)
-            if not (yield from source.more()):
-                return False
-            continue
-        mark = found.group()
-        if mark in _STRING_MARKS:
-            _hand_on(source, found.start(), sink)
-            if not (yield from _string(source, sink)):
-                return False
-            continue
-        if mark in _CLOSER_OF:
-            closers.append(_CLOSER_OF[mark])
-        elif closers.pop() != mark:
-            _hand_on(source, found.start(), sink)
+            goes_on = yield from source.more()
+        elif found.group() in _STRING_MARKS:
+            goes_on = yield from _string(source, sink)
+        else:
+            goes_on = _fits(closers, found.group())
+            if goes_on:
+                _hand_on(source, found.end(), sink)
+            if goes_on and not closers:
+                return True
+        if not goes_on:
             return False
-        if len(closers) > depth:
-            return False
-        _hand_on(source, found.end(), sink)
-        if not closers:
-            return True
+
+
+def _fits(closers: list[str], bracket: str) -> bool:
+    """Take a bracket; whether it may stand here."""
+    if bracket not in _CLOSER_OF:
+        return closers.pop() == bracket
+    closers.append(_CLOSER_OF[bracket])
+    return True
 
 
 def _string(source: Source, sink: Sink, longest: int | None = None) -> Steps[bool]:

@@ -29,11 +29,12 @@ class Marks:
         return word in self._words
 
     def search(self, text: str, at: int, *, ended: bool) -> re.Match[str] | None:
-        """The first mark from `at` on; None while a longer one may still stand there."""
+        """The first mark from `at` on; None while one that begins before it, or a longer one,
+        may still come."""
         found = self._pattern.search(text, at)
-        if found is None or ended or len(text) - found.start() >= self._longest:
+        if found is None or ended or self.safe_end(text, at) > found.start():
             return found
-        return None if text[found.start() :] in self._prefixes else found
+        return None
 
     def match(self, text: str, at: int) -> str:
         """The mark that stands at `at`, or nothing."""

@@ -35,7 +35,7 @@ class NamedTagCalls:
 
     name: str
 
-    def read(self, machine: Machine, opener: str) -> Steps[bool]:  # noqa: ARG002
+    def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
         """Read the call behind its opening tag; False if it is none."""
         return (yield from _Named(machine, self.name).call())
 
@@ -89,7 +89,7 @@ class MarkedTagCalls:
     section: str = "tool_call"
     call: str = "invoke"
 
-    def read(self, machine: Machine, opener: str) -> Steps[bool]:  # noqa: ARG002
+    def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
         """Read the calls of a section; False if there is none."""
         return (yield from _Marked(machine, self).calls())
 

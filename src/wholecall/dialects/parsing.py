@@ -8,7 +8,8 @@ from typing import Any
 from wholecall.core.assembler import Assembler
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.spec import ToolSpec, read_offer
-from wholecall.core.values import Call, Event, Opened, Reason, Rejected, Released, Terminated
+from wholecall.core.values import JSON, Call, Event, Opened, Reason, Rejected, Released, Terminated
+from wholecall.dialects.encoding import Template, encode_calls, encode_result
 from wholecall.dialects.engine import Engine
 from wholecall.dialects.output import Given, Retracted
 from wholecall.dialects.registry import dialect_named
@@ -27,6 +28,23 @@ def parse_text(
     for piece in [text] if isinstance(text, str) else text:
         events += reader.feed(piece)
     return collect([*events, *reader.end()])
+
+
+def encode(dialect: str, calls: Iterable[tuple[str, Mapping[str, JSON]]]) -> str:
+    """Calls as a model would write them in this dialect; ValueError if it cannot carry them."""
+    return encode_calls(_template_of(dialect), calls)
+
+
+def encode_output(dialect: str, name: str, output: str, *, id: str = "") -> str:
+    """The result of a call, as it is told to a model in this dialect."""
+    return encode_result(_template_of(dialect), name, output, id)
+
+
+def _template_of(dialect: str) -> Template:
+    template = dialect_named(dialect).template
+    if template is None:
+        raise ValueError(f"nothing is written in the dialect {dialect!r}")
+    return template
 
 
 class TextReader:
@@ -63,7 +81,7 @@ class TextReader:
         return events
 
     def _judge(self, event: Event) -> Event:
-        """A call that was only planned is rejected, unless it was released before that was known."""
+        """A call that was only planned is rejected, if it is not released yet."""
         if isinstance(event, Opened):
             self._open.add(event.number)
         elif isinstance(event, Released):

@@ -16,7 +16,7 @@ from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.jsontext import escape
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
-from wholecall.dialects.source import BLANKS, Steps
+from wholecall.dialects.source import BLANKS, Sink, Steps
 
 _WORDS = {
     "True": "true",
@@ -66,7 +66,7 @@ class PythonCalls:
     json_too: bool = False
     """The list may hold JSON objects instead."""
 
-    def read(self, machine: Machine, opener: str = "") -> Steps[bool]:
+    def read(self, machine: Machine, opener: str = "", /) -> Steps[bool]:
         """Read the calls that stand here; False if none does."""
         first = yield from machine.source.skip()
         if self.json_too and (yield from _begins_object(machine)):
@@ -93,6 +93,8 @@ class _Reading:
         self._output = machine.output
         self._admit = machine.admit if grammar.marked else machine.find
         self._closers = marks_of(grammar.closers)
+        self._resume = marks_of(grammar.closers or ("\n",))
+        """Where text goes on after a broken call."""
         self._separators = BLANKS + ",;" if grammar.brackets else BLANKS + ";"
         self._brackets = grammar.brackets
 
@@ -140,7 +142,7 @@ class _Reading:
             self._output.grow("}")
             self._output.seal()
         else:
-            yield from self._source.flow(self._closers, _skip)
+            yield from self._source.flow(self._resume, _skip)
         return whole
 
     def _keywords(self) -> Steps[bool]:
@@ -163,7 +165,7 @@ class Literal:
 
     def __init__(self, machine: Machine) -> None:
         self._source = machine.source
-        self._grow = machine.output.grow
+        self._grow: Sink = machine.output.grow
         self._depth = machine.limits.depth
 
     def value(self, depth: int) -> Steps[None]:

@@ -21,7 +21,7 @@ class RoutedCalls:
     head_end: str
     inner: TagCalls
 
-    def read(self, machine: Machine, opener: str) -> Steps[bool]:  # noqa: ARG002
+    def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
         """Read the calls of a message from behind `to=` on; False if it holds none."""
         _, end = yield from machine.source.header(marks_of((self.head_end,)), LONGEST_NAME)
         if not end:

@@ -124,7 +124,7 @@ class Source:
             if self.ended or not marks.may_begin(self.text, self.at + ahead):
                 break
             yield from self.more()
-        if self.ended and len(self.text) <= self.at + ahead:
+        if self.ended and marks.may_begin(self.text, self.at + ahead):
             return None
         return marks.match(self.text, self.at + ahead)
 
@@ -161,12 +161,14 @@ class Source:
 
     def header(self, marks: Marks, longest: int) -> Steps[tuple[str, str]]:
         """The text before the next mark and the mark; no mark if it is too far away."""
+        searched = 0
         while True:
-            found = marks.search(self.text, self.at, ended=self.ended)
+            found = marks.search(self.text, self.at + searched, ended=self.ended)
             if found is not None and found.start() - self.at <= longest:
                 head = self.text[self.at : found.start()]
                 self.at = found.end()
                 return head, found.group()
+            searched = marks.safe_end(self.text, self.at + searched) - self.at
             if len(self.text) - self.at > longest or not (yield from self.more()):
                 return "", ""
 

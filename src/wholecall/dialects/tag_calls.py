@@ -71,7 +71,7 @@ class TagCalls:
     glued: tuple[str, ...] = ()
     """What the tokenizer left between a tag's name and its attribute."""
 
-    def read(self, machine: Machine, opener: str) -> Steps[bool]:
+    def read(self, machine: Machine, opener: str, /) -> Steps[bool]:
         """Read the calls from an opener on; False if none follows."""
         return (yield from _Reading(machine, self).calls(opener))
 
@@ -97,6 +97,9 @@ class _Reading:
         self._ends = marks_of(grammar.call_close + grammar.section_close)
         around = grammar.call_close + grammar.section_close + grammar.sections
         self._after_value = marks_of((grammar.value.begin, grammar.call.begin, *around))
+        self._fits_after_value = marks_of(
+            (grammar.value.begin, grammar.call.begin, *around, *grammar.value_close)
+        )
         after_call = grammar.section_close + grammar.sections
         self._after_call = marks_of((grammar.call.begin, *after_call, *grammar.call_close))
         self._value_close = marks_of(grammar.value_close)
@@ -171,8 +174,7 @@ class _Reading:
 
     def _json_body(self, name: str) -> Steps[bool]:
         self._output.open(name)
-        depth = self._machine.limits.depth
-        whole = yield from read_value(self._source, self._output.grow, depth)
+        whole = yield from read_value(self._source, self._output.grow)
         yield from self._source.skip()
         yield from self._source.accept(marks_of(self._grammar.call_close))
         if whole:
@@ -187,13 +189,14 @@ class _Reading:
             if mark == self._grammar.value.begin:
                 self._source.at += len(mark)
                 if not (yield from self._value(name)):
+                    yield from self._source.flow(self._ends, _skip)
                     return False
             elif mark in self._grammar.call_close:
                 self._source.at += len(mark)
                 return True
             elif mark or self._source.ended:
                 # The section ends, or another call begins: this one must be over.
-                return bool(mark or (self._grammar.stops and self._rests(name)))
+                return bool(mark) or self._rests(name)
             elif not (yield from self._source.accept(self._value_close)):
                 yield from self._source.flow(self._ends, _skip)
                 return False
@@ -201,9 +204,10 @@ class _Reading:
     def _rests(self, name: str) -> bool:
         """Whether no parameter is missing, and nothing is left but the beginning of the end."""
         properties = self._machine.properties(name)
-        if not properties or not self._keys.issuperset(properties):
-            return False
-        return self._ends.may_begin(self._source.text, self._source.at)
+        ends = self._ends.may_begin(self._source.text, self._source.at)
+        self._source.at = len(self._source.text)
+        has_all = bool(properties) and self._keys.issuperset(properties)
+        return self._grammar.stops and has_all and ends
 
     # ── One value ───────────────────────────────────────────────────────────────────
 
@@ -219,7 +223,7 @@ class _Reading:
             self._output.grow('""')
             return True
         writer = self._writer(name, head)
-        if self._grammar.cdata and (yield from self._cdata(writer)):
+        if self._grammar.cdata and (yield from self._cdata()):
             return True
         if not (yield from self._text(writer)):
             return False
@@ -250,7 +254,7 @@ class _Reading:
             if not mark:
                 return False
             if mark in self._value_close:
-                follows = yield from self._source.sees_ahead(self._after_value)
+                follows = yield from self._source.sees_ahead(self._fits_after_value)
                 if follows is None or follows:
                     return True
             else:
@@ -267,7 +271,7 @@ class _Reading:
         follows = yield from self._source.sees_ahead(self._after_call, len(mark))
         return follows is None or bool(follows)
 
-    def _cdata(self, writer: ValueWriter) -> Steps[bool]:
+    def _cdata(self) -> Steps[bool]:
         begin, end = _CDATA
         if not (yield from self._source.accept(marks_of((begin,)))):
             return False

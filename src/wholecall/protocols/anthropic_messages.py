@@ -17,17 +17,14 @@ import msgspec
 from wholecall.core.hints import read_hint
 from wholecall.core.values import (
     CallDelta,
-    CallSealed,
     Delta,
-    Fault,
-    FaultKind,
     HintGiven,
     Reasoning,
     Terminated,
     Text,
 )
 from wholecall.errors import ProtocolError
-from wholecall.protocols.pieces import GrowingBlock
+from wholecall.protocols.pieces import GrowingBlock, OpenBlocks
 from wholecall.protocols.wire import (
     Decoded,
     Payload,
@@ -140,49 +137,37 @@ class _Blocks:
     """The content blocks of one message."""
 
     def __init__(self) -> None:
-        self._calls: set[int] = set()
-        self._growing: dict[int, GrowingBlock] = {}
+        self._open = OpenBlocks("tool_use")
         self._latest = -1
 
     def start(self, index: int | None, block: Any) -> Iterator[Delta]:
         """A block begins. Without an index it is the next one."""
         self._latest = self._latest + 1 if index is None else index
-        self._calls.discard(self._latest)
         kind = fit(block, _Kind).type
         if kind == "tool_use":
-            self._calls.add(self._latest)
+            self._open.open_call(self._latest)
             yield _opening(self._latest, fit(block, _ToolUse))
         elif kind in _WORDS:
+            self._open.open_words(self._latest)
             yield from _words(fit(block, _Words))
         else:
-            self._growing[self._latest] = GrowingBlock(plain(block))
+            self._open.open_other(self._latest, GrowingBlock(plain(block)))
 
     def grow(self, index: int | None, delta: _Delta) -> Iterator[Delta]:
         """A block grows. Without an index it is the one that began last."""
         index = self._latest if index is None else index
-        if index in self._growing:
+        growing = self._open.growing(index)
+        if growing is not None:
             for field, text in present(msgspec.structs.asdict(delta)).items():
-                self._growing[index].grow(field, text)
+                growing.grow(field, text)
         elif delta.partial_json:
-            yield from self._input(index, delta.partial_json)
+            yield from self._open.add_input(index, delta.partial_json)
         else:
             yield from _words(delta)
 
     def stop(self, index: int | None) -> Iterator[Delta]:
         """A block is over."""
-        index = self._latest if index is None else index
-        if index in self._growing:
-            yield self._growing.pop(index).finish()
-        elif index in self._calls:
-            yield CallSealed(index)
-
-    def _input(self, index: int, text: str) -> Iterator[Delta]:
-        if index in self._calls:
-            yield CallDelta(index, text)
-            return
-        self._calls.add(index)
-        yield Fault(FaultKind.PROTOCOL, f"input for content block {index}, which is no tool_use")
-        yield CallDelta(index, text, opens=True)
+        return self._open.stop(self._latest if index is None else index)
 
 
 def _opening(index: int, block: _ToolUse) -> CallDelta:

@@ -19,7 +19,6 @@ from wholecall.core.values import (
     CallSealed,
     Delta,
     Fault,
-    FaultKind,
     HintGiven,
     ProviderBlock,
     Reasoning,
@@ -27,7 +26,7 @@ from wholecall.core.values import (
     Text,
 )
 from wholecall.errors import ProtocolError
-from wholecall.protocols.pieces import GrowingBlock
+from wholecall.protocols.pieces import GrowingBlock, OpenBlocks
 from wholecall.protocols.wire import (
     Decoded,
     Payload,
@@ -136,41 +135,31 @@ class _Blocks:
     """The content blocks of one stream."""
 
     def __init__(self) -> None:
-        self._calls: set[int] = set()
-        self._growing: dict[int, tuple[str, GrowingBlock]] = {}
+        self._open = OpenBlocks("toolUse")
 
     def start(self, index: int, member: str, content: Any) -> Iterator[Delta]:
         """A block begins."""
         if member == "toolUse" and _is_call(tool := fit(content, _ToolUse)):
-            self._calls.add(index)
+            self._open.open_call(index)
             yield CallDelta(index, None, tool.name, tool.tool_use_id, opens=True)
         else:
-            self._growing[index] = (member, GrowingBlock(fit(content, dict[str, Any])))
+            native = fit(content, dict[str, Any])
+            self._open.open_other(index, GrowingBlock(native, member))
 
     def grow(self, index: int, member: str, content: Any) -> Iterator[Delta]:
         """A block grows."""
-        if index in self._growing:
-            _grow(self._growing[index][1], content)
+        growing = self._open.growing(index)
+        if growing is not None:
+            _grow(growing, content)
         elif member == "toolUse":
-            yield from self._input(index, fit(content, _ToolUse).input)
+            arguments = read_arguments(fit(content, _ToolUse).input)
+            yield from self._open.add_input(index, arguments)
         elif member in _WORDS:
             yield from _WORDS[member](content)
 
     def stop(self, index: int) -> Iterator[Delta]:
         """A block is over."""
-        if index in self._growing:
-            member, block = self._growing.pop(index)
-            yield ProviderBlock({member: block.finish().native})
-        elif index in self._calls:
-            yield CallSealed(index)
-
-    def _input(self, index: int, text: Any) -> Iterator[Delta]:
-        if index in self._calls:
-            yield CallDelta(index, read_arguments(text))
-            return
-        self._calls.add(index)
-        yield Fault(FaultKind.PROTOCOL, f"input for content block {index}, which is no toolUse")
-        yield CallDelta(index, read_arguments(text), opens=True)
+        return self._open.stop(index)
 
 
 def _is_call(tool: _ToolUse) -> bool:
@@ -180,7 +169,7 @@ def _is_call(tool: _ToolUse) -> bool:
 def _grow(block: GrowingBlock, content: Any) -> None:
     """Add a delta to the block of a server tool: pieces of its input, or of its result."""
     if isinstance(content, list):
-        block.native.setdefault("content", []).extend(content)
+        block.extend("content", content)
         return
     fields = fit(content, dict[str, Any])
     if isinstance(fields.get("input"), str):

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import re
+import json
 from typing import Protocol
 
 from wholecall.protocols.ndjson import NdjsonParser
-from wholecall.protocols.sse import SseParser
-
-# Not `splitlines`: for text it also splits at characters that are legal in JSON strings.
-_LINE_END = re.compile(r"\r\n|\r|\n")
+from wholecall.protocols.sse import ServerSentEvent, SseParser
+from wholecall.protocols.texts import Piece, TextStream
 
 
 class Framing(Protocol):
-    """Takes the stream as bytes, in any pieces, or as text, in whole lines."""
+    """Takes the stream as bytes or as text, in any pieces; or as lines without their ends.
 
-    def feed(self, chunk: bytes | str) -> list[str]:
+    How it was cut changes nothing. `TextStream` says how lines are told from pieces of text.
+    """
+
+    def feed(self, chunk: Piece) -> list[str]:
         """Return the payloads that this piece completes."""
 
     def end(self) -> list[str]:
@@ -23,45 +24,40 @@ class Framing(Protocol):
 
 
 class SseFraming:
-    """Server-sent events; a line of text that is bare JSON is a payload as well."""
+    """Server-sent events; and bare JSON, as servers send it instead of them."""
 
     def __init__(self) -> None:
+        self._texts = TextStream()
         self._parser = SseParser()
 
-    def feed(self, chunk: bytes | str) -> list[str]:
+    def feed(self, chunk: Piece) -> list[str]:
         """Return the data of the events that this piece completes."""
-        if isinstance(chunk, bytes):
-            return [event.data for event in self._parser.feed(chunk)]
-        return [payload for line in _lines(chunk) for payload in self._feed_line(line)]
+        return [_payload(event) for event in self._parser.feed(self._texts.encode(chunk))]
 
     def end(self) -> list[str]:
         """Return the data of an event whose blank line is missing."""
-        return [event.data for event in self._parser.end()]
+        events = self._parser.feed(self._texts.end()) + self._parser.end()
+        return [_payload(event) for event in events]
 
-    def _feed_line(self, line: str) -> list[str]:
-        if line.startswith("{"):  # no field of an event begins with it
-            return [line]
-        return [event.data for event in self._parser.feed_line(line)]
+
+def _payload(event: ServerSentEvent) -> str:
+    """The data of an event. One that is named an error says so, whatever its data looks like."""
+    if event.event != "error" or '"error"' in event.data:
+        return event.data
+    return json.dumps({"type": "error", "error": event.data})
 
 
 class NdjsonFraming:
     """Newline-delimited JSON."""
 
     def __init__(self) -> None:
+        self._texts = TextStream()
         self._parser = NdjsonParser()
 
-    def feed(self, chunk: bytes | str) -> list[str]:
+    def feed(self, chunk: Piece) -> list[str]:
         """Return the lines that this piece completes."""
-        if isinstance(chunk, bytes):
-            return self._parser.feed(chunk)
-        return [line for line in _lines(chunk) if line.strip()]
+        return self._parser.feed(self._texts.encode(chunk))
 
     def end(self) -> list[str]:
         """Return a last line whose newline is missing."""
-        return self._parser.end()
-
-
-def _lines(text: str) -> list[str]:
-    lines = _LINE_END.split(text)
-    # The end of the last line begins no further one; a text without any is one line.
-    return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
+        return self._parser.feed(self._texts.end()) + self._parser.end()

@@ -275,5 +275,5 @@ def _usage(native: Mapping[str, Any]) -> Usage:
         for name in ("prompt_token_count", "candidates_token_count", "thoughts_token_count")
     ]
     # Thoughts are tokens that the model wrote, but Google counts them apart.
-    written = [number for number in counts[1:] if number is not None]
+    written = [number for number in counts[1:] if isinstance(number, int)]
     return Usage(counts[0], sum(written) if written else None, native)

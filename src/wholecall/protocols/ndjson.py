@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
+from wholecall.errors import ProtocolError
 from wholecall.protocols.lines import LIMIT, LineSplitter
+from wholecall.protocols.wire import read_json
 
 
 class NdjsonParser:
@@ -22,12 +22,13 @@ class NdjsonParser:
     def end(self) -> list[str]:
         """The stream is over; return a last line whose newline is missing, if it is whole."""
         rest = self._lines.end()
-        return [rest] if _is_whole(rest) else []
+        return [rest] if is_whole(rest) else []
 
 
-def _is_whole(line: str) -> bool:
+def is_whole(text: str) -> bool:
+    """Whether a text is one JSON value from beginning to end."""
     try:
-        json.loads(line)
-    except (ValueError, RecursionError):
+        read_json(text)
+    except (ProtocolError, RecursionError):
         return False
     return True

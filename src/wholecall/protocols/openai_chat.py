@@ -11,7 +11,7 @@ out, sends as null or sends in another type says so in its type.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -80,9 +80,9 @@ class _Message(msgspec.Struct):
     content: str | list[_Part | str | None] | None = None
     reasoning_content: Any = None  # DeepSeek, vLLM
     reasoning: Any = None  # OpenRouter, Groq
-    reasoning_details: list[Any] | None = None  # OpenRouter: must go back unchanged
-    thinking_blocks: list[Any] | None = None  # LiteLLM: Anthropic's signatures
-    refusal: str | None = None
+    reasoning_details: Any = None  # OpenRouter: must go back unchanged
+    thinking_blocks: Any = None  # LiteLLM: Anthropic's signatures
+    refusal: Any = None
     tool_calls: list[_ToolCall | None] | None = None
     function_call: _Function | None = None  # before there were `tool_calls`
 
@@ -101,6 +101,8 @@ class _Chunk(msgspec.Struct):
     error: Any = None
     object: Any = None
     message: Any = None  # of an `object` that is "error": vLLM
+    detail: Any = None  # FastAPI
+    code: Any = None
 
 
 _CHUNK = msgspec.json.Decoder(_Chunk)
@@ -130,15 +132,16 @@ class Decoder:
 
     def _read(self, payload: Payload, *, whole: bool = False) -> Decoded:
         chunk = read(payload, _CHUNK)
-        if chunk.error or chunk.object == "error":
-            yield read_error(chunk.error or chunk.message or "error")
+        failure = _failure(chunk)
+        if failure:
+            yield read_error(failure)
         elif whole and not chunk.choices:
             raise ProtocolError("the answer has neither choices nor an error")
+        if whole:
+            _number(chunk.choices or [])
         for choice in chunk.choices or ():
             if choice is None:
                 continue
-            if whole:
-                _number(choice)
             if choice.index:
                 yield from (OfChoice(choice.index, delta) for delta in self._choice(choice))
             else:
@@ -174,6 +177,15 @@ class Decoder:
             yield from legacy.pieces
 
 
+def _failure(chunk: _Chunk) -> Any:
+    """What a chunk says of a failure. Some servers put no `error` around it."""
+    if chunk.error or chunk.object == "error":
+        return chunk.error or chunk.message or "error"
+    if chunk.choices is None and chunk.usage is None and chunk.object is None:
+        return chunk.message or chunk.detail or chunk.code
+    return None
+
+
 class _LegacyCall:
     """The pieces of a `function_call`.
 
@@ -198,10 +210,17 @@ class _LegacyCall:
 # ── Calls ───────────────────────────────────────────────────────────────────────────
 
 
-def _number(choice: _Choice) -> None:
+def _number(choices: list[_Choice | None]) -> None:
     """In a whole answer the place in the list is the index; nothing is missing there."""
-    message = choice.message or choice.delta
-    for place, entry in enumerate(message.tool_calls or () if message is not None else ()):
+    _number_by_place(choices)
+    for choice in choices:
+        message = None if choice is None else choice.message or choice.delta
+        if message is not None:
+            _number_by_place(message.tool_calls or [])
+
+
+def _number_by_place(entries: Sequence[_Choice | _ToolCall | None]) -> None:
+    for place, entry in enumerate(entries):
         if entry is not None and entry.index is None:
             entry.index = place
 
@@ -261,7 +280,7 @@ def _words(message: _Message) -> Iterator[Delta]:
     content = message.content
     if content:
         yield from (Text(content),) if isinstance(content, str) else _parts(content)
-    if message.refusal:
+    if message.refusal and isinstance(message.refusal, str):
         yield Text(message.refusal)
 
 

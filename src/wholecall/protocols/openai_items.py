@@ -14,7 +14,9 @@ from typing import Any
 
 import msgspec
 
+from wholecall.core.limits import DEFAULT
 from wholecall.core.values import CallDelta, CallSealed, Delta, Slot
+from wholecall.errors import ProtocolError
 from wholecall.protocols.pieces import Pieces
 from wholecall.protocols.wire import plain, present, read_arguments
 
@@ -127,6 +129,8 @@ class FunctionCalls:
         return next((each for each in known if each is not None and each.may_be(item)), None)
 
     def _add(self, address: Address) -> _Call:
+        if len(self._calls) >= DEFAULT.blocks:
+            raise ProtocolError(f"the answer has more than {DEFAULT.blocks} function calls")
         taken = address.index in self._by_index and address.item_id
         call = _Call(address.item_id if taken else address.slot)
         self._calls.append(call)

@@ -8,20 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from wholecall.core.assembler import Assembler
+from wholecall.core.limits import DEFAULT
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Delta, Event, Fault, FaultKind, OfChoice, Terminated
 from wholecall.errors import ProtocolError
 from wholecall.protocols.registry import decoder_for, framing_for
 
 Chunk: TypeAlias = bytes | str | Mapping[str, Any] | object
-"""Raw bytes of the stream, one raw line of it, a decoded payload, or a client's object."""
+"""Raw bytes or text of the stream, one line of it, a decoded payload, or a client's object."""
 Tools: TypeAlias = Iterable[ToolSpec | Mapping[str, Any]]
-_TEXT = (bytes, str)
+_BUFFERS = (bytearray, memoryview)
+_TEXT = (bytes, str, *_BUFFERS)
 # The end of the stream and its failure concern every choice of an answer.
 _FOR_ALL = (Terminated, Fault)
+
+
+class TurnAssembler(Protocol):
+    """Builds the calls of one turn: `Assembler`, or what stands around one."""
+
+    def feed(self, delta: Delta) -> list[Event]:
+        """Take one delta; return what it brought about."""
+
+    def end(self) -> list[Event]:
+        """Settle every draft."""
 
 
 class Reader:
@@ -32,28 +44,38 @@ class Reader:
         protocol: str,
         tools: Tools | None = None,
         *,
-        new_assembler: Callable[[Tools | None], Assembler] = Assembler,
+        new_assembler: Callable[[Tools | None], TurnAssembler] = Assembler,
     ) -> None:
         self._decoder = decoder_for(protocol)
         self._framing = framing_for(protocol)
         self._tools = None if tools is None else list(tools)
         self._new_assembler = new_assembler
         self._assembler = new_assembler(self._tools)
-        self._others: dict[int, Assembler] = {}
+        self._others: dict[int, TurnAssembler] = {}
         self._broken = False
+        self._crowded = False
+        self._over = False
 
     def feed(self, chunk: Chunk) -> list[Event]:
         """Take what came; return what it brought about."""
-        if isinstance(chunk, _TEXT):
+        if self._over:
+            raise ProtocolError("the stream is over: each answer needs a new Reader")
+        # The usual chunk is a dict; of that it is seen at once.
+        if type(chunk) is not dict and isinstance(chunk, _TEXT):
             return self._framed(partial(self._framing.feed, chunk))
         return self._decoded(self._decoder.decode(chunk))
 
     def feed_response(self, body: Chunk) -> list[Event]:
         """Take a whole answer that was not streamed."""
+        if isinstance(body, _BUFFERS):
+            body = bytes(body)
         return self._decoded(self._decoder.decode_response(body))
 
     def end(self) -> list[Event]:
-        """The stream is over: settle everything."""
+        """The stream is over: settle everything, once; there is nothing to say a second time."""
+        if self._over:
+            return []
+        self._over = True
         events = self._framed(self._framing.end)
         for choice, assembler in self._others.items():
             events += (OfChoice(choice, event) for event in assembler.end())
@@ -91,5 +113,14 @@ class Reader:
     def _feed_other(self, choice: int, delta: Delta) -> list[Event]:
         assembler = self._others.get(choice)
         if assembler is None:
+            if len(self._others) + 1 >= DEFAULT.choices:
+                return self._refuse_choice()
             assembler = self._others[choice] = self._new_assembler(self._tools)
         return [OfChoice(choice, event) for event in assembler.feed(delta)]
+
+    def _refuse_choice(self) -> list[Event]:
+        if self._crowded:
+            return []
+        self._crowded = True
+        message = f"the answer has more than {DEFAULT.choices} choices"
+        return self._decoded([Fault(FaultKind.PROTOCOL, message)])

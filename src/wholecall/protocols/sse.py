@@ -3,6 +3,14 @@
 It follows the WHATWG's grammar. At the end of the stream it departs from it in two
 ways, because servers forget the last blank line: an event whose lines have all come is
 handed out, and so is a last `[DONE]` without its newline. A line that was cut is dropped.
+
+Servers also send bare JSON instead of events: an error object, the chunks one a line, an
+array of them. No field begins with a brace, so a line that does is JSON:
+
+- a line that is a whole value is handed out at once;
+- one that is not, before any event came, is the beginning of one value over several lines,
+  which is handed out at the end;
+- one that is not, among events, is handed out too: its decoder says what is wrong with it.
 """
 
 from __future__ import annotations
@@ -10,6 +18,7 @@ from __future__ import annotations
 from wholecall.core.values import Value
 from wholecall.errors import ProtocolError
 from wholecall.protocols.lines import LIMIT, LineSplitter
+from wholecall.protocols.ndjson import is_whole
 from wholecall.protocols.wire import DONE
 
 _DEFAULT_NAME = "message"
@@ -25,7 +34,7 @@ class ServerSentEvent(Value, frozen=True):
 class SseParser:
     """Reads one stream of server-sent events."""
 
-    __slots__ = ("_data", "_limit", "_lines", "_name", "_size")
+    __slots__ = ("_bare", "_data", "_is_sse", "_limit", "_lines", "_name", "_size")
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
@@ -33,6 +42,10 @@ class SseParser:
         self._name = ""
         self._data: list[str] = []
         self._size = 0
+        self._is_sse = False
+        """Whether a field of an event came."""
+        self._bare: list[str] = []
+        """The lines of a JSON value so far, if the stream is one instead of events."""
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
         """Take a piece of the stream; return the events that it completes."""
@@ -40,34 +53,82 @@ class SseParser:
 
     def feed_line(self, line: str) -> list[ServerSentEvent]:
         """Take one line without its end; return the event that it completes."""
-        if not line:
+        if self._bare:
+            self._collect(line)
+        elif not line:
             return self._dispatch()
-        self._take_field(line)
+        elif self._is_bare(line):
+            return self._take_bare(line)
+        else:
+            self._take_field(line)
         return []
 
     def end(self) -> list[ServerSentEvent]:
         """The stream is over; return the event that wants only its blank line."""
         rest = self._lines.end()
+        if self._bare:
+            self._collect(rest)
+            return self._end_bare(cut=bool(rest))
+        if self._is_bare(rest):
+            return _bare_event(rest) if _is_complete(rest) else []
         if rest:
             self._take_field(rest)
             if self._data != [DONE]:
                 self._data.clear()
         return self._dispatch()
 
+    # ── Events ──────────────────────────────────────────────────────────────────────
+
     def _take_field(self, line: str) -> None:
         # A comment is a field without a name; fields that nobody knows are skipped.
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if name == "data":
-            self._size += len(value) + 1
-            if self._size > self._limit + 1:
-                raise ProtocolError(f"a server-sent event has more than {self._limit} characters")
+            self._is_sse = True
+            self._grow(len(value))
             self._data.append(value)
         elif name == "event":
+            self._is_sse = True
             self._name = value
+
+    def _grow(self, characters: int) -> None:
+        self._size += characters + 1
+        if self._size > self._limit + 1:
+            raise ProtocolError(f"a server-sent event has more than {self._limit} characters")
 
     def _dispatch(self) -> list[ServerSentEvent]:
         name, self._name = self._name, ""
         data, self._data = self._data, []
         self._size = 0
         return [ServerSentEvent(name or _DEFAULT_NAME, "\n".join(data))] if data else []
+
+    # ── Bare JSON ───────────────────────────────────────────────────────────────────
+
+    def _is_bare(self, line: str) -> bool:
+        if self._is_sse:
+            return line.startswith("{")
+        return line.lstrip().startswith(("{", "["))
+
+    def _take_bare(self, line: str) -> list[ServerSentEvent]:
+        if self._is_sse or _is_complete(line):
+            return _bare_event(line)
+        self._collect(line)
+        return []
+
+    def _collect(self, line: str) -> None:
+        self._grow(len(line))
+        self._bare.append(line)
+
+    def _end_bare(self, *, cut: bool) -> list[ServerSentEvent]:
+        text = "\n".join(self._bare)
+        self._bare.clear()
+        self._size = 0
+        return [] if cut and not is_whole(text) else _bare_event(text)
+
+
+def _is_complete(line: str) -> bool:
+    return line.strip() == DONE or is_whole(line)
+
+
+def _bare_event(text: str) -> list[ServerSentEvent]:
+    return [ServerSentEvent(_DEFAULT_NAME, text.strip())]

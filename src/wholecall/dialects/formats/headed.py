@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from wholecall.dialects.declaration import THINK, Channel, Dialect, Written
+from wholecall.dialects.encoding import Template
 from wholecall.dialects.headed_calls import HeadedCalls
 
 # ── Mistral ─────────────────────────────────────────────────────────────────────────
@@ -19,8 +20,12 @@ MISTRAL = Dialect(
     name="mistral",
     written=(Written(("[TOOL_CALLS]",), _MISTRAL),),
     reasoning=(Channel("[THINK]", ("[/THINK]",)), THINK),
+    template=Template("[TOOL_CALLS]{name}[ARGS]{arguments}"),
     models="Mistral 7B v0.3, Nemo, Small 3.2, Devstral, Magistral, Ministral 3",
 )
+
+BAR = "\uff5c"
+"""The full-width bar of DeepSeek's and StepFun's own tokens."""
 
 # ── DeepSeek ────────────────────────────────────────────────────────────────────────
 
@@ -47,18 +52,30 @@ def _closers(*grammars: HeadedCalls) -> tuple[str, ...]:
     return tuple(close for each in grammars for close in (*each.call_close, *each.section_close))
 
 
-_FULL_WIDTH = _deepseek("｜")  # noqa: RUF001  # the bar of DeepSeek's own tokens
+def _deepseek_template(call: str) -> Template:
+    begin, end = f"<{BAR}tool▁call▁begin{BAR}>", f"<{BAR}tool▁call▁end{BAR}>"
+    return Template(
+        f"{begin}{call}{end}",
+        before=f"<{BAR}tool▁calls▁begin{BAR}>",
+        after=f"<{BAR}tool▁calls▁end{BAR}>",
+    )
+
+
+_SEPARATOR = f"<{BAR}tool▁sep{BAR}>"
+_FULL_WIDTH = _deepseek(BAR)
 _ASCII = _deepseek("|")
 DEEPSEEK_V3 = Dialect(
     name="deepseek_v3",
     written=(_written(_FULL_WIDTH), _written(_ASCII)),
     dropped=_closers(_FULL_WIDTH, _ASCII),
+    template=_deepseek_template(f"function{_SEPARATOR}{{name}}\n```json\n{{arguments}}\n```"),
     models="DeepSeek V3-0324, R1 and its distillations, Cogito",
 )
 DEEPSEEK_V31 = Dialect(
     name="deepseek_v31",
     written=DEEPSEEK_V3.written,
     dropped=DEEPSEEK_V3.dropped,
+    template=_deepseek_template(f"{{name}}{_SEPARATOR}{{arguments}}"),
     models="DeepSeek V3.1",
 )
 
@@ -86,6 +103,12 @@ KIMI_K2 = Dialect(
     written=(_written(_KIMI),),
     reasoning=(THINK, Channel("◁think▷", ("◁/think▷",))),
     dropped=(*_closers(_KIMI), *_KIMI.head_end),
+    template=Template(
+        "<|tool_call_begin|>functions.{name}:{index}"
+        "<|tool_call_argument_begin|>{arguments}<|tool_call_end|>",
+        before="<|tool_calls_section_begin|>",
+        after="<|tool_calls_section_end|>",
+    ),
     models="Kimi K2, K2.5, K2-Thinking",
 )
 
@@ -122,6 +145,10 @@ HARMONY = Dialect(
         "<|channel|>commentary<|message|>",
         "<|message|>",
     ),
+    template=Template(
+        "<|start|>assistant<|channel|>commentary to=functions.{name} "
+        "<|constrain|>json<|message|>{arguments}<|call|>"
+    ),
     models="gpt-oss",
 )
 
@@ -133,6 +160,7 @@ FUNCTIONARY_V32 = Dialect(
     written=(Written((">>>",), _FUNCTIONARY),),
     bare=(_FUNCTIONARY,),
     dropped=("all\n",),
+    template=Template(">>>{name}\n{arguments}", between="\n"),
     models="Functionary v3.2",
 )
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from wholecall.dialects.declaration import THINK, Channel, Dialect, Written
+from wholecall.dialects.encoding import Notation, Template
+from wholecall.dialects.formats.headed import BAR
+from wholecall.dialects.formats.tagged import marks_in
 from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.nested_calls import MarkedTagCalls
 from wholecall.dialects.routed_calls import RoutedCalls
@@ -30,6 +35,23 @@ def _invoke(
     )
 
 
+def _template(grammar: TagCalls) -> Template:
+    """The tags of a grammar, written out."""
+    newline = "\n" if grammar.trim is Trim.NEWLINE else ""
+    typed = f' {grammar.type_attribute}="{{{grammar.type_attribute}}}"'
+    call = f'{grammar.call.begin.rstrip()} {grammar.call.attribute}="{{name}}"{grammar.call.end[0]}'
+    value = f'{grammar.value.begin.rstrip()} {grammar.value.attribute}="{{key}}"'
+    value += (typed if grammar.type_attribute else "") + grammar.value.end[0]
+    return Template(
+        f"{call}{newline}{{arguments}}{grammar.call_close[0]}{newline}",
+        before=(grammar.sections[0] + newline) if grammar.sections else "",
+        after=grammar.section_close[0] if grammar.sections else "",
+        notation=Notation.TAGS,
+        value=f"{value}{newline}{{value}}{newline}{grammar.value_close[0]}{newline}",
+        marks=(*marks_in(grammar), *(("<![CDATA[",) if grammar.cdata else ())),
+    )
+
+
 def _dialect(
     name: str,
     grammar: TagCalls,
@@ -48,6 +70,7 @@ def _dialect(
         ),
         reasoning=reasoning,
         dropped=(*grammar.call_close, *grammar.section_close, *grammar.value_close, *dropped),
+        template=_template(grammar),
         models=models,
     )
 
@@ -55,7 +78,7 @@ def _dialect(
 ANTHROPIC = _dialect("anthropic_xml", _invoke("", "function_calls"), "any prompted model, Claude")
 MINIMAX_M2 = _dialect("minimax_m2", _invoke("", "minimax:tool_call"), "MiniMax-M2")
 DOTS = _dialect("dots", _invoke("", "dots_function_call"), "dots")
-_DSML = "｜DSML｜"  # noqa: RUF001  # the bar of DeepSeek's own tokens
+_DSML = f"{BAR}DSML{BAR}"
 _DSML_V32 = _invoke(_DSML, f"{_DSML}function_calls", type_attribute="string", trim=Trim.NOTHING)
 _DSML_V4 = _invoke(
     _DSML,
@@ -67,25 +90,22 @@ _DSML_V4 = _invoke(
 DEEPSEEK_V32 = _dialect("deepseek_v32_dsml", _DSML_V32, "DeepSeek V3.2")
 DEEPSEEK_V4 = _dialect("deepseek_v4_dsml", _DSML_V4, "DeepSeek V4")
 
-_STEP_SECTION = "<｜tool_calls_begin｜>"  # noqa: RUF001  # StepFun's own token
-_STEP_CALL = "<｜tool_call_begin｜>function<｜tool_sep｜>"  # noqa: RUF001
-_STEP_END = ("<｜tool_call_end｜>", "<｜tool_calls_end｜>")  # noqa: RUF001
+_STEP_SECTION = f"<{BAR}tool_calls_begin{BAR}>"
+_STEP_CALL = f"<{BAR}tool_call_begin{BAR}>function<{BAR}tool_sep{BAR}>"
+_STEP_END = (f"<{BAR}tool_call_end{BAR}>", f"<{BAR}tool_calls_end{BAR}>")
+_STEP = TagCalls(
+    sections=(f"{_STEP_SECTION}{_STEP_CALL}", _STEP_CALL),
+    section_close=_STEP_END,
+    call=Tag("<steptml:invoke", attribute="name"),
+    call_close=("</steptml:invoke>",),
+    value=Tag("<steptml:parameter", attribute="name"),
+    value_close=("</steptml:parameter>",),
+)
 STEP3 = Dialect(
     name="step3",
-    written=(
-        Written(
-            (f"{_STEP_SECTION}{_STEP_CALL}", _STEP_CALL),
-            TagCalls(
-                sections=(f"{_STEP_SECTION}{_STEP_CALL}", _STEP_CALL),
-                section_close=_STEP_END,
-                call=Tag("<steptml:invoke", attribute="name"),
-                call_close=("</steptml:invoke>",),
-                value=Tag("<steptml:parameter", attribute="name"),
-                value_close=("</steptml:parameter>",),
-            ),
-        ),
-    ),
+    written=(Written(_STEP.sections, _STEP),),
     dropped=_STEP_END,
+    template=_template(_STEP),
     models="Step-3",
 )
 _MINICPM = TagCalls(
@@ -115,6 +135,11 @@ MUSE = Dialect(
     reasoning=_addressed("self"),
     texts=_addressed("user"),
     dropped=("<|start|>assistant", *_MESSAGE_END),
+    template=replace(
+        _template(_ATEM),
+        before="<|start|>assistant to=tools<|message|><atem:function_calls>\n",
+        after="</atem:function_calls><|eom|>",
+    ),
     models="Muse Glimmer",
 )
 _XTML = TagCalls(
@@ -140,6 +165,14 @@ MINIMAX_M3 = Dialect(
     name="minimax_m3",
     written=(Written((f"{_M3_MARK}<tool_call>",), MarkedTagCalls(_M3_MARK)),),
     reasoning=(Channel("<mm:think>", ("</mm:think>",), prompted=True),),
+    template=Template(
+        f'{_M3_MARK}<invoke name="{{name}}">{{arguments}}{_M3_MARK}</invoke>\n',
+        before=f"{_M3_MARK}<tool_call>\n",
+        after=f"{_M3_MARK}</tool_call>",
+        notation=Notation.TAGS,
+        value=f"{_M3_MARK}<{{key}}>{{value}}{_M3_MARK}</{{key}}>",
+        marks=(_M3_MARK,),
+    ),
     models="MiniMax-M3",
 )
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from wholecall.dialects.declaration import Dialect, Written
+from wholecall.dialects.encoding import Template
+from wholecall.dialects.formats.json_marked import OBJECT
 from wholecall.dialects.json_calls import JsonCalls
 
+_LIST = Template(OBJECT, before="[", between=", ", after="]")
+_WRAPPED = Template(OBJECT, before='{"tool_calls": [', between=", ", after="]}")
 _BARE = JsonCalls(marked=False)
 
 LLAMA3 = Dialect(
@@ -16,6 +20,7 @@ LLAMA3 = Dialect(
         ),
     ),
     bare=(_BARE,),
+    template=Template('{"name": {name_json}, "parameters": {arguments}}', between="; "),
     models="Llama 3.1, 3.2, 3.3 and 4",
 )
 XLAM = Dialect(
@@ -26,10 +31,20 @@ XLAM = Dialect(
         Written(("```json", "```"), JsonCalls(closers=("```",))),
     ),
     bare=(_BARE,),
+    template=_LIST,
     models="xLAM, Watt",
 )
-JSON_ARRAY = Dialect(name="json_array", bare=(_BARE,), models="a forced tool choice in servers")
-GENERIC = Dialect(name="json_generic", bare=(_BARE,), models="any model under a JSON grammar")
-LITELLM = Dialect(name="litellm_json", bare=(_BARE,), models="any prompted model")
+JSON_ARRAY = Dialect(
+    name="json_array", bare=(_BARE,), template=_LIST, models="a forced tool choice in servers"
+)
+GENERIC = Dialect(
+    name="json_generic", bare=(_BARE,), template=_WRAPPED, models="any model under a JSON grammar"
+)
+LITELLM = Dialect(
+    name="litellm_json",
+    bare=(_BARE,),
+    template=Template(OBJECT, between="\n"),
+    models="any prompted model",
+)
 
 DIALECTS = (LLAMA3, XLAM, JSON_ARRAY, GENERIC, LITELLM)

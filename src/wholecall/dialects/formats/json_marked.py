@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 from wholecall.dialects.declaration import THINK, Channel, Dialect, Grammar, Written
+from wholecall.dialects.encoding import Template
 from wholecall.dialects.json_calls import JsonCalls
+
+OBJECT = '{"name": {name_json}, "arguments": {arguments}}'
+_PARAMETERS = '{"name": {name_json}, "parameters": {arguments}}'
 
 
 def _marked(
     name: str,
-    openers: tuple[str, ...],
-    closers: tuple[str, ...],
+    markers: tuple[tuple[str, ...], tuple[str, ...]],
     *,
     models: str,
     reasoning: tuple[Channel, ...] = (THINK,),
     dropped: tuple[str, ...] = (),
     bare: tuple[Grammar, ...] = (),
+    call: str = OBJECT,
+    listed: bool = False,
 ) -> Dialect:
+    """`listed`: all calls stand in one list between the markers."""
+    openers, closers = markers
+    begin, end = openers[0], closers[0] if closers else ""
     return Dialect(
         name=name,
         written=(Written(openers, JsonCalls(closers)),),
         bare=bare,
         reasoning=reasoning,
         dropped=(*closers, *dropped),
+        template=(
+            Template(call, before=f"{begin}[", between=", ", after=f"]{end}")
+            if listed
+            else Template(f"{begin}\n{call}\n{end}", between="\n")
+        ),
         models=models,
     )
 
@@ -29,79 +42,96 @@ def _marked(
 _TOOL_CALL = (("<tool_call>",), ("</tool_call>",))
 _TOOL_CALLS = (("<tool_calls>",), ("</tool_calls>",))
 
-HERMES = _marked("hermes", *_TOOL_CALL, models="Hermes 2 and 3, Qwen2.5, Qwen3, QwQ, Granite 4")
-ERNIE45 = _marked("ernie45", *_TOOL_CALL, models="ERNIE-4.5", dropped=("<response>", "</response>"))
+HERMES = _marked("hermes", _TOOL_CALL, models="Hermes 2 and 3, Qwen2.5, Qwen3, QwQ, Granite 4")
+ERNIE45 = _marked("ernie45", _TOOL_CALL, models="ERNIE-4.5", dropped=("<response>", "</response>"))
 LONGCAT = _marked(
-    "longcat", ("<longcat_tool_call>",), ("</longcat_tool_call>",), models="LongCat-Flash"
+    "longcat", (("<longcat_tool_call>",), ("</longcat_tool_call>",)), models="LongCat-Flash"
 )
 TEMPLATE_TAG = _marked(
     "template_tag_json",
-    *_TOOL_CALL,
+    _TOOL_CALL,
     models="any model behind a template that Ollama reads",
     bare=(JsonCalls(marked=False),),
 )
 GRANITE_20B = _marked(
-    "granite20b_fc", ("<function_call>",), (), models="granite-20b-functioncalling"
+    "granite20b_fc", (("<function_call>",), ()), models="granite-20b-functioncalling"
 )
 GRANITE3 = _marked(
-    "granite3", ("<|tool_call|>", "<tool_call>"), ("</tool_call>",), models="Granite 3.0 to 3.3"
+    "granite3",
+    (("<|tool_call|>", "<tool_call>"), ("</tool_call>",)),
+    listed=True,
+    models="Granite 3.0 to 3.3",
 )
-JAMBA = _marked("jamba", *_TOOL_CALLS, models="Jamba 1.5 and later")
+JAMBA = _marked("jamba", _TOOL_CALLS, models="Jamba 1.5 and later", listed=True)
 HUNYUAN_A13B = _marked(
-    "hunyuan_a13b", *_TOOL_CALLS, models="Hunyuan-A13B", dropped=("<answer>", "</answer>")
+    "hunyuan_a13b",
+    _TOOL_CALLS,
+    listed=True,
+    models="Hunyuan-A13B",
+    dropped=("<answer>", "</answer>"),
 )
 APRIEL = _marked(
     "apriel",
-    *_TOOL_CALLS,
+    _TOOL_CALLS,
+    listed=True,
     models="Apriel 1.5 and 1.6",
     reasoning=(Channel("Here are my reasoning steps:", ("[BEGIN FINAL RESPONSE]",)),),
     dropped=("[END FINAL RESPONSE]",),
 )
 NEMOTRON = _marked(
-    "nemotron_toolcall", ("<TOOLCALL>",), ("</TOOLCALL>",), models="Nemotron Nano v2, Nemotron-49B"
+    "nemotron_toolcall",
+    (("<TOOLCALL>",), ("</TOOLCALL>",)),
+    listed=True,
+    models="Nemotron Nano v2, Nemotron-49B",
 )
 INTERNLM2 = _marked(
     "internlm2",
-    ("<|action_start|><|plugin|>", "<|action_start|> <|plugin|>"),
-    ("<|action_end|>",),
+    (("<|action_start|><|plugin|>", "<|action_start|> <|plugin|>"), ("<|action_end|>",)),
+    call=_PARAMETERS,
     models="InternLM2, InternLM2.5, Intern-S1",
 )
-GIGACHAT31 = _marked("gigachat31", ("<|function_call|>",), ("</s>",), models="GigaChat3.1")
+GIGACHAT31 = _marked("gigachat31", (("<|function_call|>",), ("</s>",)), models="GigaChat3.1")
 GIGACHAT3 = _marked(
     "gigachat3",
-    ("<|message_sep|>\n\nfunction call<|role_sep|>", "<|function_call|>"),
-    ("</s>",),
+    (("<|message_sep|>\n\nfunction call<|role_sep|>", "<|function_call|>"), ("</s>",)),
     models="GigaChat3-10B",
 )
 _COHERE_THINKING = (Channel("<|START_THINKING|>", ("<|END_THINKING|>",), prompted=True),)
 _ACTION = (("<|START_ACTION|>",), ("<|END_ACTION|>",))
 COHERE_CMD3 = _marked(
     "cohere_cmd3",
-    *_ACTION,
+    _ACTION,
+    call='{"tool_call_id": "{index}", "tool_name": {name_json}, "parameters": {arguments}}',
+    listed=True,
     models="Command R7B, Command A",
     reasoning=_COHERE_THINKING,
     dropped=("<|START_RESPONSE|>", "<|END_RESPONSE|>"),
 )
 COHERE_CMD4 = _marked(
     "cohere_cmd4",
-    *_ACTION,
+    _ACTION,
+    call='{"tool_call_id": "{index}", "tool_name": {name_json}, "parameters": {arguments}}',
+    listed=True,
     models="Command 4",
     reasoning=_COHERE_THINKING,
     dropped=("<|START_TEXT|>", "<|END_TEXT|>"),
 )
 COMMAND_R_PLUS = _marked(
     "command_r_plus",
-    ("Action:\n```json", "Action: ```json"),
-    ("```",),
+    (("Action:\n```json", "Action: ```json"), ("```",)),
+    call='{"tool_name": {name_json}, "parameters": {arguments}}',
+    listed=True,
     models="Command R+",
     dropped=("<|CHATBOT_TOKEN|>", "<|END_OF_TURN_TOKEN|>"),
 )
-PHI4 = _marked("phi4_functools", ("functools",), (), models="Phi-4-mini")
-FIREFUNCTION = _marked("firefunction_v2", ("functools",), (), models="FireFunction v2")
+PHI4 = _marked("phi4_functools", (("functools",), ()), listed=True, models="Phi-4-mini")
+FIREFUNCTION = _marked(
+    "firefunction_v2", (("functools",), ()), listed=True, models="FireFunction v2"
+)
 INKLING = _marked(
     "inkling",
-    ("<|content_invoke_tool_json|>",),
-    ("<|end_message|>",),
+    (("<|content_invoke_tool_json|>",), ("<|end_message|>",)),
+    call='{"name": {name_json}, "args": {arguments}}',
     models="Inkling",
     reasoning=(Channel("<|content_thinking|>", ("<|end_message|>",)),),
     dropped=(
@@ -118,12 +148,17 @@ APERTUS = Dialect(
     ),
     reasoning=(Channel("<|inner_prefix|>", ("<|inner_suffix|>",)),),
     dropped=("<|tools_suffix|>",),
+    template=Template(
+        "{{name_json}: {arguments}}",
+        before="<|tools_prefix|>[",
+        between=", ",
+        after="]<|tools_suffix|>",
+    ),
     models="Apertus 2509",
 )
 TOOLS_TAG = _marked(
     "tools_tag",
-    ("<tools>", "<tool>"),
-    ("</tools>", "</tool>"),
+    (("<tools>", "<tool>"), ("</tools>", "</tool>")),
     models="small models that echo their prompt",
 )
 ACTION_DIALECTS = (COHERE_CMD3, COHERE_CMD4, COMMAND_R_PLUS)

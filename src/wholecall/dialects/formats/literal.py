@@ -4,8 +4,25 @@ from __future__ import annotations
 
 from wholecall.dialects.arrow_calls import ArrowCalls
 from wholecall.dialects.declaration import Channel, Dialect, Written
+from wholecall.dialects.encoding import Notation, Template
 from wholecall.dialects.gemma_calls import GemmaCalls
 from wholecall.dialects.python_calls import PythonCalls
+
+
+def _python_template(before: str, after: str, *, between: str = ", ") -> Template:
+    return Template(
+        "{name}({arguments})",
+        before=before,
+        between=between,
+        after=after,
+        notation=Notation.PYTHON,
+    )
+
+
+def _gemma_template(before: str, after: str, quote: str) -> Template:
+    call = f"{before}call:{{name}}{{arguments}}{after}"
+    return Template(call, notation=Notation.GEMMA, quote=quote)
+
 
 _PYTHON_MARKS = ("<|python_start|>", "<|python_tag|>")
 _PYTHON_END = ("<|python_end|>", "<|eom_id|>")
@@ -17,6 +34,7 @@ PYTHONIC = Dialect(
         Written(("[",), _LIST),
     ),
     dropped=_PYTHON_END,
+    template=_python_template("[", "]"),
     models="Llama 3.2 and 4, ToolACE",
 )
 _LFM_END = ("<|tool_call_end|>",)
@@ -25,6 +43,7 @@ LFM2 = Dialect(
     written=(Written(("<|tool_call_start|>",), PythonCalls(_LFM_END, json_too=True)),),
     bare=(_LIST,),
     dropped=_LFM_END,
+    template=_python_template("<|tool_call_start|>[", "]<|tool_call_end|>"),
     models="LFM2, LFM2.5",
 )
 _OLMO_END = ("</function_calls>",)
@@ -32,6 +51,7 @@ OLMO3 = Dialect(
     name="olmo3",
     written=(Written(("<function_calls>",), PythonCalls(_OLMO_END, brackets=False)),),
     dropped=_OLMO_END,
+    template=_python_template("<function_calls>\n", "\n</function_calls>", between="\n"),
     models="Olmo 3",
 )
 GEMMA4 = Dialect(
@@ -42,6 +62,7 @@ GEMMA4 = Dialect(
         Channel("<|channel>", ("<channel|>",)),
     ),
     dropped=("<tool_call|>", "<|tool_response>"),
+    template=_gemma_template("<|tool_call>", "<tool_call|>", '<|"|>'),
     models="Gemma 4",
 )
 FUNCTIONGEMMA = Dialect(
@@ -50,6 +71,7 @@ FUNCTIONGEMMA = Dialect(
         Written(("<start_function_call>",), GemmaCalls("<escape>", ("<end_function_call>",))),
     ),
     dropped=("<end_function_call>",),
+    template=_gemma_template("<start_function_call>", "<end_function_call>", "<escape>"),
     models="FunctionGemma-270m",
 )
 TOOL_CODE = Dialect(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wholecall.dialects.declaration import THINK, Channel, Dialect, Written
+from wholecall.dialects.encoding import Notation, Template
 from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.tag_calls import Tag, TagCalls
 from wholecall.dialects.writing import Shape, Trim
@@ -20,8 +21,24 @@ def _function_equals(section: str) -> TagCalls:
     )
 
 
+def marks_in(grammar: TagCalls) -> tuple[str, ...]:
+    """What would end a value, or seem to."""
+    return (
+        *grammar.value_close,
+        *grammar.call_close,
+        *grammar.section_close,
+        grammar.value.begin,
+    )
+
+
 def _dialect(
-    name: str, grammar: TagCalls, models: str, *, reasoning: tuple[Channel, ...] = (THINK,)
+    name: str,
+    grammar: TagCalls,
+    models: str,
+    *,
+    call: str,
+    value: str,
+    reasoning: tuple[Channel, ...] = (THINK,),
 ) -> Dialect:
     openers = dict.fromkeys((*grammar.sections, grammar.call.begin))
     return Dialect(
@@ -32,22 +49,35 @@ def _dialect(
         ),
         reasoning=reasoning,
         dropped=(*grammar.call_close, *grammar.section_close, *grammar.value_close),
+        template=Template(
+            call, notation=Notation.TAGS, value=value, marks=marks_in(grammar), between="\n"
+        ),
         models=models,
     )
 
 
+_FUNCTION = "<function={name}>\n{arguments}</function>"
+_PARAMETER = "<parameter={key}>\n{value}\n</parameter>\n"
 QWEN3_XML = _dialect(
     "qwen3_xml",
     _function_equals("tool_call"),
     "Qwen3-Coder, Qwen3.5 and later, Nemotron 3, Step-3.5-Flash, MiMo, UI-TARS",
+    call=f"<tool_call>\n{_FUNCTION}\n</tool_call>",
+    value=_PARAMETER,
 )
 FUNCTIONARY_V31 = _dialect(
-    "functionary_v31", _function_equals("tool_call"), "Functionary v3.1, Llama 3.1 (custom tools)"
+    "functionary_v31",
+    _function_equals("tool_call"),
+    "Functionary v3.1, Llama 3.1 (custom tools)",
+    call=_FUNCTION,
+    value=_PARAMETER,
 )
 SEED_OSS = _dialect(
     "seed_oss",
     _function_equals("seed:tool_call"),
     "Seed-OSS",
+    call=f"<seed:tool_call>\n{_FUNCTION}\n</seed:tool_call>",
+    value=_PARAMETER,
     reasoning=(Channel("<seed:think>", ("</seed:think>",), prompted=True), THINK),
 )
 
@@ -77,10 +107,28 @@ def _arg_key(prefix: str = "", *, section: str = "", suffix: str = "") -> TagCal
     )
 
 
-GLM45 = _dialect("glm45", _arg_key(), "GLM-4.5, GLM-4.6")
-GLM47 = _dialect("glm47", _arg_key(), "GLM-4.7, GLM-5, Ling-3")
-POOLSIDE = _dialect("poolside_v1", _arg_key(), "Laguna")
-LONGCAT_XML = _dialect("longcat_xml", _arg_key("longcat_"), "LongCat")
-HUNYUAN_V3 = _dialect("hunyuan_v3", _arg_key(section="tool_calls"), "Hunyuan 3")
+def _arg_key_dialect(
+    name: str, models: str, *, prefix: str = "", newline: str = "", section: str = ""
+) -> Dialect:
+    separator = "<tool_sep>" if section else ""
+    begin, end = (f"<{section}>", f"</{section}>") if section else ("", "")
+    head = f"<{prefix}tool_call>{{name}}{separator}{newline}"
+    return _dialect(
+        name,
+        _arg_key(prefix, section=section),
+        models,
+        call=f"{begin}{head}{{arguments}}</{prefix}tool_call>{end}",
+        value=(
+            f"<{prefix}arg_key>{{key}}</{prefix}arg_key>{newline}"
+            f"<{prefix}arg_value>{{value}}</{prefix}arg_value>{newline}"
+        ),
+    )
+
+
+GLM45 = _arg_key_dialect("glm45", "GLM-4.5, GLM-4.6", newline="\n")
+GLM47 = _arg_key_dialect("glm47", "GLM-4.7, GLM-5, Ling-3")
+POOLSIDE = _arg_key_dialect("poolside_v1", "Laguna", newline="\n")
+LONGCAT_XML = _arg_key_dialect("longcat_xml", "LongCat", prefix="longcat_", newline="\n")
+HUNYUAN_V3 = _arg_key_dialect("hunyuan_v3", "Hunyuan 3", newline="\n", section="tool_calls")
 
 DIALECTS = (QWEN3_XML, FUNCTIONARY_V31, SEED_OSS, GLM45, GLM47, POOLSIDE, LONGCAT_XML, HUNYUAN_V3)

@@ -1,0 +1,82 @@
+"""Calls that a "native" upstream left in the text of its answer.
+
+Servers fail to parse what their models write, and the call arrives as text. A rescuer
+stands between a protocol's decoder and the assembler: it reads the text in every format
+at once and hands on deltas. Text streams on as it came, but for what may be a call.
+
+A native call in the same answer wins: then what the text says is an echo of it, and
+running both would run it twice. So rescued calls are held until the answer is over.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from wholecall.core.limits import DEFAULT, Limits
+from wholecall.core.spec import Offer
+from wholecall.core.values import (
+    CallDelta,
+    CallSealed,
+    Delta,
+    Fault,
+    HintGiven,
+    Reason,
+    Rejected,
+    Terminated,
+    Text,
+)
+from wholecall.dialects.declaration import Dialect
+from wholecall.dialects.engine import Engine
+from wholecall.dialects.output import Given, Retracted
+from wholecall.dialects.registry import AUTO
+
+_END = (HintGiven, Terminated, Fault)
+
+
+class Rescuer:
+    """Finds the calls in the text of one answer."""
+
+    def __init__(self, offer: Offer, dialect: Dialect = AUTO, *, limits: Limits = DEFAULT) -> None:
+        self._engine = Engine(dialect, offer, limits=limits)
+        self._held: list[CallDelta | CallSealed] = []
+        self._native = False
+        self._over = False
+
+    def feed(self, delta: Delta) -> list[Delta | Rejected]:
+        """Take a delta of the protocol; return what is to be assembled instead."""
+        if isinstance(delta, Text) and not self._over:
+            return self._sort(self._engine.feed(delta.text))
+        if isinstance(delta, CallDelta):
+            self._native = True
+        if isinstance(delta, _END):
+            return [*self.end(), delta]
+        return [delta]
+
+    def end(self) -> list[Delta | Rejected]:
+        """The answer is over: the rescued calls, unless there were native ones."""
+        if self._over:
+            return []
+        self._over = True
+        given = self._sort(self._engine.end())
+        held, self._held = self._held, []
+        if not self._native:
+            return [*given, *held]
+        opened = (delta for delta in held if isinstance(delta, CallDelta) and delta.opens)
+        return [*given, *(_refuse(delta.name) for delta in opened)]
+
+    def _sort(self, given: list[Given]) -> list[Delta | Rejected]:
+        """Hold calls back, let all else pass."""
+        passed: list[Delta | Rejected] = []
+        for each in given:
+            if isinstance(each, CallDelta | CallSealed):
+                self._held.append(msgspec.structs.replace(each, slot=f"text {each.slot}"))
+            elif isinstance(each, Retracted):
+                self._held.clear()
+            else:
+                passed.append(each)
+        return passed
+
+
+def _refuse(name: str | None) -> Rejected:
+    detail = "the answer holds calls of its own, so the one written in its text was not run"
+    return Rejected(reason=Reason.AMBIGUOUS, detail=detail, name=name)

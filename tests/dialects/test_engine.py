@@ -1,0 +1,120 @@
+"""The policy, which is the same for every format: what is a call, and what stays text."""
+
+# ruff: noqa: E501 - a row is one line, and its text stands there as a model writes it
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from wholecall.core.spec import read_offer
+from wholecall.core.values import CallDelta, Reasoning, Text
+from wholecall.dialects.engine import REPEATS, Engine
+from wholecall.dialects.registry import dialect_named
+
+FIND = '<tool_call>{"name": "find", "arguments": {"query": "x"}}</tool_call>'
+CALL = 'find {"query": "x"}'
+
+# what holds, the dialect, the text, what is said of it
+ROWS = [
+    ("nothing", "hermes", "", ""),
+    ("prose is text", "hermes", "Hello <b> & </b>", "'Hello <b> & </b>'"),
+    ("a call alone", "hermes", FIND, CALL),
+    ("text around a call is kept", "hermes", f"a {FIND} b", f"{CALL} | 'a  b'"),
+    ("several calls", "hermes", f"{FIND}\n{FIND}", f"{CALL} | {CALL} | '\n'"),
+    ("a lone beginning of a marker is text", "hermes", "1 < 2 <tool", "'1 < 2 <tool'"),
+    ("prose that names the marker is text", "hermes", "Use <tool_call> now", "'Use <tool_call> now'"),
+    ("a marker twice", "hermes", f"<tool_call>{FIND}", f"{CALL} | '<tool_call>'"),
+    ("a stray closer is no text", "hermes", "a</tool_call>b", "'ab'"),
+    ("an unknown name is told", "hermes", FIND.replace("find", "fnd"), "!unknown_tool fnd"),
+    ("an unknown name is prose where nobody announced calls", "auto",
+     FIND.replace("find", "fnd"), f"'{FIND.replace('find', 'fnd')}'"),
+    ("a namespace before the name", "hermes", FIND.replace("find", "functions.find"), CALL),
+    # reasoning
+    ("reasoning", "hermes", "<think>hm</think>yes", "~hm | 'yes'"),
+    ("reasoning without an end", "hermes", "<think>hm", "~hm"),
+    ("a plan in reasoning that ends is no call", "hermes", f"<think>a {FIND} b</think>c",
+     f"~a {FIND} b | 'c'"),
+    ("a call in reasoning that never ends is one", "hermes", f"<think>a {FIND} b", f"{CALL} | ~a  b"),
+    ("a marker in reasoning that opens nothing", "hermes", "<think>a <tool_call> b", "~a <tool_call> b"),
+    ("two plans", "hermes", f"<think>{FIND}{FIND}</think>", f"~{FIND}{FIND}"),
+    ("a plan in reasoning that the prompt opened", "hermes", f"a {FIND} b</think>{FIND}",
+     f"!bad_markup find | {CALL} | 'a  b'"),
+    ("an end of reasoning alone", "hermes", f"a</think>{FIND}", f"{CALL} | 'a'"),
+    ("a reasoning tag in a code span is text", "hermes", "the `<think>` tag", "'the `<think>` tag'"),
+    # fences
+    ("an example in a fence", "hermes", f"So:\n```\n{FIND}\n```\nok", f"'So:\n```\n{FIND}\n```\nok'"),
+    ("a fence without an end", "hermes", f"So:\n```\n{FIND}", f"'So:\n```\n{FIND}'"),
+    ("a fence that is the whole answer", "hermes", f"```\n{FIND}\n```\n", CALL),
+    ("a fence with its language", "auto", '```json\n{"name": "find", "arguments": {"query": "x"}}\n```', CALL),
+    ("a whole answer whose fence was left open", "hermes", f"```\n{FIND}", CALL),
+    ("a fence at the beginning, then prose", "hermes", f"```\n{FIND}\n```\nlike so",
+     f"'```\n{FIND}\n```\nlike so'"),
+    ("a fence with code", "hermes", "```py\nprint()\n```", "'```py\nprint()\n```'"),
+    ("a fence with code, then a call", "hermes", f"```py\nprint()\n```\n{FIND}",
+     f"{CALL} | '```py\nprint()\n```\n'"),
+    ("a fence whose language is too long", "hermes", f"```{'x' * 40}\n{FIND}\n```",
+     f"'```{'x' * 40}\n{FIND}\n```'"),
+    ("three backticks in a line", "hermes", "a ``` b", "'a ``` b'"),
+    ("an indented fence", "hermes", f"a\n  ```\n{FIND}\n```", f"'a\n  ```\n{FIND}\n```'"),
+    ("a call in a code span is text", "hermes", f"`{FIND}`", f"'`{FIND[:-12]}`'"),
+    # degenerate
+    ("a marker on and on", "hermes", "<tool_call>" * REPEATS + "MMM", "!degenerate -"),
+    ("a marker a few times", "hermes", "<tool_call>" * 3, f"'{'<tool_call>' * 3}'"),
+    # bare calls
+    ("an object that begins the answer", "auto", ' {"name": "find", "arguments": {"query": "x"}}',
+     f"{CALL} | ' '"),
+    ("an object inside of prose is text", "auto", 'So {"name": "find", "arguments": {}}',
+     "'So {\"name\": \"find\", \"arguments\": {}}'"),
+    ("another object is text", "auto", '{"a": 1}', "'{\"a\": 1}'"),
+    ("a tool's name as a tag", "auto", "<find>\n<query> x </query>\n</find>", CALL),
+    ("much that is no call is not read twice", "hermes",
+     '<tool_call>{"arguments": {"query": "' + "<tool_call>" * 30 + '"}, "nome": 1}',
+     "'<tool_call>{\"arguments\": {\"query\": \"" + "<tool_call>" * 30 + "\"}, \"nome\": 1}'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "said"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
+)
+def test_the_policy(say: Callable[..., str], dialect: str, text: str, said: str) -> None:
+    assert say(dialect, text) == said
+
+
+OFFER = read_offer([{"name": "find", "parameters": {}}])
+
+
+def engine(dialect: str, *, reasons: bool = False) -> Engine:
+    return Engine(dialect_named(dialect), OFFER, reasons=reasons)
+
+
+def test_text_is_given_at_once_unless_it_may_become_a_marker() -> None:
+    reading = engine("hermes")
+    assert reading.feed("Hello <") == [Text("Hello ")]
+    assert reading.feed("b> <tool_") == [Text("<b> ")]
+    assert reading.feed("call> is a tag") == [Text("<tool_call>"), Text(" is a tag")]
+    assert reading.end() == []
+
+
+def test_arguments_are_given_while_they_arrive() -> None:
+    reading = engine("hermes")
+    reading.feed('<tool_call>{"name": "find", "arguments": {"query": "a')
+    assert reading.feed("bcd") == [CallDelta(1, "abc")]
+
+
+def test_values_of_tags_are_given_while_they_arrive() -> None:
+    reading = engine("qwen3_xml")
+    reading.feed("<function=find><parameter=query>a")
+    assert reading.feed('b"c') == [CallDelta(1, 'b\\"c')]
+
+
+def test_the_prompt_may_have_opened_the_reasoning() -> None:
+    reading = engine("hermes", reasons=True)
+    assert reading.feed("hm") == [Reasoning("hm")]
+    assert reading.feed("</think>yes") == [Text("yes")]
+
+
+def test_a_dialect_without_reasoning_begins_with_text() -> None:
+    reading = engine("json_array", reasons=True)
+    assert reading.feed("a") == [Reasoning("a")]

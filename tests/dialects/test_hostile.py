@@ -1,0 +1,86 @@
+"""Hostile texts: the work is counted, not timed.
+
+What is counted are the steps of the engine: how often a reader looks for a mark. A text
+twice as long may need twice as many, and a few more.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from wholecall.core.spec import read_offer
+from wholecall.dialects.engine import Engine
+from wholecall.dialects.marks import Marks
+from wholecall.dialects.registry import DIALECTS
+
+OFFER = read_offer(
+    [{"name": "f", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}]
+)
+SEEDS = {
+    "hermes": ["<tool_call>", '<tool_call>{"arguments":["', "<think><tool_call>", "```\n", "<"],
+    "qwen3_xml": ["<function=f>", "<function=f><parameter=a>", "</parameter>", "<tool_call>\n"],
+    "kimi_k2": ["<|tool_call_begin|>", "<|tool_call_begin|>f<|tool_call_argument_begin|>"],
+    "pythonic": ["[", "[f(a=", "[f(a='", "[f(a=["],
+    "gemma4": ["<|tool_call>call:f{a:", "<|tool_call>call:f{a:[", "<|channel>"],
+    "minimax_m3": ["]<]minimax[>[", "]<]minimax[>[<tool_call>", "]<]minimax[>[<a>"],
+    "auto": ["<tool_call>", "<f>", "<f><a>", '{"tool_calls":[', "<think>", "`", " "],
+}
+BEGINNINGS = [
+    "",
+    "<think>",
+    "x ",
+    "<tool_call><function=f><parameter=a>",
+    '<tool_call>{"name": "f", "arguments": {"a": "',
+]
+
+
+class Count:
+    """Characters that the engine's scanners were given to look at."""
+
+    def __init__(self) -> None:
+        self.characters = 0
+
+
+@pytest.fixture
+def count(monkeypatch: pytest.MonkeyPatch) -> Count:
+    counter = Count()
+    search = Marks.search
+
+    def counted(self: Marks, text: str, at: int, *, ended: bool) -> object:
+        found = search(self, text, at, ended=ended)
+        counter.characters += (found.end() if found else len(text)) - at
+        return found
+
+    monkeypatch.setattr(Marks, "search", counted)
+    return counter
+
+
+def work(count: Count, dialect: str, text: str) -> int:
+    count.characters = 0
+    engine = Engine(DIALECTS[dialect], OFFER)
+    for at in range(0, len(text), 7):
+        engine.feed(text[at : at + 7])
+    engine.end()
+    return count.characters
+
+
+@pytest.mark.parametrize(
+    ("dialect", "seed"), [(name, seed) for name, seeds in SEEDS.items() for seed in seeds]
+)
+def test_work_is_linear(count: Count, dialect: str, seed: str) -> None:
+    for beginning in BEGINNINGS:
+        small = work(count, dialect, beginning + seed * (1_000 // len(seed)))
+        large = work(count, dialect, beginning + seed * (4_000 // len(seed)))
+        assert large <= 4.5 * small + 2_000, beginning
+
+
+def test_sixty_kilobytes_of_openers(count: Count) -> None:
+    assert work(count, "auto", "<tool_call> " * 5_000) < 60_000 * 100
+
+
+def test_much_text_without_a_closer_is_never_held() -> None:
+    engine = Engine(DIALECTS["qwen3_xml"], OFFER)
+    engine.feed("<function=f><parameter=a>")
+    given = sum(len(engine.feed("lorem ipsum ")) for _ in range(20_000))
+    assert given >= 20_000
+    assert len(engine._source.text) < 100

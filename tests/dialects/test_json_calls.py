@@ -1,0 +1,76 @@
+"""Family A: call objects as JSON."""
+
+# ruff: noqa: E501 - a row is one line, and its text stands there as a model writes it
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+FIND = '{"name": "find", "arguments": {"query": "x"}}'
+CALL = 'find {"query": "x"}'
+H = "<tool_call>{}</tool_call>"
+
+ROWS = [
+    ("arguments before the name", "hermes", H.format('{"arguments": {"query": "x"}, "name": "find"}'), CALL),
+    ("an id", "mistral", '[TOOL_CALLS][{"name": "find", "arguments": {"query": "x"}, "id": "abc"}]', CALL),
+    ("an id first", "hermes", H.format('{"id": 7, "name": "find", "arguments": {"query": "x"}}'), CALL),
+    ("an id twice", "hermes", H.format('{"id": "a", "id": "b", "name": "find", "arguments": {"query": "x"}}'), CALL),
+    ("other keys", "hermes", H.format('{"name": "find", "why": [1, {"a": "}"}], "arguments": {"query": "x"}}'), CALL),
+    ("other keys before the name are no call", "hermes", '<tool_call>{"why": 1, "name": "find"}',
+     '\'<tool_call>{"why": 1, "name": "find"}\''),
+    ("arguments as a string", "hermes", H.format('{"name": "find", "arguments": "{\\"query\\": \\"x\\"}"}'), CALL),
+    ("arguments as null", "hermes", H.format('{"name": "now", "arguments": null}'), "now {}"),
+    ("arguments twice", "hermes", H.format('{"name": "find", "arguments": {"query": "x"}, "parameters": {"query": "y"}}'), CALL),
+    ("no arguments where there are no parameters", "hermes", H.format('{"name": "now"}'), "now {}"),
+    ("no arguments where there may be parameters", "hermes", H.format('{"name": "any"}'),
+     '\'<tool_call>{"name": "any"}\''),
+    ("a list", "hermes", f"<tool_call>[{FIND}, {FIND}]</tool_call>", f"{CALL} | {CALL}"),
+    ("lines", "hermes", f"<tool_call>\n{FIND}\n{FIND}\n</tool_call>", f"{CALL} | {CALL}"),
+    ("an object between calls that is none", "hermes", f"<tool_call>[{FIND}, {{}}, {FIND}]</tool_call>", f"{CALL} | {CALL}"),
+    ("prose after a comma", "llama3_json", f"{FIND}, and so on", f"{CALL} | ', and so on'"),
+    ("semicolons", "llama3_json", f"{FIND}; {FIND};{FIND}", " | ".join([CALL] * 3)),
+    ("a comma that nothing follows", "llama3_json", f"{FIND}; so", f"{CALL} | '; so'"),
+    ("one bracket too many", "json_array", f"[{FIND}]]", f"{CALL} | ']'"),
+    ("a list that is not closed", "json_array", f"[{FIND}", CALL),
+    ("a wrapper", "litellm_json", f'{{"type": "function", "function": {FIND}}}', CALL),
+    ("a wrapper that is not closed", "litellm_json", f'{{"type": "function", "function": {FIND}', CALL),
+    ("a list in a wrapper", "json_generic", f'{{"tool_calls": [{FIND}, {FIND}]}}', f"{CALL} | {CALL}"),
+    ("a brace left out before a bracket", "json_generic", f'{{"tool_calls": [{FIND[:-1]}]}}', CALL),
+    ("a name as a word for the function", "litellm_json", '{"function": "find", "arguments": {"query": "x"}}', CALL),
+    ("the key is the name", "apertus", '<|tools_prefix|>[{"find": {"query": "x"}}]<|tools_suffix|>', CALL),
+    ("the key is an empty name", "apertus", '<|tools_prefix|>[{"": {}}]', '\'<|tools_prefix|>[{"": {}}]\''),
+    ("single quotes", "hermes", H.format("{'name': 'find', 'arguments': {'query': 'x'}}"), CALL),
+    ("a closer inside of a string", "hermes", H.format('{"name": "find", "arguments": {"query": "</tool_call>"}}'),
+     'find {"query": "</tool_call>"}'),
+    ("an escape at the end of a piece", "hermes", H.format('{"name": "find", "arguments": {"query": "\\\\\\""}}'),
+     'find {"query": "\\\\\\""}'),
+    ("cut inside of the arguments", "hermes", "<tool_call>" + FIND[:-6], "!truncated find"),
+    ("cut between the braces", "hermes", "<tool_call>" + FIND[:-1], "!truncated find"),
+    ("cut before the arguments", "hermes", '<tool_call>{"name": "find", "argum', "!truncated find"),
+    ("cut where the arguments begin", "hermes", '<tool_call>{"name": "find", "arguments":', "!truncated find"),
+    ("cut after the first brace", "hermes", '<tool_call>{"name": "find", "arguments": {', "!truncated find"),
+    ("cut where nobody announced a call", "auto", '{"name": "find", "argum', "'{\"name\": \"find\", \"argum'"),
+    ("cut inside of the name", "hermes", '<tool_call>{"name": "fi', "'<tool_call>{\"name\": \"fi'"),
+    ("cut inside of an escape", "hermes", '<tool_call>{"name": "find", "arguments": {"query": "\\', "!truncated find"),
+    ("the closer left out", "hermes", f"<tool_call>{FIND}", CALL),
+    ("a number as arguments", "hermes", H.format('{"name": "any", "arguments": 5}'), "!not_object any"),
+    ("no value", "hermes", H.format('{"name": "find", "arguments": }'), '\'<tool_call>{"name": "find", "arguments": }\''),
+    ("brackets that do not fit", "hermes", '<tool_call>{"name": "find", "arguments": {"query": [}}</tool_call>',
+     "!truncated find | '}}'"),
+    ("no colon", "hermes", '<tool_call>{"name" "find"}', "'<tool_call>{\"name\" \"find\"}'"),
+    ("a name that is no string", "hermes", '<tool_call>{"name": 5}', "'<tool_call>{\"name\": 5}'"),
+    ("a name that is too long", "hermes", f'<tool_call>{{"name": "{"x" * 2000}"}}', f'\'<tool_call>{{"name": "{"x" * 2000}"}}\''),
+    ("a name with blanks", "hermes", '<tool_call>{"name": "a b", "arguments": {}}', '\'<tool_call>{"name": "a b", "arguments": {}}\''),
+    ("a broken string as name", "hermes", '<tool_call>{"name": "\\x"}', "'<tool_call>{\"name\": \"\\x\"}'"),
+    ("nested too deep", "hermes", '<tool_call>{"name": "any", "arguments": ' + '{"a":' * 200, "!limit any"),
+    ("a wrapper that is cut inside", "litellm_json", '{"function": {"name": "find", "arguments": {"query": "x"}', "!truncated find"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "said"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
+)
+def test_call_objects(say: Callable[..., str], dialect: str, text: str, said: str) -> None:
+    assert say(dialect, text) == said

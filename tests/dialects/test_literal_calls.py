@@ -1,0 +1,94 @@
+"""Family C: literals of Python, of Gemma, of Ruby."""
+
+# ruff: noqa: E501 - a row is one line, and its text stands there as a model writes it
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+CALL = 'find {"query": "x"}'
+LFM = "<|tool_call_start|>[{}]<|tool_call_end|>"
+GEMMA = "<|tool_call>call:{}<tool_call|>"
+S = '<|"|>{}<|"|>'
+HASH = "[TOOL_CALL]\n{}\n[/TOOL_CALL]"
+
+ROWS = [
+    ("a list of calls", "pythonic", '[find(query="x"), now()]', f"{CALL} | now {{}}"),
+    ("a list inside of prose", "pythonic", "So: [find(query='x')].", f"{CALL} | 'So: .'"),
+    ("a list of other things", "pythonic", "[1] and [a(b)]", "'[1] and [a(b)]'"),
+    ("markers", "pythonic", "<|python_start|>[now()]<|python_end|>", "now {}"),
+    ("markers without a list", "pythonic", "<|python_start|>now()", "'<|python_start|>now()'"),
+    ("one to a line", "olmo3", "<function_calls>\nfind(query='x')\nnow()\n</function_calls>", f"{CALL} | now {{}}"),
+    ("call objects", "lfm2", LFM.format('{"name": "find", "arguments": {"query": "x"}}'), CALL),
+    ("no marker", "lfm2", "[now()]", "now {}"),
+    ("words and numbers", "lfm2", LFM.format("any(a=True, b=None, c=-1.5e3, d=+07, e=.5, f=-0, g=false)"),
+     'any {"a": true, "b": null, "c": -1500.0, "d": 7, "e": 0.5, "f": 0, "g": false}'),
+    ("containers", "lfm2", LFM.format("any(a=[1, 'x', ], b=(1,), c={'k': {'l': []}, \"m\": 2,}, d={}, e={'s', 't'})"),
+     'any {"a": [1, "x"], "b": [1], "c": {"k": {"l": []}, "m": 2}, "d": {}, "e": ["s", "t"]}'),
+    ("strings", "lfm2", LFM.format(r"""any(a='it\'s', b="\"", c='\n\x41\u00e9\U0001F600\q\0', d='''x'y''', e='', f='a\
+b')"""), 'any {"a": "it\'s", "b": "\\"", "c": "\\nAé😀\\\\q\\u0000", "d": "x\'y", "e": "", "f": "ab"}'),
+    ("escapes that are none", "lfm2", LFM.format(r"any(a='\xzz\Uffffffff')"), 'any {"a": "\\\\xzz\\\\Uffffffff"}'),
+    ("raw control characters", "lfm2", LFM.format("any(a='\n\x00')"), 'any {"a": "\\n\\u0000"}'),
+    ("a name that is longer", "lfm2", LFM.format("functions.find(query='x')"), CALL),
+    ("an expression", "lfm2", LFM.format("any(a=60*60)") + "so", "!truncated any | 'so'"),
+    ("a call as a value", "lfm2", LFM.format("any(a=now())"), "!truncated any"),
+    ("a name as a value", "lfm2", LFM.format("any(a=b)"), "!truncated any"),
+    ("a number without measure", "lfm2", LFM.format("any(a=1e999)"), "!truncated any"),
+    ("a positional argument", "lfm2", LFM.format("any(1)"), "!truncated any"),
+    ("a key that is none", "lfm2", LFM.format("any(a b=1)"), "!truncated any"),
+    ("no comma in a list", "lfm2", LFM.format("any(a=[1 2])"), "!truncated any"),
+    ("no comma in a dict", "lfm2", LFM.format("any(a={'b': 1 'c': 2})"), "!truncated any"),
+    ("no colon in a dict", "lfm2", LFM.format("any(a={'b': 1, 'c'})"), "!truncated any"),
+    ("a number as a key", "lfm2", LFM.format("any(a={1: 2})"), "!bad_json any"),
+    ("too deep", "lfm2", LFM.format("any(a=" + "[" * 200), "!limit any"),
+    ("a word that is too long", "lfm2", LFM.format("any(a=" + "x" * 300), "!truncated any"),
+    ("cut in a string", "lfm2", "<|tool_call_start|>[any(a='x", "!truncated any"),
+    ("cut in an escape", "lfm2", "<|tool_call_start|>[any(a='\\", "!truncated any"),
+    ("cut in a number", "lfm2", "<|tool_call_start|>[any(a=1", "!truncated any"),
+    ("cut before a value", "lfm2", "<|tool_call_start|>[any(a=", "!truncated any"),
+    ("cut in a name", "lfm2", "<|tool_call_start|>[an", "'<|tool_call_start|>[an'"),
+    ("a whole call before one that is cut", "lfm2", "<|tool_call_start|>[now(), any(a='x", "now {} | !truncated any"),
+    ("a list that is not closed", "lfm2", "<|tool_call_start|>[now()<|tool_call_end|>", "now {}"),
+    ("a variable", "auto", "tool_code = find(query='x')\nprint(tool_code)", CALL),
+    # Gemma
+    ("strings and numbers", "gemma4", GEMMA.format("find{query:" + S.format('a "b"') + ",limit:3}"), 'find {"query": "a \\"b\\"", "limit": 3}'),
+    ("no parameters", "gemma4", GEMMA.format("now{}") + "so", "now {} | 'so'"),
+    ("nested", "gemma4", GEMMA.format("any{a:[1, {b:" + S.format("x") + "}],c:{d:null,e:[]}}"), 'any {"a": [1, {"b": "x"}], "c": {"d": null, "e": []}}'),
+    ("a word where a string is asked for", "gemma4", GEMMA.format("find{query: 007}"), 'find {"query": "007"}'),
+    ("a word", "gemma4", GEMMA.format("any{a:hello}"), 'any {"a": "hello"}'),
+    ("quotes of JSON", "gemma4", GEMMA.format('any{a:"x\\"y","b":1}'), 'any {"a": "x\\"y", "b": 1}'),
+    ("a quoted key", "gemma4", GEMMA.format("any{" + S.format("a") + ":1}"), 'any {"a": 1}'),
+    ("another mark", "functiongemma", "<start_function_call>call:find{query:<escape>x<escape>}<end_function_call>", CALL),
+    ("a closer left out", "gemma4", "<|tool_call>call:find{query:" + S.format("x") + "}", CALL),
+    ("no comma", "gemma4", GEMMA.format("any{a:[1]b:2}") + "so", "!truncated any | 'so'"),
+    ("no colon", "gemma4", "<|tool_call>call:any{a", "!truncated any"),
+    ("a value that is cut", "gemma4", "<|tool_call>call:any{a:1", "!truncated any"),
+    ("a string that is cut", "gemma4", "<|tool_call>call:any{a:<|\"|>x", "!truncated any"),
+    ("quotes of JSON that are cut", "gemma4", '<|tool_call>call:any{a:"x', "!truncated any"),
+    ("too deep in Gemma", "gemma4", GEMMA.format("any{a:" + "[" * 200), "!limit any"),
+    ("no call", "gemma4", "<|tool_call>so", "'<|tool_call>so'"),
+    ("no brace", "gemma4", "<|tool_call>call:find\n", "'<|tool_call>call:find\n'"),
+    # hashes with arrows
+    ("a hash", "arrow_hash", HASH.format('{tool => "find", args => {\n --query "x"\n --limit 3\n}}'), 'find {"query": "x", "limit": 3}'),
+    ("a hash without arguments", "arrow_hash", HASH.format('{tool => "now", args => {}}'), "now {}"),
+    ("a hash that is cut", "arrow_hash", '[TOOL_CALL]{tool => "find", args => {--query "x"', "!truncated find"),
+    ("a hash cut in a value", "arrow_hash", '[TOOL_CALL]{tool => "find", args => {--query "x', "!truncated find"),
+    ("a hash cut in a key", "arrow_hash", '[TOOL_CALL]{tool => "find", args => {--que', "!truncated find"),
+    ("a hash with prose", "arrow_hash", '[TOOL_CALL]{tool => "now", args => {so', "!truncated now"),
+    ("no hash", "arrow_hash", "[TOOL_CALL]so", "'[TOOL_CALL]so'"),
+    ("another hash", "arrow_hash", "[TOOL_CALL]{a => 1}", "'[TOOL_CALL]{a => 1}'"),
+    ("no arrow", "arrow_hash", '[TOOL_CALL]{tool = "now"}', "'[TOOL_CALL]{tool = \"now\"}'"),
+    ("no name in a hash", "arrow_hash", "[TOOL_CALL]{tool => 1}", "'[TOOL_CALL]{tool => 1}'"),
+    ("no arguments in a hash", "arrow_hash", '[TOOL_CALL]{tool => "now"}', "'[TOOL_CALL]{tool => \"now\"}'"),
+    ("no hash as arguments", "arrow_hash", '[TOOL_CALL]{tool => "now", args => 1}', "'[TOOL_CALL]{tool => \"now\", args => 1}'"),
+    ("a hash without its closer", "arrow_hash", '[TOOL_CALL]{tool => "now", args => {}} so', "!truncated now | 'so'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "said"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
+)
+def test_rows(say: Callable[..., str], dialect: str, text: str, said: str) -> None:
+    assert say(dialect, text) == said

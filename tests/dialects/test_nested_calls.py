@@ -1,0 +1,71 @@
+"""Family B, where parameters are tags of their own."""
+
+# ruff: noqa: E501 - a row is one line, and its text stands there as a model writes it
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+M = "]<]minimax[>["
+CALL = 'find {"query": "x"}'
+
+
+def m3(*tags: str) -> str:
+    return "".join(f"{M}{tag}" for tag in ("<tool_call>", *tags))
+
+
+ROWS = [
+    ("a call", "minimax_m3", m3('<invoke name="find">', "<query>x", "</query>", "</invoke>\n", "</tool_call>"), CALL),
+    ("two calls", "minimax_m3", m3('<invoke name="now">', "</invoke>", '<invoke name="now">', "</invoke>", "</tool_call>"), "now {} | now {}"),
+    ("types", "minimax_m3", m3('<invoke name="find">', "<query>x", "</query>", "<limit>3", "</limit>", "</invoke>", "</tool_call>"), 'find {"query": "x", "limit": 3}'),
+    ("a list", "minimax_m3", m3('<invoke name="plan">', "<steps>", "<item>a", "</item>", "<item>2", "</item>", "</steps>", "</invoke>"), 'plan {"steps": ["a", 2]}'),
+    ("an object", "minimax_m3", m3('<invoke name="plan">', "<goal>", "<a>1", "</a>", "<b>", "<c>x", "</c>", "</b>", "</goal>", "</invoke>"), 'plan {"goal": {"a": 1, "b": {"c": "x"}}}'),
+    ("JSON as a value", "minimax_m3", m3('<invoke name="plan">', '<goal>{"a": 1}', "</goal>", "</invoke>"), 'plan {"goal": {"a": 1}}'),
+    ("an empty value", "minimax_m3", m3('<invoke name="plan">', "<note>", "</note>", "</invoke>"), 'plan {"note": ""}'),
+    ("a tag that does not fit", "minimax_m3", m3('<invoke name="plan">', "<note>x", "</nota>", "</invoke>", "</tool_call>") + "so", "!truncated plan | 'so'"),
+    ("a string's tag that does not fit", "minimax_m3", m3('<invoke name="find">', "<query>x", "</qury>", "</invoke>", "</tool_call>") + "so", "!truncated find | 'so'"),
+    ("no tag", "minimax_m3", m3('<invoke name="find">') + "so</tool_call>", "!truncated find"),
+    ("an item that is none", "minimax_m3", m3('<invoke name="plan">', "<steps>", "<item>a", "</item>", "<b>", "</tool_call>"), "!truncated plan"),
+    ("cut in a value", "minimax_m3", m3('<invoke name="plan">', "<note>x"), "!truncated plan"),
+    ("cut in a string", "minimax_m3", m3('<invoke name="find">', "<query>x"), "!truncated find"),
+    ("cut in a tag", "minimax_m3", m3('<invoke name="find">', "<que"), "!truncated find"),
+    ("no call", "minimax_m3", m3("<invoke>"), f"'{m3('<invoke>')}'"),
+    ("prose", "minimax_m3", m3() + "so", f"'{m3()}so'"),
+    ("prose after a call", "minimax_m3", m3('<invoke name="now">', "</invoke>") + "so", "now {} | 'so'"),
+    ("too deep", "minimax_m3", m3('<invoke name="any">', *("<a>",) * 200), "!limit any"),
+    ("lists too deep", "minimax_m3", m3('<invoke name="any">', "<a>", *("<item>",) * 200), "!limit any"),
+    ("names as tags", "auto", "<write><path>a</path>\n<text> b </text></write>so", 'write {"path": "a", "text": "b"} | \'so\''),
+    ("a value that is blank", "auto", "<find><query>  </query></find>", 'find {"query": ""}'),
+    ("a closing tag in a value", "auto", "<find><query>a</query>b</query></find>", 'find {"query": "a</query>b"}'),
+    ("no parameters", "auto", "<now></now>", "now {}"),
+    ("a tag in prose", "auto", "the <find> tag", "'the <find> tag'"),
+    ("a parameter that is none", "auto", "<find><query>x</query><b>1</b></find>", "!truncated find"),
+    ("a value that is cut", "auto", "<find><query>x", "!truncated find"),
+    ("a call that is cut", "auto", "<find><query>x</query>", "!truncated find"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "said"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
+)
+def test_rows(say: Callable[..., str], dialect: str, text: str, said: str) -> None:
+    assert say(dialect, text) == said
+
+
+UNION = {
+    "name": "pick",
+    "parameters": {
+        "properties": {
+            "filter": {
+                "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "object"}]
+            }
+        }
+    },
+}
+
+
+def test_a_list_finds_its_schema_among_alternatives(say: Callable[..., str]) -> None:
+    text = m3('<invoke name="pick">', "<filter>", "<item>1", "</item>", "</filter>", "</invoke>")
+    assert say("minimax_m3", text, [UNION]) == 'pick {"filter": ["1"]}'

@@ -1,0 +1,67 @@
+"""Calls that a native upstream left in its text."""
+
+from __future__ import annotations
+
+from wholecall.core.assembler import Assembler
+from wholecall.core.outcome import Outcome, collect
+from wholecall.core.spec import read_offer
+from wholecall.core.values import (
+    CallDelta,
+    CallSealed,
+    Delta,
+    Event,
+    Hint,
+    HintGiven,
+    Rejected,
+    Terminated,
+    Text,
+)
+from wholecall.dialects.rescue import Rescuer
+
+TOOLS = [
+    {"name": "find", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}}
+]
+LEAKED = '<tool_call>{"name": "find", "arguments": {"query": "x"}}</tool_call>'
+STOP = HintGiven(Hint.STOP, "stop")
+NATIVE = CallDelta(0, '{"query": "y"}', name="find", id="call_1")
+
+
+def rescue(*deltas: Delta) -> Outcome:
+    offer = read_offer(TOOLS)
+    rescuer, assembler = Rescuer(offer), Assembler(offer.values())
+    events: list[Event] = []
+    for given in [*(each for delta in deltas for each in rescuer.feed(delta)), *rescuer.end()]:
+        events += [given] if isinstance(given, Rejected) else assembler.feed(given)
+    return collect([*events, *assembler.end()])
+
+
+def test_a_leaked_call_is_rescued() -> None:
+    outcome = rescue(Text("Let me. " + LEAKED[:20]), Text(LEAKED[20:]), STOP, Terminated())
+    assert [dict(call.arguments) for call in outcome.calls] == [{"query": "x"}]
+    assert outcome.text == "Let me. "
+
+
+def test_a_native_call_wins() -> None:
+    outcome = rescue(Text(LEAKED), NATIVE, CallSealed(0), STOP, Terminated())
+    assert [dict(call.arguments) for call in outcome.calls] == [{"query": "y"}]
+    assert [(each.name, each.reason.value) for each in outcome.rejected] == [("find", "ambiguous")]
+
+
+def test_text_streams_on() -> None:
+    rescuer = Rescuer(read_offer(TOOLS))
+    assert rescuer.feed(Text("Hello <")) == [Text("Hello ")]
+    assert rescuer.feed(STOP) == [Text("<"), STOP]
+    assert rescuer.feed(Text("late")) == [Text("late")]
+    assert rescuer.end() == []
+
+
+def test_a_stream_that_breaks_off_runs_nothing() -> None:
+    outcome = rescue(Text(LEAKED))
+    assert outcome.calls == ()
+    assert [each.reason.value for each in outcome.rejected] == ["stream_dropped"]
+
+
+def test_a_plan_is_no_call() -> None:
+    outcome = rescue(Text(LEAKED + "</think>so"), STOP)
+    assert outcome.calls == ()
+    assert outcome.text == "so"

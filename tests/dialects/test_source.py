@@ -1,0 +1,60 @@
+"""Text in pieces: marks, bookmarks, ways back."""
+
+from __future__ import annotations
+
+import pytest
+
+from wholecall.dialects.marks import Marks
+from wholecall.dialects.source import MOST_BLANKS, Source
+
+
+def read(source: Source, count: int) -> None:
+    source.at += count
+
+
+def test_a_longer_mark_is_waited_for() -> None:
+    marks = Marks(["```", "```json"])
+    assert marks.search("a ```js", 0, ended=False) is None
+    found = marks.search("a ```js", 0, ended=True)
+    assert found is not None
+    assert found.group() == "```"
+    assert "```json" in marks
+    assert marks.safe_end("a ```js", 0) == 2
+
+
+def test_no_marks_are_found_nowhere() -> None:
+    marks = Marks([])
+    assert marks.search("abc", 0, ended=True) is None
+    assert marks.safe_end("abc", 0) == 3
+
+
+def test_a_bookmark_remembers_over_pieces() -> None:
+    source = Source()
+    source.feed("ab")
+    read(source, 1)
+    place = source.bookmark()
+    read(source, 1)
+    source.feed("cd")
+    read(source, 2)
+    source.feed("ef")
+    inner = source.bookmark()
+    read(source, 1)
+    assert source.since(place) == "bcde"
+    assert source.since(inner) == "e"
+    source.forget()
+    source.rewind(place)
+    assert (source.text, source.at, source.place) == ("bcdef", 0, 1)
+    read(source, 2)
+    assert source.since(place) == "bc"
+    source.rewind(place)
+    assert source.place == 1
+    source.forget()
+
+
+def test_a_flood_of_blanks_is_not_looked_over() -> None:
+    source = Source()
+    source.feed(" " * (MOST_BLANKS + 5) + "{")
+    steps = source.sees_ahead(Marks(["{"]))
+    with pytest.raises(StopIteration) as stop:
+        next(steps)
+    assert stop.value.value == "{"

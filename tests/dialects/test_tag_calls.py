@@ -1,0 +1,111 @@
+"""Family B: calls as tags."""
+
+# ruff: noqa: E501 - a row is one line, and its text stands there as a model writes it
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+CALL = 'find {"query": "x"}'
+Q = "<tool_call>\n<function=find>\n{}</function>\n</tool_call>"
+P = "<parameter={}>\n{}\n</parameter>\n"
+INVOKE = '<function_calls>\n<invoke name="find">\n{}</invoke>\n</function_calls>'
+GLM = "<tool_call>find\n{}</tool_call>"
+PAIR = "<arg_key>{}</arg_key>\n<arg_value>{}</arg_value>\n"
+DSML = "\uff5cDSML\uff5c"
+
+ROWS = [
+    ("one parameter", "qwen3_xml", Q.format(P.format("query", "x")), CALL),
+    ("two parameters", "qwen3_xml", Q.format(P.format("query", "x") + P.format("limit", "3")), 'find {"query": "x", "limit": 3}'),
+    ("no newlines", "qwen3_xml", "<function=find><parameter=query>x</parameter></function>", CALL),
+    ("no parameters", "qwen3_xml", "<function=now></function>", "now {}"),
+    ("newlines of the value", "qwen3_xml", Q.format(P.format("query", "\nx\n")), 'find {"query": "\\nx\\n"}'),
+    ("one newline alone is of the value", "qwen3_xml", "<function=find><parameter=query>x\n</parameter></function>", 'find {"query": "x\\n"}'),
+    ("carriage returns", "qwen3_xml", "<function=find><parameter=query>\r\nx\r\r\n</parameter></function>", 'find {"query": "x\\r"}'),
+    ("a carriage return alone", "qwen3_xml", "<function=find><parameter=query>\r</parameter></function>", 'find {"query": "\\r"}'),
+    ("a newline and a carriage return", "qwen3_xml", "<function=find><parameter=query>\n\r</parameter></function>", 'find {"query": "\\r"}'),
+    ("an empty value", "qwen3_xml", "<function=find><parameter=query></parameter></function>", 'find {"query": ""}'),
+    ("digits stay text", "qwen3_xml", Q.format(P.format("query", "007")), 'find {"query": "007"}'),
+    ("entities stay text", "qwen3_xml", Q.format(P.format("query", "a && b &amp; <c>")), 'find {"query": "a && b &amp; <c>"}'),
+    ("JSON for a list", "qwen3_xml", "<function=plan><parameter=steps>\n[1, {\"a\": null}]\n</parameter></function>", 'plan {"steps": [1, {"a": null}]}'),
+    ("Python for an object", "qwen3_xml", "<function=plan><parameter=goal>{'a': True}</parameter></function>", 'plan {"goal": {"a": true}}'),
+    ("escaped JSON for a list", "qwen3_xml", '<function=plan><parameter=steps>[{\\"a\\": 1}]</parameter></function>', 'plan {"steps": [{"a": 1}]}'),
+    ("broken JSON for a list", "qwen3_xml", '<function=plan><parameter=steps>[{\\"a\\": 1]</parameter></function>', "!schema plan"),
+    ("a value without a type", "qwen3_xml", "<function=plan><parameter=note>[1]</parameter></function>", 'plan {"note": [1]}'),
+    ("a value without a type that is text", "qwen3_xml", "<function=plan><parameter=note>\nhm\n</parameter></function>", 'plan {"note": "hm"}'),
+    ("a value without a schema", "qwen3_xml", "<function=any><parameter=a>1</parameter></function>", 'any {"a": "1"}'),
+    ("a value without a schema as JSON", "glm45", "<tool_call>any\n<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>", 'any {"a": 1}'),
+    ("null where it may stand", "qwen3_xml", "<function=write><parameter=mode>null</parameter></function>", 'write {"mode": null}'),
+    ("a whole number with a point", "qwen3_xml", "<function=find><parameter=limit>3.0</parameter></function>", 'find {"limit": 3}'),
+    ("the same parameter twice", "qwen3_xml", Q.format(P.format("query", "x") * 2), "!schema find"),
+    ("a closing tag in the value", "qwen3_xml", Q.format(P.format("query", "a </parameter> b </function> c")), 'find {"query": "a </parameter> b </function> c"}'),
+    ("a value's closing tag left out", "qwen3_xml", Q.format("<parameter=query>\nx\n<parameter=limit>3</parameter>"), 'find {"query": "x", "limit": 3}'),
+    ("a value's closing tag left out at the end", "qwen3_xml", Q.format("<parameter=query>\nx\n"), CALL),
+    ("a stray closing tag", "qwen3_xml", Q.format(P.format("query", "x") + "</parameter>"), CALL),
+    ("the call's closing tag left out", "qwen3_xml", "<tool_call><function=find><parameter=query>x</parameter></tool_call>", CALL),
+    ("another call begins", "qwen3_xml", "<function=find><parameter=query>x</parameter><function=find><parameter=query>x</parameter></function>", f"{CALL} | {CALL}"),
+    ("stopped before the closing tag, with a parameter missing", "qwen3_xml", "<function=find><parameter=query>x</parameter>", "!truncated find"),
+    ("stopped before the closing tag, with all parameters", "qwen3_xml", "<function=find>" + P.format("query", "x") + P.format("limit", "3") + "</func", 'find {"query": "x", "limit": 3}'),
+    ("stopped in the middle of a tag", "qwen3_xml", "<function=find>" + P.format("query", "x") + P.format("limit", "3") + "<param", "!truncated find"),
+    ("cut in a value", "qwen3_xml", "<function=find><parameter=query>x", "!truncated find"),
+    ("cut in a parameter's tag", "qwen3_xml", "<function=find><parameter=que", "!truncated find"),
+    ("cut behind the name", "qwen3_xml", "<function=find>", "!truncated find"),
+    ("a broken parameter", "qwen3_xml", "<tool_call><function=find><parameter=query\n</parameter></function></tool_call>so", "!truncated find | 'so'"),
+    ("prose in a call", "qwen3_xml", "<function=find>" + P.format("query", "x") + "so</function>then", "!truncated find"),
+    ("prose behind a name", "qwen3_xml", "<function=find> is a tag", "'<function=find> is a tag'"),
+    ("a name that is none", "qwen3_xml", "<function=a\nb></function>", "'<function=a\nb>'"),
+    ("a section without a call", "qwen3_xml", "<tool_call>so", "'<tool_call>so'"),
+    ("an empty section", "qwen3_xml", "a<tool_call>\n</tool_call>b", "'ab'"),
+    ("a section with a call and prose", "qwen3_xml", "<tool_call><function=now></function><function=a b></tool_call>", "now {}"),
+    ("a section with prose behind a call", "qwen3_xml", "<tool_call><function=now></function>so", "now {} | 'so'"),
+    ("a JSON body", "functionary_v31", '<function=find>{"query": "x"}</function>', CALL),
+    ("a JSON body that is cut", "functionary_v31", '<function=find>{"query": "x', "!truncated find"),
+    ("call objects in a section", "dots", '<dots_function_call>{"name": "find", "arguments": {"query": "x"}}</dots_function_call>', CALL),
+    ("attributes", "anthropic_xml", INVOKE.format('<parameter name="query">x</parameter>\n'), CALL),
+    ("single quotes", "anthropic_xml", INVOKE.format("<parameter name='query'>x</parameter>\n"), CALL),
+    ("no quotes", "minimax_m2", "<minimax:tool_call><invoke name=find><parameter name=query>x</parameter></invoke></minimax:tool_call>", CALL),
+    ("no section", "anthropic_xml", 'so <invoke name="find"><parameter name="query">x</parameter></invoke>', f"{CALL} | 'so '"),
+    ("a call that closes itself", "anthropic_xml", '<invoke name="now"/>', "now {}"),
+    ("a value that closes itself", "anthropic_xml", INVOKE.format('<parameter name="query"/>'), 'find {"query": ""}'),
+    ("no name", "anthropic_xml", '<invoke nome="find">', "'<invoke nome=\"find\">'"),
+    ("a parameter without a name", "anthropic_xml", INVOKE.format("<parameter>x</parameter>"), "!truncated find"),
+    ("a type in an attribute", "deepseek_v32_dsml", f'<{DSML}invoke name="any"><{DSML}parameter name="a" string="true">1</{DSML}parameter><{DSML}parameter name="b" string="false">1</{DSML}parameter></{DSML}invoke>', 'any {"a": "1", "b": 1}'),
+    ("a type in an attribute against the schema", "deepseek_v32_dsml", f'<{DSML}invoke name="plan"><{DSML}parameter name="goal" string="true">{{"a": 1}}</{DSML}parameter></{DSML}invoke>', 'plan {"goal": {"a": 1}}'),
+    ("entities in attributes", "kimi_k3", '<|open|>tools<|sep|><|open|>call tool="any" index="1"<|sep|><|open|>argument key="a&amp;&quot;b" type="string"<|sep|>v<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>', 'any {"a&\\"b": "v"}'),
+    ("CDATA", "minicpm5", '<function name="find"><param name="query"><![CDATA[</param> <x>]]></param></function>', 'find {"query": "</param> <x>"}'),
+    ("CDATA that is cut", "minicpm5", '<function name="find"><param name="query"><![CDATA[x', "!truncated find"),
+    ("no CDATA", "minicpm5", '<function name="find"><param name="query">x</param></function>', CALL),
+    ("a mark of the tokenizer", "minicpm5", '<functionĠname="find"><paramĠname="query">x</param></function>', CALL),
+    ("keys and values", "glm45", GLM.format(PAIR.format("query", "x")), CALL),
+    ("white space of a value", "glm45", GLM.format(PAIR.format("query", " x\n")), 'find {"query": " x\\n"}'),
+    ("a name alone", "glm47", "<tool_call>now</tool_call>", "now {}"),
+    ("a key's opening tag left out", "glm47", "<tool_call>findquery</arg_key><arg_value>x</arg_value></tool_call>", CALL),
+    ("a key's opening tag left out, no such key", "glm47", "<tool_call>findqry</arg_key><arg_value>x</arg_value>", "'<tool_call>findqry</arg_key><arg_value>x'"),
+    ("a key's opening tag left out, no value", "glm47", "<tool_call>findquery</arg_key>x", "'<tool_call>findquery</arg_key>x'"),
+    ("a key's opening tag left out, cut", "glm47", "<tool_call>findquery</arg_key><arg_value>x", "!truncated find"),
+    ("a key without a value", "glm47", "<tool_call>find<arg_key>query</arg_key></tool_call>", "!truncated find"),
+    ("a section of calls", "hunyuan_v3", "<tool_calls>\n<tool_call>find<tool_sep>\n" + PAIR.format("query", "x") + "</tool_call>\n</tool_calls>", CALL),
+    ("a message to a tool", "muse_atem", '<|start|>assistant to=find<|message|><atem:function_calls>\n<atem:invoke name="find">\n<atem:parameter name="query">x</atem:parameter>\n</atem:invoke>\n</atem:function_calls><|eom|>', CALL),
+    ("a message to the user", "muse_atem", 'to=user<|message|><atem:function_calls><atem:invoke name="now"></atem:invoke></atem:function_calls><|eot|>', "'<atem:function_calls><atem:invoke name=\"now\"></atem:invoke></atem:function_calls>'"),
+    ("a message to itself", "muse_atem", "to=self<|message|>hm<|eom|>", "~hm"),
+    ("a message to a tool without a call", "muse_atem", "to=find<|message|>hm<|eom|>", "'to=find<|message|>hm'"),
+    ("no message", "muse_atem", "up to=you", "'up to=you'"),
+    ("prose behind CDATA", "minicpm5", '<function name="find"><param name="query"><![CDATA[x]]></param>so</function>then', "!truncated find | 'then'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "said"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
+)
+def test_rows(say: Callable[..., str], dialect: str, text: str, said: str) -> None:
+    assert say(dialect, text) == said
+
+
+LEVEL = {"name": "set", "parameters": {"properties": {"level": {"enum": ["1", "2"]}}}}
+
+
+def test_choices_tell_the_type(say: Callable[..., str]) -> None:
+    text = "<function=set><parameter=level>1</parameter></function>"
+    assert say("qwen3_xml", text, [LEVEL]) == 'set {"level": "1"}'
