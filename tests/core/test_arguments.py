@@ -356,3 +356,20 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
     if isinstance(read, Arguments) and not read.repairs and text.strip():
         assert parse(text) == Parsed(read.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"arguments": {"city": "Oslo"}}', {"city": "Oslo"}),
+        ('{"arguments": {"other": 1}}', {"arguments": {"other": 1}}),
+        ('{"city": "Oslo", "other": 1}', {"city": "Oslo", "other": 1}),
+    ],
+)
+def test_where_unknown_parameters_are_kept_a_wrapper_is_still_opened(
+    text: str, value: dict[str, Any]
+) -> None:
+    spec = ToolSpec("weather", {"type": "object", "properties": {"city": {"type": "string"}}})
+    read = read_arguments(text, spec, whole=True, options=CoercionOptions(keep_unknown=True))
+    assert isinstance(read, Arguments)
+    assert read.value == value

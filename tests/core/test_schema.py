@@ -346,3 +346,9 @@ def test_bad_tools_are_refused_by_name(
     with pytest.raises(InadmissibleTools, match=re.escape(found[0].message)) as raised:
         require_admissible(tools)
     assert raised.value.problems == found
+
+
+def test_unknown_parameters_can_be_kept() -> None:
+    spec = ToolSpec("f", {"type": "object", "properties": {"a": {"type": "integer"}}})
+    kept = check({"a": "1", "b": 2}, spec, options=CoercionOptions(keep_unknown=True))
+    assert (kept.value, kept.dropped, kept.problems) == ({"a": 1, "b": 2}, (), ())

@@ -12,6 +12,7 @@ never for no parameters at all.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -150,7 +151,7 @@ class _Fitting(NamedTuple):
 
     def fit(self, value: dict[str, JSON], repairs: tuple[Repair, ...]) -> Arguments | Refused:
         checked = check(value, self.spec, options=self.options)
-        if checked.problems or checked.dropped:
+        if checked.problems or checked.dropped or self._has_unknown(value):
             unwrapped = self._unwrap(value)
             if unwrapped is not None:
                 return structs.replace(unwrapped, repairs=(*repairs, *unwrapped.repairs))
@@ -158,12 +159,17 @@ class _Fitting(NamedTuple):
             return _refuse_problems(checked.problems)
         return Arguments(checked.value, repairs, checked.coercions, checked.dropped)
 
+    def _has_unknown(self, value: dict[str, JSON]) -> bool:
+        """Whether parameters were kept that would be dropped otherwise."""
+        return self.options.keep_unknown and bool(check(value, self.spec).dropped)
+
     def _unwrap(self, value: dict[str, JSON]) -> Arguments | None:
         """Take the object inside for the arguments, if it fits; what is around it does not."""
         inner = self._open_wrapper(value)
         if inner is None or not isinstance(inner.value, dict) or inner.duplicates:
             return None
-        checked = check(inner.value, self.spec, options=self.options)
+        strict = dataclasses.replace(self.options, keep_unknown=False)
+        checked = check(inner.value, self.spec, options=strict)
         # An object of which nothing is left was not meant for this tool.
         if checked.problems or (inner.value and not checked.value):
             return None

@@ -28,12 +28,14 @@ from wholecall.core.values import JSON, Coercion
 
 @dataclass(frozen=True, slots=True)
 class CoercionOptions:
-    """What is coerced beyond types. Both are off: they come near to guessing."""
+    """What is done beyond fitting types. All are off by default."""
 
     wrap_single: bool = False
     """A single value where an array of such values is expected."""
     enum_case: bool = False
     """A listed string in other letters: `Celsius` for `celsius`."""
+    keep_unknown: bool = False
+    """Parameters that the schema neither names nor forbids stay, instead of being dropped."""
 
 
 STRICT = CoercionOptions()

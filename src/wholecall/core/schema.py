@@ -57,7 +57,7 @@ def check(value: dict[str, JSON], spec: ToolSpec, *, options: CoercionOptions = 
     size = _measure(value)
     if oversize := size.exceeds(compiled.cost):
         return Checked(value, problems=(oversize,))
-    kept, dropped = _drop_unknown(compiled, value)
+    kept, dropped = (value, ()) if options.keep_unknown else _drop_unknown(compiled, value)
     fits = compiled.fits(compiled.root, kept)
     coercions: tuple[Coercion, ...] = ()
     if not fits or (size.whole_floats and compiled.integers):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wholecall.core.assembler import Assembler
+from wholecall.core.coerce import CoercionOptions
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.spec import ToolSpec, read_offer
 from wholecall.core.values import JSON, Call, Event, Opened, Reason, Rejected, Released, Terminated
@@ -13,6 +14,9 @@ from wholecall.dialects.encoding import Template, encode_calls, encode_result
 from wholecall.dialects.engine import Engine
 from wholecall.dialects.output import Given, Retracted
 from wholecall.dialects.registry import dialect_named
+
+# A text is read as it was written: nobody is here who would tell the model what was dropped.
+_AS_WRITTEN = CoercionOptions(keep_unknown=True)
 
 
 def parse_text(
@@ -55,7 +59,7 @@ class TextReader:
     ) -> None:
         offer = None if tools is None else read_offer(tools)
         self._engine = Engine(dialect_named(dialect), offer)
-        self._assembler = Assembler(None if offer is None else offer.values())
+        self._assembler = Assembler(None if offer is None else offer.values(), coercion=_AS_WRITTEN)
         self._open: set[int] = set()
         self._retracted: set[int] = set()
 
