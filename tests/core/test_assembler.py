@@ -56,9 +56,10 @@ STARTS = [
     ("on the seal", '0 a look {"x": | 0 - - 1} | text Hm | seal 0', 3),
     ("on a seal that brings the text", '0 a look | seal 0 {"x":1}', 1),
     ("on a seal that names no slot", '0 a look {"x":1} | seal -', 1),
-    ("not on the seal of another", '0 a look {"x":1} | 1 b find { | seal 1', 1),
+    ("not on the seal of another", '0 b find | 1 a look {"x":1} | seal 0', NEVER),
     ("when another call begins", '0 a look {"x":1} | 1 b find', 1),
     ("not when another call goes on", '0 b find { | 1 a look {"x":1} | 0 - - "y":2}', NEVER),
+    ("not if it was open when that began", '0 a look {"x": | 1 b find | 0 - - 1}', NEVER),
     ("not when an open one is sealed", '0 a look {"x": | seal 0', NEVER),
     (
         "not before the end, for a tool with side effects",
@@ -66,6 +67,10 @@ STARTS = [
         NEVER,
     ),
     ("nor for one that nobody offered", '0 a rm {"x":1} | seal 0', NEVER),
+    ("nor after a filter", '0 a peek {"x": | hint content_filter | 0 - - 1}', NEVER),
+    ("nor after a fault", '0 a peek {"x": | fault gone | 0 - - 1}', NEVER),
+    ("but after a good hint", '0 a peek {"x": | hint tool_calls | 0 - - 1}', 2),
+    ("not in the place of an open one", '0 a peek {"x": | 0 b peek {"x":1}', NEVER),
 ]
 
 
@@ -378,6 +383,13 @@ def test_all_else_is_passed_on_in_its_place() -> None:
 def test_text_between_the_pieces_of_a_call_changes_nothing() -> None:
     events = play_every_way(write('0 a find {"x": | text Hello | 0 - - 1} | hint stop'), TOOLS)
     assert say(events) == 'a find {"x": 1}'
+
+
+def test_a_piece_without_slot_belongs_to_the_call_that_flows() -> None:
+    lines = '0 a find {"x": | 1 b list {"y": | 0 - - 1 | - - - } | 1 - - 2} | hint tool_calls | end'
+    events = play_every_way(write(lines), TOOLS)
+    assert say(events) == 'a find {"x": 1} | b list {"y": 2}'
+    assert oddities(events) == {"slot_missing"}
 
 
 def test_extras_are_kept_from_every_piece() -> None:

@@ -103,6 +103,19 @@ def test_text_is_kept_up_to_the_brace_that_proves_it(
         assert draft.early_end is None
 
 
+@pytest.mark.parametrize(
+    ("text", "is_open"),
+    [("", False), ("{", True), ('{"a": 1', True), ('{"a": 1}', False), ("{}", False), ("[", False)],
+)
+def test_a_text_is_open_inside_its_object(text: str, is_open: bool) -> None:
+    draft = draft_of(text)
+    assert draft.is_open is is_open
+    assert not draft.is_contested
+    other = Draft(8, DEFAULT)
+    other.rival = draft
+    assert other.is_contested is is_open
+
+
 # what holds, the text, why it ends, the text that is kept
 ENDS = [
     ("as many characters as the limit are open", '{"a": "90123456789', None),
@@ -136,6 +149,7 @@ def test_what_fits_is_read_before_the_limit_ends_it() -> None:
 def test_a_draft_that_stands_for_the_calls_beyond_the_limit() -> None:
     draft = Draft(64, DEFAULT)
     draft.refuse_excess()
+    draft.append('{"a": 1}')
     assert draft.early_end == (Reason.LIMIT, "the answer holds more than 64 calls")
 
 

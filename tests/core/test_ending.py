@@ -59,6 +59,25 @@ def test_hint_terminator_and_fault_say_how_the_turn_ended(turn: Turn, ending: En
     assert turn.ending() is ending
 
 
+# what holds, the turn so far, whether a call may still start
+SOUND = [
+    ("nothing was said yet", turn(terminated=False), True),
+    ("a good end", turn(Hint.TOOL_CALLS), True),
+    ("the output limit ends only what is open", turn(Hint.LENGTH), True),
+    ("the filter", turn(Hint.CONTENT_FILTER), False),
+    ("a malformed call", turn(Hint.MALFORMED), False),
+    ("an error", turn(Hint.ERROR), False),
+    ("a fault", turn(fault=FAULT), False),
+]
+
+
+@pytest.mark.parametrize(
+    ("turn", "sound"), [row[1:] for row in SOUND], ids=[row[0] for row in SOUND]
+)
+def test_a_turn_is_sound_until_something_forbids_its_calls(turn: Turn, sound: bool) -> None:
+    assert turn.is_sound is sound
+
+
 # An ending, and the fault that it means.
 FAULTS = {
     Ending.GOOD: None,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from wholecall.core.limits import DEFAULT
-from wholecall.core.merge import merge_objects
+from wholecall.core.merge import merge_objects, same_json
 
 CONTRADICTION = None
 
@@ -54,3 +54,21 @@ def test_objects_are_merged_down_to_the_limit_and_no_deeper() -> None:
     assert merge_objects([nested(depth, "a"), nested(depth, "b")]) == nested(depth, "ab")
     deeper = depth + 1
     assert merge_objects([nested(deeper, "a"), nested(deeper, "b")]) is CONTRADICTION
+
+
+# what holds, two values, whether they are the same JSON
+PAIRS = [
+    ("equal objects", {"a": [1, "x"]}, {"a": [1, "x"]}, True),
+    ("the order of keys says nothing", {"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+    ("the order of a list does", [1, 2], [2, 1], False),
+    ("true is not 1", {"a": True}, {"a": 1}, False),
+    ("1.0 is not 1", {"a": 1.0}, {"a": 1}, False),
+    ("nothing is not an empty object", None, {}, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"), [row[1:] for row in PAIRS], ids=[row[0] for row in PAIRS]
+)
+def test_values_are_compared_as_json(one: Any, other: Any, same: bool) -> None:
+    assert same_json(one, other) is same_json(other, one) is same

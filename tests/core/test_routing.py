@@ -294,7 +294,14 @@ def test_a_protocol_that_says_where_a_call_begins_is_believed() -> None:
     assert router.drafts == [first, second, third]
     assert second.repeat_of == [first.number]
     assert third.repeat_of == []
+    assert all(draft.seals for draft in router.drafts)
     assert oddities_of(router) == {"id_reused", "slot_reused"}  # a slot is not missed
+
+
+def test_objects_that_grow_may_have_their_whole_address_each_time() -> None:
+    pieces = [CallDelta(0, {"x": text}, "find", "a") for text in ("y", "yz")]
+    [draft] = route([*pieces]).drafts
+    assert draft.object() == {"x": "yz"}
 
 
 def test_a_place_is_found_by_slot_or_is_the_call_being_built() -> None:
@@ -323,6 +330,24 @@ REPEATS: list[tuple[str, str, list[int]]] = [
 def test_a_call_that_may_be_a_repeat_knows_of_what(lines: str, repeated: list[int]) -> None:
     for deltas in every_recut(write(lines)):
         assert route(deltas).drafts[-1].repeat_of == repeated
+
+
+# what holds, the deltas, the number of the draft whose place the last one took
+RIVALS = [
+    ("the same name in a used place", '0 a find {"x": | 0 b find {}', 0),
+    ("another name is another call", '0 a find {"x": | 0 b list {}', None),
+    ("another place, too", '0 a find {"x": | 1 b find {}', None),
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "rival"), [row[1:] for row in RIVALS], ids=[row[0] for row in RIVALS]
+)
+def test_a_call_knows_whose_place_it_took(lines: str, rival: int | None) -> None:
+    for deltas in every_recut(write(lines)):
+        last = route(deltas).drafts[-1]
+        assert (last.rival and last.rival.number) == rival
+        assert not last.seals
 
 
 def test_calls_beyond_the_limit_share_one_draft() -> None:

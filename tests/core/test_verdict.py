@@ -239,6 +239,39 @@ def test_a_real_text_after_an_empty_end_is_not_taken_for_nothing() -> None:
     assert say(Judge(OFFER).judge(draft, Ending.GOOD)) == "ambiguous"
 
 
+# what holds, the draft whose place this one took, whether this one may start, the verdict
+RIVALS = [
+    (
+        "a call that never came to its end may be continued in this one",
+        '{"a": ',
+        False,
+        "ambiguous",
+    ),
+    ("a whole one is another call", A, True, "call"),
+    ("so is one that had not begun", "", True, "call"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "starts", "verdict"), [row[1:] for row in RIVALS], ids=[row[0] for row in RIVALS]
+)
+def test_a_call_in_the_place_of_an_open_one_is_contested(
+    text: str, starts: bool, verdict: str
+) -> None:
+    draft = draft_of(A, name="early")
+    draft.rival = draft_of(text, name="early")
+    assert Judge(OFFER).may_start(draft) is starts
+    assert say(Judge(OFFER).judge(draft, Ending.GOOD)) == verdict
+
+
+def test_a_protocol_that_seals_its_calls_has_sealed_the_empty_ones() -> None:
+    draft = draft_of()
+    draft.seals = True
+    assert say(Judge(OFFER).judge(draft, Ending.GOOD)) == "truncated"
+    draft.seal()
+    assert say(Judge(OFFER).judge(draft, Ending.GOOD)) == "call"
+
+
 # ── An upstream that hides cuts ─────────────────────────────────────────────────────
 
 # what holds, the tool, what came, the verdict

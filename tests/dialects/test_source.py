@@ -58,3 +58,14 @@ def test_a_flood_of_blanks_is_not_looked_over() -> None:
     with pytest.raises(StopIteration) as stop:
         next(steps)
     assert stop.value.value == "{"
+
+
+def test_more_blanks_than_anyone_writes_are_not_looked_over() -> None:
+    source = Source()
+    source.feed("x" + " " * (MOST_BLANKS + 5))
+    looking = source.sees_ahead(Marks(["<end>"]), past=1)
+    next(looking)  # it waits once for more
+    source.feed(" ")
+    with pytest.raises(StopIteration) as found:
+        next(looking)
+    assert found.value.value == ""

@@ -77,11 +77,10 @@ class Source:
         if place >= self._log_end:
             return read[place - self._log_end :]
         pieces, begin = [read], self._log_end
-        for piece in reversed(self._log):
-            pieces.append(piece)
-            begin -= len(piece)
-            if begin <= place:
-                break
+        earlier = reversed(self._log)
+        while begin > place:
+            pieces.append(next(earlier))
+            begin -= len(pieces[-1])
         return "".join(reversed(pieces))[place - begin :]
 
     def rewind(self, place: int) -> None:
