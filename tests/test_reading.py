@@ -13,6 +13,7 @@ from wholecall.core.values import Ended, Event, Released
 from wholecall.errors import UnknownProtocol
 from wholecall.protocols.reader import Chunk, Tools
 from wholecall.reading import (
+    ToolUseBuffer,
     assemble,
     assemble_response,
     events,
@@ -204,3 +205,48 @@ def test_a_whole_answer_of_another_protocol() -> None:
     outcome = assemble_response("anthropic", body, tools=TOOLS)
     assert [(call.name, call.arguments) for call in outcome.calls] == [("search", {"q": "x"})]
     assert (outcome.text, outcome.finish_reason) == ("Looking.", "tool_calls")
+
+
+XML = """<function_calls>
+<invoke name="bash">
+<parameter name="command">ls -la && echo "<done>"</parameter>
+</invoke>
+</function_calls>"""
+
+
+def read_block(text: str, tool_id: str | None = None) -> tuple[dict[str, Any] | None, str | None]:
+    buffer = ToolUseBuffer()
+    for character in text:
+        assert buffer.handle_content_block_delta(0, character, tool_id)
+    return buffer.handle_content_block_stop(0), buffer.last_error
+
+
+def test_a_block_of_xml_is_a_tool_use_when_it_stops() -> None:
+    use, error = read_block(XML, "toolu_1")
+    assert use == {
+        "type": "tool_use",
+        "id": "toolu_1",
+        "name": "bash",
+        "input": {"command": 'ls -la && echo "<done>"'},
+    }
+    assert error is None
+
+
+def test_a_block_of_json_is_one_too() -> None:
+    use, _ = read_block('{"name": "bash", "input": {"command": "ls"}}')
+    assert use is not None
+    assert (use["name"], use["input"]) == ("bash", {"command": "ls"})
+
+
+@pytest.mark.parametrize("at", range(1, len(XML) - len("</invoke>\n</function_calls>")))
+def test_a_cut_block_of_xml_is_none(at: int) -> None:
+    use, error = read_block(XML[:at])
+    assert use is None
+    assert error
+
+
+@pytest.mark.parametrize(("text", "why"), [(XML + XML, "several"), ("<b>bold</b>", "no call")])
+def test_a_block_is_one_tool_use(text: str, why: str) -> None:
+    use, error = read_block(text)
+    assert use is None
+    assert why in str(error)

@@ -5,7 +5,7 @@ and says exactly what was wrong with the ones that must not run.
 """
 
 from wholecall.core.assembler import Assembler
-from wholecall.core.buffer import ToolCallBuffer, ToolUseBuffer, is_complete_json
+from wholecall.core.buffer import ToolCallBuffer, is_complete_json
 from wholecall.core.choice import Choice, obeyed
 from wholecall.core.feedback import (
     Feedback,
@@ -65,6 +65,7 @@ from wholecall.errors import (
 )
 from wholecall.protocols.reader import Reader
 from wholecall.reading import (
+    ToolUseBuffer,
     assemble,
     assemble_response,
     events,

@@ -9,11 +9,14 @@ is found there. Text that may still turn out to be a call is held back that long
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
+from wholecall.core import buffer
 from wholecall.core.assembler import Assembler
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.values import Event
+from wholecall.dialects.parsing import parse_text
 from wholecall.dialects.rescuing import RescuingAssembler
 from wholecall.protocols.reader import Chunk, Reader, Tools
 
@@ -64,6 +67,16 @@ async def events(
             yield event
     for event in reader.end():
         yield event
+
+
+class ToolUseBuffer(buffer.ToolUseBuffer):
+    """Content blocks by index, written as JSON or as XML function calls.
+
+    Pieces in; a whole tool use out when its block stops, and nothing before.
+    """
+
+    def __init__(self, max_attempts: int = 3) -> None:
+        super().__init__(max_attempts, read_markup=partial(parse_text, "anthropic_xml"))
 
 
 def should_execute_tool_calls(response: object) -> bool:

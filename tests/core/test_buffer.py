@@ -1,12 +1,14 @@
 """The small front door: every behaviour that the documents ask for who wanted this buffer."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 
 from cutting import every_cutting
 from wholecall.core.buffer import ToolCallBuffer, ToolUseBuffer, is_complete_json
+from wholecall.dialects.parsing import parse_text
 from wholecall.errors import IncompleteArguments
 
 SEARCH = '{"query": "python async", "limit": 10}'
@@ -402,3 +404,24 @@ def test_asking_while_the_object_is_open_looks_at_nothing_again() -> None:
     buffer.append_arguments("call_1", '"}')
     assert not any(answers)
     assert buffer.is_complete("call_1")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "error"),
+    [
+        ('<invoke name="ping"></invoke>', "ping", None),
+        ('<invoke name="ping"></invoke>' * 2, None, "several calls"),
+        ('<invoke name="ping"><parameter name="a">1', None, "cut off"),
+        ("<b>bold</b>", None, "no call"),
+        ('{"name": "ping", "input": {}}', "ping", None),
+    ],
+)
+def test_a_block_in_tags_is_read_by_whoever_can(
+    text: str, name: str | None, error: str | None
+) -> None:
+    buffer = ToolUseBuffer(read_markup=partial(parse_text, "anthropic_xml"))
+    buffer.handle_content_block_delta(0, text)
+    use = buffer.handle_content_block_stop(0)
+    assert (use and use["name"]) == name
+    assert (error or "") in (buffer.last_error or "")
+    assert (buffer.last_error is None) is (error is None)

@@ -12,7 +12,8 @@ been cut before its first byte, so it is not complete.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -20,8 +21,9 @@ import msgspec
 from wholecall.core.draft import Draft
 from wholecall.core.hints import read_hint
 from wholecall.core.limits import DEFAULT
+from wholecall.core.outcome import Outcome
 from wholecall.core.parse import Parsed, parse
-from wholecall.core.values import Call, Hint, Rejected
+from wholecall.core.values import Call, Hint, Reason, Rejected
 from wholecall.core.verdict import Ending, Judge, ending_of
 from wholecall.errors import IncompleteArguments
 
@@ -149,8 +151,12 @@ class ToolCallBuffer:
 class ToolUseBuffer:
     """Content blocks by index: pieces in, a whole tool use out when the block stops."""
 
-    def __init__(self, max_attempts: int = 3) -> None:
+    def __init__(
+        self, max_attempts: int = 3, *, read_markup: Callable[[str], Outcome] | None = None
+    ) -> None:
+        """`read_markup` reads a block that is written in tags instead of JSON."""
         self.max_attempts = max_attempts
+        self._read_markup = read_markup
         self.attempt_count = 0
         """Failed attempts in a row. A block that is whole sets it back."""
         self.last_error: str | None = None
@@ -178,8 +184,7 @@ class ToolUseBuffer:
         draft = self._drafts.pop(index, None)
         if draft is None:
             return None
-        draft.seal()
-        verdict = self._judge.judge(_name(draft), Ending.GOOD)
+        verdict = self._judge_block(draft)
         if isinstance(verdict, Rejected):
             self.attempt_count += 1
             self.last_error = verdict.detail
@@ -187,6 +192,12 @@ class ToolUseBuffer:
         self.attempt_count = 0
         self.last_error = None
         return _tool_use(verdict)
+
+    def _judge_block(self, draft: Draft) -> Call | Rejected:
+        if self._read_markup is not None and draft.text.lstrip().startswith("<"):
+            return _only_call(self._read_markup(draft.text), draft.id)
+        draft.seal()
+        return self._judge.judge(_name(draft), Ending.GOOD)
 
     @property
     def exhausted(self) -> bool:
@@ -203,6 +214,19 @@ class ToolUseBuffer:
 # Only the caller knows the name of a block, and may keep it to himself.
 _UNNAMED = "(unnamed)"
 _INPUT_KEYS = ("input", "arguments", "parameters")
+
+
+_SEVERAL = "the block holds several calls, and a block is one tool use"
+_NO_CALL = "the block holds no call"
+
+
+def _only_call(outcome: Outcome, id: str) -> Call | Rejected:
+    """The one call of a block that is written in tags."""
+    if len(outcome.calls) == 1 and not outcome.rejected:
+        return dataclasses.replace(outcome.calls[0], id=id or outcome.calls[0].id)
+    if outcome.rejected:
+        return outcome.rejected[0]
+    return Rejected(reason=Reason.BAD_MARKUP, detail=_SEVERAL if outcome.calls else _NO_CALL)
 
 
 def _name(draft: Draft) -> Draft:
