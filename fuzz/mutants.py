@@ -41,9 +41,30 @@ MUTANTS = [
     Mutant(
         "the `{}` guard: a call cut before its first byte runs",
         "core/verdict.py",
-        "if ending is not Ending.GOOD:\n            return _CUT_BEFORE_BEGIN",
-        "if ending is None:\n            return _CUT_BEFORE_BEGIN",
+        "if ending is not Ending.GOOD or (draft.seals",
+        "if ending is None or (draft.seals",
         "tests/core/test_verdict.py tests/core/test_assembler.py",
+    ),
+    Mutant(
+        "the seal: a call that its protocol never sealed runs empty",
+        "core/verdict.py",
+        "(draft.seals and Evidence.SEALED not in draft.evidence)",
+        "(draft.seals and draft.seals is None)",
+        "tests/core/test_verdict.py tests/core/test_assembler_routes.py",
+    ),
+    Mutant(
+        "the object rule: what a partial parser made runs at the output limit",
+        "core/verdict.py",
+        "if ending is Ending.LENGTH and draft.parsed is None:",
+        "if ending is None:",
+        "tests/core/test_verdict.py",
+    ),
+    Mutant(
+        "the rival: a piece of an open call runs as a call",
+        "core/draft.py",
+        "return self.rival is not None and self.rival.is_open",
+        "return False",
+        "tests/core/test_assembler_routes.py",
     ),
     Mutant(
         "the placeholder rule: `{}` counts as closed",
@@ -69,8 +90,8 @@ MUTANTS = [
     Mutant(
         "the tail rule: a second, different object is overlooked",
         "core/verdict.py",
-        "if tail.differs:\n            return _AMBIGUOUS",
-        "if False:\n            return _AMBIGUOUS",
+        "    if tail.differs:\n        return _AMBIGUOUS",
+        "    if False:\n        return _AMBIGUOUS",
         "tests/core/test_verdict.py tests/core/test_assembler_routes.py",
     ),
     Mutant(
@@ -90,8 +111,8 @@ MUTANTS = [
     Mutant(
         "the policy: every tool may start early",
         "core/verdict.py",
-        "if spec is None or spec.start is Start.CONFIRMED:",
-        "if spec is None:",
+        "if spec is None or spec.start is Start.CONFIRMED or draft.is_contested:",
+        "if spec is None or draft.is_contested:",
         "tests/core/test_verdict.py tests/core/test_assembler.py",
     ),
     Mutant(
