@@ -269,9 +269,12 @@ def _cell(by_size: dict[int, float], size: int) -> str:
 
 
 def _growth(by_size: dict[int, float]) -> str:
-    """How total time grows when the arguments double: 2 is linear, 4 quadratic."""
+    """How total time grows when the arguments double: 2 is linear, 4 quadratic.
+
+    Over all doublings from 64 KB on, or the last four: one of them alone is mostly noise.
+    """
     sizes = sorted(by_size)
-    small, large = sizes[-3], sizes[-1]
+    small, large = sizes[-min(5, len(sizes) - 1)], sizes[-1]
     total = (by_size[large] * large) / (by_size[small] * small)
     return f"{total ** (1 / math.log2(large / small)):.2f}"
 
