@@ -6,7 +6,13 @@ LOCK_FLAGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PEERS_VENV := .venv-peers
+PEERS_BIN := $(PEERS_VENV)/bin
+PEERS_STAMP := $(PEERS_VENV)/.installed
 LOCK_VENV := .venv-lock
+RESOLVE = $(LOCK_VENV)/bin/uv pip compile --quiet --universal --generate-hashes \
+	--python-version 3.11 --prerelease disallow --no-emit-index-url --no-emit-find-links \
+	--custom-compile-command 'make lock' $(LOCK_FLAGS)
 PIP := -m pip install -qq --disable-pip-version-check
 
 comma := ,
@@ -20,10 +26,10 @@ SANS_IO := $(foreach folder,core protocols dialects,$(if $(wildcard src/wholecal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint format bench fuzz mutants lock clean python-version
+.PHONY: help run test test-clients lint format bench fuzz mutants lock clean python-version
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: $(STAMP) ## Run the demo: a model's calls, made safe before your eyes
 	@$(BIN)/wholecall demo
@@ -34,6 +40,9 @@ test: $(STAMP) ## Run the tests; core, protocols and dialects need 100 % branch 
 	@$(BIN)/coverage report
 	$(if $(SANS_IO),@echo 'Branch coverage of the sans-IO folders (100 % is demanded):')
 	$(if $(SANS_IO),$(BIN)/coverage report --include='$(subst $(space),$(comma),$(strip $(SANS_IO)))' --fail-under=100)
+
+test-clients: $(PEERS_STAMP) ## Run tests/peers: with LiteLLM and agent libraries, in an environment of their own
+	$(PEERS_BIN)/pytest -n 0 tests/peers
 
 lint: $(STAMP) ## Check format, lint rules and types
 	$(BIN)/ruff format --check .
@@ -53,18 +62,17 @@ fuzz: $(STAMP) ## Cut streams at random places and look for a broken law
 mutants: $(STAMP) ## Take the guards out one at a time and see the tests fail
 	$(BIN)/python fuzz/mutants.py
 
-lock: | python-version ## Regenerate requirements.lock (LOCK_FLAGS=--upgrade for newer versions)
-	@echo 'Resolving requirements.lock ...'
+lock: | python-version ## Regenerate both lock files (LOCK_FLAGS=--upgrade for newer versions)
+	@echo 'Resolving requirements.lock and requirements-peers.lock ...'
 	@test -x $(LOCK_VENV)/bin/uv || $(PYTHON) -m venv $(LOCK_VENV)
 	@$(LOCK_VENV)/bin/python $(PIP) 'uv==$(UV_VERSION)'
-	@$(LOCK_VENV)/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
-		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' \
-		$(LOCK_FLAGS) --group dev --output-file requirements.lock pyproject.toml
-	@if grep -nE '://|^-|file:|(^|[ "])/' requirements.lock; then \
-		echo 'requirements.lock names an address or a path: see the lines above.' >&2; exit 1; fi
+	@$(RESOLVE) --group dev --output-file requirements.lock pyproject.toml
+	@$(RESOLVE) --group peers --output-file requirements-peers.lock pyproject.toml
+	@if grep -nE '://|^-|file:|(^|[ "])/' requirements.lock requirements-peers.lock; then \
+		echo 'A lock file names an address or a path: see the lines above.' >&2; exit 1; fi
 
 clean: ## Remove the environments, caches and build results
-	rm -rf $(VENV) $(LOCK_VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(PEERS_VENV) $(LOCK_VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	rm -f .coverage .coverage.*
 	find src tests bench fuzz examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
@@ -74,6 +82,15 @@ $(STAMP): requirements.lock pyproject.toml | python-version
 	@$(BIN)/python $(PIP) --require-hashes -r requirements.lock
 	@echo 'Installing wholecall (editable) ...'
 	@$(BIN)/python $(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+# `dev` and `peers` want different versions of the same clients.
+$(PEERS_STAMP): requirements-peers.lock pyproject.toml | python-version
+	@test -x $(PEERS_BIN)/python || { echo 'Creating $(PEERS_VENV) ...'; $(PYTHON) -m venv $(PEERS_VENV); }
+	@echo 'Installing the locked peers into $(PEERS_VENV) ...'
+	@$(PEERS_BIN)/python $(PIP) --require-hashes -r requirements-peers.lock
+	@echo 'Installing wholecall (editable) ...'
+	@$(PEERS_BIN)/python $(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
 python-version:

@@ -7,8 +7,14 @@
     ├── IncompleteArguments  arguments were asked for that are not whole (also a ValueError)
     ├── InvalidChoice        `tool_choice` has a value that is not allowed; `param` names the field
     │                        (also a ValueError)
-    └── InadmissibleTools    tool definitions that may not be offered; `problems` says which and why
-                             (also a ValueError)
+    ├── InadmissibleTools    tool definitions that may not be offered; `problems` says which and why
+    │                        (also a ValueError)
+    ├── UnreadableRequest    a request cannot be read; `param` names the field (also a ValueError)
+    ├── UnknownModel         a model's name does not say who answers for it (also a ValueError)
+    ├── UnusableFunction     a function cannot be offered as a tool (also a TypeError)
+    ├── MissingExtra         an optional package is not installed; says which (also an ImportError)
+    ├── UpstreamError        an upstream refused, failed or fell silent; `status`, `retry_after`
+    └── RunFailed            a run ended without an answer; `ran` says which calls had begun
 
 What a *model* does wrong is never an exception: it is a `Rejected` value, because it
 goes back to the model. What an *upstream* does wrong inside a stream is a `Fault`
@@ -53,3 +59,55 @@ class InadmissibleTools(WholecallError, ValueError):
         super().__init__(message)
         self.problems = problems
         """One `Problem` for each way in which a definition is wrong."""
+
+
+class UnreadableRequest(WholecallError, ValueError):
+    """A request breaks its protocol's form."""
+
+    def __init__(self, message: str, *, param: str) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class UnknownModel(WholecallError, ValueError):
+    """The name of a model does not say who answers for it."""
+
+
+class UnusableFunction(WholecallError, TypeError):
+    """A function cannot be offered as a tool: no name, a parameter without a type, …"""
+
+
+class MissingExtra(WholecallError, ImportError):
+    """An optional package is not installed."""
+
+
+class UpstreamError(WholecallError):
+    """An upstream refused the request, failed, or fell silent."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+        code: str = "",
+        body: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        """The HTTP status, if there was one."""
+        self.retry_after = retry_after
+        """Seconds that the upstream asked to wait."""
+        self.code = code
+        """One word: the upstream's own code, or `timeout`, `connection`, `status`."""
+        self.body = body
+        """The beginning of what it said, without secrets."""
+
+
+class RunFailed(WholecallError):
+    """A run ended without an answer."""
+
+    def __init__(self, message: str, *, ran: tuple[object, ...] = ()) -> None:
+        super().__init__(message)
+        self.ran = ran
+        """The calls that had begun, in order: what they did is done."""

@@ -1,0 +1,135 @@
+"""A conversation as values: what a request says, whatever protocol it came in or goes out in.
+
+Every protocol decodes its requests to these values and encodes them again, so that any
+client can talk to any upstream. What a value was read from stays with it (`native`): in the
+same protocol it goes out again as it came in, unknown fields included.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from wholecall.core.choice import Choice
+from wholecall.core.spec import ToolSpec
+from wholecall.core.values import JSON, Reasoning, Text
+
+
+class Role(enum.Enum):
+    """Who says a message."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    """Nothing but results stands in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """What only one protocol understands, in its own form."""
+
+    protocol: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Media:
+    """An image, a sound or a document: its bytes in base64, or where they lie."""
+
+    kind: str
+    """`image`, `audio` or `document`."""
+    media_type: str = ""
+    """As in `image/png`; may be unknown for an address."""
+    data: str = ""
+    url: str = ""
+    name: str = ""
+
+
+Content: TypeAlias = Text | Media
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What running a call gave: an output or a failure."""
+
+    content: tuple[Content, ...] = ()
+    failed: bool = False
+    structured: JSON = None
+    """The output as a value, where the tool gave one. Its text is in `content` all the same."""
+
+    @property
+    def text(self) -> str:
+        """All of its text."""
+        return "".join(piece.text for piece in self.content if isinstance(piece, Text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastCall:
+    """A call as it stands in a history: it was made once and is not to be run from here."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, JSON]
+    provider_id: str | None = None
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    """What the provider wants back with the call: thought signatures and the like."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallResult:
+    """The one result of a past call."""
+
+    call_id: str
+    result: Result
+    name: str = ""
+    """The tool's; some protocols go by it."""
+
+
+Part: TypeAlias = Text | Media | Reasoning | PastCall | CallResult | Native
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a history."""
+
+    role: Role
+    parts: tuple[Part, ...]
+    native: Native | None = None
+    """The messages or items (a tuple of them) that it was read from."""
+
+    @property
+    def text(self) -> str:
+        """All of its text."""
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputSchema:
+    """The form that the final answer must have."""
+
+    schema: Mapping[str, Any]
+    name: str = "answer"
+    strict: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a model is asked: one turn's question."""
+
+    model: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    native_tools: tuple[Native, ...] = ()
+    """Tools that the upstream itself runs, in its own form."""
+    choice: Choice = field(default_factory=Choice)
+    stream: bool = True
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()
+    output: OutputSchema | None = None
+    rest: Native | None = None
+    """The other fields of the request (a mapping), for the protocol that they were written in."""

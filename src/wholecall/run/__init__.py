@@ -1,0 +1,1 @@
+"""The run: turns of the model until the final answer, and the tools in between."""

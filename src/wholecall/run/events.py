@@ -1,0 +1,84 @@
+"""What a run reports besides the events of its turns."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from wholecall.core.conversation import Result
+from wholecall.core.values import JSON, Call, Event
+
+
+class Status(enum.Enum):
+    """How a call ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    DENIED = "denied"
+    SKIPPED = "skipped"
+    """It was not begun: a limit, a cancelled run, an identical call too often."""
+    CANCELLED = "cancelled"
+    """It was begun and then broken off."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """The model is asked."""
+
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRetried:
+    """The answer to this turn is asked for again; what came of it is void."""
+
+    turn: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """A call began to run. Each call is begun at most once, unless its tool allows retries."""
+
+    call: Call
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReported:
+    """A tool told how far it is."""
+
+    call_id: str
+    progress: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnded:
+    """A call has its one result."""
+
+    call: Call
+    status: Status
+    result: Result
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAsked:
+    """A call waits until somebody answers `approvals.answer(call.id, …)`."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAnswered:
+    """Somebody answered, or nobody did in time."""
+
+    call: Call
+    approved: bool
+    why: str = ""
+
+
+ToolEvent: TypeAlias = ToolStarted | ToolReported | ToolEnded | ApprovalAsked | ApprovalAnswered
+RunEvent: TypeAlias = Event | TurnStarted | TurnRetried | ToolEvent

@@ -1,0 +1,37 @@
+"""How far a run may go. Each limit has a name and a reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLimits:
+    """The defaults suit a question with a handful of tools."""
+
+    turns: int = 10
+    """Answers of the model; then one last is asked for without tools."""
+    calls: int = 200
+    """Calls of the whole run."""
+    seconds: float | None = None
+    """Wall time of the whole run."""
+    tokens: int | None = None
+    """Input and output tokens of all turns together, as the upstream counts them."""
+    parallel: int = 16
+    """Calls that run at the same time."""
+    tool_seconds: float = 30.0
+    """Time of one call, unless its tool says otherwise."""
+    attempts: int = 3
+    """Failed or rejected calls of one tool in a row; then it is withdrawn."""
+    warn_identical: int = 3
+    """The same call (name and arguments) this often: the model is told."""
+    stop_identical: int = 5
+    """The same call this often: it is not run, and the tools are withdrawn."""
+    result_characters: int = 262_144
+    """Of one result; the rest is cut off, and the result says so."""
+    turn_retries: int = 2
+    """How often a dropped or empty answer is asked for again before any of its tools ran."""
+    output_tokens: int = 32_768
+    """How far `max_tokens` is raised for a call that the output limit cut off."""
+    lost_threads: int = 32
+    """Threads of timed-out tools that do not end; beyond it no further one is begun."""

@@ -1,0 +1,60 @@
+"""A tool: one callable with its schema and the rules by which it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from wholecall.core.conversation import Result
+from wholecall.core.spec import ToolSpec
+from wholecall.core.values import JSON, Call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a tool may know of the call that it serves."""
+
+    call_id: str
+    run_id: str
+    idempotency_key: str
+    """The same for every attempt at this call, and for no other call."""
+    user: str | None = None
+    report: Callable[[JSON], None] = field(default=lambda _: None)
+    """Tell how far the tool is; it becomes an event of the run. May be called from any thread."""
+    is_cancelled: Callable[[], bool] = field(default=lambda: False)
+    """Whether nobody waits for the result any more: a thread should look now and then."""
+
+
+Runner: TypeAlias = Callable[[Mapping[str, JSON], Context], Awaitable[Result]]
+"""Runs one call. It may raise `Retry`, `Failed` or anything else; that is a failure."""
+Approve: TypeAlias = bool | Callable[[Call], bool | Awaitable[bool]]
+"""Whether a call needs somebody's approval: never, always, or as the predicate says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """What a run knows of a tool."""
+
+    spec: ToolSpec
+    run: Runner
+    read_only: bool = False
+    idempotent: bool = False
+    timeout: float | None = None
+    """Seconds; None: the run's default."""
+    barrier: bool = False
+    """It runs alone: after every call before it, and before every call behind it."""
+    approve: Approve = False
+    retries: int = 0
+    """How often a failed call of an idempotent or read-only tool is tried again."""
+    concurrency: int | None = None
+    """How many calls of it may run at a time in this process; None: no limit of its own."""
+    result_limit: int | None = None
+    """Characters of a result that the model gets to see; None: the run's default."""
+    ends_run: bool = False
+    """Its result is the run's final answer."""
+
+    @property
+    def name(self) -> str:
+        """The name by which the model calls it."""
+        return self.spec.name

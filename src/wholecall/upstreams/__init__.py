@@ -1,0 +1,1 @@
+"""Who answers for the model: HTTP endpoints, LiteLLM, recordings."""
