@@ -42,7 +42,7 @@ test: $(STAMP) ## Run the tests; core, protocols and dialects need 100 % branch 
 	$(if $(SANS_IO),$(BIN)/coverage report --include='$(subst $(space),$(comma),$(strip $(SANS_IO)))' --fail-under=100)
 
 test-clients: $(PEERS_STAMP) ## Run tests/peers: with LiteLLM and agent libraries, in an environment of their own
-	$(PEERS_BIN)/pytest -n 0 tests/peers
+	$(PEERS_BIN)/pytest -n 0 --confcutdir=tests/peers tests/peers
 
 lint: $(STAMP) ## Check format, lint rules and types
 	$(BIN)/ruff format --check .

@@ -289,11 +289,11 @@ def _cell(by_size: dict[int, float], size: int) -> str:
 def _growth(by_size: dict[int, float]) -> str:
     """The worst growth of total time when the arguments double: 2 is linear, 4 quadratic."""
     sizes = sorted(by_size)
-    steps = [_doubling(by_size, small, large) for small, large in itertools.pairwise(sizes)]
+    steps = [_doubling(by_size, small, large=large) for small, large in itertools.pairwise(sizes)]
     return f"{max(steps[-6:]):.2f}"
 
 
-def _doubling(by_size: dict[int, float], small: int, large: int) -> float:
+def _doubling(by_size: dict[int, float], small: int, *, large: int) -> float:
     total = (by_size[large] * large) / (by_size[small] * small)
     return total ** (1 / math.log2(large / small))
 

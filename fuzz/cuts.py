@@ -68,7 +68,7 @@ def _frame(event: dict[str, Any] | str, protocol: str) -> bytes:
     return payload + b"\n" if protocol in NDJSON else b"data: " + payload + b"\n\n"
 
 
-def read(stream: Stream, wire: bytes, tools: list[ToolSpec]) -> Outcome:
+def read(stream: Stream, wire: bytes, *, tools: list[ToolSpec]) -> Outcome:
     """What a stream delivers that ends after these bytes."""
     reader = Reader(stream.protocol, tools, new_assembler=RescuingAssembler)
     return collect([*reader.feed(wire), *reader.end()])
@@ -93,9 +93,9 @@ def cut_everywhere(stream: Stream, step: int = 1) -> Iterator[Broken | None]:
     """One finding for each cut: None if nothing ran that should not."""
     for start in (Start.CONFIRMED, Start.CLOSED):
         tools = list(read_offer(stream.tools, start=start).values())
-        whole = whole_calls(read(stream, stream.wire, tools))
+        whole = whole_calls(read(stream, stream.wire, tools=tools))
         for at in range(0, len(stream.wire), step):
-            ran = read(stream, stream.wire[:at], tools).calls
+            ran = read(stream, stream.wire[:at], tools=tools).calls
             extra = Counter(_spell(call.name, call.arguments) for call in ran) - whole
             yield Broken(stream.id, at, start, sorted(extra)[0]) if extra else None
 

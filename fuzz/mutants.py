@@ -43,7 +43,7 @@ MUTANTS = [
         "core/verdict.py",
         "if ending is not Ending.GOOD or (draft.seals",
         "if ending is None or (draft.seals",
-        "tests/core/test_verdict.py tests/core/test_assembler.py",
+        "tests/core/test_verdict.py tests/core/test_assembler.py tests/core/test_assembler_ends.py",
     ),
     Mutant(
         "the seal: a call that its protocol never sealed runs empty",
@@ -71,14 +71,14 @@ MUTANTS = [
         "core/draft.py",
         "elif parsed.value:",
         "elif True:",
-        "tests/core/test_draft.py tests/core/test_assembler.py",
+        "tests/core/test_draft.py tests/core/test_assembler.py tests/core/test_assembler_ends.py",
     ),
     Mutant(
         "the settled state: a released call is released again",
         "core/draft.py",
         "OPEN_STATES = frozenset({State.BUILDING, State.CLOSED, State.SEALED})",
         "OPEN_STATES = frozenset(State) - {State.REJECTED}",
-        "tests/core/test_assembler.py tests/properties",
+        "tests/core/test_assembler.py tests/core/test_assembler_ends.py tests/properties",
     ),
     Mutant(
         "the id rule: a new id on a used index is the same call",
@@ -99,7 +99,7 @@ MUTANTS = [
         "core/ending.py",
         "return Ending.DROPPED",
         "return Ending.GOOD",
-        "tests/core/test_ending.py tests/core/test_assembler.py",
+        "tests/core/test_ending.py tests/core/test_assembler.py tests/core/test_assembler_ends.py",
     ),
     Mutant(
         "the filter: calls run after a content filter",
@@ -113,7 +113,7 @@ MUTANTS = [
         "core/verdict.py",
         "if spec is None or spec.start is Start.CONFIRMED or draft.is_contested:",
         "if spec is None or draft.is_contested:",
-        "tests/core/test_verdict.py tests/core/test_assembler.py",
+        "tests/core/test_verdict.py tests/core/test_assembler.py tests/core/test_assembler_ends.py",
     ),
     Mutant(
         "repair of a text that is not known to be whole",

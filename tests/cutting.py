@@ -16,6 +16,7 @@ import msgspec
 
 from wholecall.core.assembler import Assembler
 from wholecall.core.hints import read_hint
+from wholecall.core.ids import CallIds
 from wholecall.core.values import (
     CallDelta,
     CallSealed,
@@ -133,7 +134,8 @@ def every_recut(deltas: Iterable[Delta]) -> list[list[Delta]]:
 def play(deltas: Iterable[Delta], tools: Any = None, **options: Any) -> list[Event]:
     """The events of one turn. Ids that are made up are `new_0`, `new_1`, …"""
     numbers = count()
-    assembler = Assembler(tools, **{"new_id": lambda: f"new_{next(numbers)}", **options})
+    ids = CallIds(make=lambda: f"new_{next(numbers)}")
+    assembler = Assembler(tools, **{"ids": ids, **options})
     events = [event for delta in deltas for event in assembler.feed(delta)]
     return events + assembler.end()
 

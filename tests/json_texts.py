@@ -43,9 +43,9 @@ def write(value: Any, style: Style) -> str:
             f"{_write_key(key, style)}:{style.blank}{write(member, style)}"
             for key, member in value.items()
         ]
-        return _write_all("{", members, "}", style)
+        return _write_all("{", members, closer="}", style=style)
     if isinstance(value, list):
-        return _write_all("[", [write(item, style) for item in value], "]", style)
+        return _write_all("[", [write(item, style) for item in value], closer="]", style=style)
     if isinstance(value, str):
         return _write_string(value, style)
     if value is None or isinstance(value, bool):
@@ -53,7 +53,7 @@ def write(value: Any, style: Style) -> str:
     return repr(value)
 
 
-def _write_all(opener: str, parts: list[str], closer: str, style: Style) -> str:
+def _write_all(opener: str, parts: list[str], *, closer: str, style: Style) -> str:
     comma = "," if style.trailing_comma and parts else ""
     inside = f",{style.blank}".join(parts)
     return f"{opener}{style.blank}{inside}{comma}{style.blank}{closer}"

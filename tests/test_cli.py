@@ -102,7 +102,7 @@ def in_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_check_prints_json_and_exits_by_the_outcome(
-    recorded: dict[str, Any], code: int, calls: list[Any], reasons: list[str]
+    recorded: dict[str, Any], code: int, *, calls: list[Any], reasons: list[str]
 ) -> None:
     """A real process, its answer from the standard input and its JSON into a pipe."""
     ran = subprocess.run(
@@ -152,7 +152,7 @@ def test_check_shows_the_same_in_json(run: Run, write: Write) -> None:
 
 @pytest.mark.parametrize("flags", [[], ["--readable"]])
 def test_a_terminal_gets_words(
-    flags: list[str], run: Run, write: Write, monkeypatch: pytest.MonkeyPatch
+    flags: list[str], run: Run, *, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_terminal(monkeypatch)
     ran = run("check", write("cut", CUT), *flags)
@@ -161,7 +161,7 @@ def test_a_terminal_gets_words(
 
 
 def test_a_terminal_gets_json_if_it_is_asked_for(
-    run: Run, write: Write, monkeypatch: pytest.MonkeyPatch
+    run: Run, write: Write, *, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_terminal(monkeypatch)
     assert json.loads(run("check", write("whole", WHOLE), "--json").out)["error"] is None
@@ -189,7 +189,7 @@ def test_replay_in_a_pipe_prints_plain_lines(run: Run, write: Write) -> None:
 
 
 def test_replay_in_a_terminal_draws_frames(
-    run: Run, write: Write, monkeypatch: pytest.MonkeyPatch
+    run: Run, write: Write, *, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_terminal(monkeypatch)
     pauses: list[float] = []
@@ -279,7 +279,7 @@ BAD_FILES = {
 @pytest.mark.parametrize("content", BAD_FILES)
 @pytest.mark.parametrize("command", ["check", "replay"])
 def test_a_bad_file_is_one_line_on_stderr(
-    content: str, command: str, run: Run, write: Write
+    content: str, command: str, *, run: Run, write: Write
 ) -> None:
     ran = run(command, write("file", content))
     assert (ran.code, ran.out) == (2, "")
@@ -302,7 +302,7 @@ def test_a_bad_file_is_one_line_on_stderr(
     ],
 )
 def test_a_bad_command_is_one_line_on_stderr(
-    arguments: list[str], complaint: str, run: Run
+    arguments: list[str], complaint: str, *, run: Run
 ) -> None:
     ran = run(*arguments)
     assert (ran.code, ran.out) == (2, "")

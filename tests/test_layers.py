@@ -133,7 +133,7 @@ def test_every_folder_has_its_place_in_the_order() -> None:
         ("errors.py", "from .core.values import Call", "imports 'wholecall.core.values'"),
     ],
 )
-def test_a_violation_is_caught_and_named(file: str, source: str, culprit: str) -> None:
+def test_a_violation_is_caught_and_named(file: str, source: str, *, culprit: str) -> None:
     [violation] = find_violations(file, source)
     assert culprit in violation
 

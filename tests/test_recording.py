@@ -132,6 +132,12 @@ def test_cases_bring_their_titles_and_tools(write: Write) -> None:
     assert third.title == f"{path}, line 3"
 
 
+def test_cases_bring_the_seconds_before_each_event(write: Write) -> None:
+    [timed, plain] = load(write(json_lines([{**CASE, "pauses": [0.5, 1, 0]}, CASE])))
+    assert timed.pauses == (0.5, 1, 0)
+    assert plain.pauses == ()
+
+
 def test_given_tools_replace_the_recorded_ones(write: Write) -> None:
     [recording] = load(write(spell({**CASE, "tools": [SEARCH]})))
     other = {**SEARCH, "function": {**SEARCH["function"], "name": "other"}}  # type: ignore[dict-item]  # a dict
@@ -203,9 +209,17 @@ UNREADABLE: dict[str, tuple[str | bytes, str]] = {
         json_lines([CASE, {**CASE, "tools": {"name": "search"}}]),
         "recorded, line 2: tools are a JSON array",
     ),
+    "a case whose pauses are no seconds": (
+        json_lines([CASE, {**CASE, "pauses": [0.1, -1]}]),
+        "recorded, line 2: 'pauses' is a list of seconds",
+    ),
+    "a case whose pauses are no list": (
+        spell({**CASE, "pauses": 0.1}),
+        "recorded: 'pauses' is a list of seconds",
+    ),
     "a case with a tool that is no object": (
         json.dumps([{**CASE, "tools": ["search"]}]),
-        "recorded, element 1: tool 0 must be a definition with a name and a schema",
+        "recorded, element 1: tools[0] is 'search': write a ToolSpec or a definition",
     ),
 }
 
@@ -253,8 +267,8 @@ BROKEN_TOOLS: dict[str, tuple[str, str]] = {
     "an empty file": ("", "recorded is empty"),
     "broken JSON": ('[\n  {"name": }\n]', "recorded, line 2, column 12 is not JSON"),
     "one tool, no array": (spell(SEARCH), "recorded: tools are a JSON array of tool definitions"),
-    "names only": ('["search"]', "recorded: tool 0 must be a definition with a name"),
-    "a name that is no text": ('[{"name": 5}]', "recorded: tool 0 must be a definition"),
+    "names only": ('["search"]', "recorded: tools[0] is 'search': write a ToolSpec"),
+    "a name that is no text": ('[{"name": 5}]', "recorded: tools[0].name is 5: write the name"),
     "a schema that is none": (
         '[{"name": "a b"}, {"name": "search", "parameters": {"type": "nonsense"}}]',
         '"search": the schema',

@@ -69,7 +69,7 @@ def written(console: Console) -> str:
 def shown(events: list[Event], *, room: int | None = None, width: int = 80) -> str:
     """What stands on the screen, without colours."""
     console = terminal(width)
-    console.print(draw("A title", watch(events), room))
+    console.print(draw("A title", watch(events), room=room))
     return ANSI.sub("", written(console))
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
+from wholecall import cli_faults, cli_record
 from wholecall.board import watch
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.values import Event
@@ -27,6 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(cli_faults.app, name="faults")
 _REJECTED = 1
 _BAD_INPUT = 2
 
@@ -100,6 +102,7 @@ def demo(pause: PauseOption = 0.12) -> None:
 @app.command()
 def replay(
     files: FilesArgument,
+    *,
     protocol: ProtocolOption = None,
     tools: ToolsOption = None,
     pause: PauseOption = 0.05,
@@ -113,6 +116,7 @@ def replay(
 @app.command()
 def check(
     files: FilesArgument,
+    *,
     protocol: ProtocolOption = None,
     tools: ToolsOption = None,
     readable: ReadableOption = None,
@@ -136,6 +140,9 @@ def check(
         else:
             typer.echo(as_json(recording.title, outcome))
     raise typer.Exit(0 if good else _REJECTED)
+
+
+app.command()(cli_record.record)
 
 
 def _load_all(files: Iterable[Path], protocol: str | None) -> Iterator[Recording]:

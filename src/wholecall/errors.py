@@ -12,6 +12,8 @@
     ├── UnreadableRequest    a request cannot be read; `param` names the field (also a ValueError)
     ├── UnknownModel         a model's name does not say who answers for it (also a ValueError)
     ├── UnusableFunction     a function cannot be offered as a tool (also a TypeError)
+    ├── UnusableDialect      a dialect that is not known, or that cannot be read, translated or learned
+    │                        (also a ValueError)
     ├── MissingExtra         an optional package is not installed; says which (also an ImportError)
     ├── UpstreamError        an upstream refused, failed or fell silent; `status`, `retry_after`
     └── RunFailed            a run ended without an answer; `ran` says which calls had begun
@@ -75,6 +77,10 @@ class UnknownModel(WholecallError, ValueError):
 
 class UnusableFunction(WholecallError, TypeError):
     """A function cannot be offered as a tool: no name, a parameter without a type, …"""
+
+
+class UnusableDialect(WholecallError, ValueError):
+    """A dialect is not known, or what describes it cannot be read, translated or learned."""
 
 
 class MissingExtra(WholecallError, ImportError):

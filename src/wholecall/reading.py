@@ -43,7 +43,7 @@ def assemble_response(
     rescue: bool = True,
 ) -> Outcome:
     """What a whole, not streamed answer delivers. It goes through the same assembler."""
-    reader = _make_reader(protocol, tools, rescue)
+    reader = _make_reader(protocol, tools, rescue=rescue)
     return collect([*reader.feed_response(body), *reader.end()])
 
 
@@ -51,7 +51,7 @@ def events_sync(
     chunks: Iterable[Chunk], *, protocol: str, tools: Tools | None = None, rescue: bool = True
 ) -> Iterator[Event]:
     """The events of a stream that you read yourself."""
-    reader = _make_reader(protocol, tools, rescue)
+    reader = _make_reader(protocol, tools, rescue=rescue)
     for chunk in chunks:
         yield from reader.feed(chunk)
     yield from reader.end()
@@ -61,7 +61,7 @@ async def events(
     chunks: AsyncIterable[Chunk], *, protocol: str, tools: Tools | None = None, rescue: bool = True
 ) -> AsyncIterator[Event]:
     """The events of a stream that you read yourself, asynchronously."""
-    reader = _make_reader(protocol, tools, rescue)
+    reader = _make_reader(protocol, tools, rescue=rescue)
     async for chunk in chunks:
         for event in reader.feed(chunk):
             yield event
@@ -84,7 +84,7 @@ def should_execute_tool_calls(response: object) -> bool:
     return bool(assemble_response("openai-chat", response).calls)
 
 
-def _make_reader(protocol: str, tools: Tools | None, rescue: bool) -> Reader:
+def _make_reader(protocol: str, tools: Tools | None, *, rescue: bool) -> Reader:
     return Reader(protocol, tools, new_assembler=RescuingAssembler if rescue else Assembler)
 
 

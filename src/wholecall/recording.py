@@ -49,6 +49,8 @@ class Recording:
     body: Mapping[str, Any] | None = None
     """The whole answer, if it was not streamed."""
     tools: tuple[Mapping[str, Any], ...] | None = None
+    pauses: tuple[float, ...] = ()
+    """Seconds before each chunk, as far as they were recorded."""
 
     def play(self, tools: Tools | None = None) -> Iterator[list[Event]]:
         """The events of each chunk in turn, and of the end; `tools` replace the recorded ones."""
@@ -76,11 +78,11 @@ def load(path: Path, protocol: str | None = None) -> list[Recording]:
         _check_protocol("--protocol", protocol)
     content = _read(path)
     if content.lstrip().startswith(_SSE_STARTS):
-        return [_sse_dump(path, content, protocol)]
+        return [_sse_dump(path, content, protocol=protocol)]
     entries = list(_entries(path, content.decode("utf-8", "replace")))
     if any(_is_case(entry.value) for entry in entries):
         return [_case(entry, protocol) for entry in entries]
-    return list(_answers(path, entries, protocol))
+    return list(_answers(path, entries, protocol=protocol))
 
 
 def load_tools(path: Path) -> tuple[Mapping[str, Any], ...]:
@@ -163,12 +165,12 @@ def _parse_last(line: str) -> Any:
 # ── Kinds of recordings ─────────────────────────────────────────────────────────────
 
 
-def _sse_dump(path: Path, content: bytes, protocol: str | None) -> Recording:
+def _sse_dump(path: Path, content: bytes, *, protocol: str | None) -> Recording:
     lines = content.splitlines(keepends=True)
     return Recording(str(path), protocol or _guess(path, lines), tuple(lines))
 
 
-def _answers(path: Path, entries: list[_Entry], protocol: str | None) -> Iterator[Recording]:
+def _answers(path: Path, entries: list[_Entry], *, protocol: str | None) -> Iterator[Recording]:
     values = [entry.value for entry in entries]
     protocol = protocol or _guess(path, values)
     if not all(is_whole(value) for value in values):
@@ -192,10 +194,18 @@ def _case(entry: _Entry, protocol: str | None) -> Recording:
     tools = None if case.get("tools") is None else _check_tools(place, case["tools"])
     match case:
         case {"events": list(events)}:
-            return Recording(title, protocol, tuple(events), tools=tools)
+            pauses = _check_pauses(place, case.get("pauses") or [])
+            return Recording(title, protocol, tuple(events), tools=tools, pauses=pauses)
         case {"response": dict(body)}:
             return Recording(title, protocol, body=body, tools=tools)
     raise UnreadableRecording(f"{place}: {_CASE}")
+
+
+def _check_pauses(place: str, pauses: Any) -> tuple[float, ...]:
+    match pauses:
+        case [*seconds] if all(isinstance(one, int | float) and one >= 0 for one in seconds):
+            return tuple(seconds)
+    raise UnreadableRecording(f"{place}: 'pauses' is a list of seconds, one for each event")
 
 
 def _guess(path: Path, payloads: Iterable[Any]) -> str:

@@ -46,13 +46,13 @@ def play(
             for event in events:
                 board.apply(event)
             if events and pause:
-                live.update(draw(title, board, room), refresh=True)
+                live.update(draw(title, board, room=room), refresh=True)
                 time.sleep(pause)
         live.update(draw(title, board))  # drawn when `live` is left, however long it is
     return board
 
 
-def draw(title: str, board: Board, room: int | None = None) -> RenderableType:
+def draw(title: str, board: Board, *, room: int | None = None) -> RenderableType:
     """The board as `rich` shows it; `room` is for the last so many calls."""
     heading = Text(show(title), style="bold reverse")
     heading.pad(1)

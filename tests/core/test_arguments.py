@@ -101,7 +101,7 @@ READ: list[tuple[str, str | Mapping[str, Any], ToolSpec | None, dict[str, Any], 
     ("raw", "spec", "value", "kinds"), [r[1:] for r in READ], ids=[r[0] for r in READ]
 )
 def test_arguments_that_fit_are_read(
-    raw: str | Mapping[str, Any], spec: ToolSpec | None, value: dict[str, Any], kinds: list[str]
+    raw: str | Mapping[str, Any], spec: ToolSpec | None, *, value: dict[str, Any], kinds: list[str]
 ) -> None:
     read = read_arguments(raw, spec, whole=True, limits=Limits(characters=100))
 
@@ -215,7 +215,7 @@ REFUSED: list[tuple[str, str | Mapping[str, Any], ToolSpec | None, Reason, str]]
     ("raw", "spec", "reason", "words"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED]
 )
 def test_arguments_that_cannot_be_trusted_are_refused_with_a_reason(
-    raw: str | Mapping[str, Any], spec: ToolSpec | None, reason: Reason, words: str
+    raw: str | Mapping[str, Any], spec: ToolSpec | None, *, reason: Reason, words: str
 ) -> None:
     refused = read_arguments(raw, spec, whole=True)
 
@@ -335,9 +335,9 @@ def test_only_an_object_becomes_arguments(value: Any, style: Style) -> None:
         assert isinstance(read, Refused)
 
 
-@given(FULL_OBJECTS, STYLES, st.booleans(), st.data())
+@given(value=FULL_OBJECTS, style=STYLES, twice=st.booleans(), data=st.data())
 def test_a_cut_call_never_becomes_arguments(
-    value: dict[str, Any], style: Style, twice: bool, data: st.DataObject
+    value: dict[str, Any], style: Style, *, twice: bool, data: st.DataObject
 ) -> None:
     text = write(value, style)
     if twice:

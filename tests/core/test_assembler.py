@@ -1,13 +1,11 @@
 """From deltas to proven calls: evidence, endings and limits, each row also re-cut."""
 
-from typing import Any
-
 import pytest
 
-from cutting import every_recut, oddities, play, play_every_way, say, smooth, write
-from wholecall.core.assembler import Assembler, make_id
+from cutting import oddities, play, play_every_way, say, smooth, write
+from wholecall.core.assembler import Assembler
 from wholecall.core.coerce import CoercionOptions
-from wholecall.core.limits import Limits
+from wholecall.core.ids import CallIds
 from wholecall.core.outcome import collect
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import (
@@ -26,7 +24,6 @@ from wholecall.core.values import (
     Proved,
     ProviderBlock,
     Reasoning,
-    Rejected,
     Released,
     Start,
     Terminated,
@@ -108,7 +105,7 @@ FOLLOWERS = [
 @pytest.mark.parametrize(
     ("lines", "error", "odd"), [row[1:] for row in FOLLOWERS], ids=[row[0] for row in FOLLOWERS]
 )
-def test_a_released_call_is_not_run_again(lines: str, error: str | None, odd: str) -> None:
+def test_a_released_call_is_not_run_again(lines: str, error: str | None, *, odd: str) -> None:
     events = play_every_way([*write(RELEASED), *write(lines), *GOOD], TOOLS)
     outcome = collect(events)
     assert say(events) == 'a peek {"x": 1}'
@@ -169,136 +166,6 @@ REPEATS = [
 )
 def test_what_is_sent_again_is_dropped(lines: str, verdicts: str) -> None:
     assert say(play_every_way([*write(lines), *GOOD], TOOLS)) == verdicts
-
-
-# ── Endings ─────────────────────────────────────────────────────────────────────────
-
-WELL, CUT, BADLY = 1, 2, 3
-
-# How the stream ends; which column of the table below holds, with what for `*`; the error.
-ENDS: dict[str, tuple[str, int, str, str | None]] = {
-    "good": ("hint tool_calls | end", WELL, "", None),
-    "stop": ("hint stop | end", WELL, "", None),
-    "no hint": ("end", WELL, "", None),
-    "no terminator": ("hint end_turn", WELL, "", None),
-    "unknown": ("hint banana | end", WELL, "", None),
-    "length": ("hint length | end", CUT, "", None),
-    "length, then stop": ("hint length | hint stop | end", CUT, "", None),
-    "dropped": ("", BADLY, "stream_dropped", "stream_dropped"),
-    "failed": ("fault gone", BADLY, "stream_dropped", "upstream_error"),
-    "failed late": ("hint stop | end | fault gone", BADLY, "stream_dropped", "upstream_error"),
-    "error": ("hint error | end", BADLY, "stream_dropped", "upstream_error"),
-    "filtered": ("hint content_filter | end", BADLY, "content_filter", None),
-    "malformed": (
-        "hint malformed_function_call | end",
-        BADLY,
-        "malformed_by_provider",
-        "malformed_function_call",
-    ),
-}
-
-# A draft when the stream ends; its verdict if that ended well, was cut, or ended badly.
-DRAFTS = {
-    "released": ('0 a peek {"x":1}', 'a peek {"x": 1}', 'a peek {"x": 1}', 'a peek {"x": 1}'),
-    "whole": ('0 a find {"x":1}', 'a find {"x": 1}', 'a find {"x": 1}', "* find"),
-    "sealed": ('0 a find {"x":1} | seal 0', 'a find {"x": 1}', 'a find {"x": 1}', "* find"),
-    "begun": ("0 a find", "a find {}", "truncated find", "* find"),
-    "begun, sealed": ("0 a find | seal 0", "a find {}", "truncated find", "* find"),
-    "blank": ("0 a find  ", "a find {}", "truncated find", "* find"),
-    "a placeholder": ("0 a find {}", "a find {}", "truncated find", "* find"),
-    "an early tool's placeholder": ("0 a peek {}", "a peek {}", "truncated peek", "* peek"),
-    "open": ('0 a find {"x":', "truncated find", "truncated find", "* find"),
-    "open, sealed": ('0 a find {"x": | seal 0', "truncated find", "truncated find", "* find"),
-    "other syntax": ("0 a find {'x': 1}", 'a find {"x": 1}', "truncated find", "* find"),
-    "no JSON": ("0 a find x = 1", "bad_json find", "truncated find", "* find"),
-    "no object": ("0 a find [1]", "not_object find", "not_object find", "* find"),
-    "two objects": ('0 a find {"x":1}{"x":2}', "ambiguous find", "ambiguous find", "* find"),
-    "a part of a name": ('0 a fin {"x":', "truncated fin", "truncated fin", "* fin"),
-    "a name that may grow": ("0 a edit", "a edit {}", "truncated edit", "* edit"),
-    "no name": ('0 a - {"x":1}', "no_name -", "truncated -", "* -"),
-}
-
-
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("draft", DRAFTS)
-def test_every_ending_by_every_kind_of_draft(draft: str, end: str) -> None:
-    ending, column, reason, error = ENDS[end]
-    if draft == "no name" and error in ("upstream_error", "protocol"):
-        reason = "no_name"  # it may be what failed
-    events = play_every_way([*write(DRAFTS[draft][0]), *write(ending)], TOOLS)
-    assert say(events) == DRAFTS[draft][column].replace("*", reason)
-    assert collect(events).error == error
-
-
-def test_the_end_is_the_last_event_and_says_it_in_both_words() -> None:
-    events = play(write('0 a find {"x":1} | hint tool_use | hint max_tokens | end'), TOOLS)
-    assert events[-1] == Ended("tool_calls", Hint.LENGTH, "max_tokens", None)
-    assert oddities(events) == {"hint_changed", "calls_at_length"}
-
-
-def test_a_fault_is_told_once_and_the_first_one_counts() -> None:
-    first, second = Fault(FaultKind.PROTOCOL, "odd"), Fault(FaultKind.UPSTREAM_ERROR, "gone")
-    events = play([first, second])
-    assert events == [first, second, Ended(None, None, None, "protocol")]
-
-
-def test_a_dropped_stream_is_told_before_its_verdicts() -> None:
-    events = play(write("0 a find {"), TOOLS)
-    told = [type(event) for event in events]
-    assert told == [Opened, Fault, Rejected, Ended]
-
-
-# ── Limits ──────────────────────────────────────────────────────────────────────────
-
-SMALL = Limits(calls=2, characters=20, depth=3, blank_run=4)
-
-# what holds, the deltas of a turn that ends well, the verdicts
-LIMITS = [
-    ("as many calls as the limit", '0 a find {"x":1} | 1 b find {}', 'a find {"x": 1} | b find {}'),
-    ("one more", "0 a find {} | 1 b find {} | 2 c find {}", "a find {} | b find {} | limit -"),
-    (
-        "many more are one rejection",
-        '0 a find {} | 1 b find {} | 2 c find {"x":1} | 2 - - x | 3 d find {} | 0 e find {}',
-        "a find {} | b find {} | limit -",
-    ),
-    (
-        "as many characters as the limit",
-        '0 a find {"x":"901234567890"}',
-        'a find {"x": "901234567890"}',
-    ),
-    ("one more character", '0 a find {"x":"901234567890"}}', "ambiguous find"),
-    ("one more inside", '0 a find {"x":"9012345678901"}', "limit find"),
-    ("as deep as the limit", '0 a find {"x":[[1]]}', 'a find {"x": [[1]]}'),
-    ("deeper", '0 a find {"x":[[[1]]]}', "limit find"),
-    ("as many blanks as the limit", '0 a find {    "x":1}', 'a find {"x": 1}'),
-    ("a flood", '0 a find {     "x":1}', "degenerate find"),
-    ("an early tool is held to them, too", '0 a peek {"x":"9012345678901"}', "limit peek"),
-    ("what is over in time is over", '0 a peek {"x":1} ' + " " * 30, 'a peek {"x": 1}'),
-]
-
-
-@pytest.mark.parametrize(
-    ("lines", "verdicts"), [row[1:] for row in LIMITS], ids=[row[0] for row in LIMITS]
-)
-def test_limits_reject_and_leave_the_others_alone(lines: str, verdicts: str) -> None:
-    for deltas in every_recut([*write(lines), *GOOD]):
-        assert say(play(deltas, TOOLS, limits=SMALL)) == verdicts
-
-
-def test_a_call_beyond_a_limit_is_rejected_while_the_stream_runs() -> None:
-    assembler = Assembler(TOOLS, limits=SMALL)
-    events = [
-        event for delta in write('0 a find {"x": | 0 - - [[[') for event in assembler.feed(delta)
-    ]
-    assert isinstance(events[-1], Rejected)
-    assert "nested too deep" in events[-1].detail
-
-
-def test_what_follows_a_rejected_call_is_dropped() -> None:
-    deltas = write('0 a find {"x":[[[ | 0 - - ]]]} | seal 0 | 0 - - {} | end')
-    events = play(deltas, TOOLS, limits=SMALL)
-    assert say(events) == "limit find"
-    assert collect(events).error is None
 
 
 # ── What is told ────────────────────────────────────────────────────────────────────
@@ -403,22 +270,29 @@ def test_extras_are_kept_from_every_piece() -> None:
     assert outcome.rejected[0].extras == {"signature": "t"}
 
 
-# ── Ids ─────────────────────────────────────────────────────────────────────────────
+# ── Ids and options ─────────────────────────────────────────────────────────────────
 
 
 def test_ids_are_unique_over_the_conversation() -> None:
     made_up = iter(["a", "b", "c", "d", "f"])
-    options: dict[str, Any] = {"taken_ids": ["a", "c"], "new_id": lambda: next(made_up)}
-    calls = collect(
-        play(write("0 a find | 1 - find | 2 b find | 3 e find | end"), TOOLS, **options)
-    )
-    assert [call.id for call in calls.calls] == ["b", "d", "f", "e"]
-    assert [call.provider_id for call in calls.calls] == ["a", None, "b", "e"]
+    ids = CallIds(["a", "c"], make=lambda: next(made_up))
+    lines = "0 a find | 1 - find | 2 b find | 3 e find | end"
+    calls = collect(play(write(lines), TOOLS, ids=ids)).calls
+    assert [call.id for call in calls] == ["b", "d", "f", "e"]
+    assert [call.provider_id for call in calls] == ["a", None, "b", "e"]
 
 
-def test_a_made_up_id_is_new_each_time() -> None:
-    assert len({make_id() for _ in range(100)}) == 100
-    call = collect(play(write("0 - find | end"), TOOLS, new_id=make_id)).calls[0]
+def test_turns_may_share_their_ids() -> None:
+    ids = CallIds()
+    first, second = (collect(play(write("0 a find | end"), TOOLS, ids=ids)).calls for _ in "12")
+    assert first[0].id == first[0].provider_id == second[0].provider_id == "a"
+    assert second[0].id not in ("", "a")
+
+
+def test_an_id_is_made_up_where_none_came() -> None:
+    assembler = Assembler(TOOLS)
+    events = [event for delta in write("0 - find | end") for event in assembler.feed(delta)]
+    (call,) = collect([*events, *assembler.end()]).calls
     assert call.id.startswith("call_")
     assert call.provider_id is None
 

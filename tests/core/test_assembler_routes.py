@@ -190,7 +190,7 @@ ROUTES = [
 @pytest.mark.parametrize(
     ("lines", "verdicts", "odd"), [row[1:] for row in ROUTES], ids=[row[0] for row in ROUTES]
 )
-def test_every_delta_finds_its_call(lines: str, verdicts: str, odd: str) -> None:
+def test_every_delta_finds_its_call(lines: str, verdicts: str, *, odd: str) -> None:
     events = play_every_way([*write(lines), *GOOD], TOOLS)
     assert say(events) == verdicts
     assert oddities(events) == set(odd.split())
@@ -292,7 +292,7 @@ PIECES: list[tuple[str, list[Delta], str, str]] = [
     ("deltas", "verdicts", "odd"), [row[1:] for row in PIECES], ids=[row[0] for row in PIECES]
 )
 def test_pieces_that_mean_something_are_not_cut(
-    deltas: list[Delta], verdicts: str, odd: str
+    deltas: list[Delta], verdicts: str, *, odd: str
 ) -> None:
     events = play([*deltas, *GOOD], TOOLS)
     assert say(events) == verdicts

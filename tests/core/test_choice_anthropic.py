@@ -54,7 +54,7 @@ REFUSED: list[tuple[str, Any, str, str]] = [
 @pytest.mark.parametrize(
     ("value", "param", "words"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED]
 )
-def test_each_invalid_value_is_refused_by_name(value: Any, param: str, words: str) -> None:
+def test_each_invalid_value_is_refused_by_name(value: Any, param: str, *, words: str) -> None:
     with pytest.raises(InvalidChoice) as refused:
         ANTHROPIC.decode({"tool_choice": value}, OFFERED)
 
@@ -104,6 +104,6 @@ SAID: list[tuple[str, Choice, Any, tuple[str, ...] | None, tuple[Special, ...]]]
     ("choice", "value", "offer", "unsaid"), [r[1:] for r in SAID], ids=[r[0] for r in SAID]
 )
 def test_each_choice_is_said(
-    choice: Choice, value: Any, offer: tuple[str, ...] | None, unsaid: tuple[Special, ...]
+    choice: Choice, value: Any, *, offer: tuple[str, ...] | None, unsaid: tuple[Special, ...]
 ) -> None:
     assert ANTHROPIC.encode(choice) == Encoded({"tool_choice": value}, offer, unsaid)

@@ -113,7 +113,7 @@ BROKEN: list[tuple[str, Choice, list[Call | Rejected], tuple[int, ...], str]] = 
     ("choice", "answer", "refused", "message"), [r[1:] for r in BROKEN], ids=[r[0] for r in BROKEN]
 )
 def test_an_answer_that_disobeys_is_named(
-    choice: Choice, answer: list[Call | Rejected], refused: tuple[int, ...], message: str
+    choice: Choice, answer: list[Call | Rejected], *, refused: tuple[int, ...], message: str
 ) -> None:
     breach = obeyed(choice, answer)
 

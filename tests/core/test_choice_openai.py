@@ -127,7 +127,7 @@ READ: list[tuple[str, OpenAIForm, dict[str, Any], Choice]] = [
 @pytest.mark.parametrize(
     ("form", "request_", "choice"), [r[1:] for r in READ], ids=[r[0] for r in READ]
 )
-def test_each_form_is_read(form: OpenAIForm, request_: dict[str, Any], choice: Choice) -> None:
+def test_each_form_is_read(form: OpenAIForm, request_: dict[str, Any], *, choice: Choice) -> None:
     assert form.decode(request_, OFFERED) == choice
 
 
@@ -288,7 +288,7 @@ REFUSED: list[tuple[str, OpenAIForm, dict[str, Any], str, str]] = [
     ("form", "request_", "param", "words"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED]
 )
 def test_each_invalid_value_is_refused_by_name(
-    form: OpenAIForm, request_: dict[str, Any], param: str, words: str
+    form: OpenAIForm, request_: dict[str, Any], *, param: str, words: str
 ) -> None:
     with pytest.raises(InvalidChoice) as refused:
         form.decode(request_, OFFERED)
@@ -365,5 +365,5 @@ SAID: list[tuple[str, OpenAIForm, Choice, Encoded]] = [
 @pytest.mark.parametrize(
     ("form", "choice", "said"), [r[1:] for r in SAID], ids=[r[0] for r in SAID]
 )
-def test_each_choice_is_said(form: OpenAIForm, choice: Choice, said: Encoded) -> None:
+def test_each_choice_is_said(form: OpenAIForm, choice: Choice, *, said: Encoded) -> None:
     assert form.encode(choice) == said

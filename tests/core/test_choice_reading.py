@@ -5,14 +5,7 @@ from typing import Any
 
 import pytest
 
-from wholecall.core.choice.reading import (
-    list_words,
-    read_flag,
-    read_name,
-    read_object,
-    read_word,
-    refuse,
-)
+from wholecall.core.choice.reading import Field, field_of, list_words
 from wholecall.core.choice.values import Mode
 from wholecall.errors import InvalidChoice
 
@@ -20,45 +13,68 @@ WORDS = {"auto": Mode.AUTO, "none": Mode.NONE}
 
 
 def test_what_is_allowed_is_read() -> None:
-    assert read_word("none", "here", WORDS) is Mode.NONE
-    assert read_flag(None, "here", default=True)
-    assert not read_flag(False, "here", default=True)
-    assert read_object({"a": 1}, "here") == {"a": 1}
-    assert read_name({"name": "a"}, "here", ["a", "b"]) == "a"
+    assert Field("here", "none").read_word(WORDS) is Mode.NONE
+    assert Field("here", None).read_flag(default=True)
+    assert not Field("here", False).read_flag(default=True)
+    assert Field("here", {"a": 1}).read_object() == {"a": 1}
+    assert Field("here", {"name": "a"}).read_name(["a", "b"]) == "a"
+
+
+def test_a_field_knows_its_name() -> None:
+    here = field_of({"here": {"a": {"b": 1}}}, "here")
+    assert here.member("a").member("b") == Field("here.a.b", 1)
+    assert here.member("c") == Field("here.c", None)
+    assert field_of({}, "here") == Field("here", None)
 
 
 # what holds, reading, field, words of the refusal
 REFUSED: list[tuple[str, Callable[[], Any], str, str]] = [
     (
         "an unknown word",
-        lambda: read_word("non", "here", WORDS),
+        lambda: Field("here", "non").read_word(WORDS),
         "here",
         "'non'; allowed: 'auto', 'none'",
     ),
     (
         "a word of the wrong type",
-        lambda: read_word(["none"], "here", WORDS),
+        lambda: Field("here", ["none"]).read_word(WORDS),
         "here",
         "['none']; allowed",
     ),
     (
         "a flag that is a number",
-        lambda: read_flag(0, "here", default=True),
+        lambda: Field("here", 0).read_flag(default=True),
         "here",
         "0; allowed: true, false",
     ),
-    ("a flag that is a word", lambda: read_flag("false", "here", default=True), "here", "'false'"),
-    ("a list is no object", lambda: read_object([], "here"), "here", "[]; allowed: an object"),
+    (
+        "a flag that is a word",
+        lambda: Field("here", "false").read_flag(default=True),
+        "here",
+        "'false'",
+    ),
+    (
+        "nothing is inside of a word",
+        lambda: Field("here", "x").member("a"),
+        "here",
+        "'x'; allowed: an object",
+    ),
+    (
+        "a list is no object",
+        lambda: Field("here", []).read_object(),
+        "here",
+        "[]; allowed: an object",
+    ),
     (
         "a tool that is not offered",
-        lambda: read_name({"name": "c"}, "here", ["b", "a"]),
+        lambda: Field("here", {"name": "c"}).read_name(["b", "a"]),
         "here.name",
         "'c'; allowed: 'a', 'b'",
     ),
-    ("no name", lambda: read_name({}, "here", ["a"]), "here.name", "None; allowed: 'a'"),
+    ("no name", lambda: Field("here", {}).read_name(["a"]), "here.name", "None; allowed: 'a'"),
     (
         "a name of the wrong type",
-        lambda: read_name({"name": []}, "here", []),
+        lambda: Field("here", {"name": []}).read_name([]),
         "here.name",
         "[]; allowed: nothing",
     ),
@@ -69,7 +85,7 @@ REFUSED: list[tuple[str, Callable[[], Any], str, str]] = [
     ("read", "param", "words"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED]
 )
 def test_what_is_not_allowed_is_refused_by_name(
-    read: Callable[[], Any], param: str, words: str
+    read: Callable[[], Any], param: str, *, words: str
 ) -> None:
     with pytest.raises(InvalidChoice) as refused:
         read()
@@ -79,7 +95,7 @@ def test_what_is_not_allowed_is_refused_by_name(
 
 
 def test_a_refusal_stays_short() -> None:
-    assert len(str(refuse("here", "x" * 10_000, "nothing"))) < 300
+    assert len(str(Field("here", "x" * 10_000).refuse("nothing"))) < 300
 
 
 def test_words_are_listed_in_order_and_not_all_of_a_thousand() -> None:

@@ -41,5 +41,5 @@ ALL = [
 
 
 @pytest.mark.parametrize(("mode", "flag", "choice"), [r[1:] for r in ALL], ids=[r[0] for r in ALL])
-def test_a_choice_among_all_tools(mode: Mode, flag: bool, choice: Choice) -> None:
+def test_a_choice_among_all_tools(mode: Mode, flag: bool, *, choice: Choice) -> None:
     assert allow_all(mode, parallel=flag) == choice

@@ -24,7 +24,7 @@ def compile_it(schema: dict[str, Any]) -> Compiled:
     return compiled
 
 
-def coerce_it(schema: Any, value: Any, options: CoercionOptions = OFF) -> Reading:
+def coerce_it(schema: Any, value: Any, *, options: CoercionOptions = OFF) -> Reading:
     return coerce(compile_it(schema), value, values=100, whole_floats=True, options=options)
 
 
@@ -127,7 +127,7 @@ CHANGED: list[tuple[str, Any, Any, Any]] = [
 @pytest.mark.parametrize(
     ("schema", "before", "after"), [r[1:] for r in CHANGED], ids=[r[0] for r in CHANGED]
 )
-def test_what_can_only_mean_one_thing_is_read_so(schema: Any, before: Any, after: Any) -> None:
+def test_what_can_only_mean_one_thing_is_read_so(schema: Any, before: Any, *, after: Any) -> None:
     for wrapped in (of(schema), of({"$ref": "#/$defs/b"}, **{"$defs": {"b": schema}})):
         reading = coerce_it(wrapped, {"a": before})
 
@@ -225,11 +225,11 @@ OPTIONAL: list[tuple[str, CoercionOptions, Any, Any, Any]] = [
     ids=[r[0] for r in OPTIONAL],
 )
 def test_what_comes_near_to_guessing_is_done_when_asked_for(
-    options: CoercionOptions, schema: Any, before: Any, after: Any
+    options: CoercionOptions, schema: Any, *, before: Any, after: Any
 ) -> None:
     wrapped = of(schema, **{"$defs": {"b": {"enum": ["x"]}}})
 
-    assert coerce_it(wrapped, {"a": before}, options).value == {"a": after}
+    assert coerce_it(wrapped, {"a": before}, options=options).value == {"a": after}
     assert coerce_it(wrapped, {"a": before}).value in ({"a": before}, {"a": json_of(before)})
 
 
@@ -276,9 +276,9 @@ def test_a_circle_of_references_ends() -> None:
     assert coerce_it(schema, {"a": "5"}).value == {"a": 5}
 
 
-@given(tool_schemas(), ARGUMENTS, st.booleans())
+@given(schema=tool_schemas(), value=ARGUMENTS, guess=st.booleans())
 def test_a_value_that_fits_is_never_changed(
-    schema: dict[str, Any], value: dict[str, Any], guess: bool
+    schema: dict[str, Any], value: dict[str, Any], *, guess: bool
 ) -> None:
     compiled = compile_it(schema)
     options = CoercionOptions(wrap_single=guess, enum_case=guess)
@@ -303,7 +303,7 @@ def test_what_was_read_is_read_the_same_again(
 def test_the_input_is_never_changed(schema: dict[str, Any], value: dict[str, Any]) -> None:
     before = copy.deepcopy(value)
 
-    coerce_it(schema, value, CoercionOptions(wrap_single=True, enum_case=True))
+    coerce_it(schema, value, options=CoercionOptions(wrap_single=True, enum_case=True))
 
     assert repr(value) == repr(before)
 

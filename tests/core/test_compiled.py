@@ -146,7 +146,7 @@ PARAMETERS: list[tuple[str, Any, set[str], bool]] = [
 @pytest.mark.parametrize(
     ("schema", "names", "drops"), [r[1:] for r in PARAMETERS], ids=[r[0] for r in PARAMETERS]
 )
-def test_the_parameters_that_a_schema_knows(schema: Any, names: set[str], drops: bool) -> None:
+def test_the_parameters_that_a_schema_knows(schema: Any, names: set[str], *, drops: bool) -> None:
     compiled = compile_it(schema)
 
     assert compiled.names == names

@@ -12,7 +12,7 @@ from wholecall.core.prepare import prepare
 from wholecall.core.values import Problem
 
 
-def explain_it(schema: Any, value: Any, unknown: tuple[str, ...] = ()) -> tuple[Problem, ...]:
+def explain_it(schema: Any, value: Any, *, unknown: tuple[str, ...] = ()) -> tuple[Problem, ...]:
     compiled = prepare(schema)
     assert isinstance(compiled, Compiled), compiled
     assert not compiled.fits(compiled.root, value)
@@ -308,7 +308,7 @@ ROWS: list[tuple[str, Any, Any, list[tuple[str, str, str, str]]]] = [
     ("schema", "value", "problems"), [r[1:] for r in ROWS], ids=[r[0] for r in ROWS]
 )
 def test_a_problem_says_where_and_what(
-    schema: Any, value: Any, problems: list[tuple[str, str, str, str]]
+    schema: Any, value: Any, *, problems: list[tuple[str, str, str, str]]
 ) -> None:
     found = explain_it(schema, value)
 
@@ -345,9 +345,9 @@ MESSAGES: list[tuple[str, Any, Any, tuple[str, ...], str]] = [
     ids=[r[0] for r in MESSAGES],
 )
 def test_a_message_is_a_sentence_that_can_stand_alone(
-    schema: Any, value: Any, unknown: tuple[str, ...], message: str
+    schema: Any, value: Any, *, unknown: tuple[str, ...], message: str
 ) -> None:
-    assert [problem.message for problem in explain_it(schema, value, unknown)] == [message]
+    assert [problem.message for problem in explain_it(schema, value, unknown=unknown)] == [message]
 
 
 def test_after_many_problems_nobody_reads_on() -> None:

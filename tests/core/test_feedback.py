@@ -38,7 +38,7 @@ EXAMPLE = '{"city": "Paris", "days": 1}'
 TOOL = '"get_weather"'
 
 
-def reject(reason: Reason, raw: str = "", detail: str = "", **more: Any) -> Rejected:
+def reject(reason: Reason, raw: str = "", *, detail: str = "", **more: Any) -> Rejected:
     return Rejected(reason=reason, detail=detail, raw=raw, **{"name": "get_weather", **more})
 
 
@@ -95,7 +95,7 @@ ROWS: list[tuple[str, Rejected, list[str], list[str]]] = [
     ),
     (
         "not JSON although it can be read now: what was said then",
-        reject(Reason.BAD_JSON, "{}", "the arguments go on after their end"),
+        reject(Reason.BAD_JSON, "{}", detail="the arguments go on after their end"),
         [TOOL, "not valid JSON: the arguments go on after their end", EXAMPLE],
         [],
     ),
@@ -146,7 +146,7 @@ ROWS: list[tuple[str, Rejected, list[str], list[str]]] = [
     ),
     (
         "what does not fit, if nobody knows why",
-        reject(Reason.SCHEMA, "{}", "it is too large"),
+        reject(Reason.SCHEMA, "{}", detail="it is too large"),
         [TOOL, "do not fit: it is too large.", EXAMPLE],
         [],
     ),
@@ -217,10 +217,10 @@ ROWS: list[tuple[str, Rejected, list[str], list[str]]] = [
     ("rejection", "said", "unsaid"), [r[1:] for r in ROWS], ids=[r[0] for r in ROWS]
 )
 def test_the_text_says_all_that_is_needed(
-    rejection: Rejected, said: list[str], unsaid: list[str]
+    rejection: Rejected, said: list[str], *, unsaid: list[str]
 ) -> None:
     spec = WEATHER if rejection.name == "get_weather" else None
-    text = feedback(rejection, spec, OFFER)
+    text = feedback(rejection, spec, offer=OFFER)
 
     assert [words for words in said if words not in text] == []
     assert [words for words in unsaid if words in text] == []
@@ -310,7 +310,7 @@ def test_parameters_that_a_reference_requires_are_named() -> None:
 
 
 def test_without_tools_none_is_to_be_called() -> None:
-    text = feedback(reject(Reason.UNKNOWN_TOOL, name=None), None, {})
+    text = feedback(reject(Reason.UNKNOWN_TOOL, name=None), None, offer={})
 
     assert text == (
         'There is no tool "", so nothing was run.\nThere are no tools to call. Answer without one.'
@@ -363,7 +363,7 @@ RELEASED: list[tuple[str, Feedback, str, list[str]]] = [
     ("made", "kind", "lines"), [r[1:] for r in RELEASED], ids=[r[0] for r in RELEASED]
 )
 def test_a_released_call_that_gave_no_output_is_told(
-    made: Feedback, kind: str, lines: list[str]
+    made: Feedback, kind: str, *, lines: list[str]
 ) -> None:
     assert (made.type, made.tool) == (kind, "add")
     assert made.text.split("\n") == lines

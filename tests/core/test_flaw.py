@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from json_texts import VALUES
-from wholecall.core.flaw import BadLiteral, find_flaw, find_too_deep
+from wholecall.core.flaw import BadLiteral, find_flaw
 from wholecall.core.grammar import Cause, Grammar, number_flaw, walk
 
 
@@ -71,22 +71,6 @@ def test_so_may_it_for_every_text_with_something_wrong_in_it(
         end = data.draw(st.integers(start, len(text)))
         text = text[:start] + data.draw(PIECES | st.just("")) + text[min(end, start + 3) :]
     check_flaw(text)
-
-
-# what holds, text, where the bracket ends that is too deep at depth 2
-DEEP = [
-    ("few brackets", "[[1]]", None),
-    ("many brackets side by side", "[[], [], []]", None),
-    ("brackets in strings are text", '["[[[", [1], "[\\"[["]', None),
-    ("one too many", "[[[1]]]", 3),
-    ("after strings and others", '[{"[": "]"}, {"a": [', 20),
-    ("braces count, too", '{"a": {"b": {}}}', 13),
-]
-
-
-@pytest.mark.parametrize(("text", "end"), [r[1:] for r in DEEP], ids=[r[0] for r in DEEP])
-def test_the_first_bracket_that_is_too_deep(text: str, end: int | None) -> None:
-    assert find_too_deep(text, 2) == end
 
 
 @pytest.mark.parametrize("cut", [0, 1])

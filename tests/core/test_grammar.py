@@ -68,7 +68,7 @@ WALKS = [
     ("text", "cause", "position", "message"), [row[1:] for row in WALKS], ids=[r[0] for r in WALKS]
 )
 def test_a_walk_says_where_it_stopped_and_why(
-    text: str, cause: Cause, position: int, message: str
+    text: str, cause: Cause, *, position: int, message: str
 ) -> None:
     walked = walk(text, depth=2)
 
@@ -99,7 +99,7 @@ COMPLETIONS = [
     ids=[row[0] for row in COMPLETIONS],
 )
 def test_a_walk_says_how_the_text_could_be_completed(
-    text: str, completable: int, closers: str, open_string: int | None
+    text: str, completable: int, *, closers: str, open_string: int | None
 ) -> None:
     walked = walk(text, depth=2)
 
@@ -182,7 +182,7 @@ MIDDLES = [
 @pytest.mark.parametrize(
     ("last", "closers", "expects"), [r[1:] for r in MIDDLES], ids=[r[0] for r in MIDDLES]
 )
-def test_a_reader_may_begin_in_the_middle(last: str, closers: str, expects: Expect) -> None:
+def test_a_reader_may_begin_in_the_middle(last: str, closers: str, *, expects: Expect) -> None:
     grammar = Grammar.after(last, list(closers), after_key=False)
 
     assert grammar.expects is expects

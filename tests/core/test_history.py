@@ -118,7 +118,7 @@ TARGETS = st.sampled_from(
 )
 
 
-def write(protocol: str, steps: list[Step], ids: Ids | None = None) -> list[Any]:
+def write(protocol: str, steps: list[Step], *, ids: Ids | None = None) -> list[Any]:
     return list(WRITERS[protocol](steps, ids or (f"id_{n}" for n in itertools.count())))
 
 
@@ -166,7 +166,7 @@ def broken(draw: st.DrawFn, flaws: list[Any]) -> tuple[str, list[Any]]:
     protocol = draw(PROTOCOLS)
     # Few ids, so that many calls bear the same.
     ids = st.iterables(st.sampled_from(["id_0", "id_1", "a:0", "", "x" * 70]), min_size=40)
-    messages = write(protocol, draw(STEPS), iter(draw(ids)))
+    messages = write(protocol, draw(STEPS), ids=iter(draw(ids)))
     for _ in range(draw(st.integers(0, 6))):
         at = draw(st.integers(0, len(messages)))
         match draw(st.sampled_from(["insert", "delete", "repeat", "swap"])):
@@ -266,7 +266,7 @@ def test_a_healthy_history_comes_back_equal(steps: list[Step], protocol: str) ->
 
 @given(case=broken(FLAWS + JUNK), target=st.none() | TARGETS, continues=st.booleans())
 def test_mending_twice_changes_nothing_more(
-    case: tuple[str, list[Any]], target: Target | None, continues: bool
+    case: tuple[str, list[Any]], target: Target | None, *, continues: bool
 ) -> None:
     protocol, messages = case
     once = mend(protocol, messages, target=target, continues=continues)
@@ -309,7 +309,7 @@ def test_what_comes_in_is_never_touched(case: tuple[str, list[Any]], target: Tar
     protocol=PROTOCOLS,
     target=TARGETS,
 )
-def test_nothing_makes_it_crash(anything: list[Any], protocol: str, target: Target) -> None:
+def test_nothing_makes_it_crash(anything: list[Any], protocol: str, *, target: Target) -> None:
     once = mend(protocol, anything, target=target)
 
     assert mend(protocol, once.messages, target=target).messages == once.messages
@@ -329,7 +329,7 @@ def test_every_id_is_one_that_the_target_accepts(
 
 @given(steps=STEPS, protocol=PROTOCOLS, cut=st.integers(0, 5))
 def test_a_history_that_grows_keeps_the_ids_of_its_beginning(
-    steps: list[Step], protocol: str, cut: int
+    steps: list[Step], protocol: str, *, cut: int
 ) -> None:
     def turn_scoped(these: list[Step]) -> list[Any]:
         ids = (
@@ -337,7 +337,7 @@ def test_a_history_that_grows_keeps_the_ids_of_its_beginning(
             for step in these
             for place in range(len(step.calls) if isinstance(step, Asked) else 0)
         )
-        return write(protocol, these, ids)
+        return write(protocol, these, ids=ids)
 
     early = repair_history(protocol, turn_scoped(steps[:cut]))
 

@@ -229,7 +229,7 @@ TARGETS: list[tuple[str, Target, list[Any], list[Any]]] = [
     ("target", "messages", "expected"), [r[1:] for r in TARGETS], ids=[r[0] for r in TARGETS]
 )
 def test_a_target_gets_what_it_accepts(
-    target: Target, messages: list[Any], expected: list[Any]
+    target: Target, messages: list[Any], *, expected: list[Any]
 ) -> None:
     assert mend("anthropic", messages, target=target).messages == expected
 

@@ -31,7 +31,7 @@ CLAIMED: list[tuple[str, IdRule, list[str], list[str]]] = [
     ("rule", "ids", "claimed"), [r[1:] for r in CLAIMED], ids=[r[0] for r in CLAIMED]
 )
 def test_an_id_goes_on_under_a_name_of_its_own(
-    rule: IdRule, ids: list[str], claimed: list[str]
+    rule: IdRule, ids: list[str], *, claimed: list[str]
 ) -> None:
     conversation = Ids(rule)
 

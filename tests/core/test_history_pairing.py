@@ -148,9 +148,9 @@ ROWS: list[tuple[str, str, str, list[ChangeKind]]] = [
 @pytest.mark.parametrize(
     ("history", "settled", "changes"), [r[1:] for r in ROWS], ids=[r[0] for r in ROWS]
 )
-def test_results_find_their_calls(history: str, settled: str, changes: list[ChangeKind]) -> None:
+def test_results_find_their_calls(history: str, settled: str, *, changes: list[ChangeKind]) -> None:
     mending = Mending(Target())
-    pieces = settle(read(history), FORM, mending)
+    pieces = settle(read(history), FORM, mending=mending)
 
     assert write(pieces) == settled
     assert [change.kind for change in mending.changes] == changes
@@ -159,13 +159,13 @@ def test_results_find_their_calls(history: str, settled: str, changes: list[Chan
 def test_what_the_upstream_holds_is_not_missed() -> None:
     mending = Mending(Target(), continues=True)
 
-    assert write(settle(read("R:a=1 T:b"), FORM, mending)) == "R:a=1 T:b F:b"
+    assert write(settle(read("R:a=1 T:b"), FORM, mending=mending)) == "R:a=1 T:b F:b"
 
 
 def test_a_call_and_its_result_are_renamed_together() -> None:
     rule = IdRule(longest=9)
     mending = Mending(Target(ids=rule))
-    pieces = settle(read("T:abcdefghij R:abcdefghij=1"), FORM, mending)
+    pieces = settle(read("T:abcdefghij R:abcdefghij=1"), FORM, mending=mending)
     short = Ids(rule).claim("abcdefghij")
 
     assert write(pieces) == f"T:{short} R:{short}=1"
@@ -174,7 +174,7 @@ def test_a_call_and_its_result_are_renamed_together() -> None:
 
 def test_the_result_tells_what_the_call_lost() -> None:
     lossy = [PastCall(0, id, {"id": id}, lost='{"a') for id in ("a", "b")]
-    pieces = settle([Turn(0, tuple(lossy)), *read("R:b=Error")], FORM, Mending(Target()))
+    pieces = settle([Turn(0, tuple(lossy)), *read("R:b=Error")], FORM, mending=Mending(Target()))
     said = [piece.native["said"] for piece in pieces if isinstance(piece, PastResult)]
 
     assert said[0].startswith(UNRECORDED)
@@ -185,7 +185,7 @@ def test_the_result_tells_what_the_call_lost() -> None:
 def test_calls_that_lost_different_arguments_are_not_the_same() -> None:
     lossy = tuple(PastCall(0, "a", {"id": "a"}, lost) for lost in ("1", "2", "1"))
 
-    settled = settle([Turn(0, lossy)], FORM, Mending(Target()))
+    settled = settle([Turn(0, lossy)], FORM, mending=Mending(Target()))
 
     assert write(settled[:1]) == "T:a,a_2"
     assert len(settled) == 3
@@ -193,6 +193,8 @@ def test_calls_that_lost_different_arguments_are_not_the_same() -> None:
 
 def test_a_number_as_an_id_becomes_a_text_on_both_sides() -> None:
     turn = Turn(0, (PastCall(0, "7", {"id": 7}),))
-    pieces = settle([turn, PastResult(1, "7", {"of": 7, "said": "1"})], FORM, Mending(Target()))
+    pieces = settle(
+        [turn, PastResult(1, "7", {"of": 7, "said": "1"})], FORM, mending=Mending(Target())
+    )
 
     assert write(pieces) == "T:7 R:7=1"

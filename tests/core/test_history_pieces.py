@@ -11,6 +11,7 @@ from wholecall.core.history.pieces import (
     Mending,
     PastCall,
     PastResult,
+    Spot,
     Turn,
     read_id,
 )
@@ -31,9 +32,13 @@ def test_a_turn_knows_its_calls_and_what_stands_between_them() -> None:
 
 def test_a_change_names_the_message_as_it_came_in() -> None:
     mending = Mending(Target())
-    mending.note(ChangeKind.RESULT_FILLED, 3, "c")
+    mending.note(ChangeKind.RESULT_FILLED, 3, detail="c")
+    Spot(4, mending).note(ChangeKind.BLANK_DROPPED)
 
-    assert mending.changes == [Change(ChangeKind.RESULT_FILLED, "$[3]", "c")]
+    assert mending.changes == [
+        Change(ChangeKind.RESULT_FILLED, "$[3]", "c"),
+        Change(ChangeKind.BLANK_DROPPED, "$[4]"),
+    ]
 
 
 # what holds, what was sent, id

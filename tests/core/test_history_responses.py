@@ -27,11 +27,11 @@ def custom(id: str) -> dict[str, Any]:
     return {"type": "custom_tool_call", "call_id": id, "name": "t", "input": "{"}
 
 
-def output(id: str, said: Any = "1", kind: str = "function_call_output") -> dict[str, Any]:
+def output(id: str, said: Any = "1", *, kind: str = "function_call_output") -> dict[str, Any]:
     return {"type": kind, "call_id": id, "output": said}
 
 
-CUSTOM_OUTPUT = output("a", UNRECORDED, "custom_tool_call_output")
+CUSTOM_OUTPUT = output("a", UNRECORDED, kind="custom_tool_call_output")
 
 # what holds, items, mended
 ROWS: list[tuple[str, list[Any], list[Any]]] = [
@@ -104,7 +104,10 @@ HEALTHY: list[tuple[str, list[Any]]] = [
     ("results of other shapes", [{"type": "computer_call", "call_id": "c"}, SCREEN]),
     ("an async call is answered late", [call("a", **{"async": True}), WORDS, USER, output("a")]),
     ("or never", [call("a", **{"async": True}), USER]),
-    ("a custom tool takes any text", [custom("a"), output("a", "1", "custom_tool_call_output")]),
+    (
+        "a custom tool takes any text",
+        [custom("a"), output("a", "1", kind="custom_tool_call_output")],
+    ),
     ("words alone", [USER, WORDS, USER, THOUGHT, WORDS]),
 ]
 
@@ -142,7 +145,7 @@ TARGETS: list[tuple[str, Target, list[Any], list[Any]]] = [
     ("target", "items", "expected"), [r[1:] for r in TARGETS], ids=[r[0] for r in TARGETS]
 )
 def test_a_target_gets_what_it_accepts(
-    target: Target, items: list[Any], expected: list[Any]
+    target: Target, items: list[Any], *, expected: list[Any]
 ) -> None:
     assert mend("openai-responses", items, target=target).messages == expected
 

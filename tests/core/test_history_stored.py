@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wholecall.core.history.pieces import ChangeKind, Mending
+from wholecall.core.history.pieces import ChangeKind, Mending, Spot
 from wholecall.core.history.stored import (
     NO_OUTPUT,
     Output,
@@ -57,7 +57,9 @@ ARGUMENTS: list[tuple[str, Any, dict[str, Any], str, str]] = [
     [(r[1], r[2], r[4]) for r in ARGUMENTS],
     ids=[r[0] for r in ARGUMENTS],
 )
-def test_arguments_are_read_as_an_object(value: Any, arguments: dict[str, Any], lost: str) -> None:
+def test_arguments_are_read_as_an_object(
+    value: Any, arguments: dict[str, Any], *, lost: str
+) -> None:
     assert read_arguments(value) == (arguments, lost)
 
 
@@ -66,7 +68,7 @@ def test_arguments_are_read_as_an_object(value: Any, arguments: dict[str, Any], 
     [(r[1], r[3], r[4]) for r in ARGUMENTS],
     ids=[r[0] for r in ARGUMENTS],
 )
-def test_arguments_are_written_as_a_text(value: Any, text: str, lost: str) -> None:
+def test_arguments_are_written_as_a_text(value: Any, text: str, *, lost: str) -> None:
     assert write_arguments(value) == (text, lost)
     assert write_arguments(text) == (text, "")
 
@@ -139,11 +141,11 @@ TIDIED: list[tuple[str, Any, Any, bool]] = [
 @pytest.mark.parametrize(
     ("content", "left", "told"), [r[1:] for r in TIDIED], ids=[r[0] for r in TIDIED]
 )
-def test_a_message_is_tidied(content: Any, left: Any, told: bool) -> None:
+def test_a_message_is_tidied(content: Any, left: Any, *, told: bool) -> None:
     mending = Mending(Target())
     message = {"role": "user", "content": content}
 
-    assert tidy(message, 0, mending) == {"role": "user", "content": left}
+    assert tidy(message, Spot(0, mending)) == {"role": "user", "content": left}
     assert bool(mending.changes) is told
 
 
@@ -166,7 +168,7 @@ FILLED: list[tuple[str, Any, Any]] = [
 def test_a_result_that_says_nothing_says_so(content: Any, filled: Any) -> None:
     mending = Mending(Target())
 
-    assert OUTPUT.fill_blank({"content": content}, 0, mending) == {"content": filled}
+    assert OUTPUT.fill_blank({"content": content}, Spot(0, mending)) == {"content": filled}
     assert [change.kind for change in mending.changes] == [ChangeKind.RESULT_BLANK]
 
 
@@ -174,7 +176,7 @@ def test_a_result_that_says_nothing_says_so(content: Any, filled: Any) -> None:
 def test_a_result_that_says_something_stays(content: Any) -> None:
     mending = Mending(Target())
 
-    assert OUTPUT.fill_blank({"content": content}, 0, mending) == {"content": content}
+    assert OUTPUT.fill_blank({"content": content}, Spot(0, mending)) == {"content": content}
     assert mending.changes == []
 
 

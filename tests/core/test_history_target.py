@@ -26,7 +26,7 @@ IDS: list[tuple[str, IdRule, str, bool]] = [
 
 
 @pytest.mark.parametrize(("rule", "id", "accepted"), [r[1:] for r in IDS], ids=[r[0] for r in IDS])
-def test_an_id_is_accepted_or_not(rule: IdRule, id: str, accepted: bool) -> None:
+def test_an_id_is_accepted_or_not(rule: IdRule, id: str, *, accepted: bool) -> None:
     assert rule.accepts(id) is accepted
 
 
@@ -46,7 +46,7 @@ IMPOSSIBLE: list[tuple[str, str | None, int, int | None]] = [
     ids=[r[0] for r in IMPOSSIBLE],
 )
 def test_a_rule_that_cannot_be_kept_is_refused(
-    characters: str | None, shortest: int, longest: int | None
+    characters: str | None, shortest: int, *, longest: int | None
 ) -> None:
     allowed = None if characters is None else frozenset(characters)
     with pytest.raises(ValueError, match=r"digest|digits"):

@@ -70,5 +70,5 @@ PAIRS = [
 @pytest.mark.parametrize(
     ("one", "other", "same"), [row[1:] for row in PAIRS], ids=[row[0] for row in PAIRS]
 )
-def test_values_are_compared_as_json(one: Any, other: Any, same: bool) -> None:
+def test_values_are_compared_as_json(one: Any, other: Any, *, same: bool) -> None:
     assert same_json(one, other) is same_json(other, one) is same

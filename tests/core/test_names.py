@@ -30,15 +30,15 @@ JOINS = [
     ids=[row[0] for row in JOINS],
 )
 def test_a_name_is_joined_only_towards_an_offered_one(
-    current: str, piece: str, offered: tuple[str, ...] | None, name: str | None
+    current: str, piece: str, *, offered: tuple[str, ...] | None, name: str | None
 ) -> None:
-    assert join_name(current, piece, offered) == name
+    assert join_name(current, piece, offered=offered) == name
 
 
 @pytest.mark.parametrize("cut", range(1, len("edit_existing_file")))
 def test_a_name_may_be_cut_anywhere(cut: int) -> None:
     name = "edit_existing_file"
-    assert join_name(name[:cut], name[cut:], FILES) == name
+    assert join_name(name[:cut], name[cut:], offered=FILES) == name
 
 
 # what holds, the name, the offered names, whether it is settled
@@ -56,6 +56,6 @@ SETTLED = [
     ("name", "offered", "settled"), [row[1:] for row in SETTLED], ids=[row[0] for row in SETTLED]
 )
 def test_a_name_is_settled_when_no_piece_can_change_it(
-    name: str, offered: tuple[str, ...] | None, settled: bool
+    name: str, offered: tuple[str, ...] | None, *, settled: bool
 ) -> None:
     assert is_settled(name, offered) is settled

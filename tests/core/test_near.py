@@ -20,7 +20,9 @@ ROWS = [
 @pytest.mark.parametrize(
     ("name", "known", "near", "same"), [r[1:] for r in ROWS], ids=[r[0] for r in ROWS]
 )
-def test_the_nearest_name(name: str, known: list[str], near: str | None, same: str | None) -> None:
+def test_the_nearest_name(
+    name: str, known: list[str], *, near: str | None, same: str | None
+) -> None:
     assert nearest(name, known) == near
     assert find_misspelt([name], known) == ({} if same is None else {name: same})
 

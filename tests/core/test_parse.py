@@ -8,6 +8,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from json_texts import OBJECTS
+from wholecall.core.limits import Limits
 from wholecall.core.parse import EXCERPT, Parsed, Unparsed, excerpt, join_path, parse
 from wholecall.core.values import Reason, Repair
 
@@ -81,7 +82,7 @@ FLAWS = [
     ("text", "reason", "position", "found"), [r[1:] for r in FLAWS], ids=[r[0] for r in FLAWS]
 )
 def test_what_is_not_strict_json_is_told_with_its_place(
-    text: str, reason: Reason, position: int, found: str
+    text: str, reason: Reason, *, position: int, found: str
 ) -> None:
     unparsed = parse(text)
 
@@ -105,7 +106,7 @@ SURROGATES = [
     ("text", "value", "before"), [r[1:] for r in SURROGATES], ids=[r[0] for r in SURROGATES]
 )
 def test_half_a_pair_becomes_the_replacement_character_and_is_recorded(
-    text: str, value: Any, before: str
+    text: str, value: Any, *, before: str
 ) -> None:
     parsed = parse(text)
 
@@ -160,8 +161,8 @@ def test_of_very_many_keys_given_twice_some_are_told() -> None:
 
 
 def test_the_caller_may_set_the_depth() -> None:
-    assert isinstance(parse("[[1]]", depth=2), Parsed)
-    assert isinstance(parse("[[1]]", depth=1), Unparsed)
+    assert isinstance(parse("[[1]]", limits=Limits(depth=2)), Parsed)
+    assert isinstance(parse("[[1]]", limits=Limits(depth=1)), Unparsed)
 
 
 def test_excerpts_and_paths() -> None:
@@ -179,9 +180,9 @@ def test_what_was_written_is_read(value: dict[str, Any], ascii_only: bool) -> No
     assert parse(json.dumps(value, ensure_ascii=ascii_only)) == Parsed(value)
 
 
-@given(OBJECTS, st.booleans(), st.data())
+@given(value=OBJECTS, ascii_only=st.booleans(), data=st.data())
 def test_every_proper_prefix_of_an_object_is_cut(
-    value: dict[str, Any], ascii_only: bool, data: st.DataObject
+    value: dict[str, Any], ascii_only: bool, *, data: st.DataObject
 ) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
     for end in {data.draw(st.integers(0, len(text) - 1)) for _ in range(4)}:

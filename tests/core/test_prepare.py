@@ -89,7 +89,7 @@ REFUSED: list[tuple[str, Any, str, str, str]] = [
     ("schema", "path", "kind", "message"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED]
 )
 def test_a_schema_that_cannot_be_used_is_refused_by_name(
-    schema: Any, path: str, kind: str, message: str
+    schema: Any, path: str, *, kind: str, message: str
 ) -> None:
     refused = prepare(schema)
 
@@ -145,7 +145,7 @@ USED: list[tuple[str, Any, Any, Any]] = [
 @pytest.mark.parametrize(
     ("schema", "fitting", "other"), [r[1:] for r in USED], ids=[r[0] for r in USED]
 )
-def test_a_schema_that_can_be_used_judges(schema: Any, fitting: Any, other: Any) -> None:
+def test_a_schema_that_can_be_used_judges(schema: Any, fitting: Any, *, other: Any) -> None:
     compiled = prepare(schema)
 
     assert isinstance(compiled, Compiled)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from json_texts import OBJECTS
+from wholecall.core.limits import Limits
 from wholecall.core.preview import Preview, preview
 from wholecall.core.values import Call, Evidence, Repair
 
@@ -42,9 +43,9 @@ PREVIEWS = [
     ("text", "value", "kinds"), [r[1:] for r in PREVIEWS], ids=[r[0] for r in PREVIEWS]
 )
 def test_what_is_open_is_closed_and_what_is_half_left_out(
-    text: str, value: dict[str, Any], kinds: list[str]
+    text: str, value: dict[str, Any], *, kinds: list[str]
 ) -> None:
-    shown = preview(text, depth=4 if "[{" in text else 2)
+    shown = preview(text, limits=Limits(depth=4 if "[{" in text else 2))
 
     assert shown.value == value
     assert [repair.kind for repair in shown.repairs] == kinds

@@ -69,7 +69,7 @@ REPAIRED = [
     ("text", "value", "kinds"), [r[1:] for r in REPAIRED], ids=[r[0] for r in REPAIRED]
 )
 def test_a_text_with_one_reading_is_repaired_and_each_repair_recorded(
-    text: str, value: Any, kinds: list[str]
+    text: str, value: Any, *, kinds: list[str]
 ) -> None:
     repaired = repair(text)
 
@@ -148,7 +148,7 @@ TAILS = [
     ("tail", "droppable", "python"), [r[1:] for r in TAILS], ids=[r[0] for r in TAILS]
 )
 def test_only_what_is_surely_no_part_of_the_object_is_dropped(
-    tail: str, droppable: bool, python: bool
+    tail: str, droppable: bool, *, python: bool
 ) -> None:
     assert may_drop(tail, python=python) is droppable
 
@@ -170,9 +170,9 @@ FRAMES = st.sampled_from(
 )
 
 
-@given(FULL_OBJECTS, STYLES, FRAMES)
+@given(value=FULL_OBJECTS, style=STYLES, frame=FRAMES)
 def test_a_repaired_text_parses_to_what_the_strict_text_means(
-    value: dict[str, Any], style: Style, frame: tuple[str, str]
+    value: dict[str, Any], style: Style, *, frame: tuple[str, str]
 ) -> None:
     before, behind = frame
     repaired = repair(before + write(value, style) + behind)
@@ -181,9 +181,9 @@ def test_a_repaired_text_parses_to_what_the_strict_text_means(
     assert parse(repaired.text) == Parsed(value)
 
 
-@given(FULL_OBJECTS, STYLES, FRAMES, st.data())
+@given(value=FULL_OBJECTS, style=STYLES, frame=FRAMES, data=st.data())
 def test_a_text_is_repaired_from_the_objects_last_brace_on_and_never_before(
-    value: dict[str, Any], style: Style, frame: tuple[str, str], data: st.DataObject
+    value: dict[str, Any], style: Style, *, frame: tuple[str, str], data: st.DataObject
 ) -> None:
     before, behind = frame
     whole = before + write(value, style)

@@ -57,7 +57,7 @@ ROWS = [
 @pytest.mark.parametrize(
     ("read", "state", "left"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
 )
-def test_the_scanner_knows_where_it_stands(read: str, state: Scan, left: str) -> None:
+def test_the_scanner_knows_where_it_stands(read: str, state: Scan, *, left: str) -> None:
     for pieces in every_cutting(read + left):
         scanner = ObjectScanner(SMALL)
         taken = sum(scanner.feed(piece) for piece in pieces)
@@ -80,9 +80,9 @@ values = st.recursive(
 )
 
 
-@given(st.dictionaries(st.text(), values), st.text(), st.booleans())
+@given(value=st.dictionaries(st.text(), values), after=st.text(), ascii_only=st.booleans())
 def test_an_object_ends_at_its_last_brace_and_nowhere_before(
-    value: dict[str, object], after: str, ascii_only: bool
+    value: dict[str, object], after: str, *, ascii_only: bool
 ) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
     for pieces in every_cutting(text + after):

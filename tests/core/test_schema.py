@@ -113,7 +113,7 @@ FITTING: list[tuple[str, Any, Any, Checked]] = [
 @pytest.mark.parametrize(
     ("schema", "value", "checked"), [r[1:] for r in FITTING], ids=[r[0] for r in FITTING]
 )
-def test_arguments_that_fit_come_out_ready(schema: Any, value: Any, checked: Checked) -> None:
+def test_arguments_that_fit_come_out_ready(schema: Any, value: Any, *, checked: Checked) -> None:
     before = copy.deepcopy(value)
 
     assert repr(check(value, ToolSpec("t", schema))) == repr(checked)
@@ -199,7 +199,7 @@ UNFIT: list[tuple[str, Any, Any, list[tuple[str, str, str]]]] = [
     ("schema", "value", "problems"), [r[1:] for r in UNFIT], ids=[r[0] for r in UNFIT]
 )
 def test_arguments_that_do_not_fit_say_why(
-    schema: Any, value: Any, problems: list[tuple[str, str, str]]
+    schema: Any, value: Any, *, problems: list[tuple[str, str, str]]
 ) -> None:
     found = check(value, ToolSpec("t", schema)).problems
 
@@ -246,9 +246,9 @@ def test_what_fits_is_not_changed_but_for_what_is_dropped(
         assert checked.value == kept
 
 
-@given(tool_schemas(), ARGUMENTS, st.booleans())
+@given(schema=tool_schemas(), value=ARGUMENTS, guess=st.booleans())
 def test_a_check_of_what_was_checked_finds_nothing_new(
-    schema: dict[str, Any], value: dict[str, Any], guess: bool
+    schema: dict[str, Any], value: dict[str, Any], *, guess: bool
 ) -> None:
     spec, options = ToolSpec("t", schema), CoercionOptions(wrap_single=guess, enum_case=guess)
     first = check(value, spec, options=options)
@@ -313,11 +313,20 @@ REFUSED: list[tuple[str, list[Any], list[tuple[str, str, str]]]] = [
         [ToolSpec("bad", {"type": "array"})],
         [("$[0].parameters.type", "type", "must describe an object")],
     ),
-    ("no definition", [5], [("$[0]", "tool", "tool 0 must be a definition")]),
-    ("a function that is none", [{"function": 5}], [("$[0]", "tool", "tool 0")]),
-    ("a name that is none", [{"name": 5}], [("$[0]", "tool", "tool 0")]),
-    ("a name that cannot be one", [{"name": []}], [("$[0]", "tool", "tool 0")]),
-    ("a schema that is none", [ToolSpec("t", 5)], [("$[0]", "tool", "tool 0")]),  # type: ignore[arg-type]
+    ("no definition", [5], [("$[0]", "tool", "tools[0] is 5: write a ToolSpec")]),
+    ("a function that is none", [{"function": 5}], [("$[0].function", "tool", "function is 5")]),
+    ("a name that is none", [{"name": 5}], [("$[0].name", "tool", "tools[0].name is 5")]),
+    ("a name that cannot be one", [{"name": []}], [("$[0].name", "tool", "name is []")]),
+    (
+        "a schema that is none",
+        [GOOD, ToolSpec("t", 5)],  # type: ignore[arg-type]
+        [("$[1].parameters", "tool", "tools[1].parameters is 5: write a JSON Schema")],
+    ),
+    (
+        "a name of a spec that is none",
+        [ToolSpec([])],  # type: ignore[arg-type]
+        [("$[0].name", "tool", "tools[0].name is []")],
+    ),
     ("too many", [ToolSpec(f"t{n}") for n in range(129)], [("$", "limit", "at most 128 tools")]),
     (
         "every problem of every tool",
@@ -325,7 +334,7 @@ REFUSED: list[tuple[str, list[Any], list[tuple[str, str, str]]]] = [
         [
             ("$[0].name", "name", "a b"),
             ("$[0].parameters.type", "type", "a b"),
-            ("$[1]", "tool", "tool 1"),
+            ("$[1]", "tool", "tools[1] is 5"),
             ("$[2].name", "name", "c d"),
         ],
     ),

@@ -81,7 +81,7 @@ MISTAKES: list[tuple[str, Any, str, str]] = [
     ("tools", "place", "expected"), [row[1:] for row in MISTAKES], ids=[row[0] for row in MISTAKES]
 )
 def test_a_definition_that_cannot_be_read_is_an_error_that_names_it(
-    tools: Any, place: str, expected: str
+    tools: Any, place: str, *, expected: str
 ) -> None:
     with pytest.raises(InadmissibleTools, match=f"{place}.*: write .*{expected}") as caught:
         read_offer(tools)

@@ -54,7 +54,7 @@ REWRITTEN = [
     ("text", "strict", "repairs"), [r[1:] for r in REWRITTEN], ids=[r[0] for r in REWRITTEN]
 )
 def test_what_has_one_reading_is_rewritten(
-    text: str, strict: str, repairs: list[tuple[str, str, str]]
+    text: str, strict: str, *, repairs: list[tuple[str, str, str]]
 ) -> None:
     rewriter = Rewriter(text)
 
@@ -138,9 +138,9 @@ def test_a_rewritten_text_means_what_the_strict_text_means(
     assert json.loads(strict) == value
 
 
-@given(OBJECTS, STYLES, st.data())
+@given(value=OBJECTS, style=STYLES, data=st.data())
 def test_no_proper_prefix_of_an_object_is_ever_an_object(
-    value: dict[str, Any], style: Style, data: st.DataObject
+    value: dict[str, Any], style: Style, *, data: st.DataObject
 ) -> None:
     text = write(value, style)
     for end in {data.draw(st.integers(0, len(text) - 1)) for _ in range(4)}:

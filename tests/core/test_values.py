@@ -44,7 +44,7 @@ PARTIAL = [
     ("fields", "error", "message"), [row[1:] for row in PARTIAL], ids=[row[0] for row in PARTIAL]
 )
 def test_a_call_cannot_be_built_from_partial_arguments(
-    fields: dict[str, Any], error: type[Exception], message: str
+    fields: dict[str, Any], error: type[Exception], *, message: str
 ) -> None:
     with pytest.raises(error) as raised:
         call(**fields)
@@ -79,7 +79,7 @@ VALUES = [
 @pytest.mark.parametrize(
     ("value", "field", "other"), VALUES, ids=[type(row[0]).__name__ for row in VALUES]
 )
-def test_a_value_does_not_change(value: object, field: str, other: object) -> None:
+def test_a_value_does_not_change(value: object, field: str, *, other: object) -> None:
     with pytest.raises(AttributeError):
         setattr(value, field, other)
 

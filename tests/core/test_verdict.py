@@ -221,7 +221,7 @@ CHANGES = [
 @pytest.mark.parametrize(
     ("draft", "arguments", "told"), [row[1:] for row in CHANGES], ids=[row[0] for row in CHANGES]
 )
-def test_every_change_is_told(draft: Draft, arguments: dict[str, Any], told: str) -> None:
+def test_every_change_is_told(draft: Draft, arguments: dict[str, Any], *, told: str) -> None:
     verdict = Judge(OFFER).judge(draft, Ending.GOOD)
     assert isinstance(verdict, Call)
     assert verdict.arguments == arguments
@@ -256,7 +256,7 @@ RIVALS = [
     ("text", "starts", "verdict"), [row[1:] for row in RIVALS], ids=[row[0] for row in RIVALS]
 )
 def test_a_call_in_the_place_of_an_open_one_is_contested(
-    text: str, starts: bool, verdict: str
+    text: str, starts: bool, *, verdict: str
 ) -> None:
     draft = draft_of(A, name="early")
     draft.rival = draft_of(text, name="early")
@@ -291,7 +291,7 @@ HIDDEN = [
 @pytest.mark.parametrize(
     ("name", "text", "verdict"), [row[1:] for row in HIDDEN], ids=[row[0] for row in HIDDEN]
 )
-def test_an_upstream_may_hide_that_it_was_cut(name: str, text: str, verdict: str) -> None:
+def test_an_upstream_may_hide_that_it_was_cut(name: str, text: str, *, verdict: str) -> None:
     judge = Judge(OFFER, hides_truncation=True)
     assert say(judge.judge(draft_of(text, name=name), Ending.GOOD)) == verdict
 

@@ -48,7 +48,7 @@ def say_outcome(outcome: Outcome) -> str:
     return " | ".join(said)
 
 
-def say_every_way(dialect: str, text: str, tools: Any = TOOLS) -> str:
+def say_every_way(dialect: str, text: str, *, tools: Any = TOOLS) -> str:
     """What an answer delivers, after every cutting of it has told the same."""
     sized = [[text[at : at + size] for at in range(0, len(text), size)] for size in (3, 7)]
     cuttings = [*every_cutting(text), *sized] if text else [[text]]

@@ -78,7 +78,9 @@ def is_typed_twice(calls: list[tuple[str, dict[str, Any]]]) -> bool:
 @pytest.mark.parametrize("dialect", WRITTEN)
 @settings(max_examples=25)
 @given(calls=CALLS, seed=st.integers(0, 9))
-def test_calls_come_back(dialect: str, calls: list[tuple[str, dict[str, Any]]], seed: int) -> None:
+def test_calls_come_back(
+    dialect: str, calls: list[tuple[str, dict[str, Any]]], *, seed: int
+) -> None:
     template = DIALECTS[dialect].template
     assert template is not None
     if template.notation is Notation.TAGS and is_typed_twice(calls):
@@ -96,6 +98,7 @@ def test_calls_come_back(dialect: str, calls: list[tuple[str, dict[str, Any]]], 
 REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("qwen3_xml", "find", {"a": "x</parameter>"}, "which would end it"),
     ("qwen3_xml", "find", {"a": ["</function>"]}, "which would end it"),
+    ("qwen3_xml", "find", {"a": "x\r"}, "ends in a carriage return"),
     ("qwen3_xml", "find", {"a b": "x"}, "cannot be written in a tag"),
     ("qwen3_xml", "find it", {}, "cannot be written here"),
     ("pythonic", "find", {"a-b": 1}, "is no identifier"),
@@ -108,13 +111,13 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("dialect", "name", "arguments", "why"), REFUSED)
 def test_what_cannot_be_carried_is_refused(
-    dialect: str, name: str, arguments: dict[str, Any], why: str
+    dialect: str, name: str, *, arguments: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(ValueError, match=why):
         encode(dialect, [(name, arguments)])
 
 
 def test_a_result_is_told_with_its_name() -> None:
-    assert encode_output("hermes", "find", 'a "b" {name}') == (
+    assert encode_output("hermes", "find", output='a "b" {name}') == (
         '<tool_response>\n{"name": "find", "content": "a \\"b\\" {name}"}\n</tool_response>'
     )

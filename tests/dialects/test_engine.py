@@ -78,7 +78,7 @@ ROWS = [
 @pytest.mark.parametrize(
     ("dialect", "text", "said"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
 )
-def test_the_policy(say: Callable[..., str], dialect: str, text: str, said: str) -> None:
+def test_the_policy(say: Callable[..., str], dialect: str, *, text: str, said: str) -> None:
     assert say(dialect, text) == said
 
 

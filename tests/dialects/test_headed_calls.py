@@ -29,6 +29,8 @@ ROWS = [
     ("no name", "kimi_k2", KIMI.format("", ARGS), f"'<|tool_call_begin|>{ARGS}'"),
     ("an unknown name", "kimi_k2", KIMI.format("functions.fnd:0", ARGS), "!unknown_tool functions.fnd"),
     ("cut in the arguments", "kimi_k2", KIMI.format("find:0", ARGS)[:-20], "!truncated find"),
+    ("broken arguments", "kimi_k2", KIMI.format("find:0", '{"query": ]}') + "so", "!bad_markup find | 'so'"),
+    ("broken arguments without a closer", "mistral", '[TOOL_CALLS]find[ARGS]{"query": ]}', "!bad_markup find | ']}'"),
     ("cut before the arguments", "kimi_k2", "<|tool_call_begin|>find:0<|tool_call_argument_begin|>", "!truncated find"),
     ("cut in the header", "kimi_k2", "<|tool_call_begin|>fi", "'<|tool_call_begin|>fi'"),
     ("a header without an end", "kimi_k2", "<|tool_call_begin|>" + "x" * 300, "'<|tool_call_begin|>" + "x" * 300 + "'"),
@@ -54,5 +56,5 @@ ROWS = [
 @pytest.mark.parametrize(
     ("dialect", "text", "said"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
 )
-def test_rows(say: Callable[..., str], dialect: str, text: str, said: str) -> None:
+def test_rows(say: Callable[..., str], dialect: str, *, text: str, said: str) -> None:
     assert say(dialect, text) == said

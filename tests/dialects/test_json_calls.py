@@ -57,8 +57,9 @@ ROWS = [
     ("the closer left out", "hermes", f"<tool_call>{FIND}", CALL),
     ("a number as arguments", "hermes", H.format('{"name": "any", "arguments": 5}'), "!not_object any"),
     ("no value", "hermes", H.format('{"name": "find", "arguments": }'), '\'<tool_call>{"name": "find", "arguments": }\''),
+    ("brackets that do not fit, without a closer", "llama3_json", '{"name": "find", "parameters": {"query": [}}', "!bad_markup find | '}}'"),
     ("brackets that do not fit", "hermes", '<tool_call>{"name": "find", "arguments": {"query": [}}</tool_call>',
-     "!truncated find | '}}'"),
+     "!bad_markup find"),
     ("no colon", "hermes", '<tool_call>{"name" "find"}', "'<tool_call>{\"name\" \"find\"}'"),
     ("a name that is no string", "hermes", '<tool_call>{"name": 5}', "'<tool_call>{\"name\": 5}'"),
     ("a name that is too long", "hermes", f'<tool_call>{{"name": "{"x" * 2000}"}}', f'\'<tool_call>{{"name": "{"x" * 2000}"}}\''),
@@ -72,5 +73,5 @@ ROWS = [
 @pytest.mark.parametrize(
     ("dialect", "text", "said"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
 )
-def test_call_objects(say: Callable[..., str], dialect: str, text: str, said: str) -> None:
+def test_call_objects(say: Callable[..., str], dialect: str, *, text: str, said: str) -> None:
     assert say(dialect, text) == said

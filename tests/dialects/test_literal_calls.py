@@ -32,18 +32,18 @@ b')"""), 'any {"a": "it\'s", "b": "\\"", "c": "\\nAé😀\\\\q\\u0000", "d": "x\
     ("escapes that are none", "lfm2", LFM.format(r"any(a='\xzz\Uffffffff')"), 'any {"a": "\\\\xzz\\\\Uffffffff"}'),
     ("raw control characters", "lfm2", LFM.format("any(a='\n\x00')"), 'any {"a": "\\n\\u0000"}'),
     ("a name that is longer", "lfm2", LFM.format("functions.find(query='x')"), CALL),
-    ("an expression", "lfm2", LFM.format("any(a=60*60)") + "so", "!truncated any | 'so'"),
-    ("a call as a value", "lfm2", LFM.format("any(a=now())"), "!truncated any"),
-    ("a name as a value", "lfm2", LFM.format("any(a=b)"), "!truncated any"),
-    ("a number without measure", "lfm2", LFM.format("any(a=1e999)"), "!truncated any"),
-    ("a positional argument", "lfm2", LFM.format("any(1)"), "!truncated any"),
-    ("a key that is none", "lfm2", LFM.format("any(a b=1)"), "!truncated any"),
-    ("no comma in a list", "lfm2", LFM.format("any(a=[1 2])"), "!truncated any"),
-    ("no comma in a dict", "lfm2", LFM.format("any(a={'b': 1 'c': 2})"), "!truncated any"),
-    ("no colon in a dict", "lfm2", LFM.format("any(a={'b': 1, 'c'})"), "!truncated any"),
-    ("a number as a key", "lfm2", LFM.format("any(a={1: 2})"), "!bad_json any"),
+    ("an expression", "lfm2", LFM.format("any(a=60*60)") + "so", "!bad_markup any | 'so'"),
+    ("a call as a value", "lfm2", LFM.format("any(a=now())"), "!bad_markup any"),
+    ("a name as a value", "lfm2", LFM.format("any(a=b)"), "!bad_markup any"),
+    ("a number without measure", "lfm2", LFM.format("any(a=1e999)"), "!bad_markup any"),
+    ("a positional argument", "lfm2", LFM.format("any(1)"), "!bad_markup any"),
+    ("a key that is none", "lfm2", LFM.format("any(a b=1)"), "!bad_markup any"),
+    ("no comma in a list", "lfm2", LFM.format("any(a=[1 2])"), "!bad_markup any"),
+    ("no comma in a dict", "lfm2", LFM.format("any(a={'b': 1 'c': 2})"), "!bad_markup any"),
+    ("no colon in a dict", "lfm2", LFM.format("any(a={'b': 1, 'c'})"), "!bad_markup any"),
+    ("a number as a key", "lfm2", LFM.format("any(a={1: 2})"), "!bad_markup any"),
     ("too deep", "lfm2", LFM.format("any(a=" + "[" * 200), "!limit any"),
-    ("a word that is too long", "lfm2", LFM.format("any(a=" + "x" * 300), "!truncated any"),
+    ("a word that is too long", "lfm2", LFM.format("any(a=" + "x" * 300), "!bad_markup any"),
     ("cut in a string", "lfm2", "<|tool_call_start|>[any(a='x", "!truncated any"),
     ("cut in an escape", "lfm2", "<|tool_call_start|>[any(a='\\", "!truncated any"),
     ("cut in a number", "lfm2", "<|tool_call_start|>[any(a=1", "!truncated any"),
@@ -62,7 +62,7 @@ b')"""), 'any {"a": "it\'s", "b": "\\"", "c": "\\nAé😀\\\\q\\u0000", "d": "x\
     ("a quoted key", "gemma4", GEMMA.format("any{" + S.format("a") + ":1}"), 'any {"a": 1}'),
     ("another mark", "functiongemma", "<start_function_call>call:find{query:<escape>x<escape>}<end_function_call>", CALL),
     ("a closer left out", "gemma4", "<|tool_call>call:find{query:" + S.format("x") + "}", CALL),
-    ("no comma", "gemma4", GEMMA.format("any{a:[1]b:2}") + "so", "!truncated any | 'so'"),
+    ("no comma", "gemma4", GEMMA.format("any{a:[1]b:2}") + "so", "!bad_markup any | 'so'"),
     ("no colon", "gemma4", "<|tool_call>call:any{a", "!truncated any"),
     ("a value that is cut", "gemma4", "<|tool_call>call:any{a:1", "!truncated any"),
     ("a string that is cut", "gemma4", "<|tool_call>call:any{a:<|\"|>x", "!truncated any"),
@@ -76,19 +76,19 @@ b')"""), 'any {"a": "it\'s", "b": "\\"", "c": "\\nAé😀\\\\q\\u0000", "d": "x\
     ("a hash that is cut", "arrow_hash", '[TOOL_CALL]{tool => "find", args => {--query "x"', "!truncated find"),
     ("a hash cut in a value", "arrow_hash", '[TOOL_CALL]{tool => "find", args => {--query "x', "!truncated find"),
     ("a hash cut in a key", "arrow_hash", '[TOOL_CALL]{tool => "find", args => {--que', "!truncated find"),
-    ("a hash with prose", "arrow_hash", '[TOOL_CALL]{tool => "now", args => {so', "!truncated now"),
+    ("a hash with prose", "arrow_hash", '[TOOL_CALL]{tool => "now", args => {so', "!bad_markup now"),
     ("no hash", "arrow_hash", "[TOOL_CALL]so", "'[TOOL_CALL]so'"),
     ("another hash", "arrow_hash", "[TOOL_CALL]{a => 1}", "'[TOOL_CALL]{a => 1}'"),
     ("no arrow", "arrow_hash", '[TOOL_CALL]{tool = "now"}', "'[TOOL_CALL]{tool = \"now\"}'"),
     ("no name in a hash", "arrow_hash", "[TOOL_CALL]{tool => 1}", "'[TOOL_CALL]{tool => 1}'"),
     ("no arguments in a hash", "arrow_hash", '[TOOL_CALL]{tool => "now"}', "'[TOOL_CALL]{tool => \"now\"}'"),
     ("no hash as arguments", "arrow_hash", '[TOOL_CALL]{tool => "now", args => 1}', "'[TOOL_CALL]{tool => \"now\", args => 1}'"),
-    ("a hash without its closer", "arrow_hash", '[TOOL_CALL]{tool => "now", args => {}} so', "!truncated now | 'so'"),
+    ("a hash without its closer", "arrow_hash", '[TOOL_CALL]{tool => "now", args => {}} so', "!bad_markup now | 'so'"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("dialect", "text", "said"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
 )
-def test_rows(say: Callable[..., str], dialect: str, text: str, said: str) -> None:
+def test_rows(say: Callable[..., str], dialect: str, *, text: str, said: str) -> None:
     assert say(dialect, text) == said

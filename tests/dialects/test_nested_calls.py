@@ -24,10 +24,10 @@ ROWS = [
     ("an object", "minimax_m3", m3('<invoke name="plan">', "<goal>", "<a>1", "</a>", "<b>", "<c>x", "</c>", "</b>", "</goal>", "</invoke>"), 'plan {"goal": {"a": 1, "b": {"c": "x"}}}'),
     ("JSON as a value", "minimax_m3", m3('<invoke name="plan">', '<goal>{"a": 1}', "</goal>", "</invoke>"), 'plan {"goal": {"a": 1}}'),
     ("an empty value", "minimax_m3", m3('<invoke name="plan">', "<note>", "</note>", "</invoke>"), 'plan {"note": ""}'),
-    ("a tag that does not fit", "minimax_m3", m3('<invoke name="plan">', "<note>x", "</nota>", "</invoke>", "</tool_call>") + "so", "!truncated plan | 'so'"),
-    ("a string's tag that does not fit", "minimax_m3", m3('<invoke name="find">', "<query>x", "</qury>", "</invoke>", "</tool_call>") + "so", "!truncated find | 'so'"),
-    ("no tag", "minimax_m3", m3('<invoke name="find">') + "so</tool_call>", "!truncated find"),
-    ("an item that is none", "minimax_m3", m3('<invoke name="plan">', "<steps>", "<item>a", "</item>", "<b>", "</tool_call>"), "!truncated plan"),
+    ("a tag that does not fit", "minimax_m3", m3('<invoke name="plan">', "<note>x", "</nota>", "</invoke>", "</tool_call>") + "so", "!bad_markup plan | 'so'"),
+    ("a string's tag that does not fit", "minimax_m3", m3('<invoke name="find">', "<query>x", "</qury>", "</invoke>", "</tool_call>") + "so", "!bad_markup find | 'so'"),
+    ("no tag", "minimax_m3", m3('<invoke name="find">') + "so</tool_call>", "!bad_markup find"),
+    ("an item that is none", "minimax_m3", m3('<invoke name="plan">', "<steps>", "<item>a", "</item>", "<b>", "</tool_call>"), "!bad_markup plan"),
     ("cut in a value", "minimax_m3", m3('<invoke name="plan">', "<note>x"), "!truncated plan"),
     ("cut in a string", "minimax_m3", m3('<invoke name="find">', "<query>x"), "!truncated find"),
     ("cut in a tag", "minimax_m3", m3('<invoke name="find">', "<que"), "!truncated find"),
@@ -50,7 +50,7 @@ ROWS = [
 @pytest.mark.parametrize(
     ("dialect", "text", "said"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
 )
-def test_rows(say: Callable[..., str], dialect: str, text: str, said: str) -> None:
+def test_rows(say: Callable[..., str], dialect: str, *, text: str, said: str) -> None:
     assert say(dialect, text) == said
 
 
@@ -68,4 +68,4 @@ UNION = {
 
 def test_a_list_finds_its_schema_among_alternatives(say: Callable[..., str]) -> None:
     text = m3('<invoke name="pick">', "<filter>", "<item>1", "</item>", "</filter>", "</invoke>")
-    assert say("minimax_m3", text, [UNION]) == 'pick {"filter": ["1"]}'
+    assert say("minimax_m3", text, tools=[UNION]) == 'pick {"filter": ["1"]}'

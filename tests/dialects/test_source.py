@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wholecall.dialects.marks import Marks
-from wholecall.dialects.source import MOST_BLANKS, Source
+from wholecall.dialects.source import MOST_BLANKS, Source, Steps
 
 
 def read(source: Source, count: int) -> None:
@@ -69,3 +69,34 @@ def test_more_blanks_than_anyone_writes_are_not_looked_over() -> None:
     with pytest.raises(StopIteration) as found:
         next(looking)
     assert found.value.value == ""
+
+
+# what holds, the text, how far is looked, what is looked over, how far from here the mark ends
+AHEAD = [
+    ("a mark", "ab-->c", 9, 0, 5),
+    ("nothing is found before it", "-->b-->", 9, 3, 7),
+    ("a mark that ends too far away", "ab-->", 4, 0, 0),
+    ("no mark", "abc", 9, 0, 0),
+    ("half a mark", "ab--", 9, 0, 0),
+]
+
+
+@pytest.mark.parametrize("row", AHEAD, ids=[row[0] for row in AHEAD])
+@pytest.mark.parametrize("size", [1, 2, 9])
+def test_the_end_of_a_mark_is_seen_from_afar(
+    row: tuple[str, str, int, int, int], size: int
+) -> None:
+    _, text, farthest, past, end = row
+    source = Source()
+    ends: list[int] = []
+
+    def look() -> Steps[None]:
+        ends.append((yield from source.ends_ahead("-->", farthest, past=past)))
+
+    looking = look()
+    for at in range(0, len(text), size):
+        source.feed(text[at : at + size])
+        next(looking, None)
+    source.ended = True
+    next(looking, None)
+    assert (ends, source.at) == ([end], 0)

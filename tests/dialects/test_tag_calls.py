@@ -52,7 +52,7 @@ ROWS = [
     ("cut in a value", "qwen3_xml", "<function=find><parameter=query>x", "!truncated find"),
     ("cut in a parameter's tag", "qwen3_xml", "<function=find><parameter=que", "!truncated find"),
     ("cut behind the name", "qwen3_xml", "<function=find>", "!truncated find"),
-    ("a broken parameter", "qwen3_xml", "<tool_call><function=find><parameter=query\n</parameter></function></tool_call>so", "!truncated find | 'so'"),
+    ("a broken parameter", "qwen3_xml", "<tool_call><function=find><parameter=query\n</parameter></function></tool_call>so", "!bad_markup find | 'so'"),
     ("prose in a call", "qwen3_xml", "<function=find>" + P.format("query", "x") + "so</function>then", "!truncated find"),
     ("prose behind a name", "qwen3_xml", "<function=find> is a tag", "'<function=find> is a tag'"),
     ("a name that is none", "qwen3_xml", "<function=a\nb></function>", "'<function=a\nb>'"),
@@ -61,6 +61,7 @@ ROWS = [
     ("a section with a call and prose", "qwen3_xml", "<tool_call><function=now></function><function=a b></tool_call>", "now {}"),
     ("a section with prose behind a call", "qwen3_xml", "<tool_call><function=now></function>so", "now {} | 'so'"),
     ("a JSON body", "functionary_v31", '<function=find>{"query": "x"}</function>', CALL),
+    ("a JSON body that is broken", "functionary_v31", '<function=find>{"query": ]}</function>', "!bad_markup find | ']}'"),
     ("a JSON body that is cut", "functionary_v31", '<function=find>{"query": "x', "!truncated find"),
     ("call objects in a section", "dots", '<dots_function_call>{"name": "find", "arguments": {"query": "x"}}</dots_function_call>', CALL),
     ("attributes", "anthropic_xml", INVOKE.format('<parameter name="query">x</parameter>\n'), CALL),
@@ -70,7 +71,7 @@ ROWS = [
     ("a call that closes itself", "anthropic_xml", '<invoke name="now"/>', "now {}"),
     ("a value that closes itself", "anthropic_xml", INVOKE.format('<parameter name="query"/>'), 'find {"query": ""}'),
     ("no name", "anthropic_xml", '<invoke nome="find">', "'<invoke nome=\"find\">'"),
-    ("a parameter without a name", "anthropic_xml", INVOKE.format("<parameter>x</parameter>"), "!truncated find"),
+    ("a parameter without a name", "anthropic_xml", INVOKE.format("<parameter>x</parameter>"), "!bad_markup find"),
     ("a type in an attribute", "deepseek_v32_dsml", f'<{DSML}invoke name="any"><{DSML}parameter name="a" string="true">1</{DSML}parameter><{DSML}parameter name="b" string="false">1</{DSML}parameter></{DSML}invoke>', 'any {"a": "1", "b": 1}'),
     ("a type in an attribute against the schema", "deepseek_v32_dsml", f'<{DSML}invoke name="plan"><{DSML}parameter name="goal" string="true">{{"a": 1}}</{DSML}parameter></{DSML}invoke>', 'plan {"goal": {"a": 1}}'),
     ("entities in attributes", "kimi_k3", '<|open|>tools<|sep|><|open|>call tool="any" index="1"<|sep|><|open|>argument key="a&amp;&quot;b" type="string"<|sep|>v<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>', 'any {"a&\\"b": "v"}'),
@@ -85,21 +86,30 @@ ROWS = [
     ("a key's opening tag left out, no such key", "glm47", "<tool_call>findqry</arg_key><arg_value>x</arg_value>", "'<tool_call>findqry</arg_key><arg_value>x'"),
     ("a key's opening tag left out, no value", "glm47", "<tool_call>findquery</arg_key>x", "'<tool_call>findquery</arg_key>x'"),
     ("a key's opening tag left out, cut", "glm47", "<tool_call>findquery</arg_key><arg_value>x", "!truncated find"),
-    ("a key without a value", "glm47", "<tool_call>find<arg_key>query</arg_key></tool_call>", "!truncated find"),
+    ("a key without a value", "glm47", "<tool_call>find<arg_key>query</arg_key></tool_call>", "!bad_markup find"),
     ("a section of calls", "hunyuan_v3", "<tool_calls>\n<tool_call>find<tool_sep>\n" + PAIR.format("query", "x") + "</tool_call>\n</tool_calls>", CALL),
     ("a message to a tool", "muse_atem", '<|start|>assistant to=find<|message|><atem:function_calls>\n<atem:invoke name="find">\n<atem:parameter name="query">x</atem:parameter>\n</atem:invoke>\n</atem:function_calls><|eom|>', CALL),
     ("a message to the user", "muse_atem", 'to=user<|message|><atem:function_calls><atem:invoke name="now"></atem:invoke></atem:function_calls><|eot|>', "'<atem:function_calls><atem:invoke name=\"now\"></atem:invoke></atem:function_calls>'"),
     ("a message to itself", "muse_atem", "to=self<|message|>hm<|eom|>", "~hm"),
     ("a message to a tool without a call", "muse_atem", "to=find<|message|>hm<|eom|>", "'to=find<|message|>hm'"),
     ("no message", "muse_atem", "up to=you", "'up to=you'"),
-    ("prose behind CDATA", "minicpm5", '<function name="find"><param name="query"><![CDATA[x]]></param>so</function>then', "!truncated find | 'then'"),
+    ("a comment behind a parameter", "anthropic_xml", INVOKE.format('<parameter name="query">x</parameter>\n<!-- more as needed -->\n'), CALL),
+    ("a comment before a parameter", "anthropic_xml", INVOKE.format('<!-- first --><parameter name="query">x</parameter>'), CALL),
+    ("two comments, one with a tag", "anthropic_xml", INVOKE.format('<parameter name="query">x</parameter> <!-- </parameter> --> <!----> '), CALL),
+    ("a comment inside of a value", "anthropic_xml", INVOKE.format('<parameter name="query"><!-- x --></parameter>'), 'find {"query": "<!-- x -->"}'),
+    ("a closing tag and a comment inside of a value", "anthropic_xml", INVOKE.format('<parameter name="query">a</parameter><!-- b -->c</parameter>'), 'find {"query": "a</parameter><!-- b -->c"}'),
+    ("a comment without end", "anthropic_xml", '<invoke name="find"><!-- x', "!truncated find"),
+    ("a comment without end behind a parameter", "anthropic_xml", '<invoke name="find"><parameter name="query">x</parameter><!-- y', "!truncated find"),
+    ("a comment that is too long to be one", "anthropic_xml", INVOKE.format('<parameter name="query">x</parameter><!--' + "y" * 1024 + "-->"), 'find {"query": "x</parameter><!--' + "y" * 1024 + '-->"}'),
+    ("no comments in a format that has none", "minimax_m2", '<minimax:tool_call><invoke name="find"><parameter name="query">x</parameter><!-- y --></parameter></invoke></minimax:tool_call>', 'find {"query": "x</parameter><!-- y -->"}'),
+    ("prose behind CDATA", "minicpm5", '<function name="find"><param name="query"><![CDATA[x]]></param>so</function>then', "!bad_markup find | 'then'"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("dialect", "text", "said"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
 )
-def test_rows(say: Callable[..., str], dialect: str, text: str, said: str) -> None:
+def test_rows(say: Callable[..., str], dialect: str, *, text: str, said: str) -> None:
     assert say(dialect, text) == said
 
 
@@ -108,4 +118,4 @@ LEVEL = {"name": "set", "parameters": {"properties": {"level": {"enum": ["1", "2
 
 def test_choices_tell_the_type(say: Callable[..., str]) -> None:
     text = "<function=set><parameter=level>1</parameter></function>"
-    assert say("qwen3_xml", text, [LEVEL]) == 'set {"level": "1"}'
+    assert say("qwen3_xml", text, tools=[LEVEL]) == 'set {"level": "1"}'

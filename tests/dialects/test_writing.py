@@ -19,6 +19,6 @@ ROWS = [
 @pytest.mark.parametrize(
     ("text", "types", "written"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
 )
-def test_a_value_is_written_by_its_types(text: str, types: set[str], written: str) -> None:
+def test_a_value_is_written_by_its_types(text: str, types: set[str], *, written: str) -> None:
     types_ = frozenset(types)
     assert write_value(text, Shape.TYPED, types=types_, trim=Trim.NOTHING) == written

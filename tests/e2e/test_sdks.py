@@ -75,7 +75,7 @@ def chat_chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
     }
 
 
-def tool_call(index: int, id: str | None, arguments: str) -> dict[str, Any]:
+def tool_call(index: int, id: str | None, *, arguments: str) -> dict[str, Any]:
     head = {} if id is None else {"id": id, "type": "function"}
     name = {} if id is None else {"name": "weather"}
     return {"index": index, **head, "function": {**name, "arguments": arguments}}
@@ -83,9 +83,9 @@ def tool_call(index: int, id: str | None, arguments: str) -> dict[str, Any]:
 
 CHAT = [
     chat_chunk(role="assistant", content="Let me look."),
-    chat_chunk(tool_calls=[tool_call(0, "call_1", "")]),
-    chat_chunk(tool_calls=[tool_call(1, "call_2", '{"city": "Ro')]),
-    chat_chunk(tool_calls=[tool_call(0, None, '{"city": "Oslo", "days": "3"}')]),
+    chat_chunk(tool_calls=[tool_call(0, "call_1", arguments="")]),
+    chat_chunk(tool_calls=[tool_call(1, "call_2", arguments='{"city": "Ro')]),
+    chat_chunk(tool_calls=[tool_call(0, None, arguments='{"city": "Oslo", "days": "3"}')]),
 ]
 BLOCK = {"type": "tool_use", "id": "toolu_1", "name": "search", "input": {}}
 MESSAGE: dict[str, Any] = {
@@ -159,7 +159,7 @@ ROWS = [
 @pytest.mark.parametrize(
     ("program", "stream", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
 )
-def test_the_guides_programs(program: str, stream: bytes, expected: list[str]) -> None:
+def test_the_guides_programs(program: str, stream: bytes, *, expected: list[str]) -> None:
     with upstream(stream) as address:
         environment = {
             **os.environ,

@@ -65,7 +65,7 @@ class Turn:
 
 
 def send(
-    call: tuple[str, dict[str, Any]], slot: int | None, id: str | None, dice: Random
+    call: tuple[str, dict[str, Any]], slot: int | None, *, id: str | None, dice: Random
 ) -> list[Delta]:
     """The deltas in which some server sends a call."""
     name, arguments = call
@@ -110,14 +110,16 @@ def turns(draw: st.DrawFn) -> Turn:
     prose: list[Delta] = [Text("Let me see."), Reasoning("Hm"), Text(" Now.")]
     if dice.random() < 0.5:
         parts = [
-            send(call, slot, dice.choice([None, f"call_{slot}"]), dice)
+            send(call, slot, id=dice.choice([None, f"call_{slot}"]), dice=dice)
             for slot, call in enumerate(made)
         ]
         deltas = interleave([*parts, prose], dice)
         made = [made[slot] for slot in dict.fromkeys(map(slot_of, deltas)) if slot is not None]
     else:
         place = dice.choice([None, 0])
-        parts = [send(call, place, f"call_{number}", dice) for number, call in enumerate(made)]
+        parts = [
+            send(call, place, id=f"call_{number}", dice=dice) for number, call in enumerate(made)
+        ]
         deltas = [delta for part in [*parts, prose] for delta in part]
     return Turn(draw(offers), deltas, made)
 
@@ -186,9 +188,9 @@ def shorten(delta: Delta, size: int) -> Delta:
 
 
 @laws
-@given(turns(), st.data(), st.sampled_from(["", "hint length | end", "fault gone"]))
+@given(turn=turns(), data=st.data(), end=st.sampled_from(["", "hint length | end", "fault gone"]))
 def test_a_prefix_of_a_turn_runs_nothing_that_the_whole_does_not(
-    turn: Turn, data: st.DataObject, end: str
+    turn: Turn, data: st.DataObject, *, end: str
 ) -> None:
     size = sum(len(text_of(delta)) or 1 for delta in turn.deltas)
     place = data.draw(st.integers(0, size))
@@ -249,16 +251,16 @@ def cut_all(deltas: Iterable[Delta], seed: int | None) -> list[Delta]:
 
 
 @laws
-@given(turns(), seeds, ends)
-def test_a_turn_means_the_same_however_it_is_cut(turn: Turn, seed: int | None, end: str) -> None:
+@given(turn=turns(), seed=seeds, end=ends)
+def test_a_turn_means_the_same_however_it_is_cut(turn: Turn, seed: int | None, *, end: str) -> None:
     deltas = [*turn.deltas, *write(end)]
     assert smooth(play(cut_all(deltas, seed), turn.tools)) == smooth(play(deltas, turn.tools))
 
 
 @settings(laws, max_examples=500)
-@given(st.lists(broken_deltas, max_size=8), st.none() | offers, seeds, ends)
+@given(deltas=st.lists(broken_deltas, max_size=8), tools=st.none() | offers, seed=seeds, end=ends)
 def test_so_does_a_broken_one(
-    deltas: list[Delta], tools: list[ToolSpec] | None, seed: int | None, end: str
+    deltas: list[Delta], tools: list[ToolSpec] | None, *, seed: int | None, end: str
 ) -> None:
     deltas = [*deltas, *write(end)]
     whole, cut = play(deltas, tools), play(cut_all(deltas, seed), tools)
@@ -268,9 +270,9 @@ def test_so_does_a_broken_one(
 
 
 @settings(laws, max_examples=500)
-@given(st.lists(broken_deltas, max_size=8), offers, ends)
+@given(deltas=st.lists(broken_deltas, max_size=8), tools=offers, end=ends)
 def test_every_draft_of_a_broken_turn_gets_one_verdict(
-    deltas: list[Delta], tools: list[ToolSpec], end: str
+    deltas: list[Delta], tools: list[ToolSpec], *, end: str
 ) -> None:
     events = play([*deltas, *write(end)], tools)
     verdicts = verdicts_of(events)
@@ -296,7 +298,8 @@ class Work:
     def __exit__(self, *_: object) -> None:
         sys.setprofile(self._before)
 
-    def _count(self, frame: FrameType, event: str, arg: Any) -> None:
+    # Python calls a profiler with these three.
+    def _count(self, frame: FrameType, event: str, arg: Any) -> None:  # noqa: PLR0917
         self.amount += 1
         if event == "return" and isinstance(arg, str):
             self.amount += len(arg)  # a text was joined
@@ -339,7 +342,7 @@ SERVERS: dict[str, tuple[CallDelta, CallDelta]] = {
 }
 
 
-def work(kind: str, server: str, size: int) -> int:
+def work(kind: str, server: str, *, size: int) -> int:
     begin, more = KINDS[kind]
     text = (begin + more * size)[:size]
     head, piece = SERVERS[server]
@@ -358,4 +361,4 @@ def work(kind: str, server: str, size: int) -> int:
 @pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_twice_the_text_is_twice_the_work(kind: str, server: str) -> None:
-    assert work(kind, server, 4000) <= 2.2 * work(kind, server, 2000)
+    assert work(kind, server, size=4000) <= 2.2 * work(kind, server, size=2000)

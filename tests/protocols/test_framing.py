@@ -31,7 +31,7 @@ ROWS = [
     [(framing, chunks, payloads) for framing, _, chunks, payloads in ROWS],
     ids=[f"{framing.__name__}: {says}" for framing, says, *_ in ROWS],
 )
-def test_row(framing: type[Framing], chunks: list[bytes | str], payloads: list[str]) -> None:
+def test_row(framing: type[Framing], chunks: list[bytes | str], *, payloads: list[str]) -> None:
     frames = framing()
     assert [p for chunk in chunks for p in frames.feed(chunk)] + frames.end() == payloads
 

@@ -47,6 +47,8 @@ THINKING = {
     "encrypted_content": "zzz",
 }
 SEARCH = {"type": "web_search_call", "id": "ws", "status": "completed"}
+# What the text of `SAYING` goes back with.
+SAID = Reasoning("", {"message": {"id": "msg"}})
 USAGE = {"input_tokens": 1, "output_tokens": 2}
 
 COMPLETED = [HintGiven(Hint.STOP, "completed"), Terminated()]
@@ -113,14 +115,28 @@ ITEMS = [
             done(SAYING),
             end(output=[SAYING]),
         ],
-        [Text("a"), Text("no"), *COMPLETED],
+        [Text("a"), Text("no"), SAID, *COMPLETED],
     ),
     Row(
         "text that did not come in deltas comes with its item",
         [done(SAYING), end(output=[SAYING])],
-        [Text("a"), Text("no"), *COMPLETED],
+        [Text("a"), Text("no"), SAID, *COMPLETED],
     ),
     Row("a message may be empty", [done({"type": "message"})], []),
+    Row(
+        "its phase is kept with its id",
+        [
+            done(
+                {**SAYING, "phase": "commentary", "content": [{"type": "output_text", "text": "a"}]}
+            )
+        ],
+        [Text("a"), Reasoning("", {"message": {"id": "msg", "phase": "commentary"}})],
+    ),
+    Row(
+        "a message without an id is known by nothing",
+        [done({"type": "message", "content": [{"type": "output_text", "text": "a"}]})],
+        [Text("a")],
+    ),
     Row(
         "reasoning comes in deltas, and its item is kept",
         [
@@ -137,7 +153,12 @@ ITEMS = [
         [done(THINKING)],
         [Reasoning("hm", {"item": THINKING})],
     ),
-    Row("reasoning that holds nothing is nothing", [done({"type": "reasoning", "id": "rs"})], []),
+    Row(
+        "an item of reasoning is kept for its id alone: the call behind it is refused without it",
+        [done({"type": "reasoning", "id": "rs"})],
+        [Reasoning("", {"item": {"type": "reasoning", "id": "rs"}})],
+    ),
+    Row("reasoning that holds nothing is nothing", [done({"type": "reasoning"})], []),
     Row(
         "what OpenAI's own tools did is kept when it is done",
         [added(SEARCH), event("web_search_call.searching"), done(SEARCH), end(output=[SEARCH])],
@@ -157,6 +178,7 @@ ENDS = [
             ProviderBlock(SEARCH),
             Text("a"),
             Text("no"),
+            SAID,
             *COMPLETED,
         ],
     ),
@@ -238,6 +260,7 @@ RESPONSES = [
         [
             Text("a"),
             Text("no"),
+            SAID,
             CallDelta("fc", '{"a":1}', "f", "x", opens=True, extras={"item_id": "fc"}),
             CallSealed("fc", '{"a":1}'),
             Usage(1, 2, USAGE),

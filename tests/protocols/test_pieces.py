@@ -60,7 +60,7 @@ def test_more_than_the_limit_is_an_error_that_says_of_what() -> None:
     ],
 )
 def test_a_block_grows(
-    native: dict[str, object], deltas: list[tuple[str, str]], whole: dict[str, object]
+    native: dict[str, object], deltas: list[tuple[str, str]], *, whole: dict[str, object]
 ) -> None:
     block = GrowingBlock(native)
     for field, text in deltas:

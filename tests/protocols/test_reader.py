@@ -22,7 +22,7 @@ def chunk(finish: str | None = None, *, choice: int = 0, **delta: Any) -> dict[s
     return {**frame, "choices": choices}
 
 
-def call(arguments: str, name: str | None = None, index: int = 0) -> dict[str, Any]:
+def call(arguments: str, name: str | None = None, *, index: int = 0) -> dict[str, Any]:
     head = {"id": f"call_{index}"} if name else {}
     return {"index": index, **head, "function": {"name": name, "arguments": arguments}}
 
@@ -76,7 +76,7 @@ def test_a_whole_answer_goes_the_same_way() -> None:
 
 
 def test_a_whole_answer_may_leave_out_what_only_a_stream_needs() -> None:
-    calls = [None, {"id": "a", "function": {"name": "ping"}}, {**call("{}", "ping", 7)}]
+    calls = [None, {"id": "a", "function": {"name": "ping"}}, {**call("{}", "ping", index=7)}]
     body = {"choices": [{"message": {"tool_calls": calls}}, {"finish_reason": "stop"}]}
     reader = Reader("openai-chat")
     outcome = collect([*reader.feed_response(body), *reader.end()])

@@ -237,7 +237,7 @@ def test_arguments_are_text_or_an_object(arguments: Any, read_as: Any) -> None:
         (500, "500", {}),
     ],
 )
-def test_an_error_may_have_any_shape(error: Any, message: str, native: dict[str, Any]) -> None:
+def test_an_error_may_have_any_shape(error: Any, message: str, *, native: dict[str, Any]) -> None:
     assert read_error(error) == Fault(FaultKind.UPSTREAM_ERROR, message, native)
 
 
@@ -251,7 +251,7 @@ def test_an_error_may_have_any_shape(error: Any, message: str, native: dict[str,
     ],
 )
 def test_usage_is_read_by_the_names_of_its_protocol(usage: Any, deltas: list[Usage]) -> None:
-    assert list(read_usage(usage, "in", "out")) == deltas
+    assert list(read_usage(usage, input_tokens="in", output_tokens="out")) == deltas
 
 
 def test_only_fields_with_a_value_are_present() -> None:

@@ -63,11 +63,11 @@ def read_arguments(
     Blank text is read as `{}`; whether that is proof of anything, the caller knows.
     Without a `spec`, any object fits.
     """
-    parsed = _read_value(raw, whole, limits)
+    parsed = _read_value(raw, whole=whole, limits=limits)
     if isinstance(parsed, Refused):
         return parsed
     if isinstance(parsed.value, str) and whole:
-        parsed = _decode_twice(parsed, parsed.value, limits)
+        parsed = _decode_twice(parsed, parsed.value, limits=limits)
     if not isinstance(parsed.value, dict):
         return _refuse_type(parsed.value)
     if parsed.duplicates:
@@ -81,7 +81,7 @@ def read_arguments(
 
 
 def _read_value(
-    raw: str | Mapping[str, JSON] | Parsed, whole: bool, limits: Limits
+    raw: str | Mapping[str, JSON] | Parsed, *, whole: bool, limits: Limits
 ) -> Parsed | Refused:
     if isinstance(raw, Parsed):
         return raw
@@ -107,7 +107,7 @@ def _read_text(text: str, *, whole: bool, limits: Limits) -> Parsed | Refused:
     if len(text) > limits.characters:
         detail = f"the arguments have more than {limits.characters} characters"
         return Refused(Reason.LIMIT, detail)
-    parsed = parse(text, depth=limits.depth)
+    parsed = parse(text, limits=limits)
     if isinstance(parsed, Parsed):
         return parsed
     if whole and parsed.reason is Reason.BAD_JSON:
@@ -119,13 +119,13 @@ def _repair(text: str, limits: Limits) -> Parsed | Refused | None:
     repaired = repair(text)
     if repaired is None:
         return None
-    parsed = parse(repaired.text, depth=limits.depth)
+    parsed = parse(repaired.text, limits=limits)
     if isinstance(parsed, Unparsed):
         return _refuse(parsed)
     return structs.replace(parsed, changes=(*repaired.repairs, *parsed.changes))
 
 
-def _decode_twice(parsed: Parsed, text: str, limits: Limits) -> Parsed:
+def _decode_twice(parsed: Parsed, text: str, *, limits: Limits) -> Parsed:
     """The object that a string holds as text; the string itself if it holds none."""
     inner = _read_text(text, whole=True, limits=limits)
     if not isinstance(inner, Parsed) or not isinstance(inner.value, dict):
@@ -190,7 +190,7 @@ class _Fitting(NamedTuple):
         inner = value[names.pop()]
         if not isinstance(inner, str):
             return Parsed(inner)
-        parsed = parse(inner, depth=self.limits.depth)
+        parsed = parse(inner, limits=self.limits)
         return parsed if isinstance(parsed, Parsed) else None
 
 

@@ -8,13 +8,13 @@ clock; feed it deltas, take events, and call `end` when the stream is over.
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from wholecall.core.coerce import STRICT, CoercionOptions
 from wholecall.core.draft import OPEN_STATES, Draft, State, Step
 from wholecall.core.ending import Turn
+from wholecall.core.ids import CallIds
 from wholecall.core.limits import DEFAULT, Limits
 from wholecall.core.merge import same_json
 from wholecall.core.names import is_settled
@@ -46,11 +46,6 @@ from wholecall.core.values import (
 from wholecall.core.verdict import Ending, Judge
 
 
-def make_id() -> str:
-    """A call id that no conversation has seen."""
-    return f"call_{secrets.token_hex(12)}"
-
-
 class Assembler:
     """Builds the calls of one turn."""
 
@@ -61,18 +56,16 @@ class Assembler:
         limits: Limits = DEFAULT,
         hides_truncation: bool = False,
         coercion: CoercionOptions = STRICT,
-        taken_ids: Collection[str] = (),
-        new_id: Callable[[], str] = make_id,
+        ids: CallIds | None = None,
     ) -> None:
-        """`taken_ids` are those of earlier turns; `tools` None means that any name is taken."""
+        """`tools` None means that any name is taken; `ids` are shared by a conversation's turns."""
         offer = None if tools is None else read_offer(tools)
         self._offer = offer
         self._judge = Judge(offer, limits, hides_truncation, coercion)
         self._router = Router(offer, limits)
         self._turn = Turn()
         self._verdicts: dict[int, Call | Rejected] = {}
-        self._taken_ids = set(taken_ids)
-        self._new_id = new_id
+        self._ids = CallIds() if ids is None else ids
         self._events: list[Event] = []
         self._over = False
 
@@ -140,6 +133,8 @@ class Assembler:
         if draft is None:
             self._fault(f"the end of a call in slot {delta.slot!r} that never began")
             return
+        if delta.flaw:
+            draft.refuse_markup(delta.flaw)
         draft.seal(delta.arguments)
         self._advance(draft)
 
@@ -195,16 +190,10 @@ class Assembler:
             self._events.append(Proved(draft.number, draft.evidence))
 
     def _open(self, draft: Draft) -> None:
-        draft.id = self._unique_id(draft.provider_id)
+        draft.id = self._ids.claim(draft.provider_id)
         if draft.provider_id is None:
             draft.note(Oddity.ID_MISSING)
         self._events.append(Opened(draft.number, draft.id, draft.name))
-
-    def _unique_id(self, wanted: str | None) -> str:
-        while wanted is None or wanted in self._taken_ids:
-            wanted = self._new_id()
-        self._taken_ids.add(wanted)
-        return wanted
 
     # ── Settling ────────────────────────────────────────────────────────────────────
 

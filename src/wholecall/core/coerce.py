@@ -76,22 +76,24 @@ def coerce(
     `values` is how many values they hold: the work is in proportion to it. `whole_floats`
     says whether one like 5.0 is among them: if not, what fits need not be looked into.
     """
-    reader = _Reader(compiled, options, compiled.cost.allowance(values), whole_floats)
-    return reader.read(compiled.root, value, "$", 0)
+    reader = _Reader(
+        compiled, options, steps=compiled.cost.allowance(values), whole_floats=whole_floats
+    )
+    return reader.read(compiled.root, value, path="$", chain=0)
 
 
 class _Reader:
     """Reads one value. After so many steps everything is left as it is."""
 
     def __init__(
-        self, compiled: Compiled, options: CoercionOptions, steps: int, whole_floats: bool
+        self, compiled: Compiled, options: CoercionOptions, *, steps: int, whole_floats: bool
     ) -> None:
         self._compiled = compiled
         self._options = options
         self._steps = steps
         self._whole_floats = whole_floats
 
-    def read(self, place: Place, value: JSON, path: str, chain: int) -> Reading:
+    def read(self, place: Place, value: JSON, *, path: str, chain: int) -> Reading:
         """Read a value by the schema at a place."""
         self._steps -= 1
         if self._steps < 0 or chain > CHAIN:
@@ -101,21 +103,21 @@ class _Reader:
             return Reading(value)
         if isinstance(value, str) and "string" in self._compiled.types(place):
             return Reading(value)
-        before, value = value, self._convert(place, value, path, chain)
+        before, value = value, self._convert(place, value, path=path, chain=chain)
         coercions: tuple[Coercion, ...] = ()
         if value is not before:
             coercions = (Coercion(path, before, value),)
         if isinstance(value, (dict, list)):
-            value, later = self._read_inside(place, value, path, chain + 1)
+            value, later = self._read_inside(place, value, path=path, chain=chain + 1)
             coercions += later
         if not place.speaks_alone:
-            value, later = self._read_in_place(place, value, path, chain + 1)
+            value, later = self._read_in_place(place, value, path=path, chain=chain + 1)
             coercions += later
         return Reading(value, coercions)
 
     # ── The value itself ────────────────────────────────────────────────────────────
 
-    def _convert(self, place: Place, value: JSON, path: str, chain: int) -> JSON:
+    def _convert(self, place: Place, value: JSON, *, path: str, chain: int) -> JSON:
         types = self._compiled.types(place)
         if isinstance(value, float):
             return _make_whole(value, types)
@@ -127,7 +129,7 @@ class _Reader:
             if read is not value:
                 return read
         if self._options.wrap_single and "array" in types and type_of(value) not in types:
-            inside = self._read_inside(place, [value], path, chain + 1)
+            inside = self._read_inside(place, [value], path=path, chain=chain + 1)
             return [value] if self._compiled.fits(place, inside.value) else value
         return value
 
@@ -149,7 +151,7 @@ class _Reader:
     # ── What is inside it ───────────────────────────────────────────────────────────
 
     def _read_inside(
-        self, place: Place, value: dict[str, JSON] | list[JSON], path: str, chain: int
+        self, place: Place, value: dict[str, JSON] | list[JSON], *, path: str, chain: int
     ) -> Reading:
         changed: Any = value
         coercions: list[Coercion] = []
@@ -157,7 +159,7 @@ class _Reader:
             if self._steps < 0:
                 break
             for inside in self._describing(place, step):
-                reading = self.read(inside, changed[step], join_path(path, step), chain)
+                reading = self.read(inside, changed[step], path=join_path(path, step), chain=chain)
                 coercions += reading.coercions
                 if reading.value is not changed[step]:
                     changed = value.copy() if changed is value else changed
@@ -180,14 +182,14 @@ class _Reader:
 
     # ── What else is said about it ──────────────────────────────────────────────────
 
-    def _read_in_place(self, place: Place, value: JSON, path: str, chain: int) -> Reading:
+    def _read_in_place(self, place: Place, value: JSON, *, path: str, chain: int) -> Reading:
         coercions: list[Coercion] = []
         for other in (*self._compiled.demanding(place), *self._conditional(place, value)):
-            value, later = self.read(other, value, path, chain)
+            value, later = self.read(other, value, path=path, chain=chain)
             coercions += later
         for keyword in ("anyOf", "oneOf"):
             if keyword in place.node:
-                value, later = self._choose(place.every(keyword), value, path, chain)
+                value, later = self._choose(place.every(keyword), value, path=path, chain=chain)
                 coercions += later
         return Reading(value, tuple(coercions))
 
@@ -197,14 +199,14 @@ class _Reader:
         branch = "then" if self._compiled.fits(place.inside("if"), value) else "else"
         return [place.inside(branch)] if branch in place.node else []
 
-    def _choose(self, branches: list[Place], value: JSON, path: str, chain: int) -> Reading:
+    def _choose(self, branches: list[Place], value: JSON, *, path: str, chain: int) -> Reading:
         """Read by the alternative that fits or, if none does, as all say that can be made fit."""
         fitting = [branch for branch in branches if self._compiled.fits(branch, value)]
         if len(fitting) > 1:
             return Reading(value)
         readings: dict[str, Reading] = {}
         for branch in fitting or branches:
-            reading = self.read(branch, value, path, chain)
+            reading = self.read(branch, value, path=path, chain=chain)
             if self._compiled.fits(branch, reading.value):
                 readings[repr(reading.value)] = reading
         return readings.popitem()[1] if len(readings) == 1 else Reading(value)

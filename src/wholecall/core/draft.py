@@ -23,10 +23,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from wholecall.core.limits import Limits
-from wholecall.core.merge import merge_objects, same_json
+from wholecall.core.merge import merge_objects
 from wholecall.core.parse import Parsed, parse
 from wholecall.core.scan import ObjectScanner, Scan
-from wholecall.core.values import Evidence, Inconsistent, Oddity, Reason, Slot, Value
+from wholecall.core.tail import MOST_REPEATS, Tail, read_tail
+from wholecall.core.values import Evidence, Inconsistent, Oddity, Reason, Slot
 from wholecall.errors import ProtocolError
 
 
@@ -72,23 +73,11 @@ TRANSITIONS: dict[tuple[State, Step], State] = {
 OPEN_STATES = frozenset({State.BUILDING, State.CLOSED, State.SEALED})
 _EARLY_END: dict[Scan, tuple[Reason, str]] = {
     Scan.TOO_DEEP: (Reason.LIMIT, "the arguments are nested too deep"),
+    Scan.TOO_MANY: (Reason.LIMIT, "the arguments hold too many values"),
     Scan.BLANK_FLOOD: (Reason.DEGENERATE, "the arguments ran into endless white space"),
 }
 
 
-class Tail(Value, frozen=True):
-    """What followed the object that closed."""
-
-    repeats: bool = False
-    """The same object again, or `{}`."""
-    differs: bool = False
-    """Another object, or a part of one."""
-    rest: str = ""
-    """Anything else: a stray closer, prose."""
-
-
-# More objects than this behind the first one are not a repeat by mistake.
-_MOST_REPEATS = 8
 # Stands for a value that nobody can write out. It is no object and no blank.
 _UNWRITABLE = '"…"'
 
@@ -103,24 +92,6 @@ def _write(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else repr(value)
-
-
-def read_tail(text: str, value: Any, limits: Limits) -> Tail:
-    """Compare what follows a closed object with the object."""
-    rest: list[str] = []
-    for _ in range(_MOST_REPEATS):
-        before, brace, after = text.partition("{")
-        rest.append(before)
-        if not brace:
-            return Tail(repeats=len(rest) > 1, rest="".join(rest).strip())
-        scanner = ObjectScanner(limits)
-        end = scanner.feed(brace + after)
-        again = parse((brace + after)[:end], depth=limits.depth)
-        repeats = isinstance(again, Parsed) and (not again.value or same_json(again.value, value))
-        if not repeats:
-            break
-        text = (brace + after)[end:]
-    return Tail(differs=True)
 
 
 class Draft:
@@ -253,7 +224,7 @@ class Draft:
     def _close(self, read: int) -> None:
         last = self._pieces[-1]
         self._pieces[-1], rest = last[:read], last[read:]
-        parsed = parse(self.text, depth=self._limits.depth)
+        parsed = parse(self.text, limits=self._limits)
         if not isinstance(parsed, Parsed):
             # Braces, but no JSON. It may be another syntax: judged as a whole in the end.
             self._pieces[-1] = last
@@ -270,7 +241,7 @@ class Draft:
     def _go_on_after_placeholder(self, text: str) -> None:
         """`{}` is no proof: some providers send it first and the real object after it."""
         body = text.lstrip()
-        if body.startswith("{") and self._placeholders < _MOST_REPEATS:
+        if body.startswith("{") and self._placeholders < MOST_REPEATS:
             self._placeholders += 1
             self.note(Oddity.ARGUMENTS_PLACEHOLDER)
             self._pieces.clear()  # never shown: a placeholder does not flow
@@ -324,6 +295,10 @@ class Draft:
         """This draft stands for every call beyond the limit."""
         limit = self._limits.calls
         self.early_end = (Reason.LIMIT, f"the answer holds more than {limit} calls")
+
+    def refuse_markup(self, flaw: str) -> None:
+        """What stands around the arguments is broken, so nothing can end them."""
+        self.early_end = self.early_end or (Reason.BAD_MARKUP, flaw)
 
     def refuse_name(self, longest: int) -> None:
         """The name has no end."""
@@ -417,8 +392,11 @@ class Draft:
         return merge_objects(self._objects)
 
     def snapshot(self) -> str | None:
-        """The last piece, if each piece so far began with the one before it."""
-        return self._snapshot if len(self._pieces) > 1 else None
+        """The last piece, if each piece so far began with the one before it.
+
+        None where a call has a beginning and an end of its own: there pieces are only added.
+        """
+        return self._snapshot if len(self._pieces) > 1 and not self.seals else None
 
     def tail(self) -> Tail:
         """What came after the closed object."""
@@ -427,4 +405,4 @@ class Draft:
         if not self._tail:
             return Tail()
         value = self.parsed.value if self.parsed is not None else None
-        return read_tail("".join(self._tail), value, self._limits)
+        return read_tail("".join(self._tail), value, limits=self._limits)

@@ -108,16 +108,16 @@ class _Builder:
     def objects(self, parts: Sequence[Place], nesting: int) -> Iterator[JSON]:
         """The required members; optional ones only if `minProperties` asks for more."""
         required = dict.fromkeys(_gather(parts, "required"))
-        members = {name: self._member(parts, name, nesting) for name in required}
+        members = {name: self._member(parts, name, nesting=nesting) for name in required}
         if not all(members.values()):
             return
         built = {name: values[0] for name, values in members.items()}
         for name in _gather(parts, "properties"):
-            if len(built) < _highest(parts, "minProperties", 0) and name not in built:
-                built.update((name, value) for value in self._member(parts, name, nesting))
+            if len(built) < _highest(parts, "minProperties", default=0) and name not in built:
+                built.update((name, value) for value in self._member(parts, name, nesting=nesting))
         yield built
 
-    def _member(self, parts: Sequence[Place], name: str, nesting: int) -> list[JSON]:
+    def _member(self, parts: Sequence[Place], name: str, *, nesting: int) -> list[JSON]:
         """One value for a member, or none."""
         describing = [part for part in parts if name in part.node.get("properties", {})]
         if not describing:
@@ -137,7 +137,7 @@ class _Builder:
             if word in part.node
         ]
         least = 1 if nesting <= _TELLING else 0
-        wanted = min(_ITEMS, max(least, _highest(parts, "minItems", 0) - len(head)))
+        wanted = min(_ITEMS, max(least, _highest(parts, "minItems", default=0) - len(head)))
         values = self.fitting(places, nesting) if places else iter(_texts(parts))
         items = list(islice(values, wanted))
         yield head + items + items[:1] * (wanted - len(items))
@@ -149,9 +149,15 @@ class _Builder:
 
     def numbers(self, parts: Sequence[Place], _: int) -> Iterator[JSON]:
         """One, then the numbers next to the bounds, then what lies between them."""
-        step = _highest(parts, "multipleOf", 1)
-        low = max(_highest(parts, "minimum", -_FAR), _highest(parts, "exclusiveMinimum", -_FAR))
-        high = min(_lowest(parts, "maximum", _FAR), _lowest(parts, "exclusiveMaximum", _FAR))
+        step = _highest(parts, "multipleOf", default=1)
+        low = max(
+            _highest(parts, "minimum", default=-_FAR),
+            _highest(parts, "exclusiveMinimum", default=-_FAR),
+        )
+        high = min(
+            _lowest(parts, "maximum", default=_FAR),
+            _lowest(parts, "exclusiveMaximum", default=_FAR),
+        )
         yield from (1, 0)
         bounds = [(low, step)] if low > -_FAR else []
         bounds += [(high, -step)] if high < _FAR else []
@@ -191,7 +197,10 @@ def _texts(parts: Sequence[Place]) -> Iterator[str]:
     """Texts of the right format or of no format, as long as they must be."""
     formats = [part.node["format"] for part in parts if "format" in part.node]
     samples = [_FORMATS[word] for word in formats if word in _FORMATS]
-    least, most = _highest(parts, "minLength", 0), _lowest(parts, "maxLength", _LETTERS)
+    least, most = (
+        _highest(parts, "minLength", default=0),
+        _lowest(parts, "maxLength", default=_LETTERS),
+    )
     if least > _LETTERS:
         return
     numbered = (f"{_TEXTS[0]} {number}" for number in range(2, _ITEMS))
@@ -203,9 +212,9 @@ def _gather(parts: Sequence[Place], keyword: str) -> list[str]:
     return [name for part in parts for name in part.node.get(keyword, ())]
 
 
-def _highest(parts: Sequence[Place], keyword: str, default: int) -> Any:
+def _highest(parts: Sequence[Place], keyword: str, *, default: int) -> Any:
     return max((part.node[keyword] for part in parts if keyword in part.node), default=default)
 
 
-def _lowest(parts: Sequence[Place], keyword: str, default: int) -> Any:
+def _lowest(parts: Sequence[Place], keyword: str, *, default: int) -> Any:
     return min((part.node[keyword] for part in parts if keyword in part.node), default=default)

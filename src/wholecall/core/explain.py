@@ -64,7 +64,7 @@ def explain(
     """
     problems: dict[Problem, None] = {}
     seen: set[tuple[str, str]] = set()
-    explanation = _Explanation(compiled, values, unknown)
+    explanation = _Explanation(compiled, values, unknown=unknown)
     waiting = [Look(compiled.root, value, "$")]
     while waiting and len(problems) < PROBLEMS and explanation.left > 0:
         look = waiting.pop()
@@ -80,7 +80,7 @@ def explain(
 class _Explanation:
     """Looks at one place at a time. Each method is a row of `_LOOKS`."""
 
-    def __init__(self, compiled: Compiled, values: int, unknown: Collection[str]) -> None:
+    def __init__(self, compiled: Compiled, values: int, *, unknown: Collection[str]) -> None:
         self.left = compiled.cost.allowance(values)
         self._compiled = compiled
         self._unknown = unknown
@@ -91,20 +91,20 @@ class _Explanation:
             if keyword in look.node and not look.place.fits_alone(keyword, look.value):
                 # Some models write null for everything that they have no value for.
                 left_out = " (or leave it out)" if look.optional and look.value is None else ""
-                yield _report(look, keyword, self._describe(look.node) + left_out)
+                yield _report(look, keyword, expected=self._describe(look.node) + left_out)
                 return
         for keyword, argument in look.node.items():
             if keyword in _LOOKS:
                 yield from _LOOKS[keyword](self, look)
             elif keyword in LIMITS and not look.place.fits_alone(keyword, look.value):
-                yield _report(look, keyword, LIMITS[keyword](argument))
+                yield _report(look, keyword, expected=LIMITS[keyword](argument))
 
     def _fits(self, place: Place, value: JSON) -> bool:
         # A value that holds no others is judged in no time, and there may be a million.
         self.left -= isinstance(value, (dict, list))
         return self._compiled.fits(place, value)
 
-    def _enter(self, place: Place, value: JSON, path: str, *, optional: bool = False) -> Found:
+    def _enter(self, place: Place, value: JSON, *, path: str, optional: bool = False) -> Found:
         if not self._fits(place, value):
             yield Look(place, value, path, optional)
 
@@ -150,7 +150,7 @@ class _Explanation:
             if _is_described(look.node, name):
                 continue
             if look.node["additionalProperties"] is False:
-                yield self._reject_name(look, name, "additionalProperties")
+                yield self._reject_name(look, name, kind="additionalProperties")
             else:
                 yield from self._enter_member(look, name, "additionalProperties")
 
@@ -158,15 +158,15 @@ class _Explanation:
         """Report the names that no part of the schema has; of others only the validator knows."""
         if look.node["unevaluatedProperties"] is False:
             for name in sorted(look.members.keys() - self._names(look.place)):
-                yield self._reject_name(look, name, "unevaluatedProperties")
+                yield self._reject_name(look, name, kind="unevaluatedProperties")
 
     def _enter_member(self, look: Look, name: str, *steps: str) -> Found:
         path = join_path(look.path, name)
         optional = name not in look.node.get("required", ())
         place = look.place.inside(*steps)
-        yield from self._enter(place, look.members[name], path, optional=optional)
+        yield from self._enter(place, look.members[name], path=path, optional=optional)
 
-    def _reject_name(self, look: Look, name: str, kind: str) -> Problem:
+    def _reject_name(self, look: Look, name: str, *, kind: str) -> Problem:
         path = join_path(look.path, name)
         known = self._names(look.place)
         near = nearest(name, known - look.members.keys())
@@ -188,14 +188,14 @@ class _Explanation:
         for name in look.node["dependentSchemas"]:
             if name in look.members:
                 place = look.place.inside("dependentSchemas", name)
-                yield from self._enter(place, look.value, look.path)
+                yield from self._enter(place, look.value, path=look.path)
 
     # ── Arrays ──────────────────────────────────────────────────────────────────────
 
     def prefix_items(self, look: Look) -> Found:
         places = look.place.every("prefixItems")
         for index, (place, item) in enumerate(zip(places, look.items, strict=False)):
-            yield from self._enter(place, item, join_path(look.path, index))
+            yield from self._enter(place, item, path=join_path(look.path, index))
 
     def each_item(self, look: Look) -> Found:
         place = look.place.inside("items")
@@ -211,13 +211,13 @@ class _Explanation:
         if isinstance(look.value, list) and not least <= count <= most:
             limits = f"at least {least}" + (f" and at most {most}" if most != count else "")
             expected = f"an array in which {limits} items are {self._describe(place.node)}"
-            yield _report(look, "contains", expected)
+            yield _report(look, "contains", expected=expected)
 
     # ── In place ────────────────────────────────────────────────────────────────────
 
     def demands(self, look: Look) -> Found:
         for place in self._compiled.demanding(look.place):
-            yield from self._enter(place, look.value, look.path, optional=look.optional)
+            yield from self._enter(place, look.value, path=look.path, optional=look.optional)
 
     def any_of(self, look: Look) -> Found:
         yield from self._choose(look, "anyOf")
@@ -230,7 +230,9 @@ class _Explanation:
         branches = look.place.every(keyword)
         fitting = sum(self._fits(branch, look.value) for branch in branches)
         if fitting > 1 and keyword == "oneOf":
-            yield _report(look, keyword, f"one alternative only; this fits {fitting} of them")
+            yield _report(
+                look, keyword, expected=f"one alternative only; this fits {fitting} of them"
+            )
         if fitting:
             return
         meant = [branch for branch in branches if self._may_mean(branch, look)]
@@ -238,7 +240,7 @@ class _Explanation:
             yield Look(meant[0], look.value, look.path, look.optional)
         else:
             words = [self._describe(branch.node) for branch in meant or branches]
-            yield _report(look, keyword, list_some(words, " or "))
+            yield _report(look, keyword, expected=list_some(words, " or "))
 
     def _may_mean(self, branch: Place, look: Look) -> bool:
         """Whether the type agrees, and each tag: a member that may have few values only."""
@@ -259,13 +261,13 @@ class _Explanation:
         place = look.place.inside("not")
         if self._fits(place, look.value):
             words = f"anything but {self._describe(place.node)}" if place.node else "left out"
-            yield _report(look, "not", words)
+            yield _report(look, "not", expected=words)
 
     def condition(self, look: Look) -> Found:
         fits = self._fits(look.place.inside("if"), look.value)
         branch = "then" if fits else "else"
         if branch in look.node:
-            yield from self._enter(look.place.inside(branch), look.value, look.path)
+            yield from self._enter(look.place.inside(branch), look.value, path=look.path)
 
 
 # The keywords that hold schemas.
@@ -301,11 +303,11 @@ def _is_described(node: Node, name: str) -> bool:
     return any(matches(pattern, name) for pattern in node.get("patternProperties", ()))
 
 
-def _report(look: Look, kind: str, expected: str) -> Problem:
+def _report(look: Look, kind: str, *, expected: str) -> Problem:
     received = show(look.value)
     message = f"{look.path} must be {expected}; received {received}"
     return Problem(look.path, kind, message, received, expected)
 
 
 def _report_unexplained(look: Look) -> Problem:
-    return _report(look, "schema", "something that fits the schema of this tool")
+    return _report(look, "schema", expected="something that fits the schema of this tool")

@@ -58,14 +58,14 @@ class Feedback:
 
 
 def feedback(
-    rejection: Rejected | Sequence[Problem], spec: ToolSpec | None, offer: Offer | None = None
+    rejection: Rejected | Sequence[Problem], spec: ToolSpec | None, *, offer: Offer | None = None
 ) -> str:
     """The text that tells a model what to correct."""
-    return make_feedback(rejection, spec, offer).text
+    return make_feedback(rejection, spec, offer=offer).text
 
 
 def make_feedback(
-    rejection: Rejected | Sequence[Problem], spec: ToolSpec | None, offer: Offer | None = None
+    rejection: Rejected | Sequence[Problem], spec: ToolSpec | None, *, offer: Offer | None = None
 ) -> Feedback:
     """Say what was wrong with a call of the tool `spec`, where `offer` could be called."""
     if not isinstance(rejection, Rejected):
@@ -159,7 +159,7 @@ def _make_plain(subject: _Subject) -> Feedback:
     )
 
 
-def _make_of_arguments(subject: _Subject, message: str, hint: str) -> Feedback:
+def _make_of_arguments(subject: _Subject, message: str, *, hint: str) -> Feedback:
     """With all that shows what the arguments should be."""
     problems = subject.rejection.problems
     return Feedback(
@@ -181,7 +181,7 @@ def _make_bad_json(subject: _Subject) -> Feedback:
         found = f"{show(unparsed.found)} stands" if unparsed.found else "the text ends"
         detail = f": {unparsed.message} at character {unparsed.position + 1}, where {found}"
     message = f"Your {subject.call} was not run, because its arguments are not valid JSON{detail}."
-    return _make_of_arguments(subject, message, _ONE_OBJECT)
+    return _make_of_arguments(subject, message, hint=_ONE_OBJECT)
 
 
 def _make_not_object(subject: _Subject) -> Feedback:
@@ -189,7 +189,7 @@ def _make_not_object(subject: _Subject) -> Feedback:
         f"Your {subject.call} was not run, because its arguments must be one JSON object "
         f"with the parameters by name; received {show(_parsed(subject.rejection))}."
     )
-    return _make_of_arguments(subject, message, _ONE_OBJECT)
+    return _make_of_arguments(subject, message, hint=_ONE_OBJECT)
 
 
 def _make_schema(subject: _Subject) -> Feedback:
@@ -200,7 +200,7 @@ def _make_schema(subject: _Subject) -> Feedback:
     lines = [message, *(f"- {_line(problem)}" for problem in problems)]
     hopeless = any(problem.kind == "definition" for problem in problems)
     hint = "Do not call this tool again." if hopeless else "Correct this and send the whole call."
-    return _make_of_arguments(subject, "\n".join(lines), hint)
+    return _make_of_arguments(subject, "\n".join(lines), hint=hint)
 
 
 def _line(problem: Problem) -> str:

@@ -10,9 +10,18 @@ from __future__ import annotations
 
 import json
 import re
-from itertools import accumulate, islice
 
-from wholecall.core.grammar import CLOSER_OF, NUMBER, Grammar, Walk, walk
+from wholecall.core.extent import BETWEEN_BRACKETS, STRING
+from wholecall.core.grammar import (
+    CLOSER_OF,
+    DIGITS,
+    NUMBER,
+    Grammar,
+    Walk,
+    explain,
+    match_end,
+    walk,
+)
 
 
 class BadLiteral(ValueError):
@@ -29,6 +38,9 @@ def find_flaw(text: str, error: json.JSONDecodeError | BadLiteral, *, depth: int
     before = text[:at].rstrip(_BLANKS)
     after_key = not isinstance(error, BadLiteral) and error.msg.startswith(_NO_COLON)
     grammar = Grammar.after(before[-1:], _find_open(before), after_key=after_key)
+    if text[at : at + 1] == '"' and not after_key:
+        # The string is the flaw. To walk on would be to read it twice, and it may be long.
+        return Walk(*explain(text, at, grammar=grammar), at, grammar.closers)
     return walk(text, depth=depth, at=at, grammar=grammar)
 
 
@@ -37,15 +49,13 @@ def find_flaw(text: str, error: json.JSONDecodeError | BadLiteral, *, depth: int
 _BLANKS = " \t\r\n"
 _NO_COLON = "Expecting ':'"
 _IN_STRING = ("Unterminated string", "Invalid control character", "Invalid \\")
-_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
-_LITERAL = re.compile(rf"{_STRING.pattern}|-?Infinity|NaN|{NUMBER.pattern}", re.DOTALL)
+_STRING = re.compile(STRING, re.DOTALL)
 
 
 def _begin_mark(text: str, error: json.JSONDecodeError | BadLiteral) -> int:
     """Where the flawed mark begins; the parser may name a place inside it."""
     if isinstance(error, BadLiteral):
-        found = (mark for mark in _LITERAL.finditer(text) if mark.group() == error.literal)
-        return next(found).start()
+        return match_end(_up_to(error.literal), text, at=0)
     if error.msg.startswith(_IN_STRING):
         last = min(error.pos, len(text) - 1)
         return next(mark.start() for mark in _STRING.finditer(text) if mark.end() > last)
@@ -57,19 +67,23 @@ def _begin_mark(text: str, error: json.JSONDecodeError | BadLiteral) -> int:
 _NUMBER_BEGINS = frozenset("-0123456789")
 
 
-# ── Brackets ────────────────────────────────────────────────────────────────────────
+def _up_to(literal: str) -> re.Pattern[str]:
+    """All of a text before a bad literal, in one match. No other word has an N or I in it."""
+    # A number that goes on with another digit is as bad, and would have been met before. One
+    # that goes on with an exponent may be small.
+    goes_on = r"[eE][+-]?[0-9]" if literal.lstrip("-").replace(".", "").isdigit() else "[0-9]"
+    bad = rf"{re.escape(literal[: DIGITS + 1])}(?!{goes_on})"
+    return re.compile(rf'(?:{STRING}|[^"\-0-9NI]++|(?!{bad}){NUMBER.pattern})*+', re.DOTALL)
 
-_NO_BRACKETS = rf"{_STRING.pattern}|[^\"{{}}\[\]]++"
-_BETWEEN_BRACKETS = re.compile(_NO_BRACKETS, re.DOTALL)
-_NEXT_BRACKET = re.compile(rf"(?:{_NO_BRACKETS})*+[{{}}\[\]]", re.DOTALL)
-_LEVELS = {"{": 1, "[": 1, "}": -1, "]": -1}
+
+# ── Brackets ────────────────────────────────────────────────────────────────────────
 
 
 def _find_open(text: str) -> list[str]:
     """The closers of the brackets that are open at the end, the outermost first."""
     closers: list[str] = []
     closed = 0
-    for bracket in reversed(_BETWEEN_BRACKETS.sub("", text)):
+    for bracket in reversed(BETWEEN_BRACKETS.sub("", text)):
         if bracket not in CLOSER_OF:
             closed += 1
         elif closed:
@@ -77,14 +91,3 @@ def _find_open(text: str) -> list[str]:
         else:
             closers.append(CLOSER_OF[bracket])
     return closers[::-1]
-
-
-def find_too_deep(text: str, depth: int) -> int | None:
-    """Behind the first bracket outside strings that goes too deep; None if none does."""
-    if text.count("{") + text.count("[") <= depth:
-        return None
-    levels = accumulate(_LEVELS[bracket] for bracket in _BETWEEN_BRACKETS.sub("", text))
-    first = next((index for index, level in enumerate(levels) if level > depth), None)
-    if first is None:
-        return None
-    return next(islice(_NEXT_BRACKET.finditer(text), first, None)).end()

@@ -139,7 +139,9 @@ class Grammar:
 # ── Walking ─────────────────────────────────────────────────────────────────────────
 
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+")
-_STRING_BODY = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_STRING_BODY = re.compile(
+    r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+'
+)
 _BLANKS = re.compile(r"[ \t\r\n]*+")
 # One mark that is right in itself, with the white space behind it. A short integer is a
 # number without further questions; any other is a `number` whose size is looked at.
@@ -167,7 +169,9 @@ class Cause(enum.Enum):
     DEEP = "nested too deep"
 
 
-class _Stop(NamedTuple):
+class Stop(NamedTuple):
+    """Where a walk stopped, and why: the first fields of a `Walk`."""
+
     cause: Cause
     position: int
     message: str = ""
@@ -207,15 +211,15 @@ def walk(text: str, *, depth: int, at: int = 0, grammar: Grammar | None = None) 
         at = found.end()
         if grammar.expects in _COMPLETABLE:
             completable = at
-    return Walk(*_explain(text, at, grammar), completable, grammar.closers)
+    return Walk(*explain(text, at, grammar=grammar), completable, grammar.closers)
 
 
 def skip_blanks(text: str, at: int) -> int:
     """Where the white space that begins at `at` ends."""
-    return match_end(_BLANKS, text, at)
+    return match_end(_BLANKS, text, at=at)
 
 
-def match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
+def match_end(pattern: re.Pattern[str], text: str, *, at: int) -> int:
     """Where the pattern's match at `at` ends; `at` itself if there is none."""
     found = pattern.match(text, at)
     return at if found is None else found.end()
@@ -243,40 +247,44 @@ _BAD_CONTROL = "a raw control character in a string (write \\n, \\t or \\u00XX)"
 _BAD_ESCAPE = "an invalid escape in a string (write \\\\ for a backslash)"
 
 
-def _explain(text: str, at: int, grammar: Grammar) -> _Stop:
-    """Why the walk did not step on from here."""
+def explain(text: str, at: int, *, grammar: Grammar) -> Stop:
+    """Why a walk does not step on from here."""
     expected = grammar.expects
     if at == len(text) and expected is Expect.END:
-        return _Stop(Cause.COMPLETE, at)
+        return Stop(Cause.COMPLETE, at)
     if at == len(text):
-        return _Stop(Cause.CUT, at, f"it ends where {expected.value} is expected")
+        return Stop(Cause.CUT, at, f"it ends where {expected.value} is expected")
     mark = _MARK_OF.get(text[at], text[at])
     if not grammar.allows(mark):
-        return _Stop(Cause.BROKEN, at, f"expected {expected.value}")
+        return Stop(Cause.BROKEN, at, f"expected {expected.value}")
     if mark in CLOSER_OF:
-        return _Stop(Cause.DEEP, at, f"nested more than {len(grammar.closers)} deep")
+        return Stop(Cause.DEEP, at, f"nested more than {len(grammar.closers)} deep")
     if mark == STRING:
         return _explain_string(text, at, is_key=expected in KEYS)
-    return _explain_word(text, at, expected) if text[at] in "tfn" else _explain_number(text, at)
+    return (
+        _explain_word(text, at, expected=expected)
+        if text[at] in "tfn"
+        else _explain_number(text, at)
+    )
 
 
-def _explain_string(text: str, at: int, *, is_key: bool) -> _Stop:
-    end = match_end(_STRING_BODY, text, at + 1)
+def _explain_string(text: str, at: int, *, is_key: bool) -> Stop:
+    end = match_end(_STRING_BODY, text, at=at + 1)
     if _STRING_STUB.match(text, end):
         cut = None if is_key else end
-        return _Stop(Cause.CUT, len(text), "it ends inside a string", cut)
-    return _Stop(Cause.BROKEN, end, _BAD_ESCAPE if text[end] == "\\" else _BAD_CONTROL)
+        return Stop(Cause.CUT, len(text), "it ends inside a string", cut)
+    return Stop(Cause.BROKEN, end, _BAD_ESCAPE if text[end] == "\\" else _BAD_CONTROL)
 
 
-def _explain_word(text: str, at: int, expected: Expect) -> _Stop:
+def _explain_word(text: str, at: int, *, expected: Expect) -> Stop:
     if len(text) - at < len("false") and text[at:] in _WORD_STUBS:
-        return _Stop(Cause.CUT, len(text), "it ends inside a word")
-    return _Stop(Cause.BROKEN, at, f"expected {expected.value}")
+        return Stop(Cause.CUT, len(text), "it ends inside a word")
+    return Stop(Cause.BROKEN, at, f"expected {expected.value}")
 
 
-def _explain_number(text: str, at: int) -> _Stop:
+def _explain_number(text: str, at: int) -> Stop:
     if _NUMBER_STUB.match(text, at):
-        return _Stop(Cause.CUT, len(text), "it ends inside a number")
-    literal = text[at : match_end(NUMBER, text, at)]
+        return Stop(Cause.CUT, len(text), "it ends inside a number")
+    literal = text[at : match_end(NUMBER, text, at=at)]
     flaw = number_flaw(literal) if literal else ""
-    return _Stop(Cause.BROKEN, at, flaw or "a number that is not written as in JSON")
+    return Stop(Cause.BROKEN, at, flaw or "a number that is not written as in JSON")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 
-def join_name(current: str, piece: str, offered: Collection[str] | None) -> str | None:
+def join_name(current: str, piece: str, *, offered: Collection[str] | None) -> str | None:
     """The name after one more piece; None if the piece is the name of another call."""
     if piece == current or not piece:
         return current

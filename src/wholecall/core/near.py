@@ -21,7 +21,7 @@ _SAME = 0.85
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The most similar of the known names, if any is similar."""
-    return _pick(_simplify(name), _spell(nsmallest(_NAMES, known)), _ALIKE)
+    return _pick(_simplify(name), _spell(nsmallest(_NAMES, known)), likeness=_ALIKE)
 
 
 def find_misspelt(names: Iterable[str], known: Collection[str]) -> dict[str, str]:
@@ -37,7 +37,7 @@ def find_misspelt(names: Iterable[str], known: Collection[str]) -> dict[str, str
         meant = spelt.get(simple)
         if meant is None and left:
             left -= 1
-            meant = _pick(simple, spelt, _SAME)
+            meant = _pick(simple, spelt, likeness=_SAME)
         if meant is not None:
             found[name] = meant
     return found
@@ -51,7 +51,7 @@ def _spell(known: Iterable[str]) -> dict[str, str]:
     return spelt
 
 
-def _pick(simple: str, spelt: dict[str, str], likeness: float) -> str | None:
+def _pick(simple: str, spelt: dict[str, str], *, likeness: float) -> str | None:
     if simple in spelt:
         return spelt[simple]
     others = list(islice(spelt, _NAMES))

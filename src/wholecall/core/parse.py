@@ -2,22 +2,24 @@
 
 The standard library's parser does the work. Around it stands what it lets through or
 falls over: NaN and Infinity, numbers without measure, keys given twice, halves of
-surrogate pairs, nesting that ends in a RecursionError. When it fails, `flaw.find_flaw`
-says where, and whether the text was cut off or is broken.
+surrogate pairs, nesting that ends in a RecursionError, a million values in a text that
+is not long. When it fails, `flaw.find_flaw` says where, and whether the text was cut off
+or is broken.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
+from math import isinf
 from typing import Any, NoReturn
 
-from wholecall.core.flaw import BadLiteral, find_flaw, find_too_deep
-from wholecall.core.grammar import DIGITS, Cause, Walk, number_flaw
-from wholecall.core.limits import DEFAULT
+from wholecall.core.extent import find_too_deep, find_too_many
+from wholecall.core.flaw import BadLiteral, find_flaw
+from wholecall.core.grammar import DIGITS, Cause, Walk
+from wholecall.core.limits import DEFAULT, Limits
+from wholecall.core.surrogates import HALVES, replace_lone
 from wholecall.core.values import JSON, Reason, Repair, Value
 from wholecall.core.words import cut
 
@@ -58,14 +60,22 @@ _REASONS = {
 }
 
 
-def parse(text: str, *, depth: int = DEFAULT.depth) -> Parsed | Unparsed:
+def parse(text: str, *, limits: Limits = DEFAULT) -> Parsed | Unparsed:
     """Parse strict JSON. The text is never repaired here, except for lone surrogates."""
-    text, changes = _replace_lone_surrogates(text)
-    too_deep = find_too_deep(text, depth)
+    whole = replace_lone(text)
+    if whole is None:
+        return _refuse(text, 0, message=f"garbled: more than {HALVES} halves of surrogate pairs")
+    text = whole.text
+    too_many = find_too_many(text, limits.values)
+    if too_many is not None:
+        return _refuse(text, too_many - 1, message=f"too many: more than {limits.values} values")
+    too_deep = find_too_deep(text, limits.depth)
     try:
         value, duplicates = _decode(text[:too_deep])
     except (json.JSONDecodeError, BadLiteral) as error:
-        return _explain(text, find_flaw(text[:too_deep], error, depth=depth), too_deep)
+        walked = find_flaw(text[:too_deep], error, depth=limits.depth)
+        return _explain(text, walked, too_deep=too_deep)
+    changes = (Repair("lone_surrogate", whole.lone, "\ufffd"),) if whole.lone else ()
     return Parsed(value, changes, duplicates)
 
 
@@ -74,19 +84,21 @@ def excerpt(text: str) -> str:
     return cut(text, EXCERPT)
 
 
-def _explain(text: str, walked: Walk, too_deep: int | None) -> Unparsed:
+def _explain(text: str, walked: Walk, *, too_deep: int | None) -> Unparsed:
     if too_deep is not None and walked.cause is Cause.CUT:
         # It was cut by us, and up to there it is JSON.
-        depth, position = len(walked.closers) - 1, too_deep - 1
-        message = f"nested more than {depth} deep"
-        found = excerpt(text[position : position + EXCERPT + 1])
-        return Unparsed(message, position, found, Reason.LIMIT)
-    return Unparsed(
-        message=walked.message,
-        position=walked.position,
-        found=excerpt(text[walked.position : walked.position + EXCERPT + 1]),
-        reason=_REASONS[walked.cause],
-    )
+        message = f"nested more than {len(walked.closers) - 1} deep"
+        return _refuse(text, too_deep - 1, message=message)
+    found = _quote(text, walked.position)
+    return Unparsed(walked.message, walked.position, found, _REASONS[walked.cause])
+
+
+def _refuse(text: str, position: int, *, message: str) -> Unparsed:
+    return Unparsed(message, position, _quote(text, position), Reason.LIMIT)
+
+
+def _quote(text: str, position: int) -> str:
+    return excerpt(text[position : position + EXCERPT + 1])
 
 
 # ── What the parser would let through ───────────────────────────────────────────────
@@ -99,9 +111,10 @@ def _read_integer(literal: str) -> int:
 
 
 def _read_float(literal: str) -> float:
-    if number_flaw(literal):
+    number = float(literal)
+    if len(literal) > DIGITS or isinf(number):
         raise BadLiteral(literal)
-    return float(literal)
+    return number
 
 
 def _refuse_constant(literal: str) -> NoReturn:
@@ -123,9 +136,13 @@ class _Doubled(dict[str, Any]):
     """An object that gives keys twice, and which."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        super().__init__(pairs)
-        counts = Counter(key for key, _ in pairs)
-        self.twice = [key for key, count in counts.items() if count > 1]
+        super().__init__()
+        twice: dict[str, None] = {}
+        for key, value in pairs:
+            if key in self and len(twice) < _MOST_DOUBLED:
+                twice[key] = None
+            self[key] = value
+        self.twice = tuple(twice)
 
 
 def _read_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -133,6 +150,11 @@ def _read_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) < len(pairs):
         raise _KeyTwice
     return members
+
+
+def _read_any(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    return members if len(members) == len(pairs) else _Doubled(pairs)
 
 
 def _make_decoder(read_pairs: Callable[[list[tuple[str, Any]]], Any]) -> json.JSONDecoder:
@@ -145,7 +167,7 @@ def _make_decoder(read_pairs: Callable[[list[tuple[str, Any]]], Any]) -> json.JS
 
 
 _UNIQUE_KEYS = _make_decoder(_read_unique)
-_ANY_KEYS = _make_decoder(_Doubled)
+_ANY_KEYS = _make_decoder(_read_any)
 
 
 def _decode(text: str) -> tuple[JSON, tuple[str, ...]]:
@@ -161,11 +183,14 @@ def _decode(text: str) -> tuple[JSON, tuple[str, ...]]:
 def _find_doubled(value: JSON, path: str) -> Iterator[str]:
     if isinstance(value, _Doubled):
         yield from (join_path(path, key) for key in value.twice)
-        for key, member in value.items():
-            yield from _find_doubled(member, join_path(path, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _find_doubled(item, join_path(path, index))
+    inside = value.items() if isinstance(value, dict) else enumerate(_items(value))
+    for step, child in inside:
+        if isinstance(child, (dict, list)):
+            yield from _find_doubled(child, join_path(path, step))
+
+
+def _items(value: JSON) -> list[JSON]:
+    return value if isinstance(value, list) else []
 
 
 _LONGEST_STEP = 128
@@ -184,38 +209,3 @@ def join_path(path: str, step: str | int) -> str:
         if step.isidentifier():
             return f"{path}.{step}"
     return f"{path}[{json.dumps(step, ensure_ascii=False)}]"
-
-
-# ── Lone surrogates ─────────────────────────────────────────────────────────────────
-
-# Half of a pair is no character: nothing can encode it, so the first write would fail.
-_MAY_BE_LONE = re.compile(r"[\ud800-\udfff]|\\u[dD][89a-fA-F]")
-_UNITS = re.compile(
-    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    r"|(?P<escaped>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
-    r"|\\."  # any other escape, so that in `\\ud800` the second backslash begins nothing
-    r"|(?P<pair>[\ud800-\udbff][\udc00-\udfff])"
-    r"|(?P<raw>[\ud800-\udfff])"
-)
-_INSTEAD = {"escaped": r"\ufffd", "raw": "\ufffd"}
-
-
-def _replace_lone_surrogates(text: str) -> tuple[str, tuple[Repair, ...]]:
-    """Replace them in the text, not in the value: there two keys could become one unseen."""
-    if not _MAY_BE_LONE.search(text):
-        return text, ()
-    lone: list[str] = []
-
-    def replace(found: re.Match[str]) -> str:
-        unit, kind = found.group(), found.lastgroup
-        if kind is None:
-            return unit
-        if kind == "pair":
-            # Two raw halves, each decoded with its own chunk, are one character again.
-            return unit.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
-        lone.append(unit)
-        return _INSTEAD[kind]
-
-    replaced = _UNITS.sub(replace, text)
-    before = "".join(lone[:1]).encode("ascii", "backslashreplace").decode()
-    return replaced, (Repair("lone_surrogate", before, "\ufffd"),) if lone else ()

@@ -46,9 +46,11 @@ def prepare(parameters: Mapping[str, Any]) -> Compiled | Problem:
     try:
         text = _ENCODER.encode(parameters)
     except (TypeError, ValueError, RecursionError) as error:
-        return _refuse((), "json", f"cannot be written as JSON: {error}")
+        return _refuse((), "json", message=f"cannot be written as JSON: {error}")
     if len(text) > SCHEMA_BYTES:
-        return _refuse((), "limit", f"has {len(text)} bytes; at most {SCHEMA_BYTES} are allowed")
+        return _refuse(
+            (), "limit", message=f"has {len(text)} bytes; at most {SCHEMA_BYTES} are allowed"
+        )
     return _prepare(text)
 
 
@@ -67,7 +69,7 @@ _ENCODER = msgspec.json.Encoder(enc_hook=write_mapping)
 def _prepare(text: bytes) -> Compiled | Problem:
     schema = json.loads(text)
     if is_deeper(schema, SCHEMA_DEPTH):
-        return _refuse((), "limit", f"is nested more than {SCHEMA_DEPTH} deep")
+        return _refuse((), "limit", message=f"is nested more than {SCHEMA_DEPTH} deep")
     schema = infer_type(translate(schema))
     try:
         jsonschema_rs.meta.validate(schema)
@@ -79,9 +81,9 @@ def _prepare(text: bytes) -> Compiled | Problem:
     if isinstance(targets, Problem):
         return targets
     expansion = _Expansion(targets)
-    expansion.count(root, (), frozenset({""}), 0)
+    expansion.count(root, (), opened=frozenset({""}), chain=0)
     if expansion.exceeded:
-        return _refuse((), "limit", expansion.exceeded)
+        return _refuse((), "limit", message=expansion.exceeded)
     try:
         integers = any(demands_integer(place.node) for _, place in _walk(root))
         cost = Cost(expansion.load, recursive=expansion.recursive)
@@ -121,7 +123,7 @@ def _find_targets(root: Place) -> dict[str, Place] | Problem:
     targets: dict[str, Place] = {}
     for steps, place in places:
         if dynamic := next((word for word in _DYNAMIC if word in place.node), None):
-            return _refuse((*steps, dynamic), dynamic, f"uses {dynamic}; use $ref")
+            return _refuse((*steps, dynamic), dynamic, message=f"uses {dynamic}; use $ref")
         if "$ref" not in place.node:
             continue
         reference = place.node["$ref"]
@@ -156,12 +158,14 @@ def _read_escape(piece: bytes) -> bytes:
 
 def _refuse_reference(steps: Steps, reference: str) -> Problem:
     if reference.startswith("#"):
-        return _refuse(steps, "$ref", f"refers to {show(reference)}, where no schema stands")
+        return _refuse(
+            steps, "$ref", message=f"refers to {show(reference)}, where no schema stands"
+        )
     message = (
         f"refers to {show(reference)}; nothing outside the schema is fetched, "
         "so put the definition under $defs and refer to it as #/$defs/…"
     )
-    return _refuse(steps, "$ref", message)
+    return _refuse(steps, "$ref", message=message)
 
 
 # ── Size when written out ───────────────────────────────────────────────────────────
@@ -189,7 +193,7 @@ class _Expansion:
         # Each level of the value may lead through all of a schema that contains itself.
         return self._rules.total() if self.recursive else max(self._rules.values())
 
-    def count(self, place: Place, value: Steps, opened: frozenset[str], chain: int) -> None:
+    def count(self, place: Place, value: Steps, *, opened: frozenset[str], chain: int) -> None:
         """Count the rules of a schema, and of those inside it, by the value that they are about.
 
         `opened` are the references that are being written out.
@@ -202,20 +206,20 @@ class _Expansion:
         if self.exceeded:
             return
         self._rules[value] += _count_rules(place.node)
-        self._follow(place, value, opened, chain + 1)
+        self._follow(place, value, opened=opened, chain=chain + 1)
         for steps, child in children(place.node):
             if isinstance(child, dict) and steps[0] not in _DEFINITIONS:
                 about = value if is_in_place(steps) else (*value, _name_value(steps))
-                self.count(place.inside(*steps), about, opened, chain + 1)
+                self.count(place.inside(*steps), about, opened=opened, chain=chain + 1)
 
-    def _follow(self, place: Place, value: Steps, opened: frozenset[str], chain: int) -> None:
+    def _follow(self, place: Place, value: Steps, *, opened: frozenset[str], chain: int) -> None:
         target = self._targets.get(place.node.get("$ref", ""))
         if target is None:
             return
         if target.pointer in opened:
             self.recursive = True
         else:
-            self.count(target, value, opened | {target.pointer}, chain)
+            self.count(target, value, opened=opened | {target.pointer}, chain=chain)
 
 
 def _name_value(steps: Steps) -> str | int:
@@ -232,7 +236,7 @@ def _count_rules(node: Node) -> int:
 # ── Refusals ────────────────────────────────────────────────────────────────────────
 
 
-def _refuse(steps: Iterable[str | int], kind: str, message: str, received: str = "") -> Problem:
+def _refuse(steps: Iterable[str | int], kind: str, *, message: str, received: str = "") -> Problem:
     path = reduce(join_path, steps, "$")
     return Problem(path, kind, f"the schema {message}", received, "a JSON Schema of Draft 2020-12")
 
@@ -241,7 +245,9 @@ def _refuse_invalid(error: jsonschema_rs.ValidationError) -> Problem:
     """What the draft's own schema says against a schema."""
     path = error.instance_path
     received = show(error.instance)
-    return _refuse(path, error.kind.name, f"is not valid: {cut(error.message)}", received)
+    return _refuse(
+        path, error.kind.name, message=f"is not valid: {cut(error.message)}", received=received
+    )
 
 
 _PATTERNS = (
@@ -254,4 +260,4 @@ def _refuse_uncompiled(error: ValueError) -> Problem:
     """After the draft's own schema has agreed, only a pattern can be wrong."""
     path = error.instance_path if isinstance(error, jsonschema_rs.ValidationError) else ()
     message = str(error).partition("\n")[0]
-    return _refuse(path, "pattern", _PATTERNS.format(message=cut(message)))
+    return _refuse(path, "pattern", message=_PATTERNS.format(message=cut(message)))

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from wholecall.core.extent import find_too_many
 from wholecall.core.grammar import walk
-from wholecall.core.limits import DEFAULT
+from wholecall.core.limits import DEFAULT, Limits
 from wholecall.core.parse import Parsed, excerpt, parse
 from wholecall.core.values import JSON, Repair, Value
 
+_MARKS = 10_000
+"""Members and items that are shown. A preview may be made for every piece that comes, and
+takes a microsecond for each mark; nobody reads more of them."""
 _CLOSINGS = {'"': "close_string", "]": "close_array", "}": "close_object"}
 
 
@@ -23,13 +27,14 @@ class Preview(Value, frozen=True):
     repairs: tuple[Repair, ...] = ()
 
 
-def preview(text: str, *, depth: int = DEFAULT.depth) -> Preview:
+def preview(text: str, *, limits: Limits = DEFAULT) -> Preview:
     """Complete the beginning of an object. Without one there is nothing to show."""
-    walked = walk(text, depth=depth)
+    end_of_view = find_too_many(text, _MARKS)
+    walked = walk(text[:end_of_view], depth=limits.depth)
     end, ending = walked.completable, "".join(reversed(walked.closers))
     if walked.open_string is not None:
         end, ending = walked.open_string, f'"{ending}'
-    parsed = parse(text[:end] + ending, depth=depth)
+    parsed = parse(text[:end] + ending, limits=limits)
     if not isinstance(parsed, Parsed) or not isinstance(parsed.value, Mapping):
         return Preview({})
     repairs = [*parsed.changes]

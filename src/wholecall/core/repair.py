@@ -72,7 +72,7 @@ def may_drop(tail: str, *, python: bool = False) -> bool:
     closed too early (`{"a": {}}, "b": 1}`), the object's true end is still to come, a
     brace behind a quote. Python's strings (`python`) end in apostrophes, too.
     """
-    end = match_end(_LEFTOVER_MARKS, tail, 0)
+    end = match_end(_LEFTOVER_MARKS, tail, at=0)
     marks, prose = tail[:end], tail[end:]
     if not prose:
         return True
@@ -84,7 +84,7 @@ def _read_headers(text: str) -> tuple[list[Repair], int]:
     repairs: list[Repair] = []
     at = skip_blanks(text, 0)
     for kind, pattern in _HEADERS:
-        end = match_end(pattern, text, at)
+        end = match_end(pattern, text, at=at)
         if end > at:
             repairs.append(Repair(kind, text[at:end], ""))
             at = skip_blanks(text, end)

@@ -11,6 +11,8 @@ renumber and reuse all three, so two principles decide the rest:
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from wholecall.core.draft import Draft
 from wholecall.core.limits import Limits
 from wholecall.core.names import join_name
@@ -54,41 +56,41 @@ class Router:
 
     def route(self, delta: CallDelta) -> Draft:
         """The draft that this delta belongs to, with its id and name taken in."""
-        id = read_id(delta.id)
-        name = delta.name or ""
+        if delta.id is not None and read_id(delta.id) is None:
+            delta = replace(delta, id=None)
         if delta.opens:
-            opened = self._open(delta.slot, id, name)
+            opened = self._open(delta)
             opened.seals = True
             return opened
-        draft = self._find(delta.slot, id, name)
+        draft = self._find(delta)
         if draft is None:
-            draft = self._open(delta.slot, id, name)
+            draft = self._open(delta)
             if delta.slot is None:
                 draft.note(Oddity.SLOT_MISSING, "a call has no index")
             return draft
-        if self._is_other_call(draft, delta, id, name):
-            if draft.announced is not None:
-                id, name = id or draft.announced[0], name or draft.announced[1]
-                draft.announced = None
-            return self._open(delta.slot, id, name, after=draft)
-        self._take_in(draft, delta, id, name)
+        if self._is_other_call(draft, delta):
+            return self._open(_take_announced(draft, delta), after=draft)
+        self._take_in(draft, delta)
         return draft
 
     # ── Finding ─────────────────────────────────────────────────────────────────────
 
-    def _find(self, slot: Slot | None, id: str | None, name: str) -> Draft | None:
+    def _find(self, delta: CallDelta) -> Draft | None:
+        slot, id = delta.slot, delta.id
         at_slot = self._by_slot.get(slot) if slot is not None else None
         if at_slot is not None and id is not None and at_slot.provider_id == id:
             return at_slot
         known = self._by_id[id][-1] if id in self._by_id else None
-        if known is not None and (not name or slot in (None, known.slot) or known.slot is None):
+        if known is not None and (
+            not delta.name or slot in (None, known.slot) or known.slot is None
+        ):
             return known
         if at_slot is not None:
             return at_slot
         if slot is None:
             return self._find_without_slot(id)
         # A tail under an index that no head had belongs to the call being built.
-        nameless = id is None and not name
+        nameless = id is None and not delta.name
         if nameless and self.current is not None and not self.current.has_ended:
             self.current.note(Oddity.SLOT_REUSED, f"slot {_quote(slot)} was never opened")
             return self.current
@@ -101,22 +103,26 @@ class Router:
 
     # ── Is it another call? ─────────────────────────────────────────────────────────
 
-    def _is_other_call(self, draft: Draft, delta: CallDelta, id: str | None, name: str) -> bool:
+    def _is_other_call(self, draft: Draft, delta: CallDelta) -> bool:
+        id, name = delta.id, delta.name or ""
         other_id = id is not None and draft.provider_id is not None and id != draft.provider_id
         if len(draft.name) > self._longest_name:
             return other_id  # what follows a name without an end is more of it
         if draft.is_object and id is not None and id == draft.provider_id and name == draft.name:
             return False  # an object that grows, with its whole address each time
         if draft.has_ended:
-            return self._follows(draft, delta, id if id != draft.provider_id else None, name)
+            return self._follows(draft, delta)
         if other_id and name:
             return True
         if not draft.has_begun and name.startswith(draft.name):
             return False  # a name that grows as a whole does so before the arguments begin
-        return bool(name) and join_name(draft.name, name, self._offer) is None
+        is_new = name not in ("", draft.name)
+        return is_new and join_name(draft.name, name, offered=self._offer) is None
 
-    def _follows(self, draft: Draft, delta: CallDelta, id: str | None, name: str) -> bool:
+    def _follows(self, draft: Draft, delta: CallDelta) -> bool:
         """Whether this delta begins a call after one whose object is closed."""
+        id = delta.id if delta.id != draft.provider_id else None
+        name = delta.name or ""
         brings = delta.arguments
         empty = brings is None or (isinstance(brings, str) and not brings.strip())
         if empty and not draft.name and (id is None or draft.provider_id is None):
@@ -134,7 +140,7 @@ class Router:
 
     # ── Taking in ───────────────────────────────────────────────────────────────────
 
-    def _take_in(self, draft: Draft, delta: CallDelta, id: str | None, name: str) -> None:
+    def _take_in(self, draft: Draft, delta: CallDelta) -> None:
         if delta.arguments or not draft.has_ended:
             self.current = draft
         if delta.slot is not None:
@@ -142,10 +148,10 @@ class Router:
             self._by_slot[delta.slot] = draft
         elif draft.slot is not None:
             draft.note(Oddity.SLOT_MISSING, "a piece of a call has no index")
-        if id is not None and id != draft.provider_id:
-            self._take_in_id(draft, id)
-        if name and not (draft.name and draft.has_ended):
-            self._take_in_name(draft, name)
+        if delta.id is not None and delta.id != draft.provider_id:
+            self._take_in_id(draft, delta.id)
+        if delta.name and not (draft.name and draft.has_ended):
+            self._take_in_name(draft, delta.name)
 
     def _take_in_id(self, draft: Draft, id: str) -> None:
         if draft.provider_id is None:
@@ -161,7 +167,7 @@ class Router:
         if name == draft.name:
             draft.note(Oddity.NAME_REPEATED, f"name {_quote(name)} again")
             return
-        joined = join_name(draft.name, name, self._offer)
+        joined = join_name(draft.name, name, offered=self._offer)
         if draft.name:
             draft.note(Oddity.NAME_SPLIT, f"name {_quote(name)} after {_quote(draft.name)}")
         self._set_name(draft, joined or name)
@@ -174,9 +180,8 @@ class Router:
 
     # ── Opening ─────────────────────────────────────────────────────────────────────
 
-    def _open(
-        self, slot: Slot | None, id: str | None, name: str, after: Draft | None = None
-    ) -> Draft:
+    def _open(self, delta: CallDelta, *, after: Draft | None = None) -> Draft:
+        slot, id, name = delta.slot, delta.id, delta.name or ""
         if len(self.drafts) >= self._limits.calls:
             return self._overflowing(slot)
         draft = Draft(len(self.drafts), self._limits)
@@ -192,7 +197,7 @@ class Router:
         if after is not None and after.name == name:
             draft.rival = after
         self.drafts.append(draft)
-        self._bind(draft, slot, id)
+        self._bind(draft, delta)
         return draft
 
     def _overflowing(self, slot: Slot | None) -> Draft:
@@ -206,10 +211,19 @@ class Router:
             self._by_slot[slot] = self._overflow
         return self._overflow
 
-    def _bind(self, draft: Draft, slot: Slot | None, id: str | None) -> None:
+    def _bind(self, draft: Draft, delta: CallDelta) -> None:
         self.current = draft
-        if slot is not None:
-            draft.slot = slot
-            self._by_slot[slot] = draft
-        if id is not None:
-            self._by_id.setdefault(id, []).append(draft)
+        if delta.slot is not None:
+            draft.slot = delta.slot
+            self._by_slot[delta.slot] = draft
+        if delta.id is not None:
+            self._by_id.setdefault(delta.id, []).append(draft)
+
+
+def _take_announced(draft: Draft, delta: CallDelta) -> CallDelta:
+    """The delta with the id and the name that were announced before its arguments came."""
+    if draft.announced is None:
+        return delta
+    id, name = draft.announced
+    draft.announced = None
+    return replace(delta, id=delta.id or id, name=delta.name or name)

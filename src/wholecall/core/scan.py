@@ -11,21 +11,22 @@ That the text up to the brace *is* an object is then shown by parsing it, once.
     BLANK ──{──▶ INSIDE ──the last }──▶ CLOSED
       │             └──a closer that does not fit──▶ BROKEN
       └──anything else──▶ FOREIGN
-    BLANK, INSIDE ──▶ TOO_DEEP, BLANK_FLOOD   where a limit is passed
+    BLANK, INSIDE ──▶ TOO_DEEP, TOO_MANY, BLANK_FLOOD   where a limit is passed
 """
 
 from __future__ import annotations
 
 import enum
 import re
+from functools import lru_cache
 
+from wholecall.core.grammar import match_end
 from wholecall.core.limits import DEFAULT, Limits
 
 _BLANKS = " \t\r\n"
-# One character class: neither pattern can backtrack.
-_IN_STRING = re.compile(r'["\\]')
+# No pattern here can backtrack.
+_IN_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _OUTSIDE = re.compile(r'["{}\[\]]')
-_BLANK_RUNS = re.compile(r"[ \t\r\n]+")
 _CLOSER_OF = {"{": "}", "[": "]"}
 
 
@@ -38,13 +39,20 @@ class Scan(enum.Enum):
     FOREIGN = "the text does not begin with an object"
     BROKEN = "a closing bracket does not fit"
     TOO_DEEP = "nested too deep"
+    TOO_MANY = "too many values"
     BLANK_FLOOD = "endless white space"
+
+
+@lru_cache(maxsize=8)
+def _runs_up_to(blanks: int) -> re.Pattern[str]:
+    """A text in which no more white space than this stands in a row."""
+    return re.compile(rf"(?:[^ \t\r\n]++|[ \t\r\n]{{1,{blanks}}}+(?![ \t\r\n]))*+")
 
 
 class ObjectScanner:
     """Finds the end of one JSON object in a text that arrives in pieces."""
 
-    __slots__ = ("_blank_run", "_closers", "_escaped", "_in_string", "_limits", "state")
+    __slots__ = ("_blank_run", "_closers", "_escaped", "_in_string", "_limits", "_opened", "state")
 
     def __init__(self, limits: Limits = DEFAULT) -> None:
         self.state = Scan.BLANK
@@ -53,6 +61,8 @@ class ObjectScanner:
         self._in_string = False
         self._escaped = False
         self._blank_run = 0
+        self._opened = 0
+        """Brackets and strings so far."""
 
     def feed(self, text: str) -> int:
         """Read a piece; return how much of it was read.
@@ -91,14 +101,12 @@ class ObjectScanner:
         if self._escaped:
             self._escaped = False
             return at + 1
-        found = _IN_STRING.search(text, at)
-        if found is None:
-            return len(text)
-        if found.group() == "\\":
-            self._escaped = True
-        else:
-            self._in_string = False
-        return found.end()
+        end = match_end(_IN_STRING, text, at=at)
+        if end == len(text):
+            return end
+        # A quote, or a backslash that ends the piece: what it escapes is still to come.
+        self._escaped = self._in_string = text[end] == "\\"
+        return end + 1
 
     def _structure(self, text: str, at: int) -> int:
         """Go on between strings; return where to go on from."""
@@ -114,6 +122,7 @@ class ObjectScanner:
         mark = found.group()
         if mark == '"':
             self._in_string = True
+            self._count_opened()
         elif mark in _CLOSER_OF:
             self._open(mark)
         else:
@@ -123,8 +132,15 @@ class ObjectScanner:
     def _open(self, mark: str) -> None:
         self._blank_run = 0
         self._closers.append(_CLOSER_OF[mark])
+        self._count_opened()
         if len(self._closers) > self._limits.depth:
             self.state = Scan.TOO_DEEP
+
+    def _count_opened(self) -> None:
+        # A value is at most two of them: its key, and a bracket or a string.
+        self._opened += 1
+        if self._opened > 2 * self._limits.values + 1:
+            self.state = Scan.TOO_MANY
 
     def _close(self, mark: str) -> None:
         if self._closers.pop() != mark:
@@ -137,10 +153,9 @@ class ObjectScanner:
         body = gap.lstrip(_BLANKS)
         self._count_blanks(len(gap) - len(body))
         if body:
-            if len(body) > self._limits.blank_run:
-                for run in _BLANK_RUNS.findall(body):
-                    self._blank_run = 0
-                    self._count_blanks(len(run))
+            longest = self._limits.blank_run
+            if len(body) > longest and match_end(_runs_up_to(longest), body, at=0) < len(body):
+                self.state = Scan.BLANK_FLOOD
             self._blank_run = len(body) - len(body.rstrip(_BLANKS))
 
     def _count_blanks(self, count: int) -> None:

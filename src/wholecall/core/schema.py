@@ -18,7 +18,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from wholecall.core.coerce import STRICT, CoercionOptions, coerce
 from wholecall.core.compiled import Compiled, Cost
@@ -27,7 +27,7 @@ from wholecall.core.limits import DEFAULT
 from wholecall.core.near import find_misspelt
 from wholecall.core.parse import join_path
 from wholecall.core.prepare import prepare
-from wholecall.core.spec import ToolSpec, read_offer
+from wholecall.core.spec import ToolSpec, read_tool
 from wholecall.core.values import JSON, Coercion, Problem
 from wholecall.core.words import show, show_names
 from wholecall.errors import InadmissibleTools
@@ -61,12 +61,12 @@ def check(value: dict[str, JSON], spec: ToolSpec, *, options: CoercionOptions = 
     fits = compiled.fits(compiled.root, kept)
     coercions: tuple[Coercion, ...] = ()
     if not fits or (size.whole_floats and compiled.integers):
-        kept, coercions = _coerce(compiled, kept, size, options)
+        kept, coercions = _coerce(compiled, kept, size=size, options=options)
         fits = compiled.fits(compiled.root, kept)
     problems = () if fits else explain(compiled, kept, values=size.values, unknown=dropped)
     if dropped:
         missing = {problem.path for problem in problems}
-        misspelt = _report_misspelt(compiled, value, dropped, missing)
+        misspelt = _report_misspelt(compiled, value, dropped=dropped, missing=missing)
         problems += tuple(islice(misspelt, PROBLEMS - len(problems)))
     return Checked(kept, coercions, dropped, problems)
 
@@ -80,7 +80,7 @@ def _blame_schema(spec: ToolSpec, problem: Problem) -> Problem:
 
 
 def _coerce(
-    compiled: Compiled, value: dict[str, JSON], size: _Size, options: CoercionOptions
+    compiled: Compiled, value: dict[str, JSON], *, size: _Size, options: CoercionOptions
 ) -> tuple[dict[str, JSON], tuple[Coercion, ...]]:
     read = coerce(
         compiled, value, values=size.values, whole_floats=size.whole_floats, options=options
@@ -163,7 +163,7 @@ def _drop_unknown(
 
 
 def _report_misspelt(
-    compiled: Compiled, value: dict[str, JSON], dropped: Iterable[str], missing: Collection[str]
+    compiled: Compiled, value: dict[str, JSON], *, dropped: Iterable[str], missing: Collection[str]
 ) -> Iterator[Problem]:
     """Dropped names that are near to a parameter which is neither given nor reported missing."""
     absent = {name for name in compiled.names - value.keys() if join_path("$", name) not in missing}
@@ -191,12 +191,15 @@ def admit(tools: Iterable[ToolSpec | Mapping[str, Any]]) -> tuple[Problem, ...]:
         if index == TOOLS:
             expected = f"at most {TOOLS} tools"
             return (*problems, Problem("$", "limit", f"offer {expected}", "more", expected))
-        specs = _read_tool(tool)
-        if specs is None:
-            problems.append(_refuse_tool(index))
+        path = f"$[{index}]"
+        try:
+            specs = read_tool(tool, path)
+        except InadmissibleTools as refused:
+            # `errors.py` imports nothing of ours and cannot say so itself.
+            problems += cast("tuple[Problem, ...]", refused.problems)
             continue
         for spec in specs:
-            problems += _judge_tool(spec, f"$[{index}]", names)
+            problems += _judge_tool(spec, path, names=names)
             names.add(spec.name)
     return tuple(problems)
 
@@ -208,22 +211,7 @@ def require_admissible(tools: Iterable[ToolSpec | Mapping[str, Any]]) -> None:
         raise InadmissibleTools("; ".join(problem.message for problem in problems), problems)
 
 
-def _read_tool(tool: ToolSpec | Mapping[str, Any]) -> list[ToolSpec] | None:
-    """The tools of a definition: Gemini's hold many, a provider's own tool is none of ours."""
-    try:
-        specs: list[Any] = [*read_offer([tool]).values()]
-    except (AttributeError, TypeError):  # it came from outside, in whatever shape
-        return None
-    readable = all(isinstance(s.name, str) and isinstance(s.parameters, Mapping) for s in specs)
-    return specs if readable else None
-
-
-def _refuse_tool(index: int) -> Problem:
-    expected = "a definition with a name and a schema"
-    return Problem(f"$[{index}]", "tool", f"tool {index} must be {expected}", "", expected)
-
-
-def _judge_tool(spec: ToolSpec, path: str, names: Collection[str]) -> Iterator[Problem]:
+def _judge_tool(spec: ToolSpec, path: str, *, names: Collection[str]) -> Iterator[Problem]:
     name = show(spec.name)
     if not _NAME.fullmatch(spec.name):
         message = f"tool {name} must have another name: {_NAME_IN_WORDS}"

@@ -38,14 +38,25 @@ def read_offer(
     """
     specs: dict[str, ToolSpec] = {}
     for index, tool in enumerate(tools):
-        if isinstance(tool, ToolSpec):
-            specs[tool.name] = tool
-            continue
-        for body, path in _bodies(tool, f"$[{index}]"):
-            spec = _read_body(body, path, start or Start.CONFIRMED)
-            if spec is not None:
-                specs[spec.name] = spec
+        for spec in read_tool(tool, f"$[{index}]", start=start or Start.CONFIRMED):
+            specs[spec.name] = spec
     return specs
+
+
+def read_tool(
+    tool: ToolSpec | Mapping[str, Any], path: str, *, start: Start = Start.CONFIRMED
+) -> list[ToolSpec]:
+    """The tools of one definition: Gemini's hold many, a provider's own tool is none of ours.
+
+    `path` is its place in the list, for the error.
+    """
+    if isinstance(tool, ToolSpec):
+        _demand(isinstance(tool.name, str), tool.name, path=f"{path}.name", expected=_NAME)
+        schema, place = tool.parameters, f"{path}.parameters"
+        _demand(isinstance(schema, Mapping), schema, path=place, expected=_SCHEMA)
+        return [tool]
+    read = (_read_body(body, place, start=start) for body, place in _bodies(tool, path))
+    return [spec for spec in read if spec is not None]
 
 
 # ── Forms ───────────────────────────────────────────────────────────────────────────
@@ -66,12 +77,13 @@ _DEFINES = frozenset({"description", *_SCHEMAS})
 
 def _bodies(tool: Any, path: str) -> Iterator[tuple[Any, str]]:
     """The bodies of a definition, each with its place."""
-    _demand(isinstance(tool, Mapping), tool, path, _DEFINITION)
+    _demand(isinstance(tool, Mapping), tool, path=path, expected=_DEFINITION)
     for wrapper, holds_many in _WRAPPERS:
         wrapped = tool.get(wrapper)
         if wrapped and holds_many:
-            _demand(isinstance(wrapped, list | tuple), wrapped, f"{path}.{wrapper}", _LIST)
-            yield from ((body, f"{path}.{wrapper}[{at}]") for at, body in enumerate(wrapped))
+            place = f"{path}.{wrapper}"
+            _demand(isinstance(wrapped, list | tuple), wrapped, path=place, expected=_LIST)
+            yield from ((body, f"{place}[{at}]") for at, body in enumerate(wrapped))
             return
         if wrapped:
             yield wrapped, f"{path}.{wrapper}"
@@ -79,15 +91,15 @@ def _bodies(tool: Any, path: str) -> Iterator[tuple[Any, str]]:
     yield tool, path
 
 
-def _read_body(body: Any, path: str, start: Start) -> ToolSpec | None:
-    _demand(isinstance(body, Mapping), body, path, _DEFINITION)
+def _read_body(body: Any, path: str, *, start: Start) -> ToolSpec | None:
+    _demand(isinstance(body, Mapping), body, path=path, expected=_DEFINITION)
     if "name" not in body and not _is_ours(body):
         return None
     name = body.get("name")
-    _demand(isinstance(name, str), name, f"{path}.name", _NAME)
+    _demand(isinstance(name, str), name, path=f"{path}.name", expected=_NAME)
     key = next((key for key in _SCHEMAS if body.get(key)), None)
     schema = {} if key is None else body[key]
-    _demand(isinstance(schema, Mapping), schema, f"{path}.{key}", _SCHEMA)
+    _demand(isinstance(schema, Mapping), schema, path=f"{path}.{key}", expected=_SCHEMA)
     if isinstance(schema.get(_SCHEMA_WRAPPER), Mapping):
         schema = schema[_SCHEMA_WRAPPER]
     return ToolSpec(name, schema, body.get("description") or "", start)
@@ -107,12 +119,8 @@ _NAME = 'the name of the tool: {"name": "weather", …}'
 _SCHEMA = 'a JSON Schema: {"type": "object", "properties": {…}}'
 
 
-class _Misshapen(InadmissibleTools, TypeError):
-    """A definition of the wrong type; `admit` takes what is a `TypeError` into its list."""
-
-
-def _demand(holds: bool, found: Any, path: str, expected: str) -> None:
+def _demand(holds: bool, found: Any, *, path: str, expected: str) -> None:
     if not holds:
         received = reprlib.repr(found)
         message = f"tools{path.removeprefix('$')} is {received}: write {expected}"
-        raise _Misshapen(message, (Problem(path, "tool", message, received, expected),))
+        raise InadmissibleTools(message, (Problem(path, "tool", message, received, expected),))

@@ -100,7 +100,7 @@ class Rewriter:
             return None
         return "".join(self._written)
 
-    def note(self, kind: str, before: str, after: str) -> None:
+    def note(self, kind: str, before: str, *, after: str) -> None:
         """Record a change."""
         if kind not in self.repairs:
             self.repairs[kind] = Repair(kind, excerpt(before), excerpt(after))
@@ -116,8 +116,8 @@ class Rewriter:
         return True
 
     def _read_escaped_blanks(self) -> bool:
-        end = match_end(_ESCAPED_BLANKS, self._text, self.at)
-        self.note("escaped_whitespace_outside_strings", self._text[self.at : end], "")
+        end = match_end(_ESCAPED_BLANKS, self._text, at=self.at)
+        self.note("escaped_whitespace_outside_strings", self._text[self.at : end], after="")
         moved = end > self.at
         self.at = end
         return moved
@@ -131,29 +131,29 @@ class Rewriter:
         if self._grammar.take_back_comma():
             self._written.pop()
             closer = self._text[self.at]
-            self.note("trailing_comma", f",{closer}", closer)
+            self.note("trailing_comma", f",{closer}", after=closer)
         return self._read_mark()
 
     def _read_number(self) -> bool:
-        end = match_end(NUMBER, self._text, self.at)
+        end = match_end(NUMBER, self._text, at=self.at)
         number, self.at = self._text[self.at : end], end
         return bool(number) and self._write(SCALAR, number)
 
     def _read_name(self) -> bool:
-        end = match_end(_NAME, self._text, self.at)
+        end = match_end(_NAME, self._text, at=self.at)
         name, self.at = self._text[self.at : end], end
         if name not in _WORDS:
             return self._write_key(name)
         word = _WORDS[name]
         if word != name:
-            self.note("python_literal", name, word)
+            self.note("python_literal", name, after=word)
         return self._write(SCALAR, word)
 
     def _write_key(self, name: str) -> bool:
         """A bare name is a key where a key must be, and nothing anywhere else."""
         if self._grammar.expects not in KEYS:
             return False
-        self.note("quote_key", name, f'"{name}"')
+        self.note("quote_key", name, after=f'"{name}"')
         return self._write(STRING, f'"{name}"')
 
     # ── Strings ─────────────────────────────────────────────────────────────────────
@@ -165,7 +165,7 @@ class Rewriter:
         if content is None:
             return False
         if quote != STRING:
-            self.note("python_literal", self._text[start : self.at], f'"{content}"')
+            self.note("python_literal", self._text[start : self.at], after=f'"{content}"')
         return self._write(STRING, f'"{content}"')
 
     def _read_content(self, quote: str) -> str | None:
@@ -173,7 +173,7 @@ class Rewriter:
         pieces: list[str] = []
         self.at += 1
         while True:
-            end = match_end(_PLAIN[quote], self._text, self.at)
+            end = match_end(_PLAIN[quote], self._text, at=self.at)
             pieces.append(self._text[self.at : end])
             self.at = end
             mark = self._text[end : end + 1]
@@ -192,7 +192,7 @@ class Rewriter:
         if mark in ("", STRING):
             return f"\\{mark}" if mark else None
         escape = json.dumps(mark)[1:-1]
-        self.note("escape_control", mark, escape)
+        self.note("escape_control", mark, after=escape)
         return escape
 
     def _read_escape(self, quote: str) -> str | None:
@@ -205,7 +205,7 @@ class Rewriter:
         if kind == "escape":
             self._has_escapes = True
         elif kind == "raw":
-            self.note("escape_backslash", found.group(), strict)
+            self.note("escape_backslash", found.group(), after=strict)
         return strict
 
     _READERS: ClassVar[dict[str, Callable[[Rewriter], bool]]] = {

@@ -221,6 +221,8 @@ class CallSealed(Value, frozen=True):
     slot: Slot | None = None
     arguments: str | None = None
     """The whole text of the arguments, where the protocol sends it once more at the end."""
+    flaw: str = ""
+    """Why no call can be made of it, where what is around its arguments is broken."""
 
 
 class HintGiven(Value, frozen=True):

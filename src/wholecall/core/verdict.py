@@ -24,12 +24,13 @@ import msgspec
 from wholecall.core.arguments import Arguments, Refused, read_arguments
 from wholecall.core.coerce import STRICT, CoercionOptions
 from wholecall.core.compiled import Compiled
-from wholecall.core.draft import Draft, Tail
+from wholecall.core.draft import Draft
 from wholecall.core.limits import DEFAULT, Limits
 from wholecall.core.parse import Parsed
 from wholecall.core.prepare import prepare
 from wholecall.core.repair import may_drop
 from wholecall.core.spec import Offer, ToolSpec
+from wholecall.core.tail import Tail
 from wholecall.core.values import (
     JSON,
     Call,
@@ -153,9 +154,9 @@ class Judge:
             return refused
         spec = self.spec(draft)
         if draft.is_empty:
-            return self._read_empty(draft, spec, ending)
+            return self._read_empty(draft, spec, ending=ending)
         read_it = self._read_object if draft.is_object else self._read_text
-        read = read_it(draft, spec, ending)
+        read = read_it(draft, spec, ending=ending)
         # A cut call may have a cut name: that it was cut is the better reason.
         cut = isinstance(read, Refused) and read.reason is Reason.TRUNCATED
         if self.offer is not None and spec is None and not cut:
@@ -163,7 +164,7 @@ class Judge:
         return read
 
     def _read_empty(
-        self, draft: Draft, spec: ToolSpec | None, ending: Ending | None
+        self, draft: Draft, spec: ToolSpec | None, *, ending: Ending | None
     ) -> Arguments | Refused:
         if ending is not Ending.GOOD or (draft.seals and Evidence.SEALED not in draft.evidence):
             return _LIMIT_BEFORE_BEGIN if ending is Ending.LENGTH else _CUT_BEFORE_BEGIN
@@ -176,7 +177,7 @@ class Judge:
         return self._read_arguments({}, spec, whole=True)
 
     def _read_object(
-        self, draft: Draft, spec: ToolSpec | None, ending: Ending | None
+        self, draft: Draft, spec: ToolSpec | None, *, ending: Ending | None
     ) -> Arguments | Refused:
         # An object has no brace that would be a proof: what was cut inside is whole JSON to
         # the eye, also where a client library had parsed as far as the text went.
@@ -189,7 +190,7 @@ class Judge:
         return self._read_arguments(merged, spec, whole=True)
 
     def _read_text(
-        self, draft: Draft, spec: ToolSpec | None, ending: Ending | None
+        self, draft: Draft, spec: ToolSpec | None, *, ending: Ending | None
     ) -> Arguments | Refused:
         # A call that starts on its closing brace knows nothing of what may follow, even if
         # that came in the same chunk: the assembler looks at it when the turn is over.
@@ -206,7 +207,7 @@ class Judge:
         if isinstance(read, Refused):
             if read.reason not in _SYNTAX:
                 return read
-            return self._read_snapshot(draft, spec, ending) or _blame_the_limit(read, ending)
+            return self._read_snapshot(draft, spec, ending=ending) or _blame_the_limit(read, ending)
         if tail.rest:
             draft.note(Oddity.TEXT_AFTER_OBJECT)
             dropped = Repair("drop_trailing", cut(tail.rest), "")
@@ -214,7 +215,7 @@ class Judge:
         return read
 
     def _read_snapshot(
-        self, draft: Draft, spec: ToolSpec | None, ending: Ending | None
+        self, draft: Draft, spec: ToolSpec | None, *, ending: Ending | None
     ) -> Arguments | None:
         """Read pieces that each repeat all that came before.
 

@@ -47,7 +47,7 @@ def cut(text: str, longest: int = RECEIVED) -> str:
 
 def show_names(names: Iterable[str]) -> str:
     """Names in a row, in quotes."""
-    return list_some(list(names), ", ", show)
+    return list_some(list(names), ", ", word=show)
 
 
 def describe(node: Any, follow: Callable[[Any], Any], *, depth: int = _DEPTH) -> str:
@@ -57,16 +57,16 @@ def describe(node: Any, follow: Callable[[Any], Any], *, depth: int = _DEPTH) ->
         return _describe_options(node.get("enum", [node.get("const")]))
     branches = node.get("anyOf") or node.get("oneOf")
     if branches and depth:
-        return list_some(branches, " or ", partial(describe, follow=follow, depth=depth - 1))
-    return ", ".join([_describe_type(node, follow, depth), *_describe_limits(node)])
+        return list_some(branches, " or ", word=partial(describe, follow=follow, depth=depth - 1))
+    return ", ".join([_describe_type(node, follow, depth=depth), *_describe_limits(node)])
 
 
 def _describe_options(options: list[Any]) -> str:
-    words = list_some(options, ", ", show)
+    words = list_some(options, ", ", word=show)
     return words if len(options) == 1 else f"one of {words}"
 
 
-def _describe_type(node: Any, follow: Callable[[Any], Any], depth: int) -> str:
+def _describe_type(node: Any, follow: Callable[[Any], Any], *, depth: int) -> str:
     types = node.get("type", [])
     types = types if isinstance(types, list) else [types]
     if types == ["array"] and "items" in node and depth:
@@ -98,7 +98,7 @@ LIMITS: dict[str, Callable[[Any], str]] = {
 }
 
 
-def list_some(things: Sequence[Any], joint: str, word: Callable[[Any], str] = str) -> str:
+def list_some(things: Sequence[Any], joint: str, *, word: Callable[[Any], str] = str) -> str:
     """The first of some things in words, each once, and how many more there are."""
     shown = joint.join(dict.fromkeys(map(word, things[:_OPTIONS])))
     more = len(things) - _OPTIONS

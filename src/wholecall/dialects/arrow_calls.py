@@ -50,12 +50,15 @@ class ArrowCalls:
         output.open(name, arguments="{")
         closers = marks_of(self.closers)
         if not (yield from _flags(machine)):
+            machine.spoil("a flag is not written as one")
             yield from source.flow(closers, _skip)
             return True
         yield from source.skip(_BRACES)
         if (yield from source.accept(closers)):
             output.grow("}")
             output.seal()
+        else:
+            machine.spoil("it does not end with its mark")
         return True
 
 

@@ -1,15 +1,17 @@
-"""What a format is: its markers, its grammar, its channels. Data, no code."""
+"""What a format is: its markers, its grammar, its channels. Data, no code that reads."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+import enum
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 
 from wholecall.dialects.encoding import Template
 from wholecall.dialects.machine import Machine
 from wholecall.dialects.source import Steps
 
 
+@runtime_checkable  # a stored dialect is checked by msgspec, which asks for it
 class Grammar(Protocol):
     """How the calls of a family are written."""
 
@@ -33,6 +35,13 @@ class Channel:
 THINK = Channel("<think>", ("</think>",), prompted=True)
 
 
+class Named(enum.Enum):
+    """What stands in a tag that has the name of a tool."""
+
+    TAGS = "tags"  # `<search><query>x</query></search>`
+    YAML = "yaml"  # a block of YAML
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """A grammar and what may stand before it."""
@@ -54,11 +63,17 @@ class Dialect:
     """Channels for the user."""
     dropped: tuple[str, ...] = ()
     """Markers that are no text wherever they stand: stray closers, channels of text."""
-    names_are_tags: bool = False
-    """`<search>` opens a call of the tool `search`."""
+    named: tuple[Named, ...] = ()
+    """What stands in `<search>` of the tool `search`, where names are tags."""
     rescues: bool = False
     """Nobody told the model to write so: an unknown name is prose."""
     template: Template | None = None
     """How calls are written back; None where nothing is to be written."""
     models: str = ""
     """Who writes it."""
+
+    def amid(
+        self, *, reasoning: tuple[Channel, ...] = (THINK,), dropped: tuple[str, ...] = ()
+    ) -> Dialect:
+        """The same calls in answers with this reasoning and, besides, these dropped markers."""
+        return replace(self, reasoning=reasoning, dropped=(*self.dropped, *dropped))

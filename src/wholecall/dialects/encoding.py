@@ -10,6 +10,7 @@ written so that it would be read as something else:
 |          | a type that neither an attribute nor the tool's schema tells            |
 | PYTHON   | a key that is no identifier; a name that is no word                     |
 | GEMMA    | a string that holds the quoting mark; a name or key that is no word     |
+| YAML     | a tool name that is no word                                             |
 """
 
 from __future__ import annotations
@@ -21,15 +22,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from wholecall.core.values import JSON
+from wholecall.dialects.source import BLANKS
+from wholecall.dialects.yaml_writing import write_yaml
 
 
 class Notation(enum.Enum):
     """How the arguments of a call are written."""
 
-    JSON = "one JSON object"
-    TAGS = "one tag for each parameter"
-    PYTHON = "keyword arguments"
-    GEMMA = "keys and values with quoting marks"
+    JSON = "json"  # one object
+    TAGS = "tags"  # one for each parameter
+    PYTHON = "python"  # keyword arguments
+    GEMMA = "gemma"  # keys and values with quoting marks
+    YAML = "yaml"  # a block
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +50,15 @@ class Template:
     quote: str = ""
     """The mark around Gemma's strings."""
     marks: tuple[str, ...] = ()
-    """What must not stand in a value."""
+    """What must not stand in a value; `{key}` is put in."""
+    trims: bool = False
+    """White space around a value is lost."""
     result: str = (
-        '<tool_response>\n{"name": {name_json}, "content": {output_json}}\n</tool_response>'
+        "<tool_response>\n"
+        '{"name": {name_json}, {id_member}"content": {output_json}}\n</tool_response>'
     )
+    """How a result is told: `{name}`, `{id}`, `{output}`, the same as JSON (`{name_json}`, …),
+    and `{id_member}`, which is nothing where there is no id."""
 
 
 _WORD = re.compile(r"[A-Za-z_][\w.\-]*\Z")
@@ -84,12 +93,12 @@ def encode_calls(template: Template, calls: Iterable[tuple[str, Mapping[str, JSO
     return template.before + template.between.join(written) + template.after
 
 
-def encode_result(template: Template, name: str, output: str, id: str = "") -> str:
+def encode_result(template: Template, name: str, *, output: str, id: str = "") -> str:
     """Write the result of a call."""
     holes = {"name": name, "output": output, "id": id}
-    return _fill(
-        template.result, holes | {f"{key}_json": _dump(text) for key, text in holes.items()}
-    )
+    written = {f"{key}_json": _dump(text) for key, text in holes.items()}
+    id_member = f'"id": {_dump(id)}, ' if id else ""
+    return _fill(template.result, {**holes, **written, "id_member": id_member})
 
 
 def _checked(
@@ -118,21 +127,25 @@ def _write_json(_: Template, arguments: Mapping[str, JSON]) -> str:
 
 
 def _write_tags(template: Template, arguments: Mapping[str, JSON]) -> str:
-    return "".join(_write_tag(template, key, value) for key, value in arguments.items())
+    return "".join(_write_tag(template, key, value=value) for key, value in arguments.items())
 
 
-def _write_tag(template: Template, key: str, value: JSON) -> str:
+def _write_tag(template: Template, key: str, *, value: JSON) -> str:
     text = value if isinstance(value, str) else _dump(value)
     if not _WORD.match(key):
         raise ValueError(f"the parameter name {key!r} cannot be written in a tag")
-    _refuse_marks(key, text, template.marks)
+    _refuse_marks(key, text, marks=tuple(_fill(mark, {"key": key}) for mark in template.marks))
+    if template.trims and text != text.strip(BLANKS):
+        raise ValueError(f"the value of {key!r} has white space around it, which would be lost")
+    if text.endswith("\r") and "{value}\n" in template.value:
+        raise ValueError(f"the value of {key!r} ends in a carriage return, which would be lost")
     string = "true" if isinstance(value, str) else "false"
     return _fill(
         template.value, {"key": key, "value": text, "string": string, "type": _type_of(value)}
     )
 
 
-def _refuse_marks(key: str, text: str, marks: tuple[str, ...]) -> None:
+def _refuse_marks(key: str, text: str, *, marks: tuple[str, ...]) -> None:
     for mark in marks:
         if mark in text:
             raise ValueError(f"the value of {key!r} holds {mark!r}, which would end it")
@@ -167,7 +180,7 @@ def _write_gemma(template: Template, arguments: Mapping[str, JSON]) -> str:
 
 def _gemma(quote: str, value: JSON) -> str:
     if isinstance(value, str):
-        _refuse_marks("a string", value, (quote,))
+        _refuse_marks("a string", value, marks=(quote,))
         return f"{quote}{value}{quote}"
     if isinstance(value, Mapping):
         for key in value:
@@ -179,9 +192,14 @@ def _gemma(quote: str, value: JSON) -> str:
     return _dump(value)
 
 
+def _write_yaml(_: Template, arguments: Mapping[str, JSON]) -> str:
+    return write_yaml(arguments)
+
+
 _NOTATIONS: dict[Notation, Callable[[Template, Mapping[str, JSON]], str]] = {
     Notation.JSON: _write_json,
     Notation.TAGS: _write_tags,
     Notation.PYTHON: _write_python,
     Notation.GEMMA: _write_gemma,
+    Notation.YAML: _write_yaml,
 }

@@ -19,16 +19,18 @@ The policy, which is the same for every format:
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
 from wholecall.core.limits import DEFAULT, Limits
 from wholecall.core.spec import Offer
 from wholecall.core.values import Reason
-from wholecall.dialects.declaration import Dialect, Grammar
+from wholecall.dialects.declaration import Dialect, Grammar, Named
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.nested_calls import NamedTagCalls
 from wholecall.dialects.output import Given
 from wholecall.dialects.source import Sink, Steps
+from wholecall.dialects.yaml_calls import NamedYamlCalls
 
 _FENCE = "```"
 _FENCES = marks_of((_FENCE,))
@@ -108,7 +110,7 @@ class Engine:
             self._output.text(blanks)
         self._source.forget()
         if first in _BARE_BEGINNINGS:
-            yield from self._try(self._dialect.bare, "", self._output.text)
+            yield from self._try(self._dialect.bare, "", sink=self._output.text)
 
     def _at(self, mark: str) -> Steps[None]:
         quoted = self._output.quotes
@@ -123,11 +125,12 @@ class Engine:
         elif mark in self._reasoning and not quoted:
             yield from self._reason(self._reasoning[mark])
         elif (
-            quoted or (yield from self._try(self._grammars[mark], mark, self._output.text)) is False
+            quoted
+            or (yield from self._try(self._grammars[mark], mark, sink=self._output.text)) is False
         ):
             yield from self._give_back(mark)
 
-    def _try(self, grammars: tuple[Grammar, ...], opener: str, sink: Sink) -> Steps[bool | None]:
+    def _try(self, grammars: tuple[Grammar, ...], opener: str, *, sink: Sink) -> Steps[bool | None]:
         """Whether one of these grammars finds a call here. If not, all is as it was.
 
         None if so much was read to know it that it is not looked at again: it went to `sink`.
@@ -159,7 +162,7 @@ class Engine:
         if count > 1:
             # The last of them is still to be looked at.
             grammars = self._grammars[opener]
-            if (yield from self._try(grammars, opener, self._output.text)) is False:
+            if (yield from self._try(grammars, opener, sink=self._output.text)) is False:
                 self._output.text(opener)
 
     # ── Reasoning ───────────────────────────────────────────────────────────────────
@@ -177,7 +180,7 @@ class Engine:
         output.hold()
         mark = opener
         while mark and mark not in close:
-            if (yield from self._try(self._grammars[mark], mark, output.reasoning)) is False:
+            if (yield from self._try(self._grammars[mark], mark, sink=output.reasoning)) is False:
                 output.reasoning(mark)
             mark = yield from self._source.flow(
                 marks_of((*close, *self._grammars)), output.reasoning
@@ -228,9 +231,15 @@ class Engine:
         if not opener and first not in _BARE_BEGINNINGS:
             return False
         grammars = self._grammars[opener] if opener else self._dialect.bare
-        read = yield from self._try(grammars, opener, self._output.text)
+        read = yield from self._try(grammars, opener, sink=self._output.text)
         yield from self._source.skip()
         return read is True
+
+
+_NAMED: dict[Named, Callable[[str], Grammar]] = {
+    Named.TAGS: NamedTagCalls,
+    Named.YAML: NamedYamlCalls,
+}
 
 
 def _table(dialect: Dialect, offer: Offer | None) -> dict[str, tuple[Grammar, ...]]:
@@ -239,9 +248,9 @@ def _table(dialect: Dialect, offer: Offer | None) -> dict[str, tuple[Grammar, ..
     for written in dialect.written:
         for opener in written.openers:
             table[opener] += (written.grammar,)
-    if dialect.names_are_tags:
-        for name in offer or ():
-            table[f"<{name}>"] += (NamedTagCalls(name),)
+    for name in offer or ():
+        for kind in dialect.named:
+            table[f"<{name}>"] += (_NAMED[kind](name),)
     return dict(table)
 
 

@@ -46,13 +46,13 @@ class _Reading:
         self._source = machine.source
         self._output = machine.output
         self._grow = machine.output.grow
-        self._begin = marks_of((grammar.begin,))
+        self._begin = marks_of((grammar.begin,)) if grammar.begin else None
         self._quote = marks_of((grammar.quote,))
         self._closers = marks_of(grammar.closers)
 
     def call(self) -> Steps[bool]:
         yield from self._source.skip()
-        if not (yield from self._source.accept(self._begin)):
+        if self._begin is not None and not (yield from self._source.accept(self._begin)):
             return False
         head, end = yield from self._source.header(_BRACE, LONGEST_NAME)
         name = self._machine.admit(head) if end == "{" else None
@@ -62,6 +62,7 @@ class _Reading:
         try:
             yield from self._object(self._machine.properties(name), 0)
         except _Broken:
+            self._machine.spoil("a key or a value is not written as one")
             yield from self._source.flow(self._closers, _skip)
             return True
         self._output.seal()

@@ -5,26 +5,59 @@
 
 from __future__ import annotations
 
+import enum
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from wholecall.dialects.json_calls import JsonCalls
-from wholecall.dialects.jsontext import read_value
+from wholecall.dialects.jsontext import BROKEN_JSON, read_value
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import Marks, marks_of
 from wholecall.dialects.source import Steps
-
-ReadHead: TypeAlias = Callable[[str], tuple[str, str | None]]
-"""From the text of a header to name and id."""
 
 _FENCE = marks_of(("```json", "```"))
 _LINE_END = marks_of(("\n",))
 
 
-def plain_head(text: str) -> tuple[str, str | None]:
-    """The header is the name."""
+# ── Headers ─────────────────────────────────────────────────────────────────────────
+
+
+class Head(enum.Enum):
+    """What a header holds."""
+
+    NAME = "name"
+    COUNTED = "counted"  # `functions.search:0`, which is the id, too
+    RECIPIENT = "recipient"  # `functions.search <|constrain|>json`
+
+
+_COUNTED = re.compile(r"(.*?)\s*:\s*\d++\Z", re.DOTALL)
+_RECIPIENT = re.compile(r"[^\s<]*+")
+
+
+def _name(text: str) -> tuple[str, str | None]:
     return text, None
+
+
+def _counted(text: str) -> tuple[str, str | None]:
+    """The name stands between namespace and counter."""
+    counted = _COUNTED.match(text)
+    return (counted[1] if counted else text), text
+
+
+def _recipient(text: str) -> tuple[str, str | None]:
+    """A plan in the analysis channel calls nobody."""
+    found = _RECIPIENT.match(text)
+    return ("" if found is None or "<|channel|>analysis" in text else found.group()), None
+
+
+_HEADS: dict[Head, Callable[[str], tuple[str, str | None]]] = {
+    Head.NAME: _name,
+    Head.COUNTED: _counted,
+    Head.RECIPIENT: _recipient,
+}
+
+# ── Calls ───────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +70,7 @@ class HeadedCalls:
     call_close: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()
     section_close: tuple[str, ...] = ()
-    head: ReadHead = plain_head
+    head: Head = Head.NAME
     id_mark: str = ""
     """After the name: an id, up to the header's end."""
     kind: str = ""
@@ -97,7 +130,7 @@ class _Reading:
             self._source.at -= 1
         if self._grammar.kind and text.strip() == self._grammar.kind:
             text, _ = yield from self._source.header(_LINE_END, LONGEST_NAME)
-        spelled, own_id = self._grammar.head(text.strip())
+        spelled, own_id = _HEADS[self._grammar.head](text.strip())
         name = self._machine.admit(spelled)
         return name is not None and (yield from self._arguments(name, own_id or id))
 
@@ -110,6 +143,9 @@ class _Reading:
         self._output.open(name, id)
         whole = yield from read_value(self._source, self._output.grow)
         if not whole:
+            self._machine.spoil(BROKEN_JSON)
+            if self._grammar.call_close:
+                yield from self._source.flow(self._closers, _skip)
             return True
         self._output.seal()
         if fenced:
@@ -126,10 +162,14 @@ class _Reading:
     def _without_object(self, name: str, id: str | None) -> Steps[bool]:
         """No arguments, then the end of the call; or no call."""
         if (yield from self._source.accept(self._closers)):
-            self._output.open(name, id, "{}")
+            self._output.open(name, id, arguments="{}")
             self._output.seal()
             return True
         if self._source.ended and not (yield from self._source.peek()):
-            self._output.open(name, id, "{")
+            self._output.open(name, id, arguments="{")
             return True
         return False
+
+
+def _skip(_: str) -> None:
+    """Text inside of a call that is broken."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from wholecall.dialects.jsontext import read_string, read_value
+from wholecall.dialects.jsontext import BROKEN_JSON, read_string, read_value
 from wholecall.dialects.machine import Machine
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import Steps
@@ -43,6 +43,9 @@ class JsonCalls:
     """Whether a marker says that these are calls; without one, only an offered name does."""
     name_is_key: bool = False
     """`{"search": {"query": "x"}}` (Apertus)."""
+    name_keys: tuple[str, ...] = ()
+    argument_keys: tuple[str, ...] = ()
+    """Words of this format for `name` and `arguments`, besides the usual ones."""
 
     def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
         """Read all calls that stand here; False if none does."""
@@ -103,8 +106,12 @@ class _Reading:
         self._source = machine.source
         self._output = machine.output
         self._closers = marks_of(grammar.closers)
+        self._has_end = bool(grammar.closers)
         self._admit = machine.admit if grammar.marked else machine.find
         self._name_is_key = grammar.name_is_key
+        self._names = NAMES.union(grammar.name_keys)
+        self._argument_keys = ARGUMENTS.union(grammar.argument_keys)
+        self._known = _KNOWN | self._names | self._argument_keys
         self._marked = grammar.marked
         self._depth = 0
         self._begun = False
@@ -148,6 +155,8 @@ class _Reading:
             if whole:
                 found.end()
                 self._output.seal()
+            else:
+                yield from self._broken()
             return whole
         if whole and found.name is not None and self._open_late(found):
             self._output.seal()
@@ -156,6 +165,12 @@ class _Reading:
             self._cut_off(found)
         # An object without a call is skipped between others, and is none at all as the first.
         return whole and self._begun
+
+    def _broken(self) -> Steps[None]:
+        """Read over the rest of a call that can be none, where its end is marked."""
+        self._machine.spoil(BROKEN_JSON)
+        if self._has_end:
+            yield from self._source.flow(self._closers, _skip)
 
     def _members(self, found: _Object) -> Steps[bool]:
         """All members of an object that is open; whether it was closed."""
@@ -179,13 +194,13 @@ class _Reading:
         first = yield from self._source.skip()
         if self._name_is_key:
             return (yield from self._named_by_key(found, key))
-        if key not in _KNOWN and found.name is None:
+        if key not in self._known and found.name is None:
             return False
         if first == "{" and key in WRAPPERS and self._depth < _MOST_WRAPPERS:
             return (yield from self._wrapper(found))
         if first == "[" and key in LISTS and self._depth < _MOST_WRAPPERS:
             return (yield from self._list())
-        return (yield from self._value(found, key, first))
+        return (yield from self._value(found, key, first=first))
 
     def _list(self) -> Steps[bool]:
         self._depth += 1
@@ -206,10 +221,10 @@ class _Reading:
         found.name = self._admit(key)
         return found.name is not None and (yield from self._arguments(found))
 
-    def _value(self, found: _Object, key: str, first: str) -> Steps[bool]:
-        if key in ARGUMENTS and not found.opened and found.early is None:
+    def _value(self, found: _Object, key: str, *, first: str) -> Steps[bool]:
+        if key in self._argument_keys and not found.opened and found.early is None:
             return (yield from self._arguments(found))
-        if key in NAMES and found.name is None and first in ('"', "'"):
+        if key in self._names and found.name is None and first in ('"', "'"):
             name = yield from read_string(self._source)
             found.name = None if name is None else self._admit(name)
             return found.name is not None
@@ -237,23 +252,23 @@ class _Reading:
         last = found.last = _AllButLast(self._output.grow)
         return (yield from read_value(self._source, last.put))
 
-    def _open(self, found: _Object, name: str, arguments: str = "") -> None:
+    def _open(self, found: _Object, name: str, *, arguments: str = "") -> None:
         found.opened = self._begun = True
-        self._output.open(name, found.id, arguments)
+        self._output.open(name, found.id, arguments=arguments)
 
     def _open_late(self, found: _Object) -> bool:
         """The object is closed and no call was opened yet: the name came last, or alone."""
         name = found.name or ""
         if found.early is not None:
-            self._open(found, name, "".join(found.early))
+            self._open(found, name, arguments="".join(found.early))
         elif self._machine.takes_nothing(name):
-            self._open(found, name, "{}")
+            self._open(found, name, arguments="{}")
         return found.opened
 
     def _cut_off(self, found: _Object) -> None:
         """A call without its end is told as one, not shown as text: `{` can never run."""
         if found.name is not None and self._marked and not self._machine.rescues:
-            self._open(found, found.name, "{")
+            self._open(found, found.name, arguments="{")
 
 
 def _skip(_: str) -> None:

@@ -19,6 +19,7 @@ _STRUCTURE = re.compile(r"""["'{}\[\]]""")
 _STRING_MARKS = {'"': re.compile(r'["\\]'), "'": re.compile(r"['\\]")}
 _SCALAR_END = re.compile(r"[,}\]\s<\[|]")
 LONGEST_KEY = 1024
+BROKEN_JSON = "its JSON is broken: a bracket does not fit, or something stands where nothing may"
 
 
 def read_value(source: Source, sink: Sink) -> Steps[bool]:
@@ -35,7 +36,7 @@ def _container(source: Source, sink: Sink) -> Steps[bool]:
     closers: list[str] = []
     while True:
         found = _STRUCTURE.search(source.text, source.at)
-        _hand_on(source, found.start() if found else len(source.text), sink)
+        source.hand_on(found.start() if found else len(source.text), sink)
         if found is None:
             goes_on = yield from source.more()
         elif found.group() in _STRING_MARKS:
@@ -43,7 +44,7 @@ def _container(source: Source, sink: Sink) -> Steps[bool]:
         else:
             goes_on = _fits(closers, found.group())
             if goes_on:
-                _hand_on(source, found.end(), sink)
+                source.hand_on(found.end(), sink)
             if goes_on and not closers:
                 return True
         if not goes_on:
@@ -58,25 +59,25 @@ def _fits(closers: list[str], bracket: str) -> bool:
     return True
 
 
-def _string(source: Source, sink: Sink, longest: int | None = None) -> Steps[bool]:
+def _string(source: Source, sink: Sink, *, longest: int | None = None) -> Steps[bool]:
     """From the opening quote on to the closing one; False also if that is too far away."""
     marks = _STRING_MARKS[source.text[source.at]]
     begin = source.place
-    _hand_on(source, source.at + 1, sink)
+    source.hand_on(source.at + 1, sink)
     while longest is None or source.place - begin <= longest:
         found = marks.search(source.text, source.at)
         if found is None:
-            _hand_on(source, len(source.text), sink)
+            source.hand_on(len(source.text), sink)
         elif found.group() != "\\":
-            _hand_on(source, found.end(), sink)
+            source.hand_on(found.end(), sink)
             return True
         elif found.end() < len(source.text):
-            _hand_on(source, found.end() + 1, sink)
+            source.hand_on(found.end() + 1, sink)
             continue
         else:  # a backslash at the end: what it escapes is still to come
-            _hand_on(source, found.start(), sink)
+            source.hand_on(found.start(), sink)
         if not (yield from source.more()):
-            _hand_on(source, len(source.text), sink)
+            source.hand_on(len(source.text), sink)
             return False
     return False
 
@@ -88,7 +89,7 @@ def _scalar(source: Source, sink: Sink) -> Steps[bool]:
         found = _SCALAR_END.search(source.text, source.at)
         end = len(source.text) if found is None else found.start()
         seen = seen or end > source.at
-        _hand_on(source, end, sink)
+        source.hand_on(end, sink)
         if found is not None:
             return seen
         if not (yield from source.more()):
@@ -101,7 +102,7 @@ def read_string(source: Source, longest: int = LONGEST_KEY) -> Steps[str | None]
     if not first or first not in _STRING_MARKS:
         return None
     pieces: list[str] = []
-    whole = yield from _string(source, pieces.append, longest)
+    whole = yield from _string(source, pieces.append, longest=longest)
     return decode_string("".join(pieces)) if whole else None
 
 
@@ -127,10 +128,3 @@ def read_text(text: str) -> Parsed | None:
 def escape(text: str) -> str:
     """A piece of a string as it stands between JSON's quotes."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
-
-
-def _hand_on(source: Source, end: int, sink: Sink) -> None:
-    if end > source.at:
-        piece = source.text[source.at : end]
-        source.at = end
-        sink(piece)

@@ -60,6 +60,15 @@ class Machine:
         key = text[len(name) :].strip()
         return (name, key) if name and key in self.properties(name) else None
 
+    def spoil(self, flaw: str) -> None:
+        """What was read cannot go on as a call. Where the text is over, it was only cut off.
+
+        A reader that needs no more text to see it does so before the end is known, however
+        the text was cut.
+        """
+        if not self.source.ended:
+            self.output.spoil(flaw)
+
     def spec(self, name: str) -> ToolSpec | None:
         """The tool of this name."""
         return None if self.offer is None else self.offer.get(name)

@@ -64,6 +64,7 @@ class _Named:
                 self._output.seal()
                 return True
             if not mark or not (yield from self._value(mark[1:-1], count)):
+                self._machine.spoil("text stands between its parameters")
                 return True
             count += 1
 
@@ -116,8 +117,9 @@ class _Marked:
             begun = True
             self._output.open(name, arguments="{")
             try:
-                yield from self._values(self._machine.properties(name), f"/{self._grammar.call}", 0)
+                yield from self._values(self._machine.properties(name), f"/{self._grammar.call}")
             except _Broken:
+                self._machine.spoil("a tag does not fit")
                 yield from self._source.flow(marks_of((f"</{self._grammar.section}>",)), _skip)
                 return True
             self._output.grow("}")
@@ -138,7 +140,7 @@ class _Marked:
         tag, end = yield from self._source.header(_TAG_END, LONGEST_NAME)
         return tag.strip() if end == ">" else ""
 
-    def _values(self, properties: Mapping[str, Any], close: str, depth: int) -> Steps[None]:
+    def _values(self, properties: Mapping[str, Any], close: str, *, depth: int = 0) -> Steps[None]:
         """Members up to a closing tag."""
         separator = ""
         while True:
@@ -148,10 +150,10 @@ class _Marked:
             if not _TAG.match(tag) or depth > self._machine.limits.depth:
                 raise _Broken
             self._output.grow(f'{separator}"{escape(tag)}": ')
-            yield from self._value(tag, properties.get(tag), depth)
+            yield from self._value(tag, properties.get(tag), depth=depth)
             separator = ", "
 
-    def _value(self, tag: str, schema: Any, depth: int) -> Steps[None]:
+    def _value(self, tag: str, schema: Any, *, depth: int) -> Steps[None]:
         """A text, or more tags, up to the closing tag."""
         if shape_of(types_of(schema)) is Shape.TEXT:
             yield from self._string(tag)
@@ -163,9 +165,9 @@ class _Marked:
         self._source.at -= len(self._grammar.mark) + 1
         ahead = yield from self._source.peek(len(self._grammar.mark) + 2)
         if ahead.endswith("/") or text.strip(BLANKS):
-            yield from self._leaf(tag, text, types_of(schema))
+            yield from self._leaf(tag, text, types=types_of(schema))
         else:
-            yield from self._nested(tag, schema if isinstance(schema, Mapping) else {}, depth)
+            yield from self._nested(tag, schema if isinstance(schema, Mapping) else {}, depth=depth)
 
     def _string(self, tag: str) -> Steps[None]:
         """A value that streams."""
@@ -177,22 +179,22 @@ class _Marked:
             raise _Broken
         writer.close()
 
-    def _leaf(self, tag: str, text: str, types: frozenset[str]) -> Steps[None]:
+    def _leaf(self, tag: str, text: str, *, types: frozenset[str]) -> Steps[None]:
         if (yield from self._tag()) != f"/{tag}":
             raise _Broken
         self._output.grow(write_value(text, shape_of(types), types=types, trim=Trim.NOTHING))
 
-    def _nested(self, tag: str, schema: Mapping[str, Any], depth: int) -> Steps[None]:
+    def _nested(self, tag: str, schema: Mapping[str, Any], *, depth: int) -> Steps[None]:
         item = self._grammar.mark + f"<{_ITEM}>"
         if (yield from self._source.sees(marks_of((item,)))):
-            yield from self._items(tag, _choice(schema, "items").get("items"), depth)
+            yield from self._items(tag, _choice(schema, "items").get("items"), depth=depth)
             return
         self._output.grow("{")
         properties = _choice(schema, "properties").get("properties") or {}
-        yield from self._values(properties, f"/{tag}", depth + 1)
+        yield from self._values(properties, f"/{tag}", depth=depth + 1)
         self._output.grow("}")
 
-    def _items(self, tag: str, schema: Any, depth: int) -> Steps[None]:
+    def _items(self, tag: str, schema: Any, *, depth: int) -> Steps[None]:
         self._output.grow("[")
         separator = ""
         while True:
@@ -203,7 +205,7 @@ class _Marked:
             if inner != _ITEM or depth > self._machine.limits.depth:
                 raise _Broken
             self._output.grow(separator)
-            yield from self._value(_ITEM, schema, depth + 1)
+            yield from self._value(_ITEM, schema, depth=depth + 1)
             separator = ", "
 
 

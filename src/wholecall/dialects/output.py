@@ -69,7 +69,7 @@ class Output:
         """A piece of the reasoning."""
         self._put(Reasoning(text))
 
-    def reject(self, reason: Reason, detail: str, raw: str = "") -> None:
+    def reject(self, reason: Reason, detail: str, *, raw: str = "") -> None:
         """Markup that no call can be made of."""
         self._put(Rejected(reason=reason, detail=detail, raw=raw))
 
@@ -80,7 +80,7 @@ class Output:
 
     # ── Calls ───────────────────────────────────────────────────────────────────────
 
-    def open(self, name: str | None, id: str | None = None, arguments: str = "") -> None:
+    def open(self, name: str | None, id: str | None = None, *, arguments: str = "") -> None:
         """A call begins."""
         self.calls += 1
         self._put(CallDelta(self.calls, arguments, name=name, id=id, opens=True))
@@ -92,6 +92,10 @@ class Output:
     def seal(self) -> None:
         """The call is over."""
         self._put(CallSealed(self.calls))
+
+    def spoil(self, flaw: str) -> None:
+        """The call is over, and no call can be made of it."""
+        self._put(CallSealed(self.calls, flaw=flaw))
 
     # ── Holding ─────────────────────────────────────────────────────────────────────
 

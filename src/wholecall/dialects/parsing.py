@@ -10,6 +10,7 @@ from wholecall.core.coerce import CoercionOptions
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.spec import ToolSpec, read_offer
 from wholecall.core.values import JSON, Call, Event, Opened, Reason, Rejected, Released, Terminated
+from wholecall.dialects.declaration import Dialect
 from wholecall.dialects.encoding import Template, encode_calls, encode_result
 from wholecall.dialects.engine import Engine
 from wholecall.dialects.output import Given, Retracted
@@ -20,7 +21,7 @@ _AS_WRITTEN = CoercionOptions(keep_unknown=True)
 
 
 def parse_text(
-    dialect: str,
+    dialect: str | Dialect,
     text: str | Iterable[str],
     *,
     tools: Iterable[ToolSpec | Mapping[str, Any]] | None = None,
@@ -34,31 +35,36 @@ def parse_text(
     return collect([*events, *reader.end()])
 
 
-def encode(dialect: str, calls: Iterable[tuple[str, Mapping[str, JSON]]]) -> str:
+def encode(dialect: str | Dialect, calls: Iterable[tuple[str, Mapping[str, JSON]]]) -> str:
     """Calls as a model would write them in this dialect; ValueError if it cannot carry them."""
     return encode_calls(_template_of(dialect), calls)
 
 
-def encode_output(dialect: str, name: str, output: str, *, id: str = "") -> str:
+def encode_output(dialect: str | Dialect, name: str, *, output: str, id: str = "") -> str:
     """The result of a call, as it is told to a model in this dialect."""
-    return encode_result(_template_of(dialect), name, output, id)
+    return encode_result(_template_of(dialect), name, output=output, id=id)
 
 
-def _template_of(dialect: str) -> Template:
-    template = dialect_named(dialect).template
-    if template is None:
-        raise ValueError(f"nothing is written in the dialect {dialect!r}")
-    return template
+def _template_of(dialect: str | Dialect) -> Template:
+    declared = _declared(dialect)
+    if declared.template is None:
+        raise ValueError(f"nothing is written in the dialect {declared.name!r}")
+    return declared.template
+
+
+def _declared(dialect: str | Dialect) -> Dialect:
+    """A dialect by its name, or one that was loaded or learned."""
+    return dialect_named(dialect) if isinstance(dialect, str) else dialect
 
 
 class TextReader:
     """From pieces of text to events: the engine and the assembler behind each other."""
 
     def __init__(
-        self, dialect: str, tools: Iterable[ToolSpec | Mapping[str, Any]] | None = None
+        self, dialect: str | Dialect, tools: Iterable[ToolSpec | Mapping[str, Any]] | None = None
     ) -> None:
         offer = None if tools is None else read_offer(tools)
-        self._engine = Engine(dialect_named(dialect), offer)
+        self._engine = Engine(_declared(dialect), offer)
         self._assembler = Assembler(None if offer is None else offer.values(), coercion=_AS_WRITTEN)
         self._open: set[int] = set()
         self._retracted: set[int] = set()

@@ -142,6 +142,7 @@ class _Reading:
             self._output.grow("}")
             self._output.seal()
         else:
+            self._machine.spoil("its arguments are not keywords with literals: name=value")
             yield from self._source.flow(self._resume, _skip)
         return whole
 
@@ -186,7 +187,7 @@ class Literal:
         yield from self._items(closer, depth)
         self._grow("]")
 
-    def _items(self, closer: str, depth: int, separator: str = "") -> Steps[None]:
+    def _items(self, closer: str, depth: int, *, separator: str = "") -> Steps[None]:
         while True:
             first = yield from self._source.skip()
             if first == closer:
@@ -222,7 +223,7 @@ class Literal:
         is_set = (yield from self._source.skip()) != ":"
         written(("[" if is_set else "{") + "".join(pieces))
         if is_set:
-            yield from self._items("}", depth, ", ")
+            yield from self._items("}", depth, separator=", ")
         else:
             yield from self._members("".join(pieces), depth)
         written("]" if is_set else "}")

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from wholecall.dialects.declaration import THINK, Dialect, Grammar, Written
-from wholecall.dialects.formats import headed, invoked, json_bare, json_marked, literal, tagged
+from wholecall.dialects.constrained import CONSTRAINED
+from wholecall.dialects.declaration import THINK, Dialect, Grammar, Named, Written
+from wholecall.dialects.formats import (
+    headed,
+    invoked,
+    json_bare,
+    json_marked,
+    literal,
+    named,
+    tagged,
+)
 from wholecall.dialects.json_calls import JsonCalls
+from wholecall.dialects.line_calls import LineCalls
 from wholecall.dialects.python_calls import PythonCalls
 from wholecall.dialects.tag_calls import TagCalls
 from wholecall.dialects.writing import Shape
+from wholecall.errors import UnusableDialect
 
 _WRITTEN = (
     *tagged.DIALECTS,
@@ -18,6 +29,7 @@ _WRITTEN = (
     *headed.DIALECTS,
     *invoked.DIALECTS,
     *literal.DIALECTS,
+    *named.DIALECTS,
 )
 _BARE = json_bare.DIALECTS
 
@@ -46,7 +58,7 @@ def _auto(name: str, untyped: Shape | None = None) -> Dialect:
             PythonCalls(marked=False),
         ),
         reasoning=tuple(each for each in channels if each.open not in _TOO_PLAIN),
-        names_are_tags=True,
+        named=(Named.TAGS,),
         rescues=True,
         models="any",
     )
@@ -59,10 +71,14 @@ def _retyped(grammar: Grammar, untyped: Shape | None) -> Grammar:
 
 
 AUTO = _auto("auto")
+# The answer of a model whose response template is not at hand: parameters may also stand in lines.
+_LINES = LineCalls(head_end=(">",), closers=("</tool_call>", "</function>"), begin="<function=")
+_TEMPLATED = _auto("hf_response_template", Shape.JSON)
 _ANY = (
     Dialect(name="think_tags", reasoning=(THINK,), models="any that reasons and calls nothing"),
     AUTO,
-    _auto("hf_response_template", Shape.JSON),
+    CONSTRAINED,
+    replace(_TEMPLATED, written=(*_TEMPLATED.written, Written(("<tool_call>",), _LINES))),
 )
 DIALECTS: Mapping[str, Dialect] = {dialect.name: dialect for dialect in (*_WRITTEN, *_BARE, *_ANY)}
 
@@ -73,4 +89,4 @@ def dialect_named(name: str) -> Dialect:
         return DIALECTS[name]
     except KeyError:
         known = ", ".join(sorted(DIALECTS))
-        raise ValueError(f"there is no dialect {name!r}; there are {known}") from None
+        raise UnusableDialect(f"there is no dialect {name!r}; there are {known}") from None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wholecall.core.assembler import Assembler
+from wholecall.core.ids import CallIds
 from wholecall.core.spec import ToolSpec, read_offer
 from wholecall.core.values import Delta, Event, Rejected
 from wholecall.dialects.rescue import Rescuer
@@ -17,9 +18,17 @@ class RescuingAssembler:
     Only offered tools are looked for. Without any there is nothing to rescue.
     """
 
-    def __init__(self, tools: Iterable[ToolSpec | Mapping[str, Any]] | None = None) -> None:
+    def __init__(
+        self,
+        tools: Iterable[ToolSpec | Mapping[str, Any]] | None = None,
+        *,
+        hides_truncation: bool = False,
+        ids: CallIds | None = None,
+    ) -> None:
         offer = read_offer(tools or ())
-        self._assembler = Assembler(None if tools is None else offer.values())
+        self._assembler = Assembler(
+            None if tools is None else offer.values(), hides_truncation=hides_truncation, ids=ids
+        )
         self._rescuer = Rescuer(offer) if offer else None
 
     def feed(self, delta: Delta) -> list[Event]:

@@ -127,6 +127,18 @@ class Source:
             return None
         return marks.match(self.text, self.at + ahead)
 
+    def ends_ahead(self, mark: str, farthest: int, *, past: int = 0) -> Steps[int]:
+        """How far from here a mark ends, unread; 0 if that is too far away, or nowhere.
+
+        `past` are characters right here that are looked over.
+        """
+        while True:
+            found = self.text.find(mark, self.at + past, self.at + farthest)
+            if found >= 0:
+                return found + len(mark) - self.at
+            if len(self.text) - self.at >= farthest or not (yield from self.more()):
+                return 0
+
     # ── Reading ─────────────────────────────────────────────────────────────────────
 
     def skip(self, characters: str = BLANKS) -> Steps[str]:
@@ -150,11 +162,11 @@ class Source:
         while True:
             found = marks.search(self.text, self.at, ended=self.ended)
             if found is not None:
-                self._hand_on(found.start(), sink)
+                self.hand_on(found.start(), sink)
                 self.at = found.end()
                 return found.group()
             end = len(self.text) if self.ended else marks.safe_end(self.text, self.at)
-            self._hand_on(end, sink)
+            self.hand_on(end, sink)
             if not (yield from self.more()):
                 return ""
 
@@ -171,7 +183,8 @@ class Source:
             if len(self.text) - self.at > longest or not (yield from self.more()):
                 return "", ""
 
-    def _hand_on(self, end: int, sink: Sink) -> None:
+    def hand_on(self, end: int, sink: Sink) -> None:
+        """Read up to an end in `text`; what was read goes to the sink."""
         if end > self.at:
             piece = self.text[self.at : end]
             self.at = end

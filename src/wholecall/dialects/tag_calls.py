@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from wholecall.dialects.jsontext import escape, read_value
+from wholecall.dialects.jsontext import BROKEN_JSON, escape, read_value
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import Steps
@@ -28,6 +28,9 @@ _ATTRIBUTE = re.compile(
     r"""([A-Za-z_]\w{0,63}+)\s{0,8}=\s{0,8}(?:"([^"]*+)"|'([^']*+)'|([^\s"'>/]++))"""
 )
 _CDATA = ("<![CDATA[", "]]>")
+_COMMENT, _COMMENT_END = "<!--", "-->"
+_MOST_COMMENTS = 1024
+"""Characters of comments that are looked over to see what follows them."""
 _ENTITIES = (("&quot;", '"'), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
 
 
@@ -65,6 +68,8 @@ class TagCalls:
     type_attribute: str = ""
     """`string="true"` (DeepSeek), `type="number"` (Kimi)."""
     cdata: bool = False
+    comments: bool = False
+    """`<!-- … -->` may stand between parameters: prompts show it there, and models copy it."""
     stops: bool = False
     """A model may stop where it would close the call. That the call is whole is then shown by
     its parameters: the last one is closed, and the tool has no other."""
@@ -95,7 +100,8 @@ class _Reading:
         self._output = machine.output
         self._grammar = grammar
         self._ends = marks_of(grammar.call_close + grammar.section_close)
-        around = grammar.call_close + grammar.section_close + grammar.sections
+        comment = (_COMMENT,) if grammar.comments else ()
+        around = grammar.call_close + grammar.section_close + grammar.sections + comment
         self._after_value = marks_of((grammar.value.begin, grammar.call.begin, *around))
         self._fits_after_value = marks_of(
             (grammar.value.begin, grammar.call.begin, *around, *grammar.value_close)
@@ -179,6 +185,8 @@ class _Reading:
         yield from self._source.accept(marks_of(self._grammar.call_close))
         if whole:
             self._output.seal()
+        else:
+            self._machine.spoil(BROKEN_JSON)
         return whole
 
     def _values(self, name: str) -> Steps[bool]:
@@ -189,8 +197,9 @@ class _Reading:
             if mark == self._grammar.value.begin:
                 self._source.at += len(mark)
                 if not (yield from self._value(name)):
-                    yield from self._source.flow(self._ends, _skip)
-                    return False
+                    return (yield from self._broken("a parameter is not written as one"))
+            elif mark == _COMMENT:
+                yield from self._source.flow(marks_of((_COMMENT_END,)), _skip)
             elif mark in self._grammar.call_close:
                 self._source.at += len(mark)
                 return True
@@ -198,8 +207,13 @@ class _Reading:
                 # The section ends, or another call begins: this one must be over.
                 return bool(mark) or self._rests(name)
             elif not (yield from self._source.accept(self._value_close)):
-                yield from self._source.flow(self._ends, _skip)
-                return False
+                return (yield from self._broken("text stands between its parameters"))
+
+    def _broken(self, flaw: str) -> Steps[bool]:
+        """Read over the rest of a call that can be none."""
+        self._machine.spoil(flaw)
+        yield from self._source.flow(self._ends, _skip)
+        return False
 
     def _rests(self, name: str) -> bool:
         """Whether no parameter is missing, and nothing is left but the beginning of the end."""
@@ -254,7 +268,7 @@ class _Reading:
             if not mark:
                 return False
             if mark in self._value_close:
-                follows = yield from self._source.sees_ahead(self._fits_after_value)
+                follows = yield from self._follows_value()
                 if follows is None or follows:
                     return True
             else:
@@ -263,6 +277,17 @@ class _Reading:
                     return True
                 self._source.at += len(mark)
             writer.put(mark)
+
+    def _follows_value(self) -> Steps[str | None]:
+        """The mark behind a closing tag, over comments; nothing if what stands there is text."""
+        past = 0
+        while True:
+            mark = yield from self._source.sees_ahead(self._fits_after_value, past)
+            if mark != _COMMENT:
+                return mark
+            past = yield from self._source.ends_ahead(_COMMENT_END, _MOST_COMMENTS, past=past)
+            if not past:
+                return ""
 
     def _ends_value(self, mark: str) -> Steps[bool]:
         """Whether a mark right here ends a value whose own closing tag was left out."""

@@ -22,16 +22,16 @@ class Trim(enum.Enum):
     """What of the white space around a value belongs to the tags."""
 
     NOTHING = "nothing"
-    NEWLINE = "one newline on each side, if it stands on both"
-    BLANKS = "all of it"
+    NEWLINE = "newline"  # one on each side, if it stands on both
+    BLANKS = "blanks"
 
 
 class Shape(enum.Enum):
     """How a raw value is to be written."""
 
-    TEXT = "as a string"
-    JSON = "as JSON if it is JSON, else as a string"
-    TYPED = "as JSON of the schema's types, else as a string"
+    TEXT = "text"
+    JSON = "json"  # if it is JSON, else as a string
+    TYPED = "typed"  # as JSON of the schema's types, else as a string
 
 
 _TYPE_OF: dict[type, str] = {

@@ -227,7 +227,7 @@ def _hint(stop_reason: str | None) -> Iterator[HintGiven]:
 
 
 def _usage(usage: Any) -> Iterator[Delta]:
-    return read_usage(usage, "input_tokens", "output_tokens")
+    return read_usage(usage, input_tokens="input_tokens", output_tokens="output_tokens")
 
 
 _WORDS = frozenset({"text", "thinking", "redacted_thinking"})

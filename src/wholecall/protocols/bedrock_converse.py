@@ -9,7 +9,7 @@ A whole answer is a list of blocks, which are unions too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -100,6 +100,10 @@ class _Answer(msgspec.Struct, rename="camel"):
 # ── Decoding ────────────────────────────────────────────────────────────────────────
 
 
+_Member: TypeAlias = tuple[str, Any]
+"""A member of a union that is set: its name and what it holds."""
+
+
 class Decoder:
     """Reads one stream, or one whole answer."""
 
@@ -123,7 +127,7 @@ class Decoder:
                 yield Fault(fault.kind, f"{member}: {fault.message}", {member: body})
 
 
-def _members(union: Mapping[str, Any] | None) -> Iterator[tuple[str, Any]]:
+def _members(union: Mapping[str, Any] | None) -> Iterator[_Member]:
     """The members of a union that are set: one, if the sender keeps to it."""
     yield from present(union or {}).items()
 
@@ -137,8 +141,9 @@ class _Blocks:
     def __init__(self) -> None:
         self._open = OpenBlocks("toolUse")
 
-    def start(self, index: int, member: str, content: Any) -> Iterator[Delta]:
+    def start(self, index: int, begun: _Member) -> Iterator[Delta]:
         """A block begins."""
+        member, content = begun
         if member == "toolUse" and _is_call(tool := fit(content, _ToolUse)):
             self._open.open_call(index)
             yield CallDelta(index, None, tool.name, tool.tool_use_id, opens=True)
@@ -146,8 +151,9 @@ class _Blocks:
             native = fit(content, dict[str, Any])
             self._open.open_other(index, GrowingBlock(native, member))
 
-    def grow(self, index: int, member: str, content: Any) -> Iterator[Delta]:
+    def grow(self, index: int, grown: _Member) -> Iterator[Delta]:
         """A block grows."""
+        member, content = grown
         growing = self._open.growing(index)
         if growing is not None:
             _grow(growing, content)
@@ -180,14 +186,14 @@ def _grow(block: GrowingBlock, content: Any) -> None:
 
 def _block_start(blocks: _Blocks, body: Any) -> Iterator[Delta]:
     event = fit(body, _BlockEvent)
-    for member, content in _members(event.start):
-        yield from blocks.start(event.content_block_index, member, content)
+    for member in _members(event.start):
+        yield from blocks.start(event.content_block_index, member)
 
 
 def _block_delta(blocks: _Blocks, body: Any) -> Iterator[Delta]:
     event = fit(body, _BlockEvent)
-    for member, content in _members(event.delta):
-        yield from blocks.grow(event.content_block_index, member, content)
+    for member in _members(event.delta):
+        yield from blocks.grow(event.content_block_index, member)
 
 
 def _block_stop(blocks: _Blocks, body: Any) -> Iterator[Delta]:
@@ -225,8 +231,8 @@ def _decode_response(body: Payload) -> Decoded:
     message = answer.output.message if answer.output is not None else None
     if message is not None:
         for index, block in enumerate(message.content or ()):
-            for member, content in _members(block):
-                yield from _whole(index, member, content)
+            for member in _members(block):
+                yield from _whole(index, member)
     elif answer.message:
         yield read_error(answer.message)
     else:
@@ -235,7 +241,8 @@ def _decode_response(body: Payload) -> Decoded:
     yield from _hint(answer)
 
 
-def _whole(index: int, member: str, content: Any) -> Iterator[Delta]:
+def _whole(index: int, whole: _Member) -> Iterator[Delta]:
+    member, content = whole
     if member == "toolUse" and _is_call(tool := fit(content, _ToolUse)):
         arguments = read_arguments(tool.input) or None
         yield CallDelta(index, arguments, tool.name, tool.tool_use_id, opens=True)
@@ -277,7 +284,7 @@ def _hint(answer: _Answer) -> Iterator[Delta]:
 
 
 def _usage(answer: _Answer) -> Iterator[Delta]:
-    return read_usage(answer.usage, "inputTokens", "outputTokens")
+    return read_usage(answer.usage, input_tokens="inputTokens", output_tokens="outputTokens")
 
 
 _WORDS: dict[str, Callable[[Any], Iterator[Delta]]] = {

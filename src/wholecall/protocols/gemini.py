@@ -187,7 +187,7 @@ class Decoder:
         part = fit(_respell(native), _Part)
         extras = present({"thought_signature": part.thought_signature})
         if part.function_call is not None:
-            yield from self._call(candidate, part.function_call, extras)
+            yield from self._call(candidate, part.function_call, extras=extras)
             return
         if part.text:
             yield Reasoning(part.text) if part.thought else Text(part.text)
@@ -199,7 +199,7 @@ class Decoder:
     # ── Calls ───────────────────────────────────────────────────────────────────────
 
     def _call(
-        self, candidate: int, call: _FunctionCall, extras: Mapping[str, Any]
+        self, candidate: int, call: _FunctionCall, *, extras: Mapping[str, Any]
     ) -> Iterator[Delta]:
         begun = self._open.get(candidate)
         if begun is not None and begun.is_continued_by(call):

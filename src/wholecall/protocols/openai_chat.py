@@ -147,7 +147,9 @@ class Decoder:
             else:
                 yield from self._choice(choice)
         if chunk.usage is not None:
-            yield from read_usage(chunk.usage, "prompt_tokens", "completion_tokens")
+            yield from read_usage(
+                chunk.usage, input_tokens="prompt_tokens", output_tokens="completion_tokens"
+            )
 
     def _choice(self, choice: _Choice) -> Iterator[Delta]:
         message = choice.delta or choice.message

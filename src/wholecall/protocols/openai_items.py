@@ -111,7 +111,7 @@ class FunctionCalls:
 
     def conclude(self) -> Iterator[Delta]:
         """Nothing more comes: what has no name yet will have none."""
-        yield from (_opening(call, None, {}) for call in self._calls if not call.opened)
+        yield from (_opening(call, None, extras={}) for call in self._calls if not call.opened)
 
     # ── Finding ─────────────────────────────────────────────────────────────────────
 
@@ -161,10 +161,10 @@ class FunctionCalls:
         elif item.name and not call.opened:
             call.opened = True
             extras = {"item_id": item.id, "namespace": item.namespace, "caller": plain(item.caller)}
-            yield _opening(call, item.name, present(extras))
+            yield _opening(call, item.name, extras=present(extras))
 
 
-def _opening(call: _Call, name: str | None, extras: Mapping[str, Any]) -> CallDelta:
+def _opening(call: _Call, name: str | None, *, extras: Mapping[str, Any]) -> CallDelta:
     text = call.held.join() or None
     return CallDelta(call.slot, text, name, call.id, opens=True, extras=extras or None)
 

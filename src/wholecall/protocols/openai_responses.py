@@ -9,6 +9,7 @@ repeats all items, with how the response ended. What was said before is not said
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -56,9 +57,12 @@ class _Part(msgspec.Struct):
 
 class _MessageItem(msgspec.Struct):
     content: list[_Part] | None = None
+    id: str | None = None
+    phase: str | None = None
 
 
 class _ReasoningItem(msgspec.Struct):
+    id: str | None = None
     summary: list[_Part] | None = None
     content: list[_Part] | None = None
     encrypted_content: str | None = None
@@ -120,7 +124,7 @@ class Decoder:
         response = read(body, _RESPONSE)
         if response.output is None and not response.error:
             raise ProtocolError("the answer has neither output nor an error")
-        yield from _conclude(self._stream, response, response.status or "completed")
+        yield from _conclude(self._stream, response, status=response.status or "completed")
 
 
 class _Stream:
@@ -181,11 +185,20 @@ def _message_done(stream: _Stream, event: _Event) -> Iterator[Delta]:
     if slot not in stream.said:
         stream.said.add(slot)
         yield from _message(event.item)
+    yield from _envelope(event.item)
 
 
 def _message(item: Any) -> Iterator[Delta]:
     for part in fit(item, _MessageItem).content or ():
         yield from (Text(text) for text in (part.text, part.refusal) if text)
+
+
+def _envelope(item: Any) -> Iterator[Delta]:
+    """What the text before it goes back with: the reasoning knows its message by the id."""
+    message = fit(item, _MessageItem)
+    fields = present({"id": message.id, "phase": message.phase})
+    if message.content and fields:
+        yield Reasoning("", {"message": fields})
 
 
 def _reasoning_done(stream: _Stream, event: _Event) -> Iterator[Delta]:
@@ -195,7 +208,8 @@ def _reasoning_done(stream: _Stream, event: _Event) -> Iterator[Delta]:
 def _reasoning(item: Any, *, told: bool) -> Iterator[Delta]:
     reasoning = fit(item, _ReasoningItem)
     parts = [*(reasoning.summary or ()), *(reasoning.content or ())]
-    if parts or reasoning.encrypted_content:
+    # An item without any text goes back as well: the call behind it is refused without it.
+    if parts or reasoning.encrypted_content or reasoning.id:
         text = "" if told else "".join(part.text or "" for part in parts)
         yield Reasoning(text, {"item": plain(item)})
 
@@ -223,26 +237,28 @@ def _terminal(stream: _Stream, event: _Event) -> Iterator[Delta]:
     status = _TERMINAL[event.type]
     if status == "completed" and (response.status or "") in _ENDINGS:
         status = response.status or status
-    return _conclude(stream, response, status)
+    return _conclude(stream, response, status=status)
 
 
-def _conclude(stream: _Stream, response: _Response, status: str) -> Iterator[Delta]:
+def _conclude(stream: _Stream, response: _Response, *, status: str) -> Iterator[Delta]:
     silent = not stream.said
     for item in response.output or ():
         kind = fit(item, _Kind).type
         if kind == _FUNCTION_CALL:
             yield from stream.calls.repeat(fit(item, CallItem))
         elif kind == _MESSAGE:
-            yield from _message(item) if silent else ()
+            yield from chain(_message(item), _envelope(item)) if silent else ()
         elif not stream.has_items:
-            yield from _other_item(stream, kind, item)
+            yield from _other_item(stream, kind, item=item)
     yield from stream.calls.conclude()
-    yield from read_usage(response.usage, "input_tokens", "output_tokens")
+    yield from read_usage(
+        response.usage, input_tokens="input_tokens", output_tokens="output_tokens"
+    )
     ending = _failed if response.error else _ENDINGS.get(status, _unfinished)
     yield from ending(response, status)
 
 
-def _other_item(stream: _Stream, kind: str | None, item: Any) -> Iterator[Delta]:
+def _other_item(stream: _Stream, kind: str | None, *, item: Any) -> Iterator[Delta]:
     if kind == _REASONING:
         return _reasoning(item, told=bool(stream.thought))
     return iter((ProviderBlock(plain(item)),))

@@ -60,19 +60,19 @@ class GrowingObject:
             raise ProtocolError(f"partial arguments have more than {DEFAULT.characters} characters")
         steps = parse_path(path)
         if steps in self._growing:
-            self._append(steps, value, path)
+            self._append(steps, value, path=path)
         elif continues and (value is UNSET or isinstance(value, str)):
             self._growing[steps] = Pieces(f"the string at {path}")
             self._growing[steps].add(value or "")
-            _place(self._root, steps, self._growing[steps], path)
+            _place(self._root, steps, value=self._growing[steps], path=path)
         elif value is not UNSET:
-            _place(self._root, steps, _whole_number(value), path)
+            _place(self._root, steps, value=_whole_number(value), path=path)
         else:
             raise ProtocolError(f"no value came for {path}")
         if not continues:
             self._growing.pop(steps, None)
 
-    def _append(self, steps: tuple[_Step, ...], value: Scalar | UnsetType, path: str) -> None:
+    def _append(self, steps: tuple[_Step, ...], value: Scalar | UnsetType, *, path: str) -> None:
         # The last piece may be empty, and the empty value is left out by some clients.
         if isinstance(value, str):
             self._growing[steps].add(value)
@@ -113,7 +113,7 @@ def _read_step(step: re.Match[str]) -> _Step:
         raise ProtocolError(f"JSON path holds a name that cannot be read: {quoted!r}") from None
 
 
-def _place(root: dict[str, Any], steps: tuple[_Step, ...], value: Any, path: str) -> None:
+def _place(root: dict[str, Any], steps: tuple[_Step, ...], *, value: Any, path: str) -> None:
     node: Any = root
     for step, following in pairwise((*steps, None)):
         if not _can_hold(node, step):
@@ -121,7 +121,7 @@ def _place(root: dict[str, Any], steps: tuple[_Step, ...], value: Any, path: str
         if following is None and _has(node, step):
             raise ProtocolError(f"a second value came for {path}")
         new = value if following is None else [] if isinstance(following, int) else {}
-        node = _get_or_set(node, step, new)
+        node = _get_or_set(node, step, new=new)
 
 
 def _can_hold(node: Any, step: _Step | None) -> bool:
@@ -135,7 +135,7 @@ def _has(node: Any, step: Any) -> bool:
     return step in node if isinstance(node, dict) else step < len(node)
 
 
-def _get_or_set(node: Any, step: Any, new: Any) -> Any:
+def _get_or_set(node: Any, step: Any, *, new: Any) -> Any:
     if not _has(node, step):
         if isinstance(node, dict):
             node[step] = new

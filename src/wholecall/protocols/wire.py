@@ -165,7 +165,7 @@ def read_error(error: Any) -> Fault:
     return Fault(FaultKind.UPSTREAM_ERROR, str(native))
 
 
-def read_usage(usage: Any, input_tokens: str, output_tokens: str) -> Iterator[Usage]:
+def read_usage(usage: Any, *, input_tokens: str, output_tokens: str) -> Iterator[Usage]:
     """Token counts, under the names that a protocol gives to them."""
     native = plain(usage)
     if isinstance(native, Mapping):

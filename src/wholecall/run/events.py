@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from wholecall.core.conversation import Result
@@ -62,6 +62,15 @@ class ToolEnded:
     status: Status
     result: Result
     seconds: float = 0.0
+    error: BaseException | None = field(default=None, compare=False)
+    """What the tool raised, for logs. The model gets to read only what is in the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAbandoned:
+    """A tool was told to stop and goes on all the same. Nobody waits for it any more."""
+
+    call: Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,5 +89,7 @@ class ApprovalAnswered:
     why: str = ""
 
 
-ToolEvent: TypeAlias = ToolStarted | ToolReported | ToolEnded | ApprovalAsked | ApprovalAnswered
+ToolEvent: TypeAlias = (
+    ToolStarted | ToolReported | ToolEnded | ToolAbandoned | ApprovalAsked | ApprovalAnswered
+)
 RunEvent: TypeAlias = Event | TurnStarted | TurnRetried | ToolEvent

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from wholecall.core.conversation import Result
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import JSON, Call
+from wholecall.tools.places import Places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,15 @@ class Context:
 
 Runner: TypeAlias = Callable[[Mapping[str, JSON], Context], Awaitable[Result]]
 """Runs one call. It may raise `Retry`, `Failed` or anything else; that is a failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """A body that blocks: it runs in a thread of its own, never on the event loop."""
+
+    run: Callable[[Mapping[str, JSON], Context], Result]
+
+
 Approve: TypeAlias = bool | Callable[[Call], bool | Awaitable[bool]]
 """Whether a call needs somebody's approval: never, always, or as the predicate says."""
 
@@ -37,9 +47,12 @@ class Tool:
     """What a run knows of a tool."""
 
     spec: ToolSpec
-    run: Runner
+    run: Runner | Blocking | None
+    """None: the tool is the client's. Its calls are handed over, and never run here."""
     read_only: bool = False
+    """It changes nothing: it may start early, be broken off and be tried again."""
     idempotent: bool = False
+    """Twice does the same as once: it may start early, be broken off and be tried again."""
     timeout: float | None = None
     """Seconds; None: the run's default."""
     barrier: bool = False
@@ -53,8 +66,23 @@ class Tool:
     """Characters of a result that the model gets to see; None: the run's default."""
     ends_run: bool = False
     """Its result is the run's final answer."""
+    places: Places | None = field(init=False, repr=False, compare=False)
+    """Where its calls wait for each other, over all runs; None without `concurrency`."""
+
+    def __post_init__(self) -> None:
+        if self.timeout is not None and self.timeout <= 0:
+            raise ValueError(f"the timeout of {self.name!r} must be more than 0 seconds")
+        if self.retries and not self.repeatable:
+            raise ValueError(f"{self.name!r} has retries, but is neither read_only nor idempotent")
+        places = None if self.concurrency is None else Places(self.concurrency)
+        object.__setattr__(self, "places", places)
 
     @property
     def name(self) -> str:
         """The name by which the model calls it."""
         return self.spec.name
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a second run of the same call, or a half one, does no harm."""
+        return self.read_only or self.idempotent

@@ -16,7 +16,7 @@ from typing import Any
 from wholecall.core.choice.anthropic import ANTHROPIC, AnthropicForm
 from wholecall.core.choice.obedience import Breach, obeyed
 from wholecall.core.choice.openai import CHAT, RESPONSES, OpenAIForm
-from wholecall.core.choice.reading import list_words, refuse
+from wholecall.core.choice.reading import field_of, list_words
 from wholecall.core.choice.values import Choice, Encoded, Mode, Special
 from wholecall.errors import UnknownProtocol
 
@@ -36,7 +36,7 @@ def decode(protocol: str, request: Mapping[str, Any], *, offered: Collection[str
     """
     choice = _find(protocol).decode(request, offered)
     if choice.mode is Mode.REQUIRED and not offered:
-        raise refuse("tool_choice", request["tool_choice"], "only 'auto' and 'none' without tools")
+        raise field_of(request, "tool_choice").refuse("only 'auto' and 'none' without tools")
     return choice
 
 

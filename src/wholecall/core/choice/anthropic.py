@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wholecall.core.choice.reading import (
-    Offered,
-    Wire,
-    read_flag,
-    read_name,
-    read_object,
-    read_word,
-)
+from wholecall.core.choice.reading import Offered, Wire, field_of
 from wholecall.core.choice.values import Choice, Encoded, Mode, allow_all, restrict
 
 _TYPES = {"auto": Mode.AUTO, "none": Mode.NONE, "any": Mode.REQUIRED}
@@ -25,16 +18,15 @@ class AnthropicForm:
 
     def decode(self, request: Wire, offered: Offered) -> Choice:
         """Read the choice from a request's fields."""
-        if request.get("tool_choice") is None:
+        choice = field_of(request, "tool_choice")
+        if choice.value is None:
             return Choice()
-        value = read_object(request["tool_choice"], "tool_choice")
-        flag = value.get(_ONE_AT_A_TIME)
-        parallel = not read_flag(flag, f"tool_choice.{_ONE_AT_A_TIME}", default=False)
-        kind = value.get("type")
-        mode = read_word(kind, "tool_choice.type", {**_TYPES, _TOOL: Mode.REQUIRED})
-        if kind != _TOOL:
+        parallel = not choice.member(_ONE_AT_A_TIME).read_flag(default=False)
+        kind = choice.member("type")
+        mode = kind.read_word({**_TYPES, _TOOL: Mode.REQUIRED})
+        if kind.value != _TOOL:
             return allow_all(mode, parallel=parallel)
-        return restrict(mode, [read_name(value, "tool_choice", offered)], parallel=parallel)
+        return restrict(mode, [choice.read_name(offered)], parallel=parallel)
 
     def encode(self, choice: Choice) -> Encoded:
         """Say a choice in the protocol's words."""

@@ -15,16 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from wholecall.core.choice.reading import (
-    Offered,
-    Wire,
-    list_words,
-    read_flag,
-    read_name,
-    read_object,
-    read_word,
-    refuse,
-)
+from wholecall.core.choice.reading import Field, Offered, Wire, field_of, list_words
 from wholecall.core.choice.values import (
     Choice,
     Encoded,
@@ -35,7 +26,7 @@ from wholecall.core.choice.values import (
     restrict,
 )
 
-_Reader: TypeAlias = Callable[[Wire, str, Offered], Tool]
+_Reader: TypeAlias = Callable[[Field, Offered], Tool]
 
 _WORDS = {"auto": Mode.AUTO, "none": Mode.NONE, "required": Mode.REQUIRED}
 # Mistral's chat endpoint says `any` for `required`.
@@ -74,47 +65,39 @@ class OpenAIForm:
 
     def decode(self, request: Wire, offered: Offered) -> Choice:
         """Read the choice from a request's fields."""
-        flag = request.get("parallel_tool_calls")
-        parallel = read_flag(flag, "parallel_tool_calls", default=True)
-        value = request.get("tool_choice")
-        old = request.get("function_call") if self.legacy else None
-        if old is not None:
-            if value is not None:
-                raise refuse("function_call", old, "only without tool_choice")
+        parallel = field_of(request, "parallel_tool_calls").read_flag(default=True)
+        choice = field_of(request, "tool_choice")
+        old = field_of(request, "function_call")
+        if self.legacy and old.value is not None:
+            if choice.value is not None:
+                raise old.refuse("only without tool_choice")
             return _decode_legacy(old, offered, parallel=parallel)
-        if value is None:
+        if choice.value is None:
             return allow_all(Mode.AUTO, parallel=parallel)
-        if not isinstance(value, Mapping):
-            return allow_all(read_word(value, "tool_choice", self.words), parallel=parallel)
-        if value.get("type") == "allowed_tools":
-            return self._decode_allowed(value, offered, parallel=parallel)
-        types = [*self.readers, "allowed_tools"]
-        tool = self._read_tool(value, "tool_choice", offered, types)
+        if not isinstance(choice.value, Mapping):
+            return allow_all(choice.read_word(self.words), parallel=parallel)
+        if choice.value.get("type") == "allowed_tools":
+            return self._decode_allowed(choice, offered, parallel=parallel)
+        tool = self._read_tool(choice, offered, types=[*self.readers, "allowed_tools"])
         return restrict(Mode.REQUIRED, [tool], parallel=parallel)
 
-    def _decode_allowed(self, value: Wire, offered: Offered, *, parallel: bool) -> Choice:
-        param, body = "tool_choice", value
-        if self.wrapped:
-            param = "tool_choice.allowed_tools"
-            body = read_object(value.get("allowed_tools"), param)
-        mode = read_word(body.get("mode"), f"{param}.mode", _ALLOWED_MODES)
-        refs = body.get("tools")
-        if not isinstance(refs, list) or not refs:
-            raise refuse(f"{param}.tools", refs, "a list of at least one tool")
+    def _decode_allowed(self, choice: Field, offered: Offered, *, parallel: bool) -> Choice:
+        body = choice.member("allowed_tools") if self.wrapped else choice
+        mode = body.member("mode").read_word(_ALLOWED_MODES)
+        refs = body.member("tools")
+        if not isinstance(refs.value, list) or not refs.value:
+            raise refs.refuse("a list of at least one tool")
         tools = [
-            self._read_tool(ref, f"{param}.tools[{place}]", offered, self.readers)
-            for place, ref in enumerate(refs)
+            self._read_tool(Field(f"{refs.param}[{place}]", ref), offered, types=self.readers)
+            for place, ref in enumerate(refs.value)
         ]
         return restrict(mode, tools, parallel=parallel)
 
-    def _read_tool(
-        self, value: object, param: str, offered: Offered, types: Collection[str]
-    ) -> Tool:
-        ref = read_object(value, param)
-        kind = ref.get("type")
-        if not isinstance(kind, str) or kind not in self.readers:
-            raise refuse(f"{param}.type", kind, list_words(types))
-        return self.readers[kind](ref, param, offered)
+    def _read_tool(self, ref: Field, offered: Offered, *, types: Collection[str]) -> Tool:
+        kind = ref.member("type")
+        if not isinstance(kind.value, str) or kind.value not in self.readers:
+            raise kind.refuse(list_words(types))
+        return self.readers[kind.value](ref, offered)
 
     def encode(self, choice: Choice) -> Encoded:
         """Say a choice in the protocol's words."""
@@ -138,39 +121,34 @@ class OpenAIForm:
         return {"type": "allowed_tools", **({"allowed_tools": body} if self.wrapped else body)}
 
 
-def _decode_legacy(value: object, offered: Offered, *, parallel: bool) -> Choice:
-    if isinstance(value, Mapping):
-        name = read_name(value, "function_call", offered)
-        return restrict(Mode.REQUIRED, [name], parallel=parallel)
-    return allow_all(read_word(value, "function_call", _LEGACY_WORDS), parallel=parallel)
+def _decode_legacy(old: Field, offered: Offered, *, parallel: bool) -> Choice:
+    if isinstance(old.value, Mapping):
+        return restrict(Mode.REQUIRED, [old.read_name(offered)], parallel=parallel)
+    return allow_all(old.read_word(_LEGACY_WORDS), parallel=parallel)
 
 
 # ── How a tool of each type is named ────────────────────────────────────────────────
 
 
-def _read_nested(kind: str) -> Callable[[Wire, str, Offered], str]:
-    def read(ref: Wire, param: str, offered: Offered) -> str:
-        inner = f"{param}.{kind}"
-        return read_name(read_object(ref.get(kind), inner), inner, offered)
-
-    return read
+def _read_nested(kind: str) -> Callable[[Field, Offered], str]:
+    return lambda ref, offered: ref.member(kind).read_name(offered)
 
 
-def _read_custom(name: Callable[[Wire, str, Offered], str]) -> _Reader:
-    return lambda ref, param, offered: Special("custom", name(ref, param, offered))
+def _read_custom(name: Callable[[Field, Offered], str]) -> _Reader:
+    return lambda ref, offered: Special("custom", name(ref, offered))
 
 
-def _read_mcp(ref: Wire, param: str, _: Offered) -> Tool:
-    server, name = ref.get("server_label"), ref.get("name")
-    if not isinstance(server, str):
-        raise refuse(f"{param}.server_label", server, "the label of an offered MCP server")
-    if not isinstance(name, str | None):
-        raise refuse(f"{param}.name", name, "the name of a tool of that server")
-    return Special("mcp", name or "", server)
+def _read_mcp(ref: Field, _: Offered) -> Tool:
+    server, name = ref.member("server_label"), ref.member("name")
+    if not isinstance(server.value, str):
+        raise server.refuse("the label of an offered MCP server")
+    if not isinstance(name.value, str | None):
+        raise name.refuse("the name of a tool of that server")
+    return Special("mcp", name.value or "", server.value)
 
 
-def _read_hosted(ref: Wire, _: str, __: Offered) -> Tool:
-    return Special(ref["type"])
+def _read_hosted(ref: Field, _: Offered) -> Tool:
+    return Special(ref.read_object()["type"])
 
 
 def _write_chat_tool(tool: Tool) -> dict[str, Any] | None:
@@ -196,8 +174,8 @@ CHAT = OpenAIForm(
 RESPONSES = OpenAIForm(
     words=_WORDS,
     readers={
-        "function": read_name,
-        "custom": _read_custom(read_name),
+        "function": Field.read_name,
+        "custom": _read_custom(Field.read_name),
         "mcp": _read_mcp,
         **dict.fromkeys(_HOSTED, _read_hosted),
     },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from wholecall.core.choice.values import Mode
 from wholecall.errors import InvalidChoice
@@ -16,11 +16,6 @@ _PREVIEW = 200
 _LISTED = 20
 
 
-def refuse(param: str, value: object, allowed: str) -> InvalidChoice:
-    """The error for a value that is not allowed."""
-    return InvalidChoice(f"{param} is {repr(value)[:_PREVIEW]}; allowed: {allowed}", param=param)
-
-
 def list_words(words: Iterable[str]) -> str:
     """Words for a sentence, in order, and not too many of them."""
     ordered = sorted(words)
@@ -28,32 +23,49 @@ def list_words(words: Iterable[str]) -> str:
     return ", ".join([*map(repr, ordered[:_LISTED]), *more]) or "nothing"
 
 
-def read_word(value: object, param: str, words: Mapping[str, Mode]) -> Mode:
-    """A mode by its word."""
-    if isinstance(value, str) and value in words:
-        return words[value]
-    raise refuse(param, value, list_words(words))
+class Field(NamedTuple):
+    """A value that a client sent, with the name by which a refusal calls it."""
+
+    param: str
+    value: object
+
+    def refuse(self, allowed: str) -> InvalidChoice:
+        """The error for a value that is not allowed."""
+        value = repr(self.value)[:_PREVIEW]
+        return InvalidChoice(f"{self.param} is {value}; allowed: {allowed}", param=self.param)
+
+    def member(self, key: str) -> Field:
+        """A field of this object."""
+        return Field(f"{self.param}.{key}", self.read_object().get(key))
+
+    def read_word(self, words: Mapping[str, Mode]) -> Mode:
+        """A mode by its word."""
+        if isinstance(self.value, str) and self.value in words:
+            return words[self.value]
+        raise self.refuse(list_words(words))
+
+    def read_flag(self, *, default: bool) -> bool:
+        """A flag that may be missing."""
+        if self.value is None:
+            return default
+        if isinstance(self.value, bool):
+            return self.value
+        raise self.refuse("true, false")
+
+    def read_object(self) -> Wire:
+        """An object, its fields not yet looked at."""
+        if isinstance(self.value, Mapping):
+            return self.value
+        raise self.refuse("an object")
+
+    def read_name(self, offered: Offered) -> str:
+        """The name of an offered tool, from an object that holds it."""
+        name = self.member("name")
+        if isinstance(name.value, str) and name.value in offered:
+            return name.value
+        raise name.refuse(list_words(offered))
 
 
-def read_flag(value: object, param: str, *, default: bool) -> bool:
-    """A flag that may be missing."""
-    if value is None:
-        return default
-    if isinstance(value, bool):
-        return value
-    raise refuse(param, value, "true, false")
-
-
-def read_object(value: object, param: str) -> Wire:
-    """An object, its fields not yet looked at."""
-    if isinstance(value, Mapping):
-        return value
-    raise refuse(param, value, "an object")
-
-
-def read_name(ref: Wire, param: str, offered: Offered) -> str:
-    """The name of an offered tool."""
-    name = ref.get("name")
-    if isinstance(name, str) and name in offered:
-        return name
-    raise refuse(f"{param}.name", name, list_words(offered))
+def field_of(request: Wire, key: str) -> Field:
+    """A field of the request itself."""
+    return Field(key, request.get(key))

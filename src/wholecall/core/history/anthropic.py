@@ -21,6 +21,7 @@ from wholecall.core.history.pieces import (
     PastCall,
     PastResult,
     Piece,
+    Spot,
     Turn,
     read_id,
 )
@@ -31,23 +32,24 @@ _OUTPUT = Output("content", "text")
 
 
 def _split(messages: Sequence[Any], mending: Mending) -> list[Piece]:
-    pieces = (piece for at, message in enumerate(messages) for piece in _read(message, at, mending))
+    spots = ((Spot(at, mending), message) for at, message in enumerate(messages))
+    pieces = (piece for spot, message in spots for piece in _read(message, spot))
     return list(_merge_turns(pieces, mending))
 
 
-def _read(message: Any, at: int, mending: Mending) -> list[Piece]:
+def _read(message: Any, spot: Spot) -> list[Piece]:
     role = message.get("role") if isinstance(message, Mapping) else None
     reader = _READERS.get(role) if isinstance(role, str) else None
     if reader is None:
-        return [Aside(at, message, opaque=True)]
+        return [Aside(spot.at, message, opaque=True)]
     content = message.get("content")
     if not isinstance(content, str | list | None):
-        return [Aside(at, message, opaque=True)]
+        return [Aside(spot.at, message, opaque=True)]
     if isinstance(content, str) and not is_blank(content):
-        return [Aside(at, message)]
-    read = reader(message, at, mending) if isinstance(content, list) else []
+        return [Aside(spot.at, message)]
+    read = reader(message, spot) if isinstance(content, list) else []
     if not read:
-        mending.note(ChangeKind.BLANK_DROPPED, at, "message")
+        spot.note(ChangeKind.BLANK_DROPPED, "message")
     return read
 
 
@@ -55,49 +57,49 @@ def _is(block: Any, kind: str) -> bool:
     return isinstance(block, Mapping) and block.get("type") == kind
 
 
-def _read_said(message: Native, at: int, mending: Mending) -> list[Piece]:
-    tidied = tidy(message, at, mending)
-    return [Aside(at, tidied)] if tidied["content"] else []
+def _read_said(message: Native, spot: Spot) -> list[Piece]:
+    tidied = tidy(message, spot)
+    return [Aside(spot.at, tidied)] if tidied["content"] else []
 
 
-def _read_user(message: Native, at: int, mending: Mending) -> list[Piece]:
-    blocks = tidy(message, at, mending)["content"]
+def _read_user(message: Native, spot: Spot) -> list[Piece]:
+    blocks = tidy(message, spot)["content"]
     if not any(_is(block, "tool_result") for block in blocks):
-        return [Aside(at, {**message, "content": blocks})] if blocks else []
+        return [Aside(spot.at, {**message, "content": blocks})] if blocks else []
     # What else the message says is one piece and stands where it began.
     rest = [block for block in blocks if not _is(block, "tool_result")]
     begins = blocks.index(rest[0]) if rest else len(blocks)
     return [
-        *(_read_result(block, at, mending) for block in blocks[:begins]),
-        Aside(at, {**message, "content": rest}),
-        *(_read_result(b, at, mending) for b in blocks[begins:] if _is(b, "tool_result")),
+        *(_read_result(block, spot) for block in blocks[:begins]),
+        Aside(spot.at, {**message, "content": rest}),
+        *(_read_result(b, spot) for b in blocks[begins:] if _is(b, "tool_result")),
     ]
 
 
-def _read_result(block: Native, at: int, mending: Mending) -> PastResult:
+def _read_result(block: Native, spot: Spot) -> PastResult:
     # A result may leave its content out, but not if it is an error.
     if "content" in block or block.get("is_error"):
-        block = _OUTPUT.fill_blank(block, at, mending)
-    return PastResult(at, read_id(block, "tool_use_id"), block)
+        block = _OUTPUT.fill_blank(block, spot)
+    return PastResult(spot.at, read_id(block, "tool_use_id"), block)
 
 
-def _read_assistant(message: Native, at: int, mending: Mending) -> list[Piece]:
-    tidied = tidy(message, at, mending)
-    blocks = [block for block in tidied["content"] if _keeps(block, at, mending)]
+def _read_assistant(message: Native, spot: Spot) -> list[Piece]:
+    tidied = tidy(message, spot)
+    blocks = [block for block in tidied["content"] if _keeps(block, spot)]
     if not any(_is(block, "tool_use") for block in blocks):
-        return [Aside(at, {**message, "content": blocks})] if blocks else []
-    entries = tuple(_read_entry(block, at, mending) for block in blocks)
-    return [Turn(at, entries, message)]
+        return [Aside(spot.at, {**message, "content": blocks})] if blocks else []
+    entries = tuple(_read_entry(block, spot) for block in blocks)
+    return [Turn(spot.at, entries, message)]
 
 
-_READERS: dict[str, Callable[[Native, int, Mending], list[Piece]]] = {
+_READERS: dict[str, Callable[[Native, Spot], list[Piece]]] = {
     "assistant": _read_assistant,
     "user": _read_user,
     "system": _read_said,
 }
 
 
-def _keeps(block: Any, at: int, mending: Mending) -> bool:
+def _keeps(block: Any, spot: Spot) -> bool:
     """Tell whether a block goes back. Thinking that goes back is never changed."""
     thinking, redacted = _is(block, "thinking"), _is(block, "redacted_thinking")
     unwanted: dict[Reasoning, bool] = {
@@ -105,21 +107,21 @@ def _keeps(block: Any, at: int, mending: Mending) -> bool:
         Reasoning.SIGNED: thinking and not block.get("signature"),
         Reasoning.NONE: thinking or redacted,
     }
-    if not unwanted[mending.target.reasoning]:
+    if not unwanted[spot.target.reasoning]:
         return True
-    mending.note(ChangeKind.REASONING_DROPPED, at)
+    spot.note(ChangeKind.REASONING_DROPPED)
     return False
 
 
-def _read_entry(block: Any, at: int, mending: Mending) -> Any:
+def _read_entry(block: Any, spot: Spot) -> Any:
     if not _is(block, "tool_use"):
         return block
     id = read_id(block, "id")
     arguments, lost = read_arguments(block.get("input"))
     if arguments is block.get("input"):
-        return PastCall(at, id, block)
-    mending.note(ChangeKind.ARGUMENTS_EMPTIED if lost else ChangeKind.ARGUMENTS_ENCODED, at, id)
-    return PastCall(at, id, {**block, "input": arguments}, lost)
+        return PastCall(spot.at, id, block)
+    spot.note(ChangeKind.ARGUMENTS_EMPTIED if lost else ChangeKind.ARGUMENTS_ENCODED, id)
+    return PastCall(spot.at, id, {**block, "input": arguments}, lost)
 
 
 def _merge_turns(pieces: Iterator[Piece], mending: Mending) -> Iterator[Piece]:

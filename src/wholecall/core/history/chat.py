@@ -14,6 +14,7 @@ from wholecall.core.history.pieces import (
     PastCall,
     PastResult,
     Piece,
+    Spot,
     Turn,
     read_id,
 )
@@ -34,56 +35,56 @@ _ENVELOPE = frozenset({"role", "content", "name"})
 
 
 def _split(messages: Sequence[Any], mending: Mending) -> list[Piece]:
-    pieces = (_read(message, at, mending) for at, message in enumerate(messages))
+    pieces = (_read(message, Spot(at, mending)) for at, message in enumerate(messages))
     return [piece for piece in pieces if piece is not None]
 
 
-def _read(message: Any, at: int, mending: Mending) -> Piece | None:
+def _read(message: Any, spot: Spot) -> Piece | None:
     role = message.get("role") if isinstance(message, Mapping) else None
     reader = _READERS.get(role) if isinstance(role, str) else None
-    return reader(message, at, mending) if reader else Aside(at, message, opaque=True)
+    return reader(message, spot) if reader else Aside(spot.at, message, opaque=True)
 
 
-def _read_said(message: Native, at: int, mending: Mending) -> Piece:
-    tidied = tidy(message, at, mending)
-    return Aside(at, {**tidied, "content": ""} if tidied.get("content") == [] else tidied)
+def _read_said(message: Native, spot: Spot) -> Piece:
+    tidied = tidy(message, spot)
+    return Aside(spot.at, {**tidied, "content": ""} if tidied.get("content") == [] else tidied)
 
 
-def _read_result(message: Native, at: int, mending: Mending) -> Piece:
-    filled = _OUTPUT.fill_blank(message, at, mending)
-    return PastResult(at, read_id(message, "tool_call_id"), filled)
+def _read_result(message: Native, spot: Spot) -> Piece:
+    filled = _OUTPUT.fill_blank(message, spot)
+    return PastResult(spot.at, read_id(message, "tool_call_id"), filled)
 
 
-def _read_assistant(message: Native, at: int, mending: Mending) -> Piece | None:
+def _read_assistant(message: Native, spot: Spot) -> Piece | None:
     calls = message.get("tool_calls")
     if calls is None or calls == []:
-        return _read_answer(message, at, mending)
+        return _read_answer(message, spot)
     if not isinstance(calls, list) or not all(isinstance(call, Mapping) for call in calls):
-        return Aside(at, message, opaque=True)
-    entries = tuple(_read_call(call, at, mending) for call in calls)
-    restored = _restore(message, [call.id for call in entries], at, mending)
-    frame = tidy(_drop_reasoning(restored, at, mending), at, mending)
+        return Aside(spot.at, message, opaque=True)
+    entries = tuple(_read_call(call, spot) for call in calls)
+    restored = _restore(message, spot, ids=[call.id for call in entries])
+    frame = tidy(_drop_reasoning(restored, spot), spot)
     if frame.get("content") == []:
         frame = {**frame, "content": None}
-    return Turn(at, entries, frame)
+    return Turn(spot.at, entries, frame)
 
 
-def _read_answer(message: Native, at: int, mending: Mending) -> Piece | None:
+def _read_answer(message: Native, spot: Spot) -> Piece | None:
     """An answer without calls. One that says nothing is refused by many upstreams."""
     if message.get("tool_calls") == []:
-        mending.note(ChangeKind.BLANK_DROPPED, at, "tool_calls")
+        spot.note(ChangeKind.BLANK_DROPPED, "tool_calls")
         message = _without(message, ["tool_calls"])
-    message = tidy(_drop_reasoning(message, at, mending), at, mending)
+    message = tidy(_drop_reasoning(message, spot), spot)
     content = message.get("content")
     if content is not None and content != [] and not is_blank(content):
-        return Aside(at, message)
+        return Aside(spot.at, message)
     if any(value for key, value in message.items() if key not in _ENVELOPE):
-        return Aside(at, {**message, "content": None} if content == [] else message)
-    mending.note(ChangeKind.BLANK_DROPPED, at, "message")
+        return Aside(spot.at, {**message, "content": None} if content == [] else message)
+    spot.note(ChangeKind.BLANK_DROPPED, "message")
     return None
 
 
-_READERS: dict[str, Callable[[Native, int, Mending], Piece | None]] = {
+_READERS: dict[str, Callable[[Native, Spot], Piece | None]] = {
     "assistant": _read_assistant,
     "tool": _read_result,
     "user": _read_said,
@@ -93,44 +94,44 @@ _READERS: dict[str, Callable[[Native, int, Mending], Piece | None]] = {
 }
 
 
-def _read_call(native: Native, at: int, mending: Mending) -> PastCall:
+def _read_call(native: Native, spot: Spot) -> PastCall:
     id = read_id(native, "id")
-    if not mending.target.signatures and not native.keys().isdisjoint(_SIGNATURES):
-        mending.note(ChangeKind.SIGNATURE_DROPPED, at, id)
+    if not spot.target.signatures and not native.keys().isdisjoint(_SIGNATURES):
+        spot.note(ChangeKind.SIGNATURE_DROPPED, id)
         native = _without(native, _SIGNATURES)
     function = native.get("function")
     if not isinstance(function, Mapping):
-        return PastCall(at, id, native)  # a custom tool: its input is any text
+        return PastCall(spot.at, id, native)  # a custom tool: its input is any text
     text, lost = write_arguments(function.get("arguments"))
     if text == function.get("arguments"):
-        return PastCall(at, id, native)
-    mending.note(ChangeKind.ARGUMENTS_EMPTIED if lost else ChangeKind.ARGUMENTS_ENCODED, at, id)
-    return PastCall(at, id, {**native, "function": {**function, "arguments": text}}, lost)
+        return PastCall(spot.at, id, native)
+    spot.note(ChangeKind.ARGUMENTS_EMPTIED if lost else ChangeKind.ARGUMENTS_ENCODED, id)
+    return PastCall(spot.at, id, {**native, "function": {**function, "arguments": text}}, lost)
 
 
 # ── Reasoning ───────────────────────────────────────────────────────────────────────
 
 
-def _restore(message: Native, ids: Sequence[str], at: int, mending: Mending) -> Native:
+def _restore(message: Native, spot: Spot, *, ids: Sequence[str]) -> Native:
     """Give a message back what its client lost of it, and what its reader cannot miss."""
     fields: dict[str, Any] = {}
     for id in ids:
-        fields.update(mending.remembered.get(id, {}))
-    if mending.target.reasoning_required:
+        fields.update(spot.mending.remembered.get(id, {}))
+    if spot.target.reasoning_required:
         fields.setdefault("reasoning_content", message.get("reasoning") or "")
     lost = {key: value for key, value in fields.items() if key not in message}
     if not lost:
         return message
-    mending.note(ChangeKind.REASONING_RESTORED, at, ", ".join(lost))
+    spot.note(ChangeKind.REASONING_RESTORED, ", ".join(lost))
     return {**message, **lost}
 
 
-def _drop_reasoning(message: Native, at: int, mending: Mending) -> Native:
-    unwanted = _REASONING_DROPPED[mending.target.reasoning]
+def _drop_reasoning(message: Native, spot: Spot) -> Native:
+    unwanted = _REASONING_DROPPED[spot.target.reasoning]
     found = [key for key in unwanted if key in message]
     if not found:
         return message
-    mending.note(ChangeKind.REASONING_DROPPED, at, ", ".join(found))
+    spot.note(ChangeKind.REASONING_DROPPED, ", ".join(found))
     return _without(message, found)
 
 

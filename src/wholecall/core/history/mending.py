@@ -55,7 +55,7 @@ def mend(
     mending = Mending(target or default, continues, remembered or {})
     pieces = form.split(messages, mending)
     pieces, system = _place_system(pieces, mending)
-    joined = form.join(settle(pieces, form, mending), mending)
+    joined = form.join(settle(pieces, form, mending=mending), mending)
     return Mended(joined, tuple(mending.changes), system)
 
 

@@ -35,13 +35,13 @@ from wholecall.core.history.pieces import (
 from wholecall.core.history.stored import explain
 
 
-def settle(pieces: Sequence[Piece], form: Form, mending: Mending) -> list[Piece]:
+def settle(pieces: Sequence[Piece], form: Form, *, mending: Mending) -> list[Piece]:
     """The same pieces, lawful."""
     once = [_drop_repeated(piece, mending) for piece in pieces]
     pairs = _pair(once, blind=mending.continues)
     for result, kind in pairs.dropped.items():
-        mending.note(kind, result.at, result.id)
-    _note_moves(once, pairs, mending)
+        mending.note(kind, result.at, detail=result.id)
+    _note_moves(once, pairs, mending=mending)
     ids = Ids(mending.target.ids)
     for piece in once:
         if isinstance(piece, PastResult) and not pairs.leaves(piece):
@@ -59,7 +59,7 @@ def _drop_repeated(piece: Piece, mending: Mending) -> Piece:
         if isinstance(entry, PastCall) and entry.id:
             earlier = first.setdefault(entry.id, entry)
             if earlier is not entry and _is_same(earlier, entry):
-                mending.note(ChangeKind.CALL_REPEATED, entry.at, entry.id)
+                mending.note(ChangeKind.CALL_REPEATED, entry.at, detail=entry.id)
                 continue
         kept.append(entry)
     return replace(piece, entries=tuple(kept))
@@ -155,14 +155,14 @@ def _order(pieces: Iterable[Piece], pairs: _Pairs) -> Iterator[Piece]:
             yield from (pairs.results[call] for call in piece.calls if call in pairs.results)
 
 
-def _note_moves(pieces: Sequence[Piece], pairs: _Pairs, mending: Mending) -> None:
+def _note_moves(pieces: Sequence[Piece], pairs: _Pairs, *, mending: Mending) -> None:
     """A result has moved if another piece stands before it now."""
     ordered = list(_order(pieces, pairs))
     kept = set(ordered)
     before = {piece: left for left, piece in pairwise(p for p in pieces if p in kept)}
     for left, piece in pairwise(ordered):
         if isinstance(piece, PastResult) and before.get(piece) is not left:
-            mending.note(ChangeKind.RESULT_MOVED, piece.at, piece.id)
+            mending.note(ChangeKind.RESULT_MOVED, piece.at, detail=piece.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,18 +186,18 @@ class _Writer:
         entries = [renamed[e] if isinstance(e, PastCall) else e for e in turn.entries]
         yield replace(turn, entries=tuple(entries))
         for call in turn.calls:
-            yield self._answer(renamed[call], self.pairs.results.get(call), turn)
+            yield self._answer(renamed[call], self.pairs.results.get(call), turn=turn)
 
     def _rename(self, call: PastCall) -> PastCall:
         id = self.ids.claim(call.id)
         if call.native.get(self.form.call_id) == id:
             return call
-        self.mending.note(ChangeKind.ID_REWRITTEN, call.at, f"{call.id!r} became {id!r}")
+        self.mending.note(ChangeKind.ID_REWRITTEN, call.at, detail=f"{call.id!r} became {id!r}")
         return replace(call, id=id, native={**call.native, self.form.call_id: id})
 
-    def _answer(self, call: PastCall, result: PastResult | None, turn: Turn) -> PastResult:
+    def _answer(self, call: PastCall, result: PastResult | None, *, turn: Turn) -> PastResult:
         if result is None:
-            self.mending.note(ChangeKind.RESULT_FILLED, call.at, call.id)
+            self.mending.note(ChangeKind.RESULT_FILLED, call.at, detail=call.id)
             # It stands behind its turn, where the next message stood.
             result = PastResult(turn.at + 1, call.id, self.form.fill(call, UNRECORDED))
         native = result.native

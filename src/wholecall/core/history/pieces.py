@@ -74,9 +74,26 @@ class Mending:
     """Fields of the message that carried a call, by the call's id."""
     changes: list[Change] = field(default_factory=list)
 
-    def note(self, kind: ChangeKind, at: int, detail: str = "") -> None:
+    def note(self, kind: ChangeKind, at: int, *, detail: str = "") -> None:
         """Record a change of the message in this place."""
         self.changes.append(Change(kind, f"$[{at}]", detail))
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """The place of one message in a history being mended."""
+
+    at: int
+    mending: Mending
+
+    @property
+    def target(self) -> Target:
+        """What the history's reader wants."""
+        return self.mending.target
+
+    def note(self, kind: ChangeKind, detail: str = "") -> None:
+        """Record a change of this message."""
+        self.mending.note(kind, self.at, detail=detail)
 
 
 # Pieces are compared by identity: two equal results are still two results.

@@ -21,6 +21,7 @@ from wholecall.core.history.pieces import (
     PastCall,
     PastResult,
     Piece,
+    Spot,
     Turn,
     read_id,
 )
@@ -57,9 +58,9 @@ def _split(items: Sequence[Any], mending: Mending) -> list[Piece]:
         pieces += _read_run(run, mending, hidden=_type(item) == _HIDDEN)
         run = []
         if _type(item) in _RESULTS and read_id(item, "call_id") not in unhurried:
-            pieces.append(_read_result(item, at, mending))
+            pieces.append(_read_result(item, Spot(at, mending)))
         else:
-            pieces.append(_read_said(item, at, mending))
+            pieces.append(_read_said(item, Spot(at, mending)))
     return pieces + _read_run(run, mending, hidden=False)
 
 
@@ -84,17 +85,17 @@ def _is_unhurried(item: Any) -> bool:
     return _type(item) in _RESULT_TYPES and bool(item.get("async"))
 
 
-def _read_result(item: Native, at: int, mending: Mending) -> Piece:
-    filled = _OUTPUT.fill_blank(item, at, mending)
-    return PastResult(at, read_id(item, "call_id"), filled)
+def _read_result(item: Native, spot: Spot) -> Piece:
+    filled = _OUTPUT.fill_blank(item, spot)
+    return PastResult(spot.at, read_id(item, "call_id"), filled)
 
 
-def _read_said(item: Any, at: int, mending: Mending) -> Piece:
+def _read_said(item: Any, spot: Spot) -> Piece:
     kind = _type(item)
     if kind != "message":
-        return Aside(at, item, opaque=kind == _HIDDEN)
-    tidied = tidy(item, at, mending)
-    return Aside(at, {**tidied, "content": ""} if tidied.get("content") == [] else tidied)
+        return Aside(spot.at, item, opaque=kind == _HIDDEN)
+    tidied = tidy(item, spot)
+    return Aside(spot.at, {**tidied, "content": ""} if tidied.get("content") == [] else tidied)
 
 
 # ── Turns ───────────────────────────────────────────────────────────────────────────
@@ -104,7 +105,7 @@ def _read_run(run: Sequence[_Placed], mending: Mending, *, hidden: bool) -> list
     kept = _drop_silence(_drop_reasoning(run, mending), mending)
     if not hidden:
         kept = _drop_dangling(kept, mending)
-    entries = tuple(_read_entry(item, at, mending) for at, item in kept)
+    entries = tuple(_read_entry(item, Spot(at, mending)) for at, item in kept)
     if any(isinstance(entry, PastCall) for entry in entries):
         return [Turn(kept[-1][0], entries)]
     return [Aside(at, item) for at, item in kept]
@@ -136,10 +137,10 @@ def _unlink(item: Native) -> Native:
 def _drop_silence(run: Sequence[_Placed], mending: Mending) -> list[_Placed]:
     kept: list[_Placed] = []
     for at, item in run:
-        tidied = tidy(item, at, mending) if _type(item) == "message" else item
+        tidied = tidy(item, Spot(at, mending)) if _type(item) == "message" else item
         content = tidied.get("content", [])
         if _type(item) == "message" and (content == [] or is_blank(content)):
-            mending.note(ChangeKind.BLANK_DROPPED, at, "message")
+            mending.note(ChangeKind.BLANK_DROPPED, at, detail="message")
         else:
             kept.append((at, tidied))
     return kept
@@ -148,23 +149,23 @@ def _drop_silence(run: Sequence[_Placed], mending: Mending) -> list[_Placed]:
 def _drop_dangling(run: list[_Placed], mending: Mending) -> list[_Placed]:
     """Reasoning with nothing behind it comes from a cut answer, and is refused."""
     while run and _type(run[-1][1]) == _REASONING:
-        mending.note(ChangeKind.REASONING_DROPPED, run[-1][0], "nothing follows it")
+        mending.note(ChangeKind.REASONING_DROPPED, run[-1][0], detail="nothing follows it")
         run = run[:-1]
     return run
 
 
-def _read_entry(item: Native, at: int, mending: Mending) -> PastCall | Native:
+def _read_entry(item: Native, spot: Spot) -> PastCall | Native:
     kind = _type(item)
     if kind not in _RESULT_TYPES or _is_unhurried(item):
         return item
     id = read_id(item, "call_id")
     if kind != "function_call":
-        return PastCall(at, id, item)  # a custom tool: its input is any text
+        return PastCall(spot.at, id, item)  # a custom tool: its input is any text
     text, lost = write_arguments(item.get("arguments"))
     if text == item.get("arguments"):
-        return PastCall(at, id, item)
-    mending.note(ChangeKind.ARGUMENTS_EMPTIED if lost else ChangeKind.ARGUMENTS_ENCODED, at, id)
-    return PastCall(at, id, {**item, "arguments": text}, lost)
+        return PastCall(spot.at, id, item)
+    spot.note(ChangeKind.ARGUMENTS_EMPTIED if lost else ChangeKind.ARGUMENTS_ENCODED, id)
+    return PastCall(spot.at, id, {**item, "arguments": text}, lost)
 
 
 # ── Writing ─────────────────────────────────────────────────────────────────────────

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from wholecall.core.history.pieces import ChangeKind, Mending, Native
+from wholecall.core.history.pieces import ChangeKind, Native, Spot
 
 NO_OUTPUT = "(no output)"
 
@@ -74,7 +74,7 @@ def _is_blank_part(part: object) -> bool:
     return isinstance(kind, str) and kind in _TEXT_TYPES and is_blank(part.get("text"))
 
 
-def tidy(message: Native, at: int, mending: Mending) -> Native:
+def tidy(message: Native, spot: Spot) -> Native:
     """A message without the parts of its content that say nothing."""
     content = message.get("content")
     if not isinstance(content, list):
@@ -82,7 +82,7 @@ def tidy(message: Native, at: int, mending: Mending) -> Native:
     kept = drop_blanks(content)
     if kept and len(kept) == len(content):
         return message
-    mending.note(ChangeKind.BLANK_DROPPED, at, "text")
+    spot.note(ChangeKind.BLANK_DROPPED, "text")
     return {**message, "content": kept}
 
 
@@ -93,13 +93,13 @@ class Output:
     key: str
     text_type: str
 
-    def fill_blank(self, result: Native, at: int, mending: Mending) -> Native:
+    def fill_blank(self, result: Native, spot: Spot) -> Native:
         """A result that says something, if only that there is nothing to say."""
         content = result.get(self.key)
         filled = self._fill(content)
         if filled == content:
             return result
-        mending.note(ChangeKind.RESULT_BLANK, at)
+        spot.note(ChangeKind.RESULT_BLANK)
         return {**result, self.key: filled}
 
     def _fill(self, content: object) -> object:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from wholecall.dialects.declaration import THINK, Channel, Dialect, Written
 from wholecall.dialects.encoding import Template
-from wholecall.dialects.headed_calls import HeadedCalls
+from wholecall.dialects.headed_calls import Head, HeadedCalls
 
 # ── Mistral ─────────────────────────────────────────────────────────────────────────
 
@@ -81,22 +79,13 @@ DEEPSEEK_V31 = Dialect(
 
 # ── Kimi K2 ─────────────────────────────────────────────────────────────────────────
 
-_COUNTED = re.compile(r"(.*?)\s*:\s*\d++\Z", re.DOTALL)
-
-
-def _kimi_head(text: str) -> tuple[str, str | None]:
-    """`functions.search:0` is the id; the name stands between namespace and counter."""
-    counted = _COUNTED.match(text)
-    return (counted[1] if counted else text), text
-
-
 _KIMI = HeadedCalls(
     sections=("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"),
     section_close=("<|tool_calls_section_end|>", "<|tool_call_section_end|>"),
     calls=("<|tool_call_begin|>",),
     call_close=("<|tool_call_end|>",),
     head_end=("<|tool_call_argument_begin|>",),
-    head=_kimi_head,
+    head=Head.COUNTED,
 )
 KIMI_K2 = Dialect(
     name="kimi_k2",
@@ -114,21 +103,14 @@ KIMI_K2 = Dialect(
 
 # ── Harmony ─────────────────────────────────────────────────────────────────────────
 
-_RECIPIENT = re.compile(r"[^\s<]*+")
 _END = ("<|end|>", "<|call|>", "<|return|>")
-
-
-def _recipient(text: str) -> tuple[str, str | None]:
-    """`functions.search <|constrain|>json`; a plan in the analysis channel calls nobody."""
-    found = _RECIPIENT.match(text)
-    return ("" if found is None or "<|channel|>analysis" in text else found.group()), None
 
 
 _HARMONY = HeadedCalls(
     calls=("<|channel|>commentary to=", "<|start|>assistant to=", "<|channel|>final to="),
     call_close=_END,
     head_end=("<|message|>",),
-    head=_recipient,
+    head=Head.RECIPIENT,
 )
 HARMONY = Dialect(
     name="harmony",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wholecall.dialects.declaration import THINK, Channel, Dialect, Written
+from wholecall.dialects.declaration import Channel, Dialect, Written
 from wholecall.dialects.encoding import Notation, Template
 from wholecall.dialects.formats.headed import BAR
 from wholecall.dialects.formats.tagged import marks_in
@@ -52,15 +52,7 @@ def _template(grammar: TagCalls) -> Template:
     )
 
 
-def _dialect(
-    name: str,
-    grammar: TagCalls,
-    models: str,
-    *,
-    reasoning: tuple[Channel, ...] = (THINK,),
-    dropped: tuple[str, ...] = (),
-    bare_call: bool = True,
-) -> Dialect:
+def _dialect(name: str, grammar: TagCalls, *, models: str, bare_call: bool = True) -> Dialect:
     openers = (*grammar.sections, *((grammar.call.begin,) if bare_call else ()))
     return Dialect(
         name=name,
@@ -68,16 +60,16 @@ def _dialect(
             Written(openers, grammar),
             Written(grammar.sections, JsonCalls(grammar.section_close)),
         ),
-        reasoning=reasoning,
-        dropped=(*grammar.call_close, *grammar.section_close, *grammar.value_close, *dropped),
+        dropped=(*grammar.call_close, *grammar.section_close, *grammar.value_close),
         template=_template(grammar),
         models=models,
     )
 
 
-ANTHROPIC = _dialect("anthropic_xml", _invoke("", "function_calls"), "any prompted model, Claude")
-MINIMAX_M2 = _dialect("minimax_m2", _invoke("", "minimax:tool_call"), "MiniMax-M2")
-DOTS = _dialect("dots", _invoke("", "dots_function_call"), "dots")
+_PROMPTED = replace(_invoke("", "function_calls"), comments=True)
+ANTHROPIC = _dialect("anthropic_xml", _PROMPTED, models="any prompted model, Claude")
+MINIMAX_M2 = _dialect("minimax_m2", _invoke("", "minimax:tool_call"), models="MiniMax-M2")
+DOTS = _dialect("dots", _invoke("", "dots_function_call"), models="dots")
 _DSML = f"{BAR}DSML{BAR}"
 _DSML_V32 = _invoke(_DSML, f"{_DSML}function_calls", type_attribute="string", trim=Trim.NOTHING)
 _DSML_V4 = _invoke(
@@ -87,8 +79,8 @@ _DSML_V4 = _invoke(
     type_attribute="string",
     trim=Trim.NOTHING,
 )
-DEEPSEEK_V32 = _dialect("deepseek_v32_dsml", _DSML_V32, "DeepSeek V3.2")
-DEEPSEEK_V4 = _dialect("deepseek_v4_dsml", _DSML_V4, "DeepSeek V4")
+DEEPSEEK_V32 = _dialect("deepseek_v32_dsml", _DSML_V32, models="DeepSeek V3.2")
+DEEPSEEK_V4 = _dialect("deepseek_v4_dsml", _DSML_V4, models="DeepSeek V4")
 
 _STEP_SECTION = f"<{BAR}tool_calls_begin{BAR}>"
 _STEP_CALL = f"<{BAR}tool_call_begin{BAR}>function<{BAR}tool_sep{BAR}>"
@@ -116,7 +108,7 @@ _MINICPM = TagCalls(
     cdata=True,
     glued=("Ġ",),
 )
-MINICPM5 = _dialect("minicpm5", _MINICPM, "MiniCPM5")
+MINICPM5 = _dialect("minicpm5", _MINICPM, models="MiniCPM5")
 
 _ATEM = _invoke("atem:", "atem:function_calls", untyped=Shape.JSON)
 _MESSAGE_END = ("<|eom|>", "<|eot|>")
@@ -152,13 +144,9 @@ _XTML = TagCalls(
     type_attribute="type",
     trim=Trim.NOTHING,
 )
-KIMI_K3 = _dialect(
-    "kimi_k3",
-    _XTML,
-    "Kimi K3",
+KIMI_K3 = _dialect("kimi_k3", _XTML, models="Kimi K3", bare_call=False).amid(
     reasoning=(Channel("<|open|>think<|sep|>", ("<|close|>think<|sep|>",), prompted=True),),
     dropped=("<|open|>response<|sep|>", "<|close|>response<|sep|>", "<|close|>message<|sep|>"),
-    bare_call=False,
 )
 _M3_MARK = "]<]minimax[>["
 MINIMAX_M3 = Dialect(

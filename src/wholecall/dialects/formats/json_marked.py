@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from wholecall.dialects.declaration import THINK, Channel, Dialect, Grammar, Written
+from dataclasses import replace
+
+from wholecall.dialects.declaration import Channel, Dialect, Written
 from wholecall.dialects.encoding import Template
 from wholecall.dialects.json_calls import JsonCalls
 
@@ -15,9 +17,6 @@ def _marked(
     markers: tuple[tuple[str, ...], tuple[str, ...]],
     *,
     models: str,
-    reasoning: tuple[Channel, ...] = (THINK,),
-    dropped: tuple[str, ...] = (),
-    bare: tuple[Grammar, ...] = (),
     call: str = OBJECT,
     listed: bool = False,
 ) -> Dialect:
@@ -27,9 +26,7 @@ def _marked(
     return Dialect(
         name=name,
         written=(Written(openers, JsonCalls(closers)),),
-        bare=bare,
-        reasoning=reasoning,
-        dropped=(*closers, *dropped),
+        dropped=closers,
         template=(
             Template(call, before=f"{begin}[", between=", ", after=f"]{end}")
             if listed
@@ -43,14 +40,16 @@ _TOOL_CALL = (("<tool_call>",), ("</tool_call>",))
 _TOOL_CALLS = (("<tool_calls>",), ("</tool_calls>",))
 
 HERMES = _marked("hermes", _TOOL_CALL, models="Hermes 2 and 3, Qwen2.5, Qwen3, QwQ, Granite 4")
-ERNIE45 = _marked("ernie45", _TOOL_CALL, models="ERNIE-4.5", dropped=("<response>", "</response>"))
+ERNIE45 = _marked("ernie45", _TOOL_CALL, models="ERNIE-4.5").amid(
+    dropped=("<response>", "</response>")
+)
 LONGCAT = _marked(
     "longcat", (("<longcat_tool_call>",), ("</longcat_tool_call>",)), models="LongCat-Flash"
 )
-TEMPLATE_TAG = _marked(
-    "template_tag_json",
-    _TOOL_CALL,
-    models="any model behind a template that Ollama reads",
+TEMPLATE_TAG = replace(
+    _marked(
+        "template_tag_json", _TOOL_CALL, models="any model behind a template that Ollama reads"
+    ),
     bare=(JsonCalls(marked=False),),
 )
 GRANITE_20B = _marked(
@@ -63,18 +62,14 @@ GRANITE3 = _marked(
     models="Granite 3.0 to 3.3",
 )
 JAMBA = _marked("jamba", _TOOL_CALLS, models="Jamba 1.5 and later", listed=True)
-HUNYUAN_A13B = _marked(
-    "hunyuan_a13b",
-    _TOOL_CALLS,
-    listed=True,
-    models="Hunyuan-A13B",
-    dropped=("<answer>", "</answer>"),
+MINIMAX_M1 = replace(
+    _marked("minimax_m1", _TOOL_CALLS, models="MiniMax-M1"),
+    template=Template(OBJECT, before="<tool_calls>\n", between="\n", after="\n</tool_calls>"),
 )
-APRIEL = _marked(
-    "apriel",
-    _TOOL_CALLS,
-    listed=True,
-    models="Apriel 1.5 and 1.6",
+HUNYUAN_A13B = _marked("hunyuan_a13b", _TOOL_CALLS, listed=True, models="Hunyuan-A13B").amid(
+    dropped=("<answer>", "</answer>")
+)
+APRIEL = _marked("apriel", _TOOL_CALLS, listed=True, models="Apriel 1.5 and 1.6").amid(
     reasoning=(Channel("Here are my reasoning steps:", ("[BEGIN FINAL RESPONSE]",)),),
     dropped=("[END FINAL RESPONSE]",),
 )
@@ -104,26 +99,21 @@ COHERE_CMD3 = _marked(
     call='{"tool_call_id": "{index}", "tool_name": {name_json}, "parameters": {arguments}}',
     listed=True,
     models="Command R7B, Command A",
-    reasoning=_COHERE_THINKING,
-    dropped=("<|START_RESPONSE|>", "<|END_RESPONSE|>"),
-)
+).amid(reasoning=_COHERE_THINKING, dropped=("<|START_RESPONSE|>", "<|END_RESPONSE|>"))
 COHERE_CMD4 = _marked(
     "cohere_cmd4",
     _ACTION,
     call='{"tool_call_id": "{index}", "tool_name": {name_json}, "parameters": {arguments}}',
     listed=True,
     models="Command 4",
-    reasoning=_COHERE_THINKING,
-    dropped=("<|START_TEXT|>", "<|END_TEXT|>"),
-)
+).amid(reasoning=_COHERE_THINKING, dropped=("<|START_TEXT|>", "<|END_TEXT|>"))
 COMMAND_R_PLUS = _marked(
     "command_r_plus",
     (("Action:\n```json", "Action: ```json"), ("```",)),
     call='{"tool_name": {name_json}, "parameters": {arguments}}',
     listed=True,
     models="Command R+",
-    dropped=("<|CHATBOT_TOKEN|>", "<|END_OF_TURN_TOKEN|>"),
-)
+).amid(dropped=("<|CHATBOT_TOKEN|>", "<|END_OF_TURN_TOKEN|>"))
 PHI4 = _marked("phi4_functools", (("functools",), ()), listed=True, models="Phi-4-mini")
 FIREFUNCTION = _marked(
     "firefunction_v2", (("functools",), ()), listed=True, models="FireFunction v2"
@@ -133,6 +123,7 @@ INKLING = _marked(
     (("<|content_invoke_tool_json|>",), ("<|end_message|>",)),
     call='{"name": {name_json}, "args": {arguments}}',
     models="Inkling",
+).amid(
     reasoning=(Channel("<|content_thinking|>", ("<|end_message|>",)),),
     dropped=(
         "<|message_model|>",
@@ -170,6 +161,7 @@ DIALECTS = (
     GRANITE_20B,
     GRANITE3,
     JAMBA,
+    MINIMAX_M1,
     HUNYUAN_A13B,
     APRIEL,
     NEMOTRON,

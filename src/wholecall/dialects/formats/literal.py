@@ -19,7 +19,7 @@ def _python_template(before: str, after: str, *, between: str = ", ") -> Templat
     )
 
 
-def _gemma_template(before: str, after: str, quote: str) -> Template:
+def _gemma_template(before: str, after: str, *, quote: str) -> Template:
     call = f"{before}call:{{name}}{{arguments}}{after}"
     return Template(call, notation=Notation.GEMMA, quote=quote)
 
@@ -62,7 +62,7 @@ GEMMA4 = Dialect(
         Channel("<|channel>", ("<channel|>",)),
     ),
     dropped=("<tool_call|>", "<|tool_response>"),
-    template=_gemma_template("<|tool_call>", "<tool_call|>", '<|"|>'),
+    template=_gemma_template("<|tool_call>", "<tool_call|>", quote='<|"|>'),
     models="Gemma 4",
 )
 FUNCTIONGEMMA = Dialect(
@@ -71,7 +71,7 @@ FUNCTIONGEMMA = Dialect(
         Written(("<start_function_call>",), GemmaCalls("<escape>", ("<end_function_call>",))),
     ),
     dropped=("<end_function_call>",),
-    template=_gemma_template("<start_function_call>", "<end_function_call>", "<escape>"),
+    template=_gemma_template("<start_function_call>", "<end_function_call>", quote="<escape>"),
     models="FunctionGemma-270m",
 )
 TOOL_CODE = Dialect(

@@ -31,15 +31,7 @@ def marks_in(grammar: TagCalls) -> tuple[str, ...]:
     )
 
 
-def _dialect(
-    name: str,
-    grammar: TagCalls,
-    models: str,
-    *,
-    call: str,
-    value: str,
-    reasoning: tuple[Channel, ...] = (THINK,),
-) -> Dialect:
+def _dialect(name: str, grammar: TagCalls, *, models: str, call: str, value: str) -> Dialect:
     openers = dict.fromkeys((*grammar.sections, grammar.call.begin))
     return Dialect(
         name=name,
@@ -47,7 +39,6 @@ def _dialect(
             Written(tuple(openers), grammar),
             Written(grammar.sections, JsonCalls(grammar.section_close)),
         ),
-        reasoning=reasoning,
         dropped=(*grammar.call_close, *grammar.section_close, *grammar.value_close),
         template=Template(
             call, notation=Notation.TAGS, value=value, marks=marks_in(grammar), between="\n"
@@ -61,25 +52,24 @@ _PARAMETER = "<parameter={key}>\n{value}\n</parameter>\n"
 QWEN3_XML = _dialect(
     "qwen3_xml",
     _function_equals("tool_call"),
-    "Qwen3-Coder, Qwen3.5 and later, Nemotron 3, Step-3.5-Flash, MiMo, UI-TARS",
+    models="Qwen3-Coder, Qwen3.5 and later, Nemotron 3, Step-3.5-Flash, MiMo, UI-TARS",
     call=f"<tool_call>\n{_FUNCTION}\n</tool_call>",
     value=_PARAMETER,
 )
 FUNCTIONARY_V31 = _dialect(
     "functionary_v31",
     _function_equals("tool_call"),
-    "Functionary v3.1, Llama 3.1 (custom tools)",
+    models="Functionary v3.1, Llama 3.1 (custom tools)",
     call=_FUNCTION,
     value=_PARAMETER,
 )
 SEED_OSS = _dialect(
     "seed_oss",
     _function_equals("seed:tool_call"),
-    "Seed-OSS",
+    models="Seed-OSS",
     call=f"<seed:tool_call>\n{_FUNCTION}\n</seed:tool_call>",
     value=_PARAMETER,
-    reasoning=(Channel("<seed:think>", ("</seed:think>",), prompted=True), THINK),
-)
+).amid(reasoning=(Channel("<seed:think>", ("</seed:think>",), prompted=True), THINK))
 
 
 def _arg_key(prefix: str = "", *, section: str = "", suffix: str = "") -> TagCalls:
@@ -116,7 +106,7 @@ def _arg_key_dialect(
     return _dialect(
         name,
         _arg_key(prefix, section=section),
-        models,
+        models=models,
         call=f"{begin}{head}{{arguments}}</{prefix}tool_call>{end}",
         value=(
             f"<{prefix}arg_key>{{key}}</{prefix}arg_key>{newline}"

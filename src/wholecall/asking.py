@@ -1,0 +1,191 @@
+"""Ask a model and let it use tools: `run`, `ask` and `ask_sync`.
+
+run = wholecall.run("openai/gpt-x", "Weather in Oslo?", tools=[weather])
+async for event in run: ...
+print((await run.result()).text)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, TypeAlias, TypedDict, Unpack
+
+from wholecall.core.choice import Choice, decode
+from wholecall.core.conversation import Message, Request, Role
+from wholecall.core.values import Text
+from wholecall.dialects.declaration import Dialect
+from wholecall.protocols.requests import decode_request
+from wholecall.run.approvals import Approvals, Approver
+from wholecall.run.around import Around
+from wholecall.run.calling import ExecutorSettings
+from wholecall.run.events import RunEvent
+from wholecall.run.executor import Executor
+from wholecall.run.limits import RunLimits
+from wholecall.run.loop import Loop
+from wholecall.run.plan import Plan, RunResult, StopCondition
+from wholecall.run.running import Channel, Run
+from wholecall.run.sending import sender_for
+from wholecall.run.structured import AnyText, TypedOutput
+from wholecall.tools.toolbox import Offered, Toolbox
+from wholecall.upstreams.base import Upstream
+from wholecall.upstreams.names import find_upstream
+
+Prompt: TypeAlias = str | Sequence[Mapping[str, Any] | Message]
+"""A question, or a conversation: messages in the form of OpenAI's chat, or our own."""
+Tap: TypeAlias = Callable[[RunEvent], None]
+"""Sees every event of a run, and cannot change it."""
+
+
+class Options(TypedDict, total=False):
+    """What `run`, `ask` and `ask_sync` take by keyword. Everything may be left out."""
+
+    tools: Iterable[Offered]
+    """Functions, tools, tools of MCP servers; a bare definition is handed back to you."""
+    system: str
+    """Instructions, put before the messages."""
+    output: Any
+    """A type: the final answer is read as this (`result.output`)."""
+    tool_choice: str | Mapping[str, Any] | Choice
+    """`auto`, `none`, `required`, or one tool, as OpenAI's chat says it."""
+    emulate: str | Dialect
+    """A dialect, `auto`, `native` or `constrained`: how the model is offered tools."""
+    stream: bool
+    base_url: str
+    api_key: str
+    upstream: Upstream
+    """Instead of an address: who answers. It stays open, so that runs share connections."""
+    limits: RunLimits
+    user: str
+    """Who the tools work for; they find it in their context."""
+    approve: Approver
+    """Asked about each call whose tool needs approval. Without it, `run.approvals` waits."""
+    around: Sequence[Around]
+    """Wrappers around every call: to time, cache, deny or fake it."""
+    stop_when: Sequence[StopCondition]
+    """Asked after each turn whether the run should end."""
+    continue_text: bool
+    """Whether a final answer that the output limit cut off is continued."""
+    max_tokens: int
+    temperature: float
+    taps: Sequence[Tap]
+
+
+def run(model: str, prompt: Prompt, **options: Unpack[Options]) -> Run:
+    """Let a model answer with tools. Nothing happens before the run is read or waited for."""
+    toolbox = Toolbox(options.get("tools", ()))
+    output = TypedOutput(options["output"]) if options.get("output") is not None else AnyText()
+    upstream, name, owned = _find_upstream(model, options)
+    request = replace(
+        _make_request(toolbox, options),
+        model=name,
+        messages=(*_read_system(options), *_read_prompt(prompt, name)),
+        output=output.schema,
+    )
+    emulation = options.get("emulate")
+    plan = Plan(
+        request=request,
+        upstream=upstream,
+        toolbox=toolbox,
+        sender=sender_for(model, request.messages, emulation=emulation),
+        limits=options.get("limits") or RunLimits(),
+        stop_when=tuple(options.get("stop_when", ())),
+        output=output,
+        continue_text=options.get("continue_text", False),
+    )
+    approvals = Approvals(options.get("approve"))
+    settings = ExecutorSettings(
+        user=options.get("user"), approvals=approvals, around=tuple(options.get("around", ()))
+    )
+    work = _Work(plan, settings, taps=tuple(options.get("taps", ())), owned=owned)
+    return Run(work, approvals=approvals)
+
+
+async def ask(model: str, prompt: Prompt, **options: Unpack[Options]) -> RunResult:
+    """Let a model answer with tools, and wait for the end."""
+    async with run(model, prompt, **options) as started:
+        return await started.result()
+
+
+def ask_sync(model: str, prompt: Prompt, **options: Unpack[Options]) -> RunResult:
+    """`ask`, for programs without an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(ask(model, prompt, **options))
+    raise RuntimeError("ask_sync would block the running event loop: write `await ask(…)` here")
+
+
+class _Work:
+    """Carries out a plan for a `Run`."""
+
+    def __init__(
+        self, plan: Plan, settings: ExecutorSettings, *, taps: tuple[Tap, ...], owned: bool
+    ) -> None:
+        self._plan = plan
+        self._settings = settings
+        self._taps = taps
+        self._owned = owned
+
+    async def __call__(self, channel: Channel) -> RunResult:
+        def emit(event: RunEvent) -> None:
+            for tap in self._taps:
+                tap(event)
+            channel.put(event)
+
+        def make_executor(emit: Callable[[RunEvent], None]) -> Executor:
+            plan = self._plan
+            return Executor(plan.toolbox, emit=emit, limits=plan.limits, settings=self._settings)
+
+        loop = Loop(self._plan, make_executor=make_executor, emit=emit, room=channel.room)
+        try:
+            return await loop.run()
+        finally:
+            if self._owned:
+                await self._plan.upstream.close()
+
+
+def _find_upstream(model: str, options: Options) -> tuple[Upstream, str, bool]:
+    """Who answers, under which name they know the model, and whether we close them."""
+    given = options.get("upstream")
+    if given is not None:
+        return given, model, False
+    route = find_upstream(model, base_url=options.get("base_url"), api_key=options.get("api_key"))
+    return route.upstream, route.model, True
+
+
+def _make_request(toolbox: Toolbox, options: Options) -> Request:
+    return Request(
+        model="",
+        messages=(),
+        tools=tuple(toolbox.offer.values()),
+        choice=_read_choice(options.get("tool_choice"), toolbox),
+        stream=options.get("stream", True),
+        max_tokens=options.get("max_tokens"),
+        temperature=options.get("temperature"),
+    )
+
+
+def _read_system(options: Options) -> tuple[Message, ...]:
+    system = options.get("system")
+    return (Message(Role.SYSTEM, (Text(system),)),) if system else ()
+
+
+def _read_prompt(prompt: Prompt, model: str) -> tuple[Message, ...]:
+    if isinstance(prompt, str):
+        return (Message(Role.USER, (Text(prompt),)),)
+    messages: list[Message] = []
+    for kind, group in groupby(prompt, lambda message: isinstance(message, Message)):
+        together = list(group)
+        ours = [message for message in together if isinstance(message, Message)]
+        body = {"model": model, "messages": together}
+        messages += ours if kind else decode_request("openai-chat", body).messages
+    return tuple(messages)
+
+
+def _read_choice(choice: str | Mapping[str, Any] | Choice | None, toolbox: Toolbox) -> Choice:
+    if choice is None or isinstance(choice, Choice):
+        return choice or Choice()
+    return decode("openai-chat", {"tool_choice": choice}, offered=tuple(toolbox.offer))

@@ -1,0 +1,103 @@
+"""`wholecall record`: ask a model once and keep what it sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from wholecall.core.conversation import Message, Request, Role
+from wholecall.core.outcome import Outcome, collect
+from wholecall.core.spec import read_offer
+from wholecall.core.values import Text
+from wholecall.dialects.rescuing import RescuingAssembler
+from wholecall.errors import UnreadableRecording
+from wholecall.protocols.reader import Reader
+from wholecall.recording import load_tools
+from wholecall.upstreams.base import Upstream
+from wholecall.upstreams.http import HttpUpstream
+from wholecall.upstreams.names import find_upstream
+from wholecall.upstreams.recorder import RecordingUpstream
+
+ModelOption = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="Who is asked: openai/…, responses/…, anthropic/…, ollama/…, gemini/… or litellm/…. "
+        "The key is taken from the environment, as in OPENAI_API_KEY.",
+    ),
+]
+PromptOption = Annotated[str, typer.Option("--prompt", metavar="TEXT", help="What is asked.")]
+OutOption = Annotated[
+    Path,
+    typer.Option(
+        "--out", metavar="FILE", help="Where the answer is appended, one line of JSON each."
+    ),
+]
+ToolsOption = Annotated[
+    Path | None,
+    typer.Option("--tools", metavar="FILE", help="A JSON array of the tools to offer."),
+]
+BaseUrlOption = Annotated[
+    str | None,
+    typer.Option("--base-url", metavar="URL", help="Ask there instead of the usual place."),
+]
+
+
+def record(
+    model: ModelOption,
+    prompt: PromptOption,
+    *,
+    out: OutOption,
+    tools: ToolsOption = None,
+    base_url: BaseUrlOption = None,
+) -> None:
+    """Ask a model and keep its answer as a case for `replay` and `check`; keys are hidden."""
+    offered = () if tools is None else load_tools(tools)
+    route = find_upstream(model, base_url=base_url)
+    request = Request(
+        model=route.model,
+        messages=(Message(Role.USER, (Text(prompt),)),),
+        tools=tuple(read_offer(offered).values()),
+    )
+    with _open(out) as file:
+        outcome = asyncio.run(_ask(route.upstream, request, write=file.write))
+    typer.echo(f"{out}: {_sum_up(outcome)}")
+
+
+def _open(path: Path) -> TextIO:
+    try:
+        return path.open("a", encoding="utf-8")
+    except OSError as error:
+        raise UnreadableRecording(f"{path}: {error.strerror}") from error
+
+
+async def _ask(upstream: Upstream, request: Request, *, write: Callable[[str], object]) -> Outcome:
+    """Ask, and write down what came, whether or not all of it came."""
+    secrets = upstream.endpoint.secrets if isinstance(upstream, HttpUpstream) else ()
+    recorder = RecordingUpstream(upstream, write, secrets=secrets)
+    try:
+        return await _read(recorder, request)
+    finally:
+        await recorder.close()
+
+
+async def _read(upstream: Upstream, request: Request) -> Outcome:
+    reader = Reader(upstream.protocol, request.tools, new_assembler=RescuingAssembler)
+    async with upstream.answer(request) as answer:
+        feed = reader.feed if answer.streamed else reader.feed_response
+        events = [event async for chunk in answer.chunks for event in feed(chunk)]
+    return collect([*events, *reader.end()])
+
+
+def _sum_up(outcome: Outcome) -> str:
+    counts = [
+        f"{len(outcome.text)} characters of text",
+        f"{len(outcome.calls)} calls",
+        f"{len(outcome.rejected)} rejected",
+    ]
+    return ", ".join([*counts, *([f"failed: {outcome.error}"] if outcome.error else [])])

@@ -1,0 +1,75 @@
+r"""Halves of surrogate pairs in a JSON text: two are one character, one alone is none.
+
+Nothing can encode a half, so the first write would fail. They are replaced in the text
+and not in the value: there two keys could become one unseen.
+
+A half is escaped (`\ud83d`), or it stands there raw: where a provider cuts a character
+in two, each half arrives with its own chunk.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+HALVES = 10_000
+"""Halves that are looked at in one text. A broken emoji leaves one; more than this is noise."""
+
+_REPLACEMENT = "\ufffd"
+_RAW = re.compile("[\ud800-\udfff]")
+_HALF = r"[dD][89a-fA-F][0-9a-fA-F]{2}"
+_PAIR = r"[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_MAY_BE_LONE = re.compile(r"\\u[dD][89a-fA-F]")
+# All up to a half that stands alone. Every escape is read, so that in `\\ud800` the second
+# backslash begins nothing.
+_UP_TO_LONE = re.compile(
+    rf"(?P<before>[^\\]*+(?:\\(?:[^u]|u(?!{_HALF})|u{_PAIR})[^\\]*+)*+)(?P<lone>\\u{_HALF})",
+    re.DOTALL,
+)
+
+
+class Whole(NamedTuple):
+    """A text without halves, and the first half that stood alone in it, as an escape."""
+
+    text: str
+    lone: str = ""
+
+
+def replace_lone(text: str) -> Whole | None:
+    """Join the halves that belong together, replace the others. None if there are too many."""
+    joined = _replace_raw(text)
+    if joined is None or not _MAY_BE_LONE.search(joined.text):
+        return joined
+    pieces: list[str] = []
+    lone, end = joined.lone, 0
+    # Matched, not searched: a search would begin again at every character behind the last one.
+    while found := _UP_TO_LONE.match(joined.text, end):
+        if len(pieces) == HALVES:
+            return None
+        pieces.append(found["before"])
+        lone, end = lone or found["lone"], found.end()
+    pieces.append(joined.text[end:])
+    return Whole(r"\ufffd".join(pieces), lone)
+
+
+def _replace_raw(text: str) -> Whole | None:
+    if text.isascii() or _is_encodable(text):
+        return Whole(text)
+    with_halves = len(text.encode("utf-8", "surrogatepass"))
+    if with_halves - len(text.encode("utf-8", "ignore")) > HALVES * _OCTETS:
+        return None
+    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    lone = "".join(_RAW.findall(joined)[:1]).encode("ascii", "backslashreplace").decode()
+    return Whole(_RAW.sub(_REPLACEMENT, joined), lone)
+
+
+_OCTETS = 3
+"""Of one half in UTF-8."""
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,226 @@
+"""Emulation: a request with tools becomes one without, and its answer is read as if it had.
+
+    emulated = emulate(request, "hermes")
+    … send `emulated.request` …
+    reader = emulated.reader("openai-chat")     the same events as for native calls
+
+The caller's request is never changed. A request that was emulated already comes out as it
+is, and a system message that holds our section gets it replaced, not doubled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from wholecall.core.assembler import Assembler
+from wholecall.core.choice import Choice, Mode
+from wholecall.core.conversation import Message, Native, OutputSchema, Request, Role
+from wholecall.core.spec import Offer, read_offer
+from wholecall.core.values import Text
+from wholecall.dialects.constrained import CONSTRAINED, answer_schema
+from wholecall.dialects.declaration import Dialect
+from wholecall.dialects.emulated_answer import EmulatedAssembler
+from wholecall.dialects.enforce import Gate
+from wholecall.dialects.engine import Engine
+from wholecall.dialects.gbnf import write_grammar
+from wholecall.dialects.past import rewrite_history
+from wholecall.dialects.prefill import opening
+from wholecall.dialects.prompt import (
+    Prompt,
+    default_prompt,
+    template_of,
+    without_prompt,
+    write_prompt,
+)
+from wholecall.dialects.registry import dialect_named
+from wholecall.dialects.tokens import estimate_tokens
+from wholecall.errors import UnusableDialect
+from wholecall.protocols.reader import Reader, Tools, TurnAssembler
+
+Constraint: TypeAlias = Literal["json_schema", "grammar", "prefill"]
+"""How an upstream is asked to constrain decoding: OpenAI's `response_format`, llama.cpp's
+`grammar`, or an answer that is begun for the model."""
+NewAssembler: TypeAlias = Callable[[Tools | None], TurnAssembler]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emulated:
+    """A request without tools, and what is needed to read its answer."""
+
+    request: Request
+    dialect: Dialect
+    offer: Offer
+    """The tools that were written into the prompt: those that the choice allows."""
+    choice: Choice
+    added_tokens: int = 0
+    """About how many tokens the instructions are: an estimate."""
+    beginning: str = ""
+    """What the answer was begun with, where the upstream is asked to go on."""
+
+    def reader(self, protocol: str, *, within: NewAssembler = Assembler) -> Reader:
+        """A reader for the answer in the upstream's protocol.
+
+        `within` makes the assembler that builds the calls, for those who set its options.
+        """
+        return Reader(
+            protocol,
+            self.offer.values(),
+            new_assembler=lambda tools: self.new_assembler(tools, within=within),
+        )
+
+    def new_assembler(
+        self, tools: Tools | None = None, *, within: NewAssembler = Assembler
+    ) -> TurnAssembler:
+        """An assembler for one choice of the answer; `Reader` takes it as `new_assembler`."""
+        return EmulatedAssembler(
+            within(self.offer.values() if tools is None else tools),
+            Gate(self.choice),
+            engine=Engine(self.dialect, self.offer) if self.offer else None,
+            beginning=self.beginning,
+        )
+
+
+def emulate(
+    request: Request,
+    dialect: str | Dialect,
+    *,
+    prompt: Prompt | None = None,
+    constrain: Constraint | None = None,
+) -> Emulated:
+    """Offer a request's tools through a dialect.
+
+    `prompt` replaces the dialect's own instructions. `constrain` names what the upstream can
+    do to hold the model to them.
+    """
+    declared = dialect_named(dialect) if isinstance(dialect, str) else dialect
+    apply = _constraint(constrain, declared)
+    template = template_of(declared)
+    offer = _allowed(request)
+    messages = rewrite_history(request.messages, template)
+    section = ""
+    if offer:
+        words = _with_output(prompt or default_prompt(declared), request.output)
+        section = write_prompt(declared, offer, choice=request.choice, prompt=words)
+    emulated = Emulated(
+        request=replace(
+            request,
+            messages=_with_section(messages, section) if request.tools else messages,
+            tools=(),
+            native_tools=() if request.choice.mode is Mode.NONE else request.native_tools,
+            choice=_native_choice(request.choice),
+            output=None if offer else request.output,
+        ),
+        dialect=declared,
+        offer=offer,
+        choice=request.choice,
+        added_tokens=estimate_tokens(section),
+    )
+    return apply(emulated, request) if offer else emulated
+
+
+def _allowed(request: Request) -> Offer:
+    """The tools that the answer may call."""
+    choice = request.choice
+    if choice.mode is Mode.NONE:
+        return {}
+    offer = read_offer(request.tools)
+    return {name: spec for name, spec in offer.items() if not choice.tools or name in choice.names}
+
+
+def _native_choice(choice: Choice) -> Choice:
+    """What is left to say of the tools that the upstream itself runs."""
+    only_native = choice.specials and not choice.names
+    return Choice(choice.mode, (), choice.parallel, choice.specials) if only_native else Choice()
+
+
+def _with_output(prompt: Prompt, output: OutputSchema | None) -> Prompt:
+    """An upstream that held the whole answer to a schema would leave no room for calls. So
+    the form of the final answer is said in words."""
+    if output is None:
+        return prompt
+    schema = json.dumps(output.schema, default=dict, sort_keys=True, ensure_ascii=False)
+    wanted = f"The final answer must be JSON that fits this schema: {schema}"
+    return replace(prompt, otherwise=f"{prompt.otherwise} {wanted}")
+
+
+def _with_section(messages: tuple[Message, ...], section: str) -> tuple[Message, ...]:
+    """The instructions first in the system message, so that the upstream's cache holds them."""
+    if not messages or messages[0].role is not Role.SYSTEM:
+        return (Message(Role.SYSTEM, (Text(section),)), *messages) if section else messages
+    first, *others = messages
+    head, parts = "", first.parts
+    if parts and isinstance(parts[0], Text):
+        head, parts = without_prompt(parts[0].text), parts[1:]
+    text = "\n\n".join(filter(None, (section, head)))
+    told = Message(first.role, ((Text(text),) if text else ()) + parts)
+    if told.parts == first.parts:
+        return messages
+    return (told, *others) if told.parts else tuple(others)
+
+
+# ── Constraints ─────────────────────────────────────────────────────────────────────
+
+
+def _by_schema(emulated: Emulated, asked: Request) -> Emulated:
+    # Not `strict`: that word also forbids schemas that a tool may well have.
+    output = OutputSchema(schema=_answer_schema(emulated, asked), name="answer", strict=False)
+    return replace(emulated, request=replace(emulated.request, output=output))
+
+
+def _by_grammar(emulated: Emulated, asked: Request) -> Emulated:
+    rest = asked.rest
+    kept = rest.value if rest is not None and rest.protocol == _LLAMA_SPEAKS else {}
+    fields = {**kept, "grammar": write_grammar(_answer_schema(emulated, asked))}
+    return replace(emulated, request=replace(emulated.request, rest=Native(_LLAMA_SPEAKS, fields)))
+
+
+def _by_prefill(emulated: Emulated, _asked: Request) -> Emulated:
+    """Begin a call where there must be one. An answer that is begun already stays so."""
+    if emulated.choice.mode is not Mode.REQUIRED:
+        return emulated
+    beginning = opening(template_of(emulated.dialect), emulated.offer)
+    begun = Message(Role.ASSISTANT, (Text(beginning),))
+    messages = emulated.request.messages
+    if messages[-1] == begun:
+        return replace(emulated, beginning=beginning)
+    if not beginning or messages[-1].role is Role.ASSISTANT:
+        return emulated
+    request = replace(emulated.request, messages=(*messages, begun))
+    return replace(emulated, request=request, beginning=beginning)
+
+
+def _unconstrained(emulated: Emulated, _asked: Request) -> Emulated:
+    return emulated
+
+
+_LLAMA_SPEAKS = "openai-chat"
+_CONSTRAINTS: Mapping[Constraint | None, Callable[[Emulated, Request], Emulated]] = {
+    "json_schema": _by_schema,
+    "grammar": _by_grammar,
+    "prefill": _by_prefill,
+    None: _unconstrained,
+}
+_NEEDS_CONSTRAINED = (_by_schema, _by_grammar)
+
+
+def _constraint(
+    constrain: Constraint | None, dialect: Dialect
+) -> Callable[[Emulated, Request], Emulated]:
+    if constrain not in _CONSTRAINTS:
+        known = ", ".join(repr(name) for name in _CONSTRAINTS)
+        raise ValueError(f"decoding cannot be constrained by {constrain!r}; there are {known}")
+    apply = _CONSTRAINTS[constrain]
+    if apply in _NEEDS_CONSTRAINED and dialect != CONSTRAINED:
+        raise UnusableDialect(
+            f"{constrain!r} constrains answers in the dialect {CONSTRAINED.name!r}, "
+            f"not in {dialect.name!r}"
+        )
+    return apply
+
+
+def _answer_schema(emulated: Emulated, asked: Request) -> dict[str, object]:
+    reply = asked.output.schema if asked.output is not None else None
+    return answer_schema(emulated.offer, emulated.choice, reply=reply)

@@ -1,0 +1,178 @@
+"""The answer to an emulated request: text in a dialect, read as if it were native.
+
+    deltas of the upstream's protocol ──text──▶ engine ──calls, text──▶ assembler ──▶ gate
+                                      ──all else──────────────────────▶
+
+Calls are built while their text arrives, as native ones are. A native call wins: an
+upstream that parses calls itself sends them so, and what is left in the text is an echo.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from wholecall.core.values import (
+    CallDelta,
+    CallSealed,
+    Delta,
+    Event,
+    Fault,
+    Hint,
+    HintGiven,
+    Inconsistent,
+    Oddity,
+    Opened,
+    Reason,
+    Rejected,
+    Slot,
+    Terminated,
+    Text,
+)
+from wholecall.core.verdict import OUTPUT_LIMIT
+from wholecall.dialects.enforce import Gate, Refusal
+from wholecall.dialects.engine import Engine
+from wholecall.dialects.output import Given, Retracted
+from wholecall.dialects.prefill import Prefilled
+from wholecall.dialects.source import BLANKS
+from wholecall.protocols.reader import TurnAssembler
+
+MOST_BLANKS = 1024
+"""White space that is held back because a call may follow it."""
+
+_END = (HintGiven, Terminated, Fault)
+_ECHO = Refusal(
+    Reason.AMBIGUOUS, "the answer holds the same calls twice, natively and as text; one kind ran"
+)
+_PLAN = Refusal(
+    Reason.BAD_MARKUP, "the call stood inside of reasoning, which is no place to call from"
+)
+_UNCERTAIN = Refusal(
+    Reason.TRUNCATED, f"the answer was {OUTPUT_LIMIT} before it was clear that this call was meant"
+)
+# A prompted model gives no ids, and its upstream knows nothing of calls.
+_EXPECTED = frozenset({Oddity.ID_MISSING, Oddity.CALLS_WITH_OTHER_HINT})
+
+
+class EmulatedAssembler:
+    """Assembles one turn of a model that writes its calls as text.
+
+    Without an engine nothing is looked for: where no tool may be called, all is text.
+    """
+
+    def __init__(
+        self, assembler: TurnAssembler, gate: Gate, *, engine: Engine | None, beginning: str = ""
+    ) -> None:
+        """`beginning` is what the answer was begun with."""
+        self._assembler = assembler
+        self._gate = gate
+        self._engine = engine
+        self._prefilled = Prefilled(beginning)
+        self._written: dict[Slot, int] = {}
+        """The calls that stand in the text: their numbers by their slots in the engine."""
+        self._text_refusal: Refusal | None = None
+        """Why the calls that are found in the text from now on are refused."""
+        self._native_refusal: Refusal | None = None
+        self._met_native = False
+        self._cut = False
+        """Whether the output limit ended the text."""
+        self._blanks = ""
+
+    def feed(self, delta: Delta) -> list[Event]:
+        """Take one delta; return what it brought about."""
+        if isinstance(delta, Text) and self._engine is not None:
+            return self._read(self._engine.feed(self._prefilled.take(delta.text)))
+        if isinstance(delta, CallDelta) and not self._met_native:
+            self._meet_native()
+        ended = self._finish(delta) if isinstance(delta, _END) else []
+        return ended + self._tell(self._assembler.feed(delta))
+
+    def end(self) -> list[Event]:
+        """The stream is over, with or without a terminator: settle every draft."""
+        return self._finish(None) + self._tell(self._assembler.end())
+
+    # ── Text ────────────────────────────────────────────────────────────────────────
+
+    def _read(self, given: list[Given]) -> list[Event]:
+        """Assemble what the engine found."""
+        events: list[Event] = []
+        for each in given:
+            if isinstance(each, Rejected):
+                events.append(each)
+            elif isinstance(each, Retracted):
+                self._refuse_written(_PLAN)
+            elif isinstance(each, CallDelta | CallSealed):
+                events += self._build(each)
+            elif isinstance(each, Text):
+                events += self._hold_blanks(each.text)
+            else:
+                events += self._assembler.feed(each)
+        return events
+
+    def _build(self, delta: CallDelta | CallSealed) -> list[Event]:
+        """Go on with a call of the text, in a slot that no native call has."""
+        if self._cut and delta.slot in self._written:
+            self._gate.refuse(self._written[delta.slot], _UNCERTAIN)
+        apart = msgspec.structs.replace(delta, slot=f"text {delta.slot}")
+        return self._tell(self._assembler.feed(apart), slot=delta.slot)
+
+    def _finish(self, delta: Delta | None) -> list[Event]:
+        """The text is over. If the output limit is why, then a call that is found or ended
+        only now may not have been meant, or not so."""
+        engine, self._engine = self._engine, None
+        if engine is None:
+            return []
+        events = self._read(engine.feed(self._prefilled.end()))
+        self._cut = isinstance(delta, HintGiven) and delta.hint is Hint.LENGTH
+        if self._cut:
+            self._text_refusal = self._text_refusal or _UNCERTAIN
+        events += self._read(engine.end())
+        return events if self._written or not self._blanks else [*events, Text(self._blanks)]
+
+    def _hold_blanks(self, text: str) -> list[Event]:
+        """White space around calls belongs to them; elsewhere it belongs to the text."""
+        body = self._blanks + text
+        shown = max(len(body.rstrip(BLANKS)), len(body) - MOST_BLANKS)
+        self._blanks = body[shown:]
+        return [Text(body[:shown])] if shown else []
+
+    # ── Calls of two kinds ──────────────────────────────────────────────────────────
+
+    def _meet_native(self) -> None:
+        """A native call wins, unless one in the text runs already: nothing is run twice."""
+        self._met_native = True
+        if self._gate.passed:
+            self._native_refusal = _ECHO
+        else:
+            self._text_refusal = _ECHO
+            self._refuse_written(_ECHO)
+
+    def _refuse_written(self, refusal: Refusal) -> None:
+        for number in self._written.values():
+            self._gate.refuse(number, refusal)
+
+    def _tell(self, events: list[Event], *, slot: Slot | None = None) -> list[Event]:
+        """What may be told. `slot` is that of a call in the text, if these events are its."""
+        told: list[Event] = []
+        for event in events:
+            if isinstance(event, Opened):
+                self._open(event.number, slot)
+            if not self._is_expected(event):
+                told.append(self._gate.judge(event))
+        return told
+
+    def _open(self, number: int, slot: Slot | None) -> None:
+        refusal = self._native_refusal
+        if slot is not None:
+            refusal = self._text_refusal
+            self._written[slot] = number
+            self._blanks = ""
+        if refusal is not None:
+            self._gate.refuse(number, refusal)
+
+    def _is_expected(self, event: Event) -> bool:
+        """Whether something odd is what every emulated answer shows."""
+        if not isinstance(event, Inconsistent) or event.oddity not in _EXPECTED:
+            return False
+        if event.number is None:
+            return bool(self._written)
+        return event.number in self._written.values()

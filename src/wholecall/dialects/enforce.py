@@ -1,0 +1,162 @@
+"""The choice enforced: what an answer may not call is not released.
+
+Upstreams promise to keep a choice, and not all of them do; a model that is prompted
+promises nothing. So released calls go through a gate. What it refuses becomes a rejection
+with words for the model, and the turn's end says what was really delivered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from wholecall.core.choice import Choice, Mode, obeyed
+from wholecall.core.outcome import Outcome
+from wholecall.core.values import (
+    Call,
+    Delta,
+    Ended,
+    Event,
+    Hint,
+    Opened,
+    Reason,
+    Rejected,
+    Released,
+    Repeated,
+)
+from wholecall.protocols.reader import TurnAssembler
+
+MOST_TIMES_ASKED = 2
+"""How often a model is asked again for an answer that obeys. One that will not is not
+brought to it by a third time."""
+
+
+class Refusal(NamedTuple):
+    """Why a call that is whole must not run."""
+
+    reason: Reason
+    detail: str
+
+
+_SILENCE = Refusal(Reason.UNKNOWN_TOOL, "no tool may be called in this answer")
+_ONE_AT_A_TIME = Refusal(
+    Reason.LIMIT, "only one call may stand in an answer, and this was not the first"
+)
+
+
+class Gate:
+    """Lets the calls of one answer pass, or refuses them."""
+
+    def __init__(self, choice: Choice) -> None:
+        self._choice = choice
+        self._open: set[int] = set()
+        self._refused: dict[int, Refusal] = {}
+        self._count = 0
+
+    @property
+    def passed(self) -> bool:
+        """Whether a call has been let through."""
+        return self._count > 0
+
+    def refuse(self, number: int, refusal: Refusal) -> None:
+        """Let this call not pass, if it ever comes to be released."""
+        self._refused.setdefault(number, refusal)
+
+    def judge(self, event: Event) -> Event:
+        """The event as it may be told."""
+        judge = _JUDGES.get(type(event))
+        return event if judge is None else judge(self, event)
+
+    def _opened(self, event: Opened) -> Event:
+        self._open.add(event.number)
+        return event
+
+    def _settled(self, event: Rejected | Repeated) -> Event:
+        self._open.discard(event.number)
+        return event
+
+    def _released(self, event: Released) -> Event:
+        call = event.call
+        self._open.discard(call.number)
+        refusal = self._refused.get(call.number) or self._breach(call)
+        if refusal is not None:
+            return _reject(call, refusal)
+        self._count += 1
+        return event
+
+    def _breach(self, call: Call) -> Refusal | None:
+        choice = self._choice
+        if choice.mode is Mode.NONE:
+            return _SILENCE
+        allowed = (*choice.names, *(special.name for special in choice.specials))
+        if allowed and call.name not in allowed:
+            return Refusal(Reason.UNKNOWN_TOOL, f"only {_list(allowed)} may be called here")
+        # A call that is still being built comes before this one, and counts as the first.
+        first = not self.passed and not any(number < call.number for number in self._open)
+        return None if choice.parallel or first else _ONE_AT_A_TIME
+
+    def _ended(self, event: Ended) -> Event:
+        """No call passed: then none was delivered, whatever the assembler released."""
+        if event.finish_reason != "tool_calls" or self.passed:
+            return event
+        reason = "length" if event.hint is Hint.LENGTH else "stop"
+        return msgspec.structs.replace(event, finish_reason=reason)
+
+
+_JUDGES: dict[type[Event], Callable[[Gate, Any], Event]] = {
+    Opened: Gate._opened,
+    Rejected: Gate._settled,
+    Repeated: Gate._settled,
+    Released: Gate._released,
+    Ended: Gate._ended,
+}
+
+
+class EnforcingAssembler:
+    """An assembler behind a gate."""
+
+    def __init__(self, choice: Choice, assembler: TurnAssembler) -> None:
+        self._gate = Gate(choice)
+        self._assembler = assembler
+
+    def feed(self, delta: Delta) -> list[Event]:
+        """Take one delta; return what it brought about."""
+        return [self._gate.judge(event) for event in self._assembler.feed(delta)]
+
+    def end(self) -> list[Event]:
+        """Settle every draft."""
+        return [self._gate.judge(event) for event in self._assembler.end()]
+
+
+def ask_again(choice: Choice, outcome: Outcome) -> str | None:
+    """What to ask a model whose answer broke the choice; None if the answer can be used.
+
+    Where a call may run, or the model hears of its mistake as the result of a call, the run
+    goes on anyway. It is asked again where it had to call and did not, and where it gave
+    nothing but calls that it must not make. At most `MOST_TIMES_ASKED` times.
+    """
+    if outcome.calls or outcome.error is not None:
+        return None
+    if choice.mode is Mode.NONE and outcome.text.strip():
+        return None
+    breach = obeyed(choice, outcome.rejected)
+    return None if breach is None else breach.message
+
+
+def _list(names: Iterable[str]) -> str:
+    return " or ".join(repr(name) for name in names if name) or "the upstream's own tools"
+
+
+def _reject(call: Call, refusal: Refusal) -> Rejected:
+    return Rejected(
+        reason=refusal.reason,
+        detail=refusal.detail,
+        name=call.name,
+        id=call.id,
+        raw=call.raw,
+        number=call.number,
+        provider_id=call.provider_id,
+        extras=call.extras,
+    )

@@ -1,0 +1,61 @@
+"""Two renderings compared: what they have in common, without cutting through a mark.
+
+Compared are words of a text, where `<|tool_call|>` and `[TOOL_CALLS]` are one word each:
+that two marks end with `|>` says nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import takewhile
+
+from wholecall.errors import UnusableDialect
+
+_WORD = re.compile(r"<[^<>\n]{1,64}>|\[/?[A-Z_]{2,32}\]|.", re.DOTALL)
+_MARK = re.compile(r"<[^<>\n]{1,64}>|\[/?[A-Z_]{2,32}\]")
+
+
+def words_of(text: str) -> list[str]:
+    """The text in words: marks, and single characters."""
+    return _WORD.findall(text)
+
+
+def marks_in(text: str) -> list[str]:
+    """The marks that stand in a text."""
+    return _MARK.findall(text)
+
+
+def common_prefix(first: str, second: str) -> str:
+    """What both begin with."""
+    pairs = zip(words_of(first), words_of(second), strict=False)
+    return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def common_suffix(first: str, second: str) -> str:
+    """What both end with."""
+    pairs = zip(reversed(words_of(first)), reversed(words_of(second)), strict=False)
+    same = [one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
+    return "".join(reversed(same))
+
+
+def split_at(text: str, *words: str) -> list[str]:
+    """The text before, between and after words that stand in it in this order."""
+    pieces = []
+    for word in words:
+        before, found, text = text.partition(word)
+        if not found:
+            raise UnusableDialect(f"the template does not write {word!r} where a call stands")
+        pieces.append(before)
+    return [*pieces, text]
+
+
+def between_calls(head: str, tail: str, *, middle: str) -> tuple[str, str, str]:
+    """What opens each call, what closes each, and what stands between two.
+
+    `head` stands before the first, `middle` between two, `tail` after the last: what `middle`
+    ends with as `head` does opens every call, what it begins with as `tail` does closes it.
+    """
+    opening = common_suffix(head, middle)
+    rest = middle[: len(middle) - len(opening)]
+    closing = common_prefix(rest, tail)
+    return opening, closing, rest[len(closing) :]

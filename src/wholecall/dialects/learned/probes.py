@@ -1,0 +1,114 @@
+"""The conversations that a chat template is asked to write, and the words found again in it.
+
+All words are made up, so that each stands in a rendering only where it was put.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeAlias
+
+from wholecall.core.values import JSON
+
+Message: TypeAlias = dict[str, JSON]
+
+NAMES = ("zqfind", "zqsend")
+KEYS = ("zqplace", "zqtopic")
+VALUES = ("zqparis", "zqriver")
+OTHER_VALUE = "zqlisbon"
+CALLS: tuple[tuple[str, dict[str, JSON]], ...] = (
+    (NAMES[0], dict(zip(KEYS, VALUES, strict=True))),
+    (NAMES[1], {KEYS[0]: OTHER_VALUE}),
+)
+IDS = ("zqid00001", "zqid00002")  # nine letters and digits, as Mistral's templates demand
+TEXT = "¤zqtext¤"
+THOUGHT = "¤zqthought¤"
+OUTPUT = "¤zqoutput¤"
+TOOLS: list[JSON] = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": "A tool.",
+            "parameters": {
+                "type": "object",
+                "properties": {key: {"type": "string", "description": "A text."} for key in KEYS},
+                "required": [],
+            },
+        },
+    }
+    for name in NAMES
+]
+
+
+class Probe(enum.Enum):
+    """One conversation."""
+
+    PROMPT = "a question that is to be answered"
+    TEXT = "an answer in words"
+    THOUGHT = "an answer after reasoning"
+    ONE = "an answer that calls a tool"
+    TWO = "an answer that calls two tools"
+    RESULT = "a call and its result"
+    TOLD = "a call, and a user who tells its result"
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How calls are handed to a template: templates differ in what they expect."""
+
+    as_text: bool = False
+    """Arguments as JSON text instead of an object."""
+    empty: str | None = ""
+    """The content of a message that only calls."""
+    counted: bool = False
+    """Ids like `functions.zqfind:0`, which some templates write in the place of the name."""
+
+
+MANNERS = tuple(
+    Manner(as_text, empty, counted)
+    for counted, as_text, empty in product((False, True), (False, True), ("", None))
+)
+
+
+def conversations(manner: Manner) -> dict[Probe, list[Message]]:
+    """What is to be rendered."""
+    user: Message = {"role": "user", "content": "zqhello"}
+    answer: Message = {"role": "assistant", "content": TEXT}
+    one, two = _calling(manner, 1), _calling(manner, 2)
+    thought = {**answer, "reasoning_content": THOUGHT, "reasoning": THOUGHT, "thinking": THOUGHT}
+    id = _id(manner, 0)
+    result: Message = {"role": "tool", "content": OUTPUT, "name": NAMES[0], "tool_call_id": id}
+    return {
+        Probe.PROMPT: [user],
+        Probe.TEXT: [user, answer],
+        Probe.THOUGHT: [user, {**thought}],
+        Probe.ONE: [user, one],
+        Probe.TWO: [user, two],
+        Probe.RESULT: [user, one, result],
+        Probe.TOLD: [user, one, {"role": "user", "content": OUTPUT}],
+    }
+
+
+def _calling(manner: Manner, count: int) -> Message:
+    calls: list[JSON] = [
+        {
+            "id": _id(manner, index),
+            "type": "function",
+            "function": {"name": name, "arguments": _arguments(manner, arguments)},
+        }
+        for index, (name, arguments) in enumerate(CALLS[:count])
+    ]
+    return {"role": "assistant", "content": manner.empty, "tool_calls": calls}
+
+
+def _id(manner: Manner, index: int) -> str:
+    return f"functions.{NAMES[index]}:{index}" if manner.counted else IDS[index]
+
+
+def _arguments(manner: Manner, arguments: Mapping[str, JSON]) -> JSON:
+    return json.dumps(arguments) if manner.as_text else dict(arguments)

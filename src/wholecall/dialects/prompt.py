@@ -1,0 +1,174 @@
+"""The instructions that teach a model to call tools in a dialect.
+
+    <tool_instructions>          the marks, by which the section is found again
+    # Tools …                    what stays the same from turn to turn comes first: the
+    {tools}                      upstream's prefix cache then holds all of it
+    … how a call is written …
+    {example}                    one call of a real tool, written by the dialect's encoder
+    {rules}                      what this one answer may do comes last
+    </tool_instructions>
+
+The words are data: a `Prompt` with named places, one for each family of dialects, which a
+user may replace.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from wholecall.core.choice import Choice, Mode
+from wholecall.core.example import build_example
+from wholecall.core.spec import Offer
+from wholecall.core.values import JSON
+from wholecall.dialects.declaration import Dialect
+from wholecall.dialects.definitions import write_definitions
+from wholecall.dialects.encoding import Notation, Template, encode_calls
+from wholecall.errors import UnusableDialect
+
+BEGIN, END = "<tool_instructions>", "</tool_instructions>"
+_PLACE = re.compile(r"\{(\w+)\}")
+_PLACES = ("tools", "example", "rules")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Instructions with places: `{tools}`, `{example}`, `{rules}`; other braces are text."""
+
+    text: str
+    otherwise: str = "If no tool is needed, answer in plain words."
+    """What to do instead of a call, said where the choice is free."""
+
+    def __post_init__(self) -> None:
+        found = _PLACE.findall(self.text)
+        known = ", ".join(f"{{{place}}}" for place in _PLACES)
+        for place in dict.fromkeys((*found, *_PLACES)):
+            if place not in _PLACES:
+                raise ValueError(f"the prompt has a place {{{place}}}; the places are {known}")
+            if found.count(place) != 1:
+                count = found.count(place)
+                raise ValueError(f"{{{place}}} stands {count} times in the prompt, and must once")
+        if BEGIN in self.text or END in self.text:
+            raise ValueError(f"the prompt holds {BEGIN} or {END}, which are put around it anyway")
+
+    def fill(self, places: Mapping[str, str]) -> str:
+        """Put values into the places, all at once: a value is never read as a place."""
+        return _PLACE.sub(lambda place: places[place[1]], self.text)
+
+
+def write_prompt(
+    dialect: Dialect, offer: Offer, *, choice: Choice | None = None, prompt: Prompt | None = None
+) -> str:
+    """The section for a system message that offers these tools in this dialect."""
+    template = template_of(dialect)
+    words = prompt or default_prompt(dialect)
+    filled = words.fill(
+        {
+            "tools": write_definitions(offer),
+            "example": write_example(template, offer),
+            "rules": " ".join(_rules(offer, choice or Choice(), otherwise=words.otherwise)),
+        }
+    )
+    return f"{BEGIN}\n{filled.strip()}\n{END}"
+
+
+def without_prompt(text: str) -> str:
+    """A system message's text without the section that it begins with, if it does."""
+    if not text.startswith(f"{BEGIN}\n"):
+        return text
+    _, end, rest = text.partition(f"\n{END}")
+    return rest.removeprefix("\n\n") if end else text
+
+
+def template_of(dialect: Dialect) -> Template:
+    """How calls are written in a dialect; `UnusableDialect` if it can only be read."""
+    if dialect.template is None:
+        raise UnusableDialect(
+            f"nothing is written in the dialect {dialect.name!r}: it can only be read"
+        )
+    return dialect.template
+
+
+# ── The example ─────────────────────────────────────────────────────────────────────
+
+_MADE_UP: tuple[str, Mapping[str, JSON]] = ("tool_name", {"parameter": "value"})
+
+
+def write_example(template: Template, offer: Offer) -> str:
+    """One call of an offered tool: the first that can be made up and written here.
+
+    One with arguments shows more than one without.
+    """
+    candidates = sorted(_examples(offer), key=lambda call: not call[1])
+    for call in candidates:
+        with suppress(ValueError):  # the dialect cannot carry it; another tool may serve
+            return encode_calls(template, [call]).strip()
+    return encode_calls(template, [_MADE_UP]).strip()
+
+
+def _examples(offer: Offer) -> Iterator[tuple[str, Mapping[str, JSON]]]:
+    for name in sorted(offer):
+        example = build_example(offer[name].parameters)
+        if example is not None:
+            yield name, example
+
+
+# ── The rules of one answer ─────────────────────────────────────────────────────────
+
+
+def _rules(offer: Offer, choice: Choice, *, otherwise: str) -> Iterator[str]:
+    if choice.mode is not Mode.REQUIRED:
+        yield otherwise
+    elif choice.names:
+        yield f"Your next answer must call {' or '.join(sorted(offer))}."
+    else:
+        yield "Your next answer must call a tool."
+    yield "You may write several calls." if choice.parallel else "Write no more than one call."
+
+
+# ── The words ───────────────────────────────────────────────────────────────────────
+
+_OFFER = """\
+# Tools
+You can call tools. Each line is one tool, with the JSON Schema of its parameters:
+{tools}
+
+"""
+_CALL = """\
+To call a tool, write a call in exactly this form:
+{example}
+"""
+_VALUES: dict[Notation, str] = {
+    Notation.JSON: "",
+    Notation.TAGS: "Write strings as they are, without quotes; lists and objects as JSON.\n",
+    Notation.PYTHON: "Name every argument. Values are Python literals.\n",
+    Notation.YAML: "Indent what stands in lists, objects and long strings, as YAML does.\n",
+    Notation.GEMMA: "Strings stand between two of the marks that the example has.\n",
+}
+_BARE = "A call is all of your answer: write no other words.\n"
+_THEN = "Then stop. The next message has the results{marked}.\n"
+_RULES = "{rules}"
+
+# Prompts of dialects that their family does not describe.
+_OWN: dict[str, Prompt] = {
+    "constrained": Prompt(
+        f"{_OFFER}Your answer is one JSON object and nothing else. To call tools:\n"
+        f"{{example}}\n{_THEN.format(marked=' in <tool_response>')}{_RULES}",
+        otherwise='If no tool is needed, answer the user: {"reply": "your words"}',
+    )
+}
+
+
+def default_prompt(dialect: Dialect) -> Prompt:
+    """The instructions of a dialect, unless the user brings others."""
+    if dialect.name in _OWN:
+        return _OWN[dialect.name]
+    template = template_of(dialect)
+    # Without a marker a call is read only where the answer begins.
+    begin = encode_calls(template, [_MADE_UP])[:1]
+    bare = _BARE if dialect.bare and begin in ("{", "[") else ""
+    mark = template.result.partition("{")[0].strip()
+    then = _THEN.format(marked=f" in {mark}" if mark else "")
+    return Prompt(f"{_OFFER}{_CALL}{_VALUES[template.notation]}{bare}{then}{_RULES}")

@@ -1,0 +1,289 @@
+"""Family C: a block of YAML in a tag that has the tool's name, translated while it arrives.
+
+    <search>
+    query: x
+    where:
+      - books
+      - films
+    note: |
+      as many lines
+      as it takes
+    </search>
+
+Read is what models write: block mappings and lists, flow collections, plain and quoted
+scalars, literal and folded blocks, comments. There are no anchors, tags, documents or
+plain scalars over several lines; what is none of these is no call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from wholecall.dialects.jsontext import escape, read_string, read_value
+from wholecall.dialects.machine import LONGEST_NAME, Machine
+from wholecall.dialects.marks import marks_of
+from wholecall.dialects.source import Steps
+from wholecall.dialects.writing import Shape, Trim, ValueWriter, shape_of, types_of, write_value
+from wholecall.dialects.yaml_blocks import END, Lines, UnreadableYaml
+
+_KEY_END = marks_of((": ", ":\n", ":\r", "\n"))
+_FLOW_END = marks_of((",", "]", "}", "\n"))
+_FLOW_KEY_END = marks_of((":",))
+_QUOTES = marks_of(("''", "'"))
+_AFTER_DASH = frozenset(" \r\n")
+_QUOTED_OR_FLOW = frozenset("\"'[{|>")
+_LONGEST_BARE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class NamedYamlCalls:
+    """`<search>`, YAML, `</search>`, of one tool."""
+
+    name: str
+
+    def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
+        """Read the call behind its opening tag; False if it is none."""
+        return (yield from _Reading(machine, self.name).call())
+
+
+class _Reading:
+    def __init__(self, machine: Machine, name: str) -> None:
+        self._machine = machine
+        self._source = machine.source
+        self._output = machine.output
+        self._grow = machine.output.grow
+        self._name = name
+        self._close = f"</{name}>"
+        self._lines = Lines(machine, self._close)
+        self._plain_end = marks_of(("\n", " #", self._close))
+
+    def call(self) -> Steps[bool]:
+        try:
+            begins = yield from self._begins()
+        except UnreadableYaml:
+            return False
+        if not begins:
+            return False
+        self._output.open(self._name)
+        try:
+            properties = self._machine.properties(self._name)
+            yield from self._mapping(max(self._lines.indent, 0), properties, depth=0)
+            yield from self._end()
+        except UnreadableYaml:
+            self._machine.spoil("it is not written in YAML")
+            yield from self._source.flow(marks_of((self._close,)), _skip)
+            return True
+        self._output.seal()
+        return True
+
+    def _begins(self) -> Steps[bool]:
+        """Whether a parameter stands here, or the end of a call without any."""
+        yield from self._lines.next()
+        if self._lines.indent == END:
+            return not self._source.ended or bool((yield from self._source.peek()))
+        place = self._source.bookmark()
+        key, end = yield from self._source.header(_KEY_END, LONGEST_NAME)
+        self._source.rewind(place)
+        self._source.forget()
+        known = key.strip("\"'") in self._machine.properties(self._name)
+        return end.startswith(":") and (known or not self._machine.rescues)
+
+    def _end(self) -> Steps[None]:
+        if self._lines.indent != END or not (
+            yield from self._source.accept(marks_of((self._close,)))
+        ):
+            raise UnreadableYaml
+
+    # ── Blocks ──────────────────────────────────────────────────────────────────────
+
+    def _node(self, schema: Any, *, depth: int) -> Steps[None]:
+        """The block that begins with this line."""
+        if depth > self._machine.limits.depth:
+            raise UnreadableYaml
+        if (yield from self._is_item()):
+            yield from self._sequence(self._lines.indent, schema, depth=depth)
+        else:
+            properties = schema.get("properties") if isinstance(schema, Mapping) else None
+            yield from self._mapping(self._lines.indent, properties or {}, depth=depth)
+
+    def _is_item(self) -> Steps[bool]:
+        ahead = yield from self._source.peek(2)
+        return ahead[:1] == "-" and ahead[1:] in _AFTER_DASH
+
+    def _mapping(self, indent: int, properties: Mapping[str, Any], *, depth: int) -> Steps[None]:
+        self._grow("{")
+        separator = ""
+        while self._lines.indent == indent:
+            key = yield from self._key()
+            self._grow(f'{separator}"{escape(key)}": ')
+            yield from self._value(properties.get(key), indent, depth=depth + 1)
+            separator = ", "
+        if self._lines.indent > indent:
+            raise UnreadableYaml
+        self._grow("}")
+
+    def _key(self) -> Steps[str]:
+        first = yield from self._source.peek()
+        quoted = (yield from read_string(self._source)) if first in ('"', "'") else None
+        key, end = yield from self._source.header(_KEY_END, LONGEST_NAME)
+        if not end.startswith(":") or (quoted is not None and key.strip()):
+            raise UnreadableYaml
+        self._source.at -= len(end) - 1
+        return key.strip() if quoted is None else quoted
+
+    def _sequence(self, indent: int, schema: Any, *, depth: int) -> Steps[None]:
+        items = schema.get("items") if isinstance(schema, Mapping) else None
+        self._grow("[")
+        separator = ""
+        while self._lines.indent == indent and (yield from self._is_item()):
+            self._grow(separator)
+            self._source.at += 1
+            begin = self._source.place
+            first = yield from self._source.skip(" ")
+            column = indent + 1 + self._source.place - begin
+            if first not in _QUOTED_OR_FLOW and (yield from self._is_block()):
+                self._lines.indent = column
+                yield from self._node(items, depth=depth + 1)
+            else:
+                yield from self._value(items, indent, depth=depth + 1)
+            separator = ", "
+        self._grow("]")
+
+    def _is_block(self) -> Steps[bool]:
+        """Whether a list or a mapping begins right behind a dash."""
+        if (yield from self._is_item()):
+            return True
+        place = self._source.bookmark()
+        _, end = yield from self._source.header(_KEY_END, LONGEST_NAME)
+        self._source.rewind(place)
+        self._source.forget()
+        return end.startswith(":")
+
+    # ── Values ──────────────────────────────────────────────────────────────────────
+
+    def _value(self, schema: Any, indent: int, *, depth: int) -> Steps[None]:
+        """What stands behind a key or a dash: a scalar in the line, or a block below it."""
+        first = yield from self._source.skip(" ")
+        if first in "\r\n#":
+            yield from self._below(schema, indent, depth=depth)
+        elif first in "|>":
+            yield from self._lines.block(indent, self._output.grow)
+        else:
+            yield from self._INLINE.get(first, _Reading._plain)(self, schema, depth)
+            yield from self._lines.end_line()
+
+    def _below(self, schema: Any, indent: int, *, depth: int) -> Steps[None]:
+        yield from self._lines.next()
+        same = self._lines.indent == indent and (yield from self._is_item())
+        if self._lines.indent > indent or same:
+            yield from self._node(schema, depth=depth)
+        else:
+            self._grow('""' if types_of(schema) == {"string"} else "null")
+
+    def _plain(self, schema: Any, _depth: int) -> Steps[None]:
+        types = types_of(schema)
+        if shape_of(types) is Shape.TEXT:
+            writer = ValueWriter(self._grow, Shape.TEXT, trim=Trim.BLANKS)
+            mark = yield from self._source.flow(self._plain_end, writer.put)
+            writer.close()
+        else:
+            pieces: list[str] = []
+            mark = yield from self._source.flow(self._plain_end, pieces.append)
+            self._grow(_bare("".join(pieces), types))
+        if not mark:
+            raise UnreadableYaml
+        self._source.at -= len(mark)
+
+    def _double_quoted(self, _schema: Any, _depth: int) -> Steps[None]:
+        if not (yield from read_value(self._source, self._grow)):
+            raise UnreadableYaml
+
+    def _single_quoted(self, _schema: Any, _depth: int) -> Steps[None]:
+        """No escapes but the quote itself, written twice."""
+        self._source.at += 1
+        self._grow('"')
+        mark = "''"
+        while mark == "''":
+            mark = yield from self._source.flow(_QUOTES, self._escaped)
+            self._grow("'" if mark == "''" else "")
+        if not mark:
+            raise UnreadableYaml
+        self._grow('"')
+
+    def _escaped(self, piece: str) -> None:
+        self._grow(escape(piece))
+
+    # ── Flow collections ────────────────────────────────────────────────────────────
+
+    def _flow_list(self, schema: Any, depth: int) -> Steps[None]:
+        items = schema.get("items") if isinstance(schema, Mapping) else None
+        self._source.at += 1
+        self._grow("[")
+        separator = ""
+        while (yield from self._goes_on("]", later=bool(separator))):
+            self._grow(separator)
+            yield from self._flow_value(items, depth + 1)
+            separator = ", "
+        self._grow("]")
+
+    def _flow_mapping(self, schema: Any, depth: int) -> Steps[None]:
+        properties = (schema.get("properties") if isinstance(schema, Mapping) else None) or {}
+        self._source.at += 1
+        self._grow("{")
+        separator = ""
+        while (yield from self._goes_on("}", later=bool(separator))):
+            key, end = yield from self._source.header(_FLOW_KEY_END, LONGEST_NAME)
+            if not end:
+                raise UnreadableYaml
+            key = key.strip().strip("\"'")
+            self._grow(f'{separator}"{escape(key)}": ')
+            yield from self._flow_value(properties.get(key), depth + 1)
+            separator = ", "
+        self._grow("}")
+
+    def _goes_on(self, closer: str, *, later: bool) -> Steps[bool]:
+        """Whether another element follows; the comma or the closer is read."""
+        first = yield from self._source.skip()
+        if later and first == ",":
+            self._source.at += 1
+            first = yield from self._source.skip()
+        elif later and first != closer:
+            raise UnreadableYaml
+        self._source.at += first == closer
+        return first != closer
+
+    def _flow_value(self, schema: Any, depth: int) -> Steps[None]:
+        first = yield from self._source.skip()
+        if depth > self._machine.limits.depth:
+            raise UnreadableYaml
+        read = self._INLINE.get(first)
+        if read is not None:
+            yield from read(self, schema, depth)
+            return
+        text, end = yield from self._source.header(_FLOW_END, _LONGEST_BARE)
+        if not end or not text.strip():
+            raise UnreadableYaml
+        self._source.at -= 1
+        self._grow(_bare(text, types_of(schema)))
+
+    _INLINE: ClassVar[dict[str, Callable[[_Reading, Any, int], Steps[None]]]] = {
+        '"': _double_quoted,
+        "'": _single_quoted,
+        "[": _flow_list,
+        "{": _flow_mapping,
+    }
+
+
+def _bare(text: str, types: frozenset[str]) -> str:
+    """A plain scalar as JSON text."""
+    if types == {"string"}:
+        return f'"{escape(text.strip())}"'
+    if text.strip() == "~" and "string" not in types:
+        return "null"
+    return write_value(text, shape_of(types), types=types, trim=Trim.BLANKS)
+
+
+def _skip(_: str) -> None:
+    """Text inside of a call that is broken."""

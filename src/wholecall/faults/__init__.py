@@ -1,0 +1,22 @@
+"""An upstream that fails in the ways that real ones do, and what is safe to run each time.
+
+`FaultServer` starts it inside of your tests, `wholecall faults` on the command line. The
+scenario is the name of the model.
+"""
+
+from wholecall.faults.running import FaultServer, start_in_thread
+from wholecall.faults.scenarios import SCENARIOS, find_scenario
+from wholecall.faults.script import Expected, Form, Run, Scenario
+from wholecall.faults.tools import TOOLS
+
+__all__ = [
+    "SCENARIOS",
+    "TOOLS",
+    "Expected",
+    "FaultServer",
+    "Form",
+    "Run",
+    "Scenario",
+    "find_scenario",
+    "start_in_thread",
+]

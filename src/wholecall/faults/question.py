@@ -1,0 +1,125 @@
+"""What a request asks for: the scenario, the form, and how far the conversation is.
+
+The turn is read from the history, so the server need not remember conversations: it is the
+number of times that the assistant has spoken. Whatever an agent puts behind an answer of the
+model, a result, feedback or a question, the script goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from wholecall.errors import UnreadableRequest
+from wholecall.faults.script import Form
+
+_FORCES = frozenset({"required", "any", "tool", "function"})
+_KEYS = ("authorization", "x-api-key")
+"""The headers that tell two runs apart: give each run an API key of its own."""
+_FIELDS = ("model", "user", "metadata", "previous_response_id")
+_ASSISTANT_ITEMS = frozenset({"function_call", "reasoning"})
+_PREVIOUS = "resp_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One request, as far as the script needs to know it."""
+
+    form: Form
+    model: str
+    turn: int
+    offers_tools: bool
+    forces_call: bool
+    conversation: str
+    """Equal for requests with the same history, model, user and API key."""
+    body: Mapping[str, Any]
+
+
+def read_question(protocol: str, text: bytes, *, headers: Mapping[str, str]) -> Question:
+    """Read the body of a request; what is wrong with it is an `UnreadableRequest`."""
+    body = _read_body(text)
+    model = body.get("model")
+    if not isinstance(model, str):
+        raise UnreadableRequest("`model` must be the name of a scenario", param="model")
+    history = _read_history(protocol, body)
+    return Question(
+        form=Form(protocol, bool(body.get("stream"))),
+        model=model,
+        turn=_base_turn(body) + _count_turns(_IS_ASSISTANT[protocol], history),
+        offers_tools=bool(body.get("tools")) and _read_choice(body) != "none",
+        forces_call=_read_choice(body) in _FORCES,
+        conversation=_identify(body, history, headers=headers),
+        body=body,
+    )
+
+
+def _read_body(text: bytes) -> Mapping[str, Any]:
+    try:
+        body = json.loads(text)
+    except ValueError:
+        raise UnreadableRequest("the request is no JSON", param="body") from None
+    if not isinstance(body, Mapping):
+        raise UnreadableRequest("the request is no JSON object", param="body")
+    return body
+
+
+def _read_history(protocol: str, body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    field = "input" if protocol == "openai-responses" else "messages"
+    history = body.get(field)
+    if isinstance(history, str) and field == "input":
+        return [{"role": "user", "content": history}]
+    if not isinstance(history, list) or not all(isinstance(each, Mapping) for each in history):
+        raise UnreadableRequest(f"`{field}` must be a list of objects", param=field)
+    return history
+
+
+def _read_choice(body: Mapping[str, Any]) -> object:
+    choice = body.get("tool_choice")
+    return choice.get("type") if isinstance(choice, Mapping) else choice
+
+
+# ── Turns ───────────────────────────────────────────────────────────────────────────
+
+
+def _is_assistant_message(message: Mapping[str, Any]) -> bool:
+    return message.get("role") == "assistant"
+
+
+def _is_assistant_item(item: Mapping[str, Any]) -> bool:
+    return item.get("role") == "assistant" or item.get("type") in _ASSISTANT_ITEMS
+
+
+_IS_ASSISTANT: dict[str, Callable[[Mapping[str, Any]], bool]] = {
+    "openai-chat": _is_assistant_message,
+    "openai-responses": _is_assistant_item,
+    "anthropic": _is_assistant_message,
+}
+
+
+def _count_turns(
+    is_assistant: Callable[[Mapping[str, Any]], bool], history: Iterable[Mapping[str, Any]]
+) -> int:
+    return sum(spoke for spoke, _ in groupby(history, key=is_assistant))
+
+
+def _base_turn(body: Mapping[str, Any]) -> int:
+    """The turns behind `previous_response_id`: our ids of responses hold their number."""
+    previous = body.get("previous_response_id")
+    number = previous.removeprefix(_PREVIOUS) if isinstance(previous, str) else ""
+    return int(number) + 1 if number.isdecimal() else 0
+
+
+# ── Conversations ───────────────────────────────────────────────────────────────────
+
+
+def _identify(
+    body: Mapping[str, Any], history: list[Mapping[str, Any]], *, headers: Mapping[str, str]
+) -> str:
+    keys = [headers.get(name) for name in _KEYS]
+    fields = [body.get(name) for name in _FIELDS]
+    named = json.dumps([keys, fields, history], sort_keys=True)
+    return hashlib.sha256(named.encode()).hexdigest()

@@ -1,0 +1,43 @@
+"""All scenarios, by name."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from wholecall.errors import UnknownModel
+from wholecall.faults.scenarios import (
+    addresses,
+    arguments,
+    cuts,
+    finishes,
+    refusals,
+    sound,
+    texts,
+)
+from wholecall.faults.script import Scenario
+
+PREFIX = "faults/"
+"""May stand before the name of a scenario where the name of a model is asked for."""
+
+SCENARIOS: dict[str, Scenario] = {
+    scenario.name: scenario
+    for scenario in chain(
+        sound.SCENARIOS,
+        cuts.SCENARIOS,
+        finishes.SCENARIOS,
+        addresses.SCENARIOS,
+        arguments.SCENARIOS,
+        texts.SCENARIOS,
+        refusals.SCENARIOS,
+    )
+}
+
+
+def find_scenario(model: str) -> Scenario:
+    """The scenario that the name of a model asks for."""
+    try:
+        return SCENARIOS[model.removeprefix(PREFIX)]
+    except KeyError:
+        raise UnknownModel(
+            f"{model!r} is no scenario; `wholecall faults list` shows them all"
+        ) from None

@@ -1,0 +1,88 @@
+"""Requests in every protocol: read from a client, written for an upstream.
+
+`decode_request` reads what a client sent to the values of `core.conversation`,
+`encode_request` writes them as the body that an upstream takes, and `answer_message` makes of
+an answer's events the message that goes into the next request. N protocols in, M out: none of
+them knows another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
+
+from wholecall.core.conversation import Request
+from wholecall.core.history import Target
+from wholecall.errors import UnknownProtocol
+from wholecall.protocols.requests.answers import answer_message, past_call
+from wholecall.protocols.requests.decoding import (
+    anthropic_messages as read_anthropic,
+)
+from wholecall.protocols.requests.decoding import (
+    openai_chat as read_chat,
+)
+from wholecall.protocols.requests.decoding import (
+    openai_responses as read_responses,
+)
+from wholecall.protocols.requests.encoding import (
+    anthropic_messages,
+    gemini,
+    ollama,
+    openai_chat,
+    openai_responses,
+)
+from wholecall.protocols.requests.fields import refuse
+from wholecall.protocols.requests.tools import tool_names
+from wholecall.protocols.wire import plain
+
+__all__ = ["answer_message", "decode_request", "encode_request", "past_call", "tool_names"]
+
+_Found = TypeVar("_Found")
+
+_ENCODERS: dict[str, Callable[[Request, Target | None], dict[str, Any]]] = {
+    "openai-chat": openai_chat.encode,
+    "openai-responses": openai_responses.encode,
+    "anthropic": anthropic_messages.encode,
+    "ollama": lambda request, _: ollama.encode(request),
+    "gemini": lambda request, _: gemini.encode(request),
+}
+_DECODERS: dict[str, Callable[[Mapping[str, Any]], Request]] = {
+    "openai-chat": read_chat.decode,
+    "openai-responses": read_responses.decode,
+    "anthropic": read_anthropic.decode,
+}
+
+
+def encode_request(
+    protocol: str, request: Request, *, target: Target | None = None
+) -> dict[str, Any]:
+    """Write the body of a request in a protocol, its history mended so that it is accepted.
+
+    `target` says what the upstream accepts in a history, for those of which the model's name
+    does not tell. What comes in is neither changed nor shared.
+    """
+    return _find(protocol, _ENCODERS)(request, target)
+
+
+def decode_request(protocol: str, body: Mapping[str, Any]) -> Request:
+    """Read the body of a client's request.
+
+    What cannot be read is an `UnreadableRequest`, a `tool_choice` that is not allowed an
+    `InvalidChoice`; both name the field in `param`.
+    """
+    decode = _find(protocol, _DECODERS)
+    if not isinstance(body, Mapping):
+        raise refuse("", f"expected an object, got {type(body).__name__}")
+    copied: dict[str, Any] = plain(body)
+    return decode(copied)
+
+
+def _find(protocol: str, table: Mapping[str, _Found]) -> _Found:
+    try:
+        return table[protocol]
+    except KeyError:
+        raise UnknownProtocol(f"{protocol!r} is none of {_list(table)}") from None
+
+
+def _list(names: Collection[str]) -> str:
+    return ", ".join(map(repr, names))

@@ -1,0 +1,1 @@
+"""Requests as clients send them, read to values: one file per protocol."""

@@ -1,0 +1,1 @@
+"""Requests as the bodies that are sent: one file per protocol."""

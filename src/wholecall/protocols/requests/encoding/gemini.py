@@ -1,0 +1,198 @@
+"""The body of a request to Google's generateContent. Model and streaming are in its address.
+
+    {"systemInstruction": {"parts": [{"text": …}]}, "contents": [
+        {"role": "user", "parts": [{"text": …}, {"inlineData": {"mimeType": …, "data": …}}]},
+        {"role": "model", "parts": [{"text": …, "thoughtSignature": …},
+            {"functionCall": {"name": …, "args": {…}}, "thoughtSignature": …}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": …, "response": {…}}}]}],
+     "tools": [{"functionDeclarations": [{"name": …, "parametersJsonSchema": {…}}]}],
+     "toolConfig": {"functionCallingConfig": {"mode": "AUTO" | "ANY" | "NONE"}},
+     "generationConfig": {…}}
+
+Results stand in one content behind their calls, as many as there are calls. Signatures go back
+on the parts that they came with (https://ai.google.dev/gemini-api/docs/thought-signatures).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from wholecall.core.choice import Choice, Mode
+from wholecall.core.conversation import Media, Native, PastCall, Request, Role
+from wholecall.core.spec import ToolSpec
+from wholecall.core.values import Reasoning, Text
+from wholecall.protocols.requests.fields import complete, natives_of, rest_of
+from wholecall.protocols.requests.media import media_in, omit, type_of
+from wholecall.protocols.requests.pairing import Answered, Exchange, pair
+from wholecall.protocols.requests.tools import name_call, object_schema
+from wholecall.protocols.wire import present
+
+PROTOCOL = "gemini"
+SIGNATURE = "thought_signature"
+"""The key under which a call, or reasoning, holds its signature."""
+# Models from Gemini 3 on refuse a call without a signature. This is what Google wants in the
+# place of one where the call was made by another model.
+_NO_SIGNATURE = "skip_thought_signature_validator"
+_UNSIGNED_MODELS = re.compile(r"gemini-[12]\b")
+_MODES = {Mode.AUTO: "AUTO", Mode.NONE: "NONE", Mode.REQUIRED: "ANY"}
+
+
+def encode(request: Request) -> dict[str, Any]:
+    """The body of a request."""
+    system = [message for message in request.messages if message.role is Role.SYSTEM]
+    messages = [message for message in request.messages if message.role is not Role.SYSTEM]
+    instructions = [part for message in system for part in _write_parts(message.parts)]
+    tools = _write_tools(request)
+    body = {
+        "systemInstruction": {"parts": instructions} if instructions else None,
+        "contents": [
+            content for exchange in pair(messages) for content in _write(exchange, request)
+        ],
+        "tools": tools or None,
+        "toolConfig": _write_choice(request.choice) if tools else None,
+        "generationConfig": _write_config(request) or None,
+    }
+    return complete(body, rest_of(request, PROTOCOL))
+
+
+def _write_tools(request: Request) -> list[Any]:
+    choice = request.choice
+    # Only where a call is demanded can names be said; else those that may be called are offered.
+    only = choice.names if choice.names and choice.mode is Mode.AUTO else None
+    declared = [_write_tool(spec) for spec in request.tools if only is None or spec.name in only]
+    natives = [tool.value for tool in request.native_tools if tool.protocol == PROTOCOL]
+    return [*([{"functionDeclarations": declared}] if declared else []), *natives]
+
+
+def _write_tool(spec: ToolSpec) -> dict[str, Any]:
+    fields = {"name": spec.name, "description": spec.description or None}
+    return {**present(fields), "parametersJsonSchema": object_schema(spec)}
+
+
+def _write_choice(choice: Choice) -> dict[str, Any] | None:
+    if choice == Choice():
+        return None
+    required = choice.mode is Mode.REQUIRED
+    names = list(choice.names) if required else []
+    config = {"mode": _MODES[choice.mode], "allowedFunctionNames": names or None}
+    return {"functionCallingConfig": present(config)}
+
+
+def _write_config(request: Request) -> dict[str, Any]:
+    output = request.output
+    config = {
+        "maxOutputTokens": request.max_tokens,
+        "temperature": request.temperature,
+        "topP": request.top_p,
+        "stopSequences": list(request.stop) or None,
+        "responseMimeType": None if output is None else "application/json",
+        "responseJsonSchema": None if output is None else output.schema,
+    }
+    return present(config)
+
+
+# ── Contents ────────────────────────────────────────────────────────────────────────
+
+
+def _write(exchange: Exchange, request: Request) -> Iterator[Any]:
+    message = exchange.message
+    natives = natives_of(message, PROTOCOL)
+    if natives is not None:
+        yield from natives
+    elif message.role is Role.ASSISTANT:
+        yield from _wrap("model", _sign(_write_answer(message.parts, request), request))
+    else:
+        yield from _wrap("user", _write_parts(message.parts))
+    yield from _wrap("user", _write_results(exchange.answered, request))
+
+
+def _wrap(role: str, parts: list[dict[str, Any]]) -> Iterator[Any]:
+    if parts:  # a content without any is refused
+        yield {"role": role, "parts": parts}
+
+
+def _write_answer(parts: Sequence[object], request: Request) -> list[dict[str, Any]]:
+    written: list[dict[str, Any]] = []
+    for part in parts:
+        if isinstance(part, PastCall):
+            written.append(_write_call(part, request))
+        elif isinstance(part, Text) and part.text:
+            written.append({"text": part.text})
+        elif isinstance(part, Native) and part.protocol == PROTOCOL:
+            written.append(dict(part.value))
+        elif isinstance(part, Reasoning) and SIGNATURE in part.extras:
+            _put_signature(part, written)
+    return written
+
+
+def _put_signature(part: Reasoning, written: list[dict[str, Any]]) -> None:
+    """Put a signature on the part that it came with: a thought, or what stands before it."""
+    if part.text:
+        written.append({"text": part.text, "thought": True})
+    elif not written or "thoughtSignature" in written[-1] or SIGNATURE in written[-1]:
+        written.append({"text": ""})
+    written[-1]["thoughtSignature"] = part.extras[SIGNATURE]
+
+
+def _write_call(call: PastCall, request: Request) -> dict[str, Any]:
+    function = {
+        "id": call.provider_id,
+        "name": name_call(call.name, request),
+        "args": call.arguments,
+    }
+    return present({"functionCall": present(function), "thoughtSignature": _find_signature(call)})
+
+
+def _find_signature(call: PastCall) -> Any:
+    """The signature of a call, also where it went through OpenAI's protocol."""
+    google = call.extras.get("extra_content", {})
+    google = google.get("google", {}) if isinstance(google, Mapping) else {}
+    through = google.get(SIGNATURE) if isinstance(google, Mapping) else None
+    return call.extras.get(SIGNATURE) or through
+
+
+def _sign(parts: list[dict[str, Any]], request: Request) -> list[dict[str, Any]]:
+    """An answer with calls has a signature on the first of them."""
+    calls = [part for part in parts if "functionCall" in part]
+    signed = any("thoughtSignature" in part for part in calls)
+    if calls and not signed and not _UNSIGNED_MODELS.search(request.model):
+        calls[0]["thoughtSignature"] = _NO_SIGNATURE
+    return parts
+
+
+def _write_results(answered: Iterable[Answered], request: Request) -> list[dict[str, Any]]:
+    """Results, and behind them their images, which not every model takes inside of a result."""
+    responses: list[dict[str, Any]] = []
+    media: list[Any] = []
+    for each in answered:
+        result = each.result
+        output = result.text if result.structured is None else result.structured
+        response = {
+            "id": each.call.provider_id,
+            "name": name_call(each.call.name, request),
+            "response": {"error": result.text} if result.failed else {"output": output},
+        }
+        responses.append({"functionResponse": present(response)})
+        media += media_in(result.content)
+    return [*responses, *_write_parts(media)]
+
+
+def _write_parts(parts: Iterable[object]) -> list[dict[str, Any]]:
+    return [written for part in parts for written in _write_part(part)]
+
+
+def _write_part(part: object) -> Iterator[dict[str, Any]]:
+    if isinstance(part, Text) and part.text:
+        yield {"text": part.text}
+    elif isinstance(part, Media):
+        yield _write_media(part)
+    elif isinstance(part, Native):
+        yield dict(part.value) if part.protocol == PROTOCOL else {"text": omit(part)}
+
+
+def _write_media(part: Media) -> dict[str, Any]:
+    if part.url:
+        return {"fileData": {"mimeType": type_of(part), "fileUri": part.url}}
+    return {"inlineData": {"mimeType": type_of(part), "data": part.data}}

@@ -1,0 +1,109 @@
+"""The body of a request to Ollama's own chat API.
+
+    {"model": …, "messages": [
+        {"role": "user", "content": "…", "images": ["<base64>"]},
+        {"role": "assistant", "content": "…", "thinking": "…", "tool_calls": [
+            {"id": …, "function": {"name": …, "arguments": {…}}}]},
+        {"role": "tool", "tool_name": …, "tool_call_id": …, "content": "…"}],
+     "tools": [{"type": "function", "function": {…}}], "format": {…}, "options": {…}}
+
+There is no `tool_choice`: what must not be called is not offered, and what must be called
+cannot be said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from wholecall.core.choice import Mode
+from wholecall.core.conversation import Content, Media, Native, PastCall, Request, Role
+from wholecall.core.values import Reasoning, Text
+from wholecall.protocols.requests.encoding.openai_chat import write_tool
+from wholecall.protocols.requests.fields import complete, natives_of, rest_of, without
+from wholecall.protocols.requests.media import omit, speak
+from wholecall.protocols.requests.pairing import Answered, Exchange, pair
+from wholecall.protocols.requests.tools import list_tools, name_call
+from wholecall.protocols.wire import present
+
+PROTOCOL = "ollama"
+
+
+def encode(request: Request) -> dict[str, Any]:
+    """The body of a request."""
+    options = {
+        "num_predict": request.max_tokens,
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "stop": list(request.stop) or None,
+    }
+    body = {
+        "model": request.model,
+        "messages": [
+            wire for exchange in pair(request.messages) for wire in _write(exchange, request)
+        ],
+        "tools": _offer(request) or None,
+        # Streaming is what it does if nothing is said.
+        "stream": request.stream,
+        "format": request.output.schema if request.output is not None else None,
+        "options": present(options) or None,
+    }
+    return complete(body, without(rest_of(request, PROTOCOL), ["tools"]))
+
+
+def _offer(request: Request) -> list[Any]:
+    choice = request.choice
+    if choice.mode is Mode.NONE:
+        return []
+    return list_tools(request, PROTOCOL, write=write_tool, only=choice.names or None)
+
+
+def _write(exchange: Exchange, request: Request) -> Iterator[Any]:
+    message = exchange.message
+    natives = natives_of(message, PROTOCOL)
+    if natives is not None:
+        yield from natives
+    elif message.role is Role.ASSISTANT:
+        yield _write_answer(exchange, request)
+    else:
+        yield {"role": message.role.value, **_write_content(message.parts)}
+    yield from (_write_result(each, request) for each in exchange.answered)
+
+
+def _write_answer(exchange: Exchange, request: Request) -> dict[str, Any]:
+    message = exchange.message
+    thoughts = [part for part in message.parts if isinstance(part, Reasoning) and not part.extras]
+    fields = {
+        "role": "assistant",
+        "content": message.text,
+        "thinking": "".join(thought.text for thought in thoughts) or None,
+        "tool_calls": [_write_call(each.call, request) for each in exchange.answered] or None,
+    }
+    return present(fields)
+
+
+def _write_call(call: PastCall, request: Request) -> dict[str, Any]:
+    function = {"name": name_call(call.name, request), "arguments": call.arguments}
+    return {"id": call.id, "function": function}
+
+
+def _write_result(answered: Answered, request: Request) -> dict[str, Any]:
+    call, result = answered.call, answered.result
+    media = [piece for piece in result.content if isinstance(piece, Media)]
+    content = _write_content([Text(speak(result)), *media])
+    names = {"tool_name": name_call(call.name, request), "tool_call_id": call.id}
+    return {"role": "tool", **names, **content}
+
+
+def _write_content(parts: Iterable[Content | object]) -> dict[str, Any]:
+    """Texts and images stand apart; of all else there is nothing but a word."""
+    words: list[str] = []
+    images: list[str] = []
+    for part in parts:
+        if isinstance(part, Media) and part.kind == "image" and part.data:
+            images.append(part.data)
+        elif isinstance(part, Media | Native):
+            words.append(omit(part))
+        elif isinstance(part, Text):
+            words.append(part.text)
+    return {"content": "\n".join(filter(None, words)), **({"images": images} if images else {})}

@@ -1,0 +1,119 @@
+"""Calls that somebody must approve before they run.
+
+It fails closed. Only a rule that says `False` lets a call pass unasked, and only an
+answer that is `True` lets it run: a rule or an approver that raises, an answer of another
+type, and no answer in time are all a no.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeAlias
+
+from wholecall.core.values import Call
+from wholecall.run.events import ApprovalAnswered, ApprovalAsked
+from wholecall.tools.tool import Approve
+
+Approver: TypeAlias = Callable[[Call], Awaitable[bool]]
+"""Asked about each call that needs approval."""
+_Emit: TypeAlias = Callable[[ApprovalAsked | ApprovalAnswered], None]
+
+
+class Approval(NamedTuple):
+    """Whether a call may run."""
+
+    approved: bool
+    why: str = ""
+
+
+class Approvals:
+    """Asks, and takes the answers: of the approver, if there is one, and from outside.
+
+    The first answer counts. `seconds` is how long an answer may take.
+    """
+
+    def __init__(self, approver: Approver | None = None, *, seconds: float | None = None) -> None:
+        self._approver = approver
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._waiting: dict[str, _Waiting] = {}
+
+    @property
+    def pending(self) -> tuple[Call, ...]:
+        """The calls that wait for an answer."""
+        with self._lock:
+            return tuple(waiting.call for waiting in self._waiting.values())
+
+    def answer(self, call_id: str, approved: bool, *, why: str = "") -> bool:
+        """Answer for a call, from any thread; False if no such call waits (any more)."""
+        with self._lock:
+            waiting = self._waiting.pop(call_id, None)
+        if waiting is None:
+            return False
+        try:
+            waiting.loop.call_soon_threadsafe(waiting.arrive, Approval(approved is True, why))
+        except RuntimeError:  # the loop was closed
+            return False
+        return True
+
+    async def ask(self, call: Call, rule: Approve, *, emit: _Emit) -> Approval:
+        """Whether a call may run, by the rule of its tool. It may take until somebody answers."""
+        if rule is False:
+            return Approval(True)
+        try:
+            async with asyncio.timeout(self._seconds):
+                if not await _needs_approval(rule, call):
+                    return Approval(True)
+                approval = await self._wait(call, emit)
+        except TimeoutError:
+            approval = Approval(False, "nobody answered in time")
+        # The rule is the user's code, and whatever is wrong with it must not let a call run.
+        except Exception as error:  # noqa: BLE001
+            approval = Approval(False, f"the rule for approvals failed ({type(error).__name__})")
+        emit(ApprovalAnswered(call, *approval))
+        return approval
+
+    async def _wait(self, call: Call, emit: _Emit) -> Approval:
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(call, loop, loop.create_future())
+        with self._lock:
+            self._waiting[call.id] = waiting
+        approver = self._approver
+        asked = None if approver is None else loop.create_task(self._ask(approver, call))
+        try:
+            emit(ApprovalAsked(call))
+            return await waiting.answered
+        finally:
+            with self._lock:
+                self._waiting.pop(call.id, None)
+            if asked is not None:
+                asked.cancel()
+
+    async def _ask(self, approver: Approver, call: Call) -> None:
+        try:
+            approved, why = await approver(call), ""
+        # The approver is the user's code, and whatever is wrong with it is a no.
+        except Exception as error:  # noqa: BLE001
+            approved, why = False, f"the approver failed ({type(error).__name__})"
+        self.answer(call.id, approved, why=why)
+
+
+class _Waiting(NamedTuple):
+    call: Call
+    loop: asyncio.AbstractEventLoop
+    answered: asyncio.Future[Approval]
+
+    def arrive(self, approval: Approval) -> None:
+        if not self.answered.done():
+            self.answered.set_result(approval)
+
+
+async def _needs_approval(rule: Approve, call: Call) -> bool:
+    if isinstance(rule, bool):
+        return rule
+    needs = rule(call)
+    if isinstance(needs, Awaitable):
+        needs = await needs
+    return needs is not False

@@ -1,0 +1,183 @@
+"""One call being run: its attempts, the wrappers around it, and what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import uuid
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeAlias
+
+from wholecall.core.conversation import Result
+from wholecall.core.feedback import dropped_note
+from wholecall.core.values import JSON, Call
+from wholecall.run.approvals import Approvals
+from wholecall.run.around import Around, only_once, wrap
+from wholecall.run.attempt import Attempt, OutOfTime
+from wholecall.run.events import Status, ToolAbandoned, ToolEvent, ToolReported, ToolStarted
+from wholecall.run.limits import RunLimits
+from wholecall.run.telling import tell_error, tell_skipped, tell_timeout
+from wholecall.run.threads import THREADS, Threads
+from wholecall.tools.results import add_note, cap, to_result
+from wholecall.tools.signals import Failed, Retry
+from wholecall.tools.tool import Blocking, Context, Tool
+
+Emit: TypeAlias = Callable[[ToolEvent], None]
+_BACK_OFF = 0.1
+"""Seconds before the second attempt; twice as many before each further one."""
+_LONGEST_BACK_OFF = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorSettings:
+    """How the calls of one run are run."""
+
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    user: str | None = None
+    """Who the tools work for; they find it in their context."""
+    approvals: Approvals = field(default_factory=Approvals)
+    around: tuple[Around, ...] = ()
+    """Wrappers around every call; the first is the outermost."""
+    reveal_errors: bool = True
+    """Whether the model reads class and message of an unexpected exception."""
+    grace: float = 1.0
+    """Seconds that a tool has to give way when it is told to stop."""
+    threads: Threads = THREADS
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """How to wait before another attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a call ended."""
+
+    status: Status
+    result: Result
+    error: BaseException | None = None
+    transient: bool = False
+    """Whether the same call may succeed another time."""
+
+
+class Calling:
+    """Runs one call by the rules of its tool."""
+
+    def __init__(
+        self, call: Call, tool: Tool, *, limits: RunLimits, settings: ExecutorSettings, emit: Emit
+    ) -> None:
+        self._call = call
+        self._tool = tool
+        self._limits = limits
+        self._settings = settings
+        self._emit = emit
+        self.began_at: float | None = None
+        """By the event loop's clock; None before the first attempt."""
+
+    async def run(self) -> Outcome:
+        """Run it until it succeeds or nothing is left to try."""
+        async with self._tool.places or nullcontext():
+            outcome = await self._try_repeatedly()
+        limit = self._tool.result_limit
+        result = cap(outcome.result, self._limits.result_characters if limit is None else limit)
+        return replace(outcome, result=add_note(result, dropped_note(self._call)))
+
+    async def _try_repeatedly(self) -> Outcome:
+        retries = self._tool.retries if self._tool.repeatable else 0
+        for number in range(1, retries + 1):
+            outcome = await self._try(number)
+            if not outcome.transient:
+                return outcome
+            await self._settings.sleep(_back_off(number))
+        return await self._try(retries + 1)
+
+    async def _try(self, number: int) -> Outcome:
+        if isinstance(self._tool.run, Blocking) and self._too_many_hang():
+            why = "too many earlier calls hang and cannot be ended"
+            return Outcome(Status.SKIPPED, tell_skipped(self._call.name, why))
+        loop = asyncio.get_running_loop()
+        self.began_at = self.began_at or loop.time()
+        self._emit(ToolStarted(self._call, number))
+        attempt = Attempt(grace=self._settings.grace, on_abandoned=self._report_abandoned)
+        run = partial(self._run_tool, self._make_context(attempt, loop))
+        guarded = run if self._tool.repeatable else only_once(run)
+        work = partial(wrap(self._settings.around, guarded), self._call)
+        return self._judge(await attempt.run(work, seconds=self._seconds))
+
+    @property
+    def _seconds(self) -> float:
+        timeout = self._tool.timeout
+        return self._limits.tool_seconds if timeout is None else timeout
+
+    def _too_many_hang(self) -> bool:
+        return self._settings.threads.lost >= self._limits.lost_threads
+
+    def _judge(self, given: Result | BaseException) -> Outcome:
+        name = self._call.name
+        match given:
+            case Result():
+                return Outcome(Status.FAILED if given.failed else Status.DONE, given)
+            case OutOfTime():
+                result = tell_timeout(name, self._seconds)
+                return Outcome(Status.TIMED_OUT, result, given, transient=True)
+            case _:
+                result = tell_error(name, given, reveal=self._settings.reveal_errors)
+                final = isinstance(given, Retry | Failed)
+                return Outcome(Status.FAILED, result, given, transient=not final)
+
+    # ── The tool's own code ─────────────────────────────────────────────────────────
+
+    async def _run_tool(self, context: Context, call: Call) -> Result:
+        body = self._tool.run
+        if isinstance(body, Blocking):
+            given = await self._settings.threads.run(
+                partial(body.run, call.arguments, context),
+                name=call.name,
+                on_lost=self._report_abandoned,
+            )
+            return to_result(_unfold(given))
+        if body is None:
+            raise TypeError(f"{call.name!r} is a tool of the client and cannot be run here")
+        return to_result(await body(call.arguments, context))
+
+    def _make_context(self, attempt: Attempt, loop: asyncio.AbstractEventLoop) -> Context:
+        def tell(progress: JSON) -> None:
+            if not attempt.is_over():
+                self._emit(ToolReported(self._call.id, progress))
+
+        home = threading.get_ident()
+
+        def report(progress: JSON) -> None:
+            if threading.get_ident() == home:
+                tell(progress)
+                return
+            with suppress(RuntimeError):  # the loop was closed: nobody listens
+                loop.call_soon_threadsafe(tell, progress)
+
+        return Context(
+            call_id=self._call.id,
+            run_id=self._settings.run_id,
+            idempotency_key=f"{self._settings.run_id}:{self._call.id}",
+            user=self._settings.user,
+            report=report,
+            is_cancelled=attempt.is_over,
+        )
+
+    def _report_abandoned(self) -> None:
+        self._emit(ToolAbandoned(self._call))
+
+
+def _unfold(given: Result | BaseException) -> Result:
+    if isinstance(given, Result):
+        return given
+    if isinstance(given, Exception):
+        raise given
+    # SystemExit and the like ended the thread, and must not end the event loop as well.
+    raise RuntimeError(f"{type(given).__name__} in a thread") from given
+
+
+def _back_off(failures: int) -> float:
+    longest: float = min(_BACK_OFF * 2 ** (failures - 1), _LONGEST_BACK_OFF)
+    return longest * random.uniform(0.5, 1)  # noqa: S311  # it spreads the load, and is no secret

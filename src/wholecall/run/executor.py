@@ -1,0 +1,191 @@
+"""Runs the calls of a run: side by side, each at most once, each with exactly one result.
+
+A call goes through these stations, in a task of its own:
+
+    start ──▶ approval ──▶ its turn in the schedule ──▶ attempts ──▶ one result
+                 │ no                                      │
+                 ▼                                         ▼ raised, timed out
+              denied                                    failed (tried again, if harmless)
+
+Whatever a tool does (raise, exit, hang, cancel itself, return nonsense) becomes the result
+of its own call; the others go on. Events tell of every station.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from wholecall.core.conversation import CallResult, Result
+from wholecall.core.values import Call
+from wholecall.run.calling import Calling, Emit, ExecutorSettings, Outcome
+from wholecall.run.events import Status, ToolEnded, ToolEvent, ToolStarted
+from wholecall.run.limits import RunLimits
+from wholecall.run.schedule import Schedule
+from wholecall.run.telling import tell_cancelled, tell_denied, tell_error, tell_skipped
+from wholecall.tools.tool import Tool
+from wholecall.tools.toolbox import Toolbox
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """A call that is to run."""
+
+    call: Call
+    tool: Tool
+    calling: Calling
+    turn: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def begun(self) -> bool:
+        return self.calling.began_at is not None
+
+
+class Executor:
+    """Runs calls as they are started; `settle` gives the results of a turn.
+
+    Used as a context, it leaves no tool running behind.
+    """
+
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        *,
+        emit: Emit,
+        limits: RunLimits | None = None,
+        settings: ExecutorSettings | None = None,
+    ) -> None:
+        self._toolbox = toolbox
+        self._emit_on = emit
+        self._limits = limits or RunLimits()
+        self._settings = settings or ExecutorSettings()
+        self._schedule = Schedule(self._limits.parallel)
+        self._known: dict[str, Call] = {}
+        self._working: dict[asyncio.Task[Outcome], _Job] = {}
+        self._results: dict[str, Result] = {}
+        self._ran: list[Call] = []
+        self._bugs: list[BaseException] = []
+        self._cancelled = False
+
+    async def __aenter__(self) -> Executor:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.cancel()
+
+    @property
+    def ran(self) -> tuple[Call, ...]:
+        """The calls that have begun, in all turns of the run: what they did is done."""
+        return tuple(self._ran)
+
+    def start(self, call: Call) -> None:
+        """Run a call as soon as its tool's rules allow. A call that is known is not run again."""
+        if call.id in self._known:
+            return
+        tool = self._toolbox.find(call.name)
+        if tool is None or tool.run is None:
+            self.skip(call, "nobody here can run it")
+        elif self._cancelled:
+            self.skip(call, "the run was cancelled")
+        else:
+            self._known[call.id] = call
+            self._begin(call, tool)
+
+    def skip(self, call: Call, why: str, *, status: Status = Status.SKIPPED) -> None:
+        """Give a call that is not to run its result: why not."""
+        if call.id not in self._known:
+            self._known[call.id] = call
+            self._conclude(call, Outcome(status, tell_skipped(call.name, why)))
+
+    async def settle(self) -> tuple[CallResult, ...]:
+        """Wait for all calls of the turn; their results, in call order. The next turn begins."""
+        await self._wait()
+        if self._bugs:
+            raise self._bugs.pop(0)
+        results, self._results = self._results, {}
+        calls = sorted((self._known[call_id] for call_id in results), key=lambda call: call.number)
+        return tuple(
+            CallResult(call_id=call.id, name=call.name, result=results[call.id]) for call in calls
+        )
+
+    async def cancel(self, *, keep_unsafe: bool = False) -> None:
+        """Begin nothing more, and stop what runs. Every call has its result afterwards.
+
+        With `keep_unsafe`, tools that have begun and are neither read-only nor idempotent
+        run to their end: what they did must be known.
+        """
+        self._cancelled = True
+        for task, job in self._working.items():
+            if not (keep_unsafe and job.begun and not job.tool.repeatable):
+                task.cancel()
+        await self._wait()
+
+    async def _wait(self) -> None:
+        while self._working:
+            await asyncio.wait(self._working)
+
+    # ── The way of one call ─────────────────────────────────────────────────────────
+
+    def _begin(self, call: Call, tool: Tool) -> None:
+        self._schedule.add(
+            call.id,
+            call.number,
+            name=call.name,
+            barrier=tool.barrier,
+            concurrency=tool.concurrency,
+        )
+        calling = Calling(call, tool, limits=self._limits, settings=self._settings, emit=self._emit)
+        job = _Job(call, tool, calling)
+        task = asyncio.create_task(self._serve(job), name=f"call {call.id}")
+        self._working[task] = job
+        # Even a task that is cancelled before its first step comes by there.
+        task.add_done_callback(self._finish)
+
+    async def _serve(self, job: _Job) -> Outcome:
+        call = job.call
+        approvals = self._settings.approvals
+        approval = await approvals.ask(call, job.tool.approve, emit=self._emit)
+        if not approval.approved:
+            return Outcome(Status.DENIED, tell_denied(call.name, approval.why))
+        self._schedule.make_ready(call.id)
+        self._advance()
+        await job.turn.wait()
+        return await job.calling.run()
+
+    def _advance(self) -> None:
+        if self._cancelled:
+            return
+        begun = frozenset(self._schedule.begin())
+        for job in self._working.values():
+            if job.call.id in begun:
+                job.turn.set()
+
+    def _finish(self, task: asyncio.Task[Outcome]) -> None:
+        job = self._working.pop(task)
+        self._schedule.finish(job.call.id)
+        self._advance()
+        self._conclude(job.call, self._read(task, job), began_at=job.calling.began_at)
+
+    def _read(self, task: asyncio.Task[Outcome], job: _Job) -> Outcome:
+        name = job.call.name
+        if task.cancelled() and job.begun:
+            return Outcome(Status.CANCELLED, tell_cancelled(name))
+        if task.cancelled():
+            return Outcome(Status.SKIPPED, tell_skipped(name, "the run was cancelled"))
+        error = task.exception()
+        if error is None:
+            return task.result()
+        # A tool's errors are outcomes by now. This one is ours, and `settle` raises it.
+        self._bugs.append(error)
+        return Outcome(Status.FAILED, tell_error(name, error, reveal=False), error)
+
+    def _conclude(self, call: Call, outcome: Outcome, *, began_at: float | None = None) -> None:
+        """Give a call its one result."""
+        self._results[call.id] = outcome.result
+        seconds = 0.0 if began_at is None else asyncio.get_running_loop().time() - began_at
+        self._emit(ToolEnded(call, outcome.status, outcome.result, seconds, error=outcome.error))
+
+    def _emit(self, event: ToolEvent) -> None:
+        if isinstance(event, ToolStarted) and event.attempt == 1:
+            self._ran.append(event.call)
+        self._emit_on(event)

@@ -1,0 +1,75 @@
+"""Whether a released call may run: the caps, calls that repeat, tools that fail.
+
+A call that may not run is not dropped: it gets a result that says why, so that the model
+can do something else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from wholecall.core.values import Call
+from wholecall.run.limits import RunLimits
+
+
+class Guard:
+    """Counts over the whole run, and judges each call before it starts."""
+
+    def __init__(self, limits: RunLimits) -> None:
+        self._limits = limits
+        self._identical: Counter[str] = Counter()
+        self._failures: Counter[str] = Counter()
+        self.calls = 0
+        """Let through so far."""
+        self.stuck = False
+        """Whether the model repeats itself: it should get no further tools."""
+
+    @property
+    def withdrawn(self) -> frozenset[str]:
+        """Tools that failed too often in a row."""
+        limit = self._limits.attempts
+        return frozenset(name for name, failures in self._failures.items() if failures >= limit)
+
+    def refuse(self, call: Call) -> str | None:
+        """Why a call may not run, in words for the model; None: it may, and is counted."""
+        why = self._beyond(call)
+        if why is None:
+            self.calls += 1
+        return why
+
+    def warning(self, call: Call) -> str:
+        """What the result of a call says about its repetition; empty if there is nothing."""
+        times = self._identical[_key(call)]
+        if times < self._limits.warn_identical:
+            return ""
+        return (
+            f"Note: this is call number {times} of {call.name!r} with the same arguments. "
+            "Use the result that you have, or change the call."
+        )
+
+    def succeeded(self, name: str) -> None:
+        """A call of this tool gave an output."""
+        self._failures.pop(name, None)
+
+    def failed(self, name: str) -> None:
+        """A call of this tool was rejected or failed."""
+        self._failures[name] += 1
+
+    def _beyond(self, call: Call) -> str | None:
+        limits = self._limits
+        if self.calls >= limits.calls:
+            return f"the limit of {limits.calls} calls is reached"
+        if call.name in self.withdrawn:
+            return f"{call.name!r} failed {limits.attempts} times in a row and is withdrawn"
+        key = _key(call)
+        self._identical[key] += 1
+        if self._identical[key] < limits.stop_identical:
+            return None
+        self.stuck = True
+        return f"it was made {self._identical[key]} times with the same arguments"
+
+
+def _key(call: Call) -> str:
+    """Equal for calls that differ only in the order of their keys."""
+    return f"{call.name} {json.dumps(call.arguments, sort_keys=True)}"

@@ -1,0 +1,295 @@
+"""Turns until the final answer.
+
+Each turn: ask, read, run what may run, tell the model what came of every call. The loop
+ends with an answer, at a cap with one last answer without tools, or with an error that
+says which calls had begun. Every call gets exactly one result, rejected and skipped ones
+too, in call order; the caller's messages are only ever read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from wholecall.core.choice import Choice, Mode, obeyed
+from wholecall.core.conversation import CallResult, Message, Request, Result, Role
+from wholecall.core.feedback import feedback
+from wholecall.core.outcome import Outcome
+from wholecall.core.values import Call, Rejected, Text
+from wholecall.errors import RunFailed, UpstreamError
+from wholecall.run.events import RunEvent, Status, ToolEnded, TurnRetried, TurnStarted
+from wholecall.run.executor import Executor
+from wholecall.run.guard import Guard
+from wholecall.run.ledger import Ledger, Stop
+from wholecall.run.plan import Plan, Progress, RunResult
+from wholecall.run.recovery import Again, Recovery
+from wholecall.run.turn import Answered, Turn
+
+LAST_SECONDS = 30.0
+"""What the one last answer may take, where the time of the run is over."""
+REMINDERS = 2
+"""How often a model is told that its final answer will not do (choice, output form)."""
+_GO_ON = "Go on exactly where you stopped, without repeating anything."
+_FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT})
+
+
+class Loop:
+    """Carries out one plan, once."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        make_executor: Callable[[Callable[[RunEvent], None]], Executor],
+        emit: Callable[[RunEvent], None],
+        room: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._plan = plan
+        self._emit_on = emit
+        self._room = room
+        self._executor = make_executor(self._emit)
+        self._ledger = Ledger(plan.limits, started=0)
+        self._guard = Guard(plan.limits)
+        self._messages: list[Message] = []
+        self._ended: list[ToolEnded] = []
+        self._pending: list[Call] = []
+        self._choice = plan.request.choice
+        self._max_tokens = plan.request.max_tokens
+        self._texts: list[str] = []
+        self._output: object = None
+        self._reminders = 0
+        self._begun: list[Call] = []
+        self._cap: Stop | None = None
+
+    async def run(self) -> RunResult:
+        """Take turns until the run is over."""
+        self._ledger = Ledger(self._plan.limits, started=self._now())
+        try:
+            stop = None
+            while stop is None:
+                stop = await self._take_turn()
+        finally:
+            await self._executor.cancel()
+        return RunResult(
+            text="".join(self._texts),
+            stop=stop,
+            output=self._output,
+            messages=tuple(self._messages),
+            ended=tuple(self._ended),
+            pending=tuple(self._pending),
+            usage=self._ledger.usage,
+            turns=self._ledger.turns,
+        )
+
+    async def _take_turn(self) -> Stop | None:
+        self._cap = self._reached()
+        answered = await self._ask()
+        self._messages.append(answered.message)
+        for call in answered.waiting:
+            self._start(call)
+        outcome = answered.outcome
+        if not outcome.calls and not outcome.rejected:
+            return self._conclude(outcome)
+        stop = await self._answer_calls(outcome)
+        if self._cap is not None:
+            self._texts.append(outcome.text)
+        return self._cap or stop
+
+    # ── Asking ──────────────────────────────────────────────────────────────────────
+
+    def _reached(self) -> Stop | None:
+        if self._guard.stuck:
+            return Stop.IDENTICAL
+        if self._guard.calls >= self._plan.limits.calls:
+            return Stop.CALLS
+        return self._ledger.reached(self._now())
+
+    async def _ask(self) -> Answered:
+        """Ask until there is an answer that can be used."""
+        request = self._next_request()
+        recovery = Recovery(self._plan.limits)
+        while True:
+            self._begun.clear()
+            self._emit(TurnStarted(self._ledger.turns + 1))
+            try:
+                given = await self._try(request, recovery)
+            except RunFailed:
+                # What was started comes to its end, so that the error is right about it.
+                await self._executor.settle()
+                raise
+            if isinstance(given, Answered):
+                self._ledger.turns += 1
+                return given
+            self._emit(TurnRetried(self._ledger.turns + 1, given.why))
+            request = given.request
+            self._max_tokens = request.max_tokens
+
+    async def _try(self, request: Request, recovery: Recovery) -> Answered | Again:
+        turn = Turn(emit=self._emit, start=self._start, room=self._room)
+        try:
+            async with asyncio.timeout_at(self._deadline()):
+                answered = await turn.read(self._plan.upstream, self._plan.sender(request))
+        except UpstreamError as error:
+            return recovery.after_error(request, error, began=tuple(self._begun))
+        except TimeoutError:
+            return self._after_time()
+        outcome = answered.outcome
+        self._ledger.spend(outcome.usage)
+        return recovery.after_answer(request, outcome, began=tuple(self._begun)) or answered
+
+    def _after_time(self) -> Again:
+        """The answer took longer than the run may: there is time for one last, shorter one."""
+        why = "the time of the run is over"
+        if self._begun or self._cap is Stop.SECONDS:
+            raise RunFailed(why, ran=self._executor.ran)
+        self._cap = Stop.SECONDS
+        return Again(why, self._next_request())
+
+    def _next_request(self) -> Request:
+        base = self._plan.request
+        tools = tuple(spec for spec in base.tools if spec.name not in self._guard.withdrawn)
+        silent = base.tools and (self._cap is not None or not tools)
+        return replace(
+            base,
+            messages=(*base.messages, *self._messages),
+            tools=base.tools if silent else tools,
+            choice=Choice(Mode.NONE) if silent else self._choice,
+            max_tokens=self._max_tokens,
+        )
+
+    def _deadline(self) -> float | None:
+        if self._cap is Stop.SECONDS:
+            return self._now() + LAST_SECONDS
+        return self._ledger.deadline
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    # ── Calls ───────────────────────────────────────────────────────────────────────
+
+    def _start(self, call: Call) -> None:
+        why = self._guard.refuse(call)
+        if why is not None:
+            self._executor.skip(call, why)
+        elif self._plan.toolbox.runs(call.name):
+            self._begun.append(call)
+            self._executor.start(call)
+        else:
+            self._pending.append(call)
+
+    async def _answer_calls(self, outcome: Outcome) -> Stop | None:
+        """Give every call of the answer its result."""
+        before = len(self._ended)
+        results = {result.call_id: result for result in await self._settle()}
+        ended = self._ended[before:]
+        for each in ended:
+            self._count(each)
+        answers: list[tuple[int, CallResult]] = [
+            (call.number, self._with_warning(call, results[call.id]))
+            for call in outcome.calls
+            if call.id in results
+        ]
+        answers += ((each.number, self._reject(each)) for each in outcome.rejected if each.id)
+        in_order = tuple(result for _, result in sorted(answers, key=lambda answer: answer[0]))
+        if in_order:
+            self._messages.append(Message(Role.TOOL, in_order))
+        # What is no call has no result: the model is told as the user would tell it.
+        told = tuple(Text(self._explain(each)) for each in outcome.rejected if not each.id)
+        if told:
+            self._messages.append(Message(Role.USER, told))
+        return self._stop_after(outcome, ended)
+
+    async def _settle(self) -> tuple[CallResult, ...]:
+        try:
+            async with asyncio.timeout_at(self._ledger.deadline):
+                return await self._executor.settle()
+        except TimeoutError:
+            await self._executor.cancel()
+            return await self._executor.settle()
+
+    def _stop_after(self, outcome: Outcome, ended: list[ToolEnded]) -> Stop | None:
+        if self._pending:
+            self._texts.append(outcome.text)
+            return Stop.CLIENT_CALLS
+        for each in ended:
+            tool = self._plan.toolbox.find(each.call.name)
+            if tool is not None and tool.ends_run and each.status is Status.DONE:
+                self._texts.append(each.result.text)
+                self._output = each.result.structured
+                return Stop.TOOL
+        if outcome.calls:
+            # What was demanded was done; the model is free to answer now.
+            self._choice = _relaxed(self._choice)
+        progress = Progress(
+            turns=self._ledger.turns, usage=self._ledger.usage, ended=tuple(self._ended)
+        )
+        if any(holds(progress) for holds in self._plan.stop_when):
+            self._texts.append(outcome.text)
+            return Stop.CONDITION
+        return None
+
+    def _count(self, ended: ToolEnded) -> None:
+        if ended.status is Status.DONE:
+            self._guard.succeeded(ended.call.name)
+        elif ended.status in _FAILURES:
+            self._guard.failed(ended.call.name)
+
+    def _reject(self, rejected: Rejected) -> CallResult:
+        name = rejected.name or ""
+        if name in self._plan.toolbox:
+            self._guard.failed(name)
+        told = Result((Text(self._explain(rejected)),), failed=True)
+        return CallResult(call_id=rejected.id, name=name, result=told)
+
+    def _explain(self, rejected: Rejected) -> str:
+        offer = self._plan.toolbox.offer
+        return feedback(rejected, offer.get(rejected.name or ""), offer=offer)
+
+    def _with_warning(self, call: Call, result: CallResult) -> CallResult:
+        warning = self._guard.warning(call)
+        if not warning:
+            return result
+        content = (*result.result.content, Text(f"\n{warning}"))
+        return replace(result, result=replace(result.result, content=content))
+
+    # ── The final answer ────────────────────────────────────────────────────────────
+
+    def _conclude(self, outcome: Outcome) -> Stop | None:
+        """The answer has no calls: it is the final one, unless it will not do."""
+        self._texts.append(outcome.text)
+        if outcome.finish_reason == "content_filter":
+            return Stop.CONTENT_FILTER
+        if self._cap is not None:
+            return self._cap
+        breach = obeyed(self._choice, ())
+        if breach is not None:
+            return self._remind(breach.message)
+        if outcome.finish_reason == "length":
+            return self._after_length()
+        self._output, wrong = self._plan.output.read("".join(self._texts))
+        return self._remind(wrong) if wrong else Stop.ANSWER
+
+    def _after_length(self) -> Stop | None:
+        if not self._plan.continue_text:
+            return Stop.LENGTH
+        self._messages.append(Message(Role.USER, (Text(_GO_ON),)))
+        return None
+
+    def _remind(self, words: str) -> Stop | None:
+        """Tell the model that its answer will not do. It is asked again."""
+        if self._reminders >= REMINDERS:
+            raise RunFailed(f"the model did not do as it was told: {words}", ran=self._executor.ran)
+        self._reminders += 1
+        self._texts.clear()
+        self._messages.append(Message(Role.USER, (Text(words),)))
+        return None
+
+    def _emit(self, event: RunEvent) -> None:
+        if isinstance(event, ToolEnded):
+            self._ended.append(event)
+        self._emit_on(event)
+
+
+def _relaxed(choice: Choice) -> Choice:
+    return replace(choice, mode=Mode.AUTO) if choice.mode is Mode.REQUIRED else choice

@@ -1,0 +1,65 @@
+"""What a run is to do, and what it gave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from wholecall.core.conversation import Message, Request
+from wholecall.core.values import Call, Usage
+from wholecall.run.events import ToolEnded
+from wholecall.run.ledger import Stop
+from wholecall.run.limits import RunLimits
+from wholecall.run.sending import Sender
+from wholecall.run.structured import AnyText, OutputForm
+from wholecall.tools.toolbox import Toolbox
+from wholecall.upstreams.base import Upstream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What a stop condition sees after each turn."""
+
+    turns: int
+    usage: Usage
+    ended: tuple[ToolEnded, ...]
+    """Every call of the run so far, with its result."""
+
+
+StopCondition: TypeAlias = Callable[[Progress], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a run is to do."""
+
+    request: Request
+    upstream: Upstream
+    toolbox: Toolbox
+    sender: Sender
+    limits: RunLimits = field(default_factory=RunLimits)
+    stop_when: tuple[StopCondition, ...] = ()
+    output: OutputForm = field(default_factory=AnyText)
+    continue_text: bool = False
+    """Whether a final answer that the output limit cut off is continued."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What a run gave."""
+
+    text: str
+    """The final answer."""
+    stop: Stop
+    """Why the run ended."""
+    output: object = None
+    """The final answer in the form that was asked for."""
+    messages: tuple[Message, ...] = ()
+    """What the run added to the conversation: answers and results."""
+    ended: tuple[ToolEnded, ...] = ()
+    """Every call that has a result, in the order in which they got it."""
+    pending: tuple[Call, ...] = ()
+    """Calls of tools that only the caller can run."""
+    usage: Usage = field(default_factory=Usage)
+    turns: int = 0

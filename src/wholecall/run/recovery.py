@@ -1,0 +1,116 @@
+"""What to do with an answer that cannot be used as it is: ask again, or give up and say so.
+
+An answer is only ever asked for again while none of its calls has begun. Whatever a tool
+did is done; asking again behind its back would do it twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from wholecall.core.choice import Choice, Mode
+from wholecall.core.conversation import Message, Request, Role
+from wholecall.core.outcome import Outcome
+from wholecall.core.values import Call, FaultKind, Reason, Text
+from wholecall.errors import RunFailed, UpstreamError
+from wholecall.run.limits import RunLimits
+
+FIRST_ROOM = 8_192
+"""Tokens asked for where neither the request nor the upstream said what the limit was."""
+_BROKEN = frozenset(kind.value for kind in FaultKind)
+_REFUSED = frozenset({400, 422})
+_FINISHED_BY_LENGTH = "length"
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Ask again: this request, for this reason."""
+
+    why: str
+    request: Request
+
+
+class Recovery:
+    """Judges the answers to one turn, one after the other."""
+
+    def __init__(self, limits: RunLimits) -> None:
+        self._limits = limits
+        self._retries = 0
+        self._unforced: UpstreamError | None = None
+
+    def after_answer(
+        self, request: Request, outcome: Outcome, *, began: tuple[Call, ...]
+    ) -> Again | None:
+        """What is wrong with an answer that it should be asked for again; None: use it."""
+        if outcome.error in _BROKEN:
+            return self._retry(request, f"the answer broke off ({outcome.error})", began=began)
+        if _is_empty(outcome):
+            return self._retry(request, "the answer was empty", began=began)
+        if not began and _was_cut(outcome):
+            more = self._with_more_room(request, outcome)
+            return Again("the output limit cut off a call", more) if more is not None else None
+        return None
+
+    def after_error(
+        self, request: Request, error: UpstreamError, *, began: tuple[Call, ...]
+    ) -> Again:
+        """What to do about an upstream that gave no usable answer."""
+        if began:
+            raise _failed(f"the upstream failed: {error}", began) from error
+        if self._unforced is not None and error.status in _REFUSED:
+            raise self._unforced
+        if request.choice.mode is Mode.REQUIRED and error.status in _REFUSED:
+            self._unforced = error
+            return Again(f"the forced choice was refused: {error}", _unforced(request))
+        if error.status is not None:
+            raise error  # the upstream's own retries are behind us
+        return self._retry(request, str(error), began=began, cause=error)
+
+    def _retry(
+        self,
+        request: Request,
+        why: str,
+        *,
+        began: tuple[Call, ...],
+        cause: UpstreamError | None = None,
+    ) -> Again:
+        if began or self._retries >= self._limits.turn_retries:
+            raise cause if cause is not None and not began else _failed(why, began)
+        self._retries += 1
+        return Again(why, request)
+
+    def _with_more_room(self, request: Request, outcome: Outcome) -> Request | None:
+        spent = outcome.usage.output_tokens if outcome.usage is not None else None
+        had = request.max_tokens or spent or FIRST_ROOM // 2
+        room = min(had * 2, self._limits.output_tokens)
+        return replace(request, max_tokens=room) if room > had else None
+
+
+def _failed(why: str, began: tuple[Call, ...]) -> RunFailed:
+    if not began:
+        return RunFailed(f"{why}, each time it was asked for")
+    names = ", ".join(f"{call.name} ({call.id})" for call in began)
+    return RunFailed(f"{why} after these calls had begun: {names}", ran=began)
+
+
+def _is_empty(outcome: Outcome) -> bool:
+    given = outcome.calls or outcome.rejected or outcome.text.strip() or outcome.provider_blocks
+    return not given and outcome.finish_reason in ("stop", "tool_calls", None)
+
+
+def _was_cut(outcome: Outcome) -> bool:
+    return outcome.finish_reason == _FINISHED_BY_LENGTH and any(
+        rejected.reason is Reason.TRUNCATED for rejected in outcome.rejected
+    )
+
+
+def _unforced(request: Request) -> Request:
+    """The same demand in words. Whether it was obeyed is checked like any other answer's."""
+    names = request.choice.names
+    tools = " or ".join(map(repr, names)) if names else "at least one of the tools"
+    demand = Message(Role.SYSTEM, (Text(f"Your next answer must call {tools}."),))
+    return replace(
+        request,
+        messages=(*request.messages, demand),
+        choice=Choice(Mode.AUTO, names, request.choice.parallel, request.choice.specials),
+    )

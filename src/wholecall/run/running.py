@@ -1,0 +1,121 @@
+"""A run as its user holds it: events to read, a result to wait for, a way to stop it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Self, TypeAlias
+
+from wholecall.run.approvals import Approvals
+from wholecall.run.events import RunEvent, ToolReported
+from wholecall.run.plan import RunResult
+
+UNREAD = 1_000
+"""Events that wait for a reader; then the upstream's answer is read no further."""
+
+Work: TypeAlias = Callable[["Channel"], Awaitable[RunResult]]
+
+
+class Channel:
+    """Events on their way from a run to its reader.
+
+    A tool's reports are dropped rather than kept where the reader is slow: they say how far
+    a tool is, and the next one says it again.
+    """
+
+    def __init__(self) -> None:
+        self._events: deque[RunEvent] = deque()
+        self._changed = asyncio.Event()
+        self._over = False
+        self.is_read = False
+
+    def put(self, event: RunEvent) -> None:
+        """Add an event. Without a reader there is nobody to keep it for."""
+        crowded = len(self._events) >= UNREAD and isinstance(event, ToolReported)
+        if self.is_read and not crowded:
+            self._events.append(event)
+            self._changed.set()
+
+    async def room(self) -> None:
+        """Wait until the reader has caught up."""
+        while self.is_read and len(self._events) >= UNREAD:
+            self._changed.clear()
+            await self._changed.wait()
+
+    def close(self) -> None:
+        """No event follows."""
+        self._over = True
+        self._changed.set()
+
+    async def get(self) -> RunEvent | None:
+        """The next event; None after the last."""
+        while not self._events:
+            if self._over:
+                return None
+            self._changed.clear()
+            await self._changed.wait()
+        if len(self._events) == UNREAD:
+            self._changed.set()
+        return self._events.popleft()
+
+
+class Run:
+    """Turns until the final answer, under way or about to begin.
+
+    It begins when it is first read or waited for. Iterate over it for the events, or wait
+    for `result`, or both. Leaving the iteration early, or the `async with` block, cancels it.
+    """
+
+    def __init__(self, work: Work, *, approvals: Approvals) -> None:
+        self._work = work
+        self._channel = Channel()
+        self._task: asyncio.Task[RunResult] | None = None
+        self.approvals = approvals
+        """Calls that wait for somebody's approval, and where it is given."""
+
+    async def result(self) -> RunResult:
+        """Wait for the end. A run that fails raises here, and where it is iterated over."""
+        return await asyncio.shield(self._begin())
+
+    async def cancel(self) -> None:
+        """Stop: no further turn, no further tool; those that run are cancelled."""
+        task = self._begin()
+        task.cancel()
+        await asyncio.wait([task])
+
+    async def __aiter__(self) -> AsyncIterator[RunEvent]:
+        self._channel.is_read = True
+        task = self._begin()
+        try:
+            while (event := await self._channel.get()) is not None:
+                yield event
+            await task
+        finally:
+            if not task.done():
+                await self.cancel()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._task is not None and not self._task.done():
+            await self.cancel()
+
+    def _begin(self) -> asyncio.Task[RunResult]:
+        if self._task is None:
+            self._task = asyncio.create_task(self._carry_out(), name="wholecall run")
+            # Whoever only reads the events learns of the failure there.
+            self._task.add_done_callback(_look_at_failure)
+        return self._task
+
+    async def _carry_out(self) -> RunResult:
+        try:
+            return await self._work(self._channel)
+        finally:
+            self._channel.close()
+
+
+def _look_at_failure(task: asyncio.Task[RunResult]) -> None:
+    if not task.cancelled():
+        task.exception()

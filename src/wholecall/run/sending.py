@@ -1,0 +1,99 @@
+"""How a request goes out and how its answer is read: with native tools, or in a dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+from wholecall.core.assembler import Assembler
+from wholecall.core.choice import Mode
+from wholecall.core.conversation import Message, PastCall, Request
+from wholecall.core.ids import CallIds
+from wholecall.dialects.declaration import Dialect
+from wholecall.dialects.emulate import Constraint, emulate
+from wholecall.dialects.enforce import EnforcingAssembler
+from wholecall.dialects.models import Means, way_for
+from wholecall.dialects.rescuing import RescuingAssembler
+from wholecall.protocols.reader import Reader, Tools, TurnAssembler
+from wholecall.upstreams.base import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request as it goes to the upstream, and what reads the answer to it."""
+
+    request: Request
+    make_reader: Callable[[Answer], Reader]
+
+
+Sender: TypeAlias = Callable[[Request], Sent]
+"""Offers the tools of a request in one way or another."""
+
+
+class NativeSender:
+    """The upstream takes tools. A call that it left in the text is rescued."""
+
+    def __init__(self, ids: CallIds) -> None:
+        self._ids = ids
+
+    def __call__(self, request: Request) -> Sent:
+        """The request as it is."""
+        # Where no call is wanted, what looks like one is text.
+        within = Assembler if request.choice.mode is Mode.NONE else RescuingAssembler
+
+        def make_reader(answer: Answer) -> Reader:
+            def new_assembler(tools: Tools | None) -> TurnAssembler:
+                inner = within(tools, hides_truncation=answer.hides_truncation, ids=self._ids)
+                return EnforcingAssembler(request.choice, inner)
+
+            return Reader(answer.protocol, request.tools, new_assembler=new_assembler)
+
+        return Sent(request, make_reader)
+
+
+class EmulatedSender:
+    """The upstream takes no tools: they are written into the prompt, in a dialect."""
+
+    def __init__(
+        self, ids: CallIds, dialect: str | Dialect, *, constrain: Constraint | None = None
+    ) -> None:
+        self._ids = ids
+        self._dialect = dialect
+        self._constrain = constrain
+
+    def __call__(self, request: Request) -> Sent:
+        """The request without tools."""
+        emulated = emulate(request, self._dialect, constrain=self._constrain)
+
+        def make_reader(answer: Answer) -> Reader:
+            within = partial(Assembler, hides_truncation=answer.hides_truncation, ids=self._ids)
+            return emulated.reader(answer.protocol, within=within)
+
+        return Sent(emulated.request, make_reader)
+
+
+def sender_for(
+    model: str, messages: tuple[Message, ...], *, emulation: str | Dialect | None = None
+) -> Sender:
+    """How this model is offered tools.
+
+    `emulation` is a dialect, `native`, `constrained` or `auto`, which goes by the model's
+    name; None is `native`.
+    """
+    ids = ids_of(messages)
+    if isinstance(emulation, Dialect):
+        return EmulatedSender(ids, emulation)
+    way = way_for(model, override=emulation or "native")
+    if way.means is Means.NATIVE:
+        return NativeSender(ids)
+    if way.means is Means.CONSTRAINED:
+        return EmulatedSender(ids, "constrained", constrain="json_schema")
+    return EmulatedSender(ids, way.dialect)
+
+
+def ids_of(messages: tuple[Message, ...]) -> CallIds:
+    """The ids that a conversation has used so far."""
+    parts = (part for message in messages for part in message.parts)
+    return CallIds(part.id for part in parts if isinstance(part, PastCall))

@@ -1,0 +1,88 @@
+"""The final answer in a form: read like the arguments of a call, by the same rules.
+
+A form that is no object is asked for inside of one (`{"value": …}`), because upstreams
+constrain objects only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
+
+from wholecall.core.arguments import Refused, read_arguments
+from wholecall.core.conversation import OutputSchema
+from wholecall.core.spec import ToolSpec
+from wholecall.errors import UnusableFunction
+
+_VALUE = "value"
+
+
+class OutputForm(Protocol):
+    """What the final answer must be."""
+
+    @property
+    def schema(self) -> OutputSchema | None:
+        """The form as the upstream is told it; None: any text."""
+
+    def read(self, text: str) -> tuple[object, str]:
+        """The answer in its form, or, in words for the model, what is wrong with it."""
+
+
+class AnyText:
+    """No form: the answer is its text."""
+
+    schema = None
+
+    def read(self, text: str) -> tuple[object, str]:
+        """The text itself."""
+        return text, ""
+
+
+class TypedOutput:
+    """A type that pydantic knows: a model, a dataclass, a TypedDict, a list of them, …"""
+
+    def __init__(self, type_: Any) -> None:
+        try:
+            self._adapter: TypeAdapter[object] = TypeAdapter(type_)
+            schema = self._adapter.json_schema()
+        except PydanticUserError as error:
+            message = f"output={type_!r} has no JSON schema: give a type that pydantic knows"
+            raise UnusableFunction(message) from error
+        self._is_wrapped = schema.get("type") != "object" and "properties" not in schema
+        self._spec = ToolSpec("answer", _wrapped(schema) if self._is_wrapped else schema)
+        self.schema: OutputSchema | None = OutputSchema(schema=self._spec.parameters)
+
+    def read(self, text: str) -> tuple[object, str]:
+        """Parse, repair what is safe to repair, check, and make the value."""
+        found = read_arguments(text, self._spec, whole=True)
+        if isinstance(found, Refused):
+            return None, _say(found)
+        value: Any = found.value[_VALUE] if self._is_wrapped else found.value
+        try:
+            return self._adapter.validate_python(value), ""
+        except ValidationError as error:
+            wrong = "; ".join(
+                f"{'.'.join(map(str, each['loc'])) or 'it'}: {each['msg']}"
+                for each in error.errors(include_url=False, include_input=False)
+            )
+            return None, f"Your answer does not fit: {wrong}. Send the whole answer again."
+
+
+def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema inside of an object; its definitions stay at the root, where `$ref` looks."""
+    inner = {key: value for key, value in schema.items() if key != "$defs"}
+    outer = {"type": "object", "properties": {_VALUE: inner}, "required": [_VALUE]}
+    return {**outer, "$defs": schema["$defs"]} if "$defs" in schema else outer
+
+
+def _say(refused: Refused) -> str:
+    lines = [f"- {problem.path}: {problem.message}" for problem in refused.problems]
+    return "\n".join(
+        [
+            f"Your answer must be one JSON object in the given form: {refused.detail}.",
+            *lines,
+            "Send the whole answer again, as JSON and nothing else.",
+        ]
+    )

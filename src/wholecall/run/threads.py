@@ -1,0 +1,89 @@
+"""Threads for tools that block.
+
+They are ours and not a pool's, because a thread cannot be ended from outside. One that
+hangs is let go and counted: it is a daemon, so that it does not keep the process alive,
+and there is a limit to how many of them may pile up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Threads:
+    """Runs functions in threads, and knows how many of them nobody waits for any more."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lost = 0
+
+    @property
+    def lost(self) -> int:
+        """Threads that were let go and have not ended yet."""
+        return self._lost
+
+    async def run(
+        self, work: Callable[[], T], *, name: str, on_lost: Callable[[], None]
+    ) -> T | BaseException:
+        """Run `work` with the caller's context variables; what it raises is returned.
+
+        It is returned and not raised, because a future refuses `StopIteration`. If the
+        caller is cancelled the thread is let go, and `on_lost` is called unless it is over.
+        """
+        job = _Job(work, asyncio.get_running_loop())
+        context = contextvars.copy_context()
+        thread = threading.Thread(
+            target=context.run, args=(self._serve, job), name=f"wholecall {name}", daemon=True
+        )
+        thread.start()
+        try:
+            return await job.ended
+        except asyncio.CancelledError:
+            if self._let_go(job):
+                on_lost()
+            raise
+
+    def _serve(self, job: _Job[T]) -> None:
+        outcome: T | BaseException
+        try:
+            outcome = job.work()
+        # The thread ends here: whatever the tool raises, SystemExit included, is its outcome.
+        except BaseException as error:  # noqa: BLE001
+            outcome = error
+        with self._lock:
+            job.over = True
+        job.deliver(outcome)
+
+    def _let_go(self, job: _Job[T]) -> bool:
+        with self._lock:
+            job.lost = not job.over
+            self._lost += job.lost
+        return job.lost
+
+
+class _Job(Generic[T]):
+    def __init__(self, work: Callable[[], T], loop: asyncio.AbstractEventLoop) -> None:
+        self.work = work
+        self.ended: asyncio.Future[T | BaseException] = loop.create_future()
+        self.over = False
+        self.lost = False
+
+    def deliver(self, outcome: T | BaseException) -> None:
+        try:
+            self.ended.get_loop().call_soon_threadsafe(self._arrive, outcome)
+        except RuntimeError:  # the loop was closed: nobody waits
+            return
+
+    def _arrive(self, outcome: T | BaseException) -> None:
+        if not self.ended.done():
+            self.ended.set_result(outcome)
+
+
+THREADS = Threads()
+"""Those of this process: a lost thread is lost to all runs."""

@@ -1,0 +1,74 @@
+"""The process in which a chat template is rendered: `python -m wholecall.template_process`.
+
+It reads one JSON object (template, tokens, conversations) from its standard input and
+writes one line of JSON for each conversation.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from wholecall.core.values import JSON
+
+SECONDS = 10
+"""Processor time for all conversations of one template. Real ones need a tenth of a second."""
+MEMORY = 1 << 30
+"""Address space of the process: Python and jinja2 take a fifth of it."""
+LONGEST = 1 << 20
+"""Characters of a template, and of what it writes."""
+
+
+class TemplateRefused(Exception):
+    """`raise_exception` of a template: this conversation is none for it."""
+
+
+def _refuse(message: str) -> None:
+    raise TemplateRefused(message)
+
+
+def _as_json(value: Any, indent: int | None = None, **_: Any) -> str:
+    """As transformers' `tojson`: characters stay themselves, nothing is escaped for HTML."""
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def _now(form: str) -> str:
+    return datetime.now().astimezone().strftime(form)
+
+
+def _serve() -> None:
+    if sys.platform != "win32":  # which has no such limits; the parent's timeout holds there
+        import resource  # noqa: PLC0415 - there is none on Windows
+
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    order = json.load(sys.stdin)
+    for conversation in order["conversations"]:
+        rendering = _render_one(order["template"], {**order["tokens"], **conversation})
+        sys.stdout.write(json.dumps(rendering) + "\n")
+
+
+def _render_one(source: str, names: Mapping[str, JSON]) -> dict[str, JSON]:
+    import jinja2  # noqa: PLC0415 - an optional extra, loaded only in this process
+    from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: PLC0415
+
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    environment.filters["tojson"] = _as_json
+    environment.globals.update(raise_exception=_refuse, strftime_now=_now)
+    try:
+        text = environment.from_string(source).render(names)
+    except (TemplateRefused, jinja2.TemplateError) as error:
+        return {"text": None, "why": str(error)[:300]}
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        # What an expression of the template does with values that it did not expect.
+        return {"text": None, "why": f"{type(error).__name__}: {error}"[:300]}
+    return {"text": text, "why": ""} if len(text) <= LONGEST else {"text": None, "why": "too long"}
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,162 @@
+"""What a function returned, as a result that can be told to the model."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import pydantic_core
+
+from wholecall.core.conversation import Content, Media, Result
+from wholecall.core.values import JSON, Text
+from wholecall.core.words import cut
+from wholecall.tools.signals import Failed
+
+NO_OUTPUT = "(no output)"
+"""What the model reads of a tool that returned nothing. Some providers refuse an empty result."""
+MEDIA_BYTES = 20 * 1024 * 1024
+"""Of one image, sound or document. No provider takes more."""
+STRUCTURED_BYTES = 4 * 1024 * 1024
+"""Of JSON that is kept as a value beside its text. What is larger is cut off anyhow."""
+PROGRESS_CHARACTERS = 16_384
+"""Of one progress report; a longer one is left out. It may be the result itself."""
+
+
+def to_result(value: object) -> Result:
+    """Make a result of whatever a tool returned. What nobody could be told raises `Failed`."""
+    match value:
+        case Result():
+            return value
+        case None:
+            return Result((Text(NO_OUTPUT),))
+        case str() | Text() | Media() | bytes() | bytearray() | memoryview():
+            return Result((_to_content(value),))
+        case list() | tuple() if any(isinstance(item, Text | Media) for item in value):
+            return Result(tuple(_to_content(item) for item in value))
+        case _:
+            text = _to_json(value)
+            small = len(text) <= STRUCTURED_BYTES
+            structured: JSON = pydantic_core.from_json(text) if small else None
+            return Result((Text(text.decode()),), structured=structured)
+
+
+def to_progress(value: object) -> JSON:
+    """What a generator yielded, as a progress report; None if it cannot or should not be one."""
+    if isinstance(value, str):
+        return value if len(value) <= PROGRESS_CHARACTERS else None
+    if isinstance(value, Result | Text | Media | bytes | bytearray | memoryview):
+        return None
+    try:
+        text = _to_json(value)
+    except Failed:
+        return None
+    progress: JSON = pydantic_core.from_json(text) if len(text) <= PROGRESS_CHARACTERS else None
+    return progress
+
+
+def _to_content(value: object) -> Content:
+    match value:
+        case Text() | Media():
+            return value
+        case str():
+            # A member of a string enumeration is its value, not its name.
+            return Text(str.__str__(value))
+        case bytes() | bytearray() | memoryview():
+            return _to_media(value)
+        case _:
+            return Text(_to_json(value).decode())
+
+
+def _to_json(value: object) -> bytes:
+    try:
+        # JSON has no NaN. As a string it is at least not lost.
+        return pydantic_core.to_json(value, inf_nan_mode="strings")
+    except ValueError as error:
+        kind = type(value).__qualname__
+        raise Failed(
+            f"it returned a value of type {kind!r} that cannot be written as JSON "
+            f"({cut(str(error))})"
+        ) from error
+
+
+# ── Media ───────────────────────────────────────────────────────────────────────────
+
+
+class _Signature(NamedTuple):
+    """How the bytes of a format begin; `at` eight, formats in a RIFF file say which they are."""
+
+    head: bytes
+    at_eight: bytes
+    kind: str
+    media_type: str
+
+
+_SIGNATURES = (
+    _Signature(b"\x89PNG\r\n\x1a\n", b"", "image", "image/png"),
+    _Signature(b"\xff\xd8\xff", b"", "image", "image/jpeg"),
+    _Signature(b"GIF87a", b"", "image", "image/gif"),
+    _Signature(b"GIF89a", b"", "image", "image/gif"),
+    _Signature(b"RIFF", b"WEBP", "image", "image/webp"),
+    _Signature(b"RIFF", b"WAVE", "audio", "audio/wav"),
+    _Signature(b"%PDF-", b"", "document", "application/pdf"),
+)
+
+
+def _to_media(value: bytes | bytearray | memoryview) -> Media:
+    view = memoryview(value).cast("B")
+    if view.nbytes > MEDIA_BYTES:
+        raise Failed(f"it returned {view.nbytes} bytes; at most {MEDIA_BYTES} can be shown")
+    head = bytes(view[:16])
+    for signature in _SIGNATURES:
+        if head.startswith(signature.head) and head.startswith(signature.at_eight, 8):
+            data = base64.b64encode(view).decode("ascii")
+            return Media(kind=signature.kind, media_type=signature.media_type, data=data)
+    raise Failed(
+        f"it returned {view.nbytes} bytes of no known kind; "
+        "PNG, JPEG, GIF, WebP, WAV and PDF are recognised, text must be decoded"
+    )
+
+
+# ── Size ────────────────────────────────────────────────────────────────────────────
+
+
+def cap(result: Result, limit: int) -> Result:
+    """Cut the text of a result to `limit` characters, with a notice of how many there were.
+
+    Only the head is copied. The value goes with the text: it would bypass the limit.
+    """
+    total = sum(len(piece.text) for piece in result.content if isinstance(piece, Text))
+    content = tuple(_cut(result.content, limit))
+    if total <= limit:
+        return replace(result, content=content)
+    shown = f"the first {limit} of {total} characters"
+    notice = Text(f"\n[Cut off: these are {shown}. Ask for less, or for a part.]")
+    return replace(result, content=(*content, notice), structured=None)
+
+
+def add_note(result: Result, note: str) -> Result:
+    """Say something more at the end of a result."""
+    return replace(result, content=(*result.content, Text(f"\n\n{note}"))) if note else result
+
+
+def _cut(content: tuple[Content, ...], room: int) -> Iterator[Content]:
+    for piece in content:
+        if isinstance(piece, Text):
+            text = piece.text[:room]
+            room -= len(text)
+            yield Text(_make_sendable(text))
+        else:
+            yield piece
+
+
+def _make_sendable(text: str) -> str:
+    """Half of a surrogate pair is escaped: it could not be sent to anyone."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+    return text

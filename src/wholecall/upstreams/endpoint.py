@@ -1,0 +1,168 @@
+"""Where the requests of a protocol go and what stands in their headers.
+
+What users write as a base URL differs by a slash, a `/v1`, or the whole path. The rule:
+
+- a URL that ends with the protocol's path is taken as it is;
+- a bare host gets the protocol's version (`/v1`) and its path;
+- a URL with a version somewhere in its path gets the protocol's path;
+- any other gets what that protocol's own clients add: with OpenAI's the version belongs to
+  the base URL, with Anthropic's and Google's it does not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from yarl import URL
+
+from wholecall.errors import UnknownProtocol
+
+_HIDDEN = "***"
+# A shorter secret is a word such as "none" that local servers take; hiding it hides prose.
+_SHORTEST_SECRET = 8
+_VERSION = re.compile(r"v\d+[a-z0-9]*")
+_SECRET_HEADERS = frozenset(
+    {"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"}
+)
+_SECRET_PARAMETERS = frozenset({"key", "api_key", "api-key", "token", "access_token"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How one protocol is spoken over HTTP."""
+
+    path: str
+    version: str = ""
+    base_has_version: bool = False
+    """Whether its own clients expect the version in the base URL."""
+    key_header: str = "Authorization"
+    key_form: str = "Bearer {key}"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+_FORMS: dict[str, _Form] = {
+    "openai-chat": _Form("chat/completions", "v1", base_has_version=True),
+    "openai-responses": _Form("responses", "v1", base_has_version=True),
+    "anthropic": _Form(
+        "messages",
+        "v1",
+        key_header="x-api-key",
+        key_form="{key}",
+        headers={"anthropic-version": "2023-06-01"},
+    ),
+    "ollama": _Form("chat", "api"),
+    "gemini": _Form("models", "v1beta", key_header="x-goog-api-key", key_form="{key}"),
+}
+
+
+class Endpoint:
+    """One address that speaks one protocol, and the key for it."""
+
+    def __init__(
+        self,
+        protocol: str,
+        base_url: str,
+        *,
+        api_key: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        form = _FORMS.get(protocol)
+        if form is None:
+            known = ", ".join(_FORMS)
+            raise UnknownProtocol(f"no upstream over HTTP speaks {protocol!r}; known are {known}")
+        self.protocol = protocol
+        self._url = _join(_parse(base_url), form)
+        self._headers = _merge(_own_headers(form, api_key.strip()), headers or {})
+        self._secrets = _find_secrets(self._headers, self._url)
+        if self._url.user is not None and "authorization" in map(str.lower, self._headers):
+            raise ValueError("give a user in the base URL or an Authorization header, not both")
+
+    def url_for(self, model: str, *, stream: bool) -> URL:
+        """Where a request for this model goes. Only Gemini says in the URL what it wants."""
+        if self.protocol != "gemini":
+            return self._url
+        method = "streamGenerateContent" if stream else "generateContent"
+        name = quote(model.removeprefix("models/"), safe="")
+        path = f"{self._url.raw_path}/{name}:{method}"
+        url = self._url.with_path(path, encoded=True, keep_query=True)
+        return url.update_query(alt="sse") if stream else url
+
+    def headers_for(self, *, stream: bool) -> dict[str, str]:
+        """The headers of a request, the key among them."""
+        if not stream:
+            return dict(self._headers)
+        # A compressed stream comes in lumps: whoever compresses holds it back.
+        return {"Accept-Encoding": "identity"} | self._headers
+
+    @property
+    def place(self) -> str:
+        """Its address for messages: without user, password and query."""
+        return str(self._url.with_user(None).with_query(None))
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must never be shown."""
+        return self._secrets
+
+    def hide_secrets(self, text: str) -> str:
+        """The text without keys that somebody echoed."""
+        for secret in self._secrets:
+            text = text.replace(secret, _HIDDEN)
+        return text
+
+
+# ── Addresses ───────────────────────────────────────────────────────────────────────
+
+
+def _parse(base_url: str) -> URL:
+    url = URL(base_url.strip())
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ValueError(f"base URL {base_url!r} is no http:// or https:// address")
+    return url
+
+
+def _join(base: URL, form: _Form) -> URL:
+    path = base.raw_path.rstrip("/")
+    if not path.endswith(f"/{form.path}"):
+        path = f"{path}/{form.path}" if _has_version(path, form) else _add_all(path, form)
+    return base.with_path(path, encoded=True, keep_query=True)
+
+
+def _has_version(path: str, form: _Form) -> bool:
+    segments = path.split("/")
+    if form.version in segments or any(map(_VERSION.fullmatch, segments)):
+        return True
+    return bool(path) and form.base_has_version
+
+
+def _add_all(path: str, form: _Form) -> str:
+    return f"{path}/{form.version}/{form.path}"
+
+
+# ── Headers and keys ────────────────────────────────────────────────────────────────
+
+
+def _own_headers(form: _Form, api_key: str) -> dict[str, str]:
+    headers = {"Content-Type": "application/json"} | dict(form.headers)
+    if api_key:
+        headers[form.key_header] = form.key_form.format(key=api_key)
+    return headers
+
+
+def _merge(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Given headers replace our own, in whatever case they are written."""
+    replaced = {name.lower() for name in given}
+    kept = {name: value for name, value in own.items() if name.lower() not in replaced}
+    return kept | dict(given)
+
+
+def _find_secrets(headers: Mapping[str, str], url: URL) -> tuple[str, ...]:
+    values = [value for name, value in headers.items() if name.lower() in _SECRET_HEADERS]
+    # "Bearer sk-…": the word before the key is none.
+    found = [value.rsplit(" ", 1)[-1] for value in values]
+    found += (value for name, value in url.query.items() if name in _SECRET_PARAMETERS)
+    found.append(url.password or "")
+    return tuple(secret for secret in found if len(secret) >= _SHORTEST_SECRET)

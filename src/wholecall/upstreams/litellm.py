@@ -1,0 +1,137 @@
+"""LiteLLM as an upstream: `litellm/<model>`, for the providers that it reaches.
+
+LiteLLM is an extra. It is imported on first use, in a thread, for that takes seconds; none
+of its settings, callbacks or loggers is touched.
+
+It hands out an answer in OpenAI's chat form, and it hides a truncation: a dropped stream
+arrives with the finish reason `stop`, empty arguments as `{}`. The answer says so
+(`hides_truncation`), and whoever reads it must not take these for a proof.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from wholecall.core.conversation import Request
+from wholecall.errors import MissingExtra, UpstreamError
+from wholecall.protocols.reader import Chunk
+from wholecall.protocols.requests import encode_request
+from wholecall.upstreams.base import Answer
+from wholecall.upstreams.retry import Failure, Retry, ask, is_repeatable, read_retry_after
+
+_PROTOCOL = "openai-chat"
+_HIDDEN = "***"
+
+
+class LiteLLMUpstream:
+    """Asks through `litellm.acompletion`."""
+
+    def __init__(
+        self,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        retry: Retry | None = None,
+    ) -> None:
+        """What is not given LiteLLM looks up itself, in the environment variables it knows."""
+        self._options = {
+            "base_url": base_url,
+            "api_key": api_key,
+            "extra_headers": dict(headers or {}) or None,
+            # Asking again is our part: its own attempts would multiply with ours.
+            "num_retries": 0,
+            "max_retries": 0,
+        }
+        self._api_key = api_key
+        self._retry = retry or Retry()
+
+    @property
+    def protocol(self) -> str:
+        """The protocol that it speaks."""
+        return _PROTOCOL
+
+    @asynccontextmanager
+    async def answer(self, request: Request) -> AsyncIterator[Answer]:
+        """Ask, and read the answer inside of the context."""
+        await asyncio.to_thread(_load, "litellm")
+        answer = await ask(partial(self._attempt, request), self._retry)
+        try:
+            yield Answer(
+                protocol=_PROTOCOL,
+                chunks=self._read(answer) if request.stream else _once(answer),
+                streamed=request.stream,
+                hides_truncation=True,
+            )
+        finally:
+            if request.stream:
+                await answer.aclose()
+
+    async def close(self) -> None:
+        """LiteLLM keeps its connections to itself; there is nothing to give back."""
+
+    async def _attempt(self, request: Request) -> Any | Failure:
+        """The answer is an object of LiteLLM's: a stream, or a whole completion."""
+        body = encode_request(_PROTOCOL, request)
+        try:
+            return await _load("litellm").acompletion(**body, **self._options)
+        except _load("openai").OpenAIError as error:
+            return self._explain(error)
+
+    async def _read(self, answer: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
+        try:
+            async for chunk in answer:
+                yield chunk
+        except _load("openai").OpenAIError as error:
+            raise self._explain(error).error from error
+
+    def _explain(self, error: Exception) -> Failure:
+        """Every error of LiteLLM is one of the openai package's."""
+        openai = _load("openai")
+        said = str(error).replace(self._api_key, _HIDDEN) if self._api_key else str(error)
+        match _unwrap(error):
+            case openai.APITimeoutError():
+                return Failure(UpstreamError(said, code="timeout"), False, error)
+            case openai.APIConnectionError():
+                return Failure(UpstreamError(said, code="connection"), True, error)
+            case openai.APIError(status_code=int(status)) as refusal:
+                headers = _read_headers(refusal)
+                wait = read_retry_after(headers)
+                refused = UpstreamError(said, status=status, retry_after=wait, code="status")
+                return Failure(refused, is_repeatable(status, headers), error)
+        return Failure(UpstreamError(said, code="litellm"), False, error)
+
+
+def _unwrap(error: Exception) -> Exception:
+    """What breaks off a stream comes wrapped in an error for LiteLLM's own fallbacks."""
+    match error:
+        case object(original_exception=Exception() as original):
+            return original
+    return error
+
+
+def _read_headers(refusal: Exception) -> Mapping[str, str]:
+    """The upstream's, which LiteLLM keeps beside the reply that it makes up itself."""
+    match refusal:
+        case object(litellm_response_headers=Mapping() as headers):
+            return headers
+    return {}
+
+
+def _load(package: str) -> ModuleType:
+    try:
+        return importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"litellm/… models need the package {error.name!r}: pip install 'wholecall[litellm]'"
+        ) from error
+
+
+async def _once(body: Chunk) -> AsyncIterator[Chunk]:
+    yield body

@@ -1,0 +1,140 @@
+"""From a model's name to who answers for it: `openai/gpt-x`, `ollama/qwen3`, `litellm/…`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from wholecall.errors import UnknownModel
+from wholecall.upstreams.base import Upstream
+from wholecall.upstreams.http import HttpSettings, HttpUpstream
+from wholecall.upstreams.litellm import LiteLLMUpstream
+
+_LITELLM = "litellm"
+_OLLAMA_PORT = 11434
+# What a server listens on is no address to call.
+_ANYWHERE = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - nothing is bound here
+
+
+class Route(NamedTuple):
+    """Who answers, and the name of the model that they know."""
+
+    upstream: Upstream
+    model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedModel:
+    """A model under a name of your own."""
+
+    model: str
+    """With its prefix: `openai/gpt-x`."""
+    base_url: str | None = None
+    api_key: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """What a prefix stands for."""
+
+    protocol: str
+    base_url: str
+    url_variable: str
+    key_variables: tuple[str, ...]
+
+
+_SERVICES: dict[str, _Service] = {
+    "openai": _Service(
+        "openai-chat", "https://api.openai.com/v1", "OPENAI_BASE_URL", ("OPENAI_API_KEY",)
+    ),
+    "responses": _Service(
+        "openai-responses", "https://api.openai.com/v1", "OPENAI_BASE_URL", ("OPENAI_API_KEY",)
+    ),
+    "anthropic": _Service(
+        "anthropic", "https://api.anthropic.com", "ANTHROPIC_BASE_URL", ("ANTHROPIC_API_KEY",)
+    ),
+    "ollama": _Service(
+        "ollama", f"http://127.0.0.1:{_OLLAMA_PORT}", "OLLAMA_HOST", ("OLLAMA_API_KEY",)
+    ),
+    "gemini": _Service(
+        "gemini",
+        "https://generativelanguage.googleapis.com",
+        "GEMINI_BASE_URL",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    ),
+}
+PREFIXES = (*_SERVICES, _LITELLM)
+
+
+def find_upstream(
+    model: str,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    settings: HttpSettings | None = None,
+    named: Mapping[str, NamedModel] | None = None,
+) -> Route:
+    """Find who answers for a model; close the upstream when you are done with it.
+
+    A name in `named` comes first. Else the prefix decides; what is not given is taken from
+    the environment (`settings.environ`). A name without a prefix needs a `base_url` and is
+    taken to speak OpenAI's chat completions.
+    """
+    if named and model in named:
+        return _connect(named[model], settings or HttpSettings())
+    asked = NamedModel(model=model, base_url=base_url, api_key=api_key)
+    return _connect(asked, settings or HttpSettings())
+
+
+def _connect(asked: NamedModel, settings: HttpSettings) -> Route:
+    prefix, slash, model = asked.model.partition("/")
+    if prefix not in PREFIXES or not slash:
+        if asked.base_url is None or not asked.model:
+            raise UnknownModel(_advise(asked.model))
+        prefix, model = "openai", asked.model
+    elif not model:
+        raise UnknownModel(f"the name of a model is missing behind {asked.model!r}")
+    if prefix == _LITELLM:
+        upstream = LiteLLMUpstream(
+            base_url=asked.base_url,
+            api_key=asked.api_key,
+            headers=asked.headers,
+            retry=settings.retry,
+        )
+        return Route(upstream, model)
+    return Route(_over_http(_SERVICES[prefix], asked, settings=settings), model)
+
+
+def _over_http(service: _Service, asked: NamedModel, *, settings: HttpSettings) -> HttpUpstream:
+    environ = settings.environ
+    key = asked.api_key
+    if key is None:
+        key = next(filter(None, map(environ.get, service.key_variables)), "")
+    url = asked.base_url or environ.get(service.url_variable) or service.base_url
+    if service.protocol == "ollama":
+        url = read_ollama_host(url)
+    return HttpUpstream(
+        service.protocol, url, api_key=key, headers=asked.headers, settings=settings
+    )
+
+
+def read_ollama_host(host: str) -> str:
+    """The URL of what `OLLAMA_HOST` says: `myhost`, `:11434`, `0.0.0.0`, `https://myhost`."""
+    parts = urlsplit(host if "://" in host else f"http://{host}")
+    name = parts.hostname or ""
+    name = "127.0.0.1" if name in _ANYWHERE else name
+    name = f"[{name}]" if ":" in name else name
+    # With a scheme, its own port is meant; without one, Ollama's.
+    port = parts.port or (None if "://" in host else _OLLAMA_PORT)
+    return f"{parts.scheme}://{name}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
+
+
+def _advise(model: str) -> str:
+    written = ", ".join(f"{prefix}/{model or '…'}" for prefix in PREFIXES)
+    return (
+        f"the name {model!r} does not say who answers for it: write {written}; "
+        "or give base_url= of an endpoint that speaks OpenAI's chat completions"
+    )

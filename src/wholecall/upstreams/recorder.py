@@ -1,0 +1,148 @@
+"""An upstream that keeps what another one sends, as a case that `replay` and `check` read.
+
+One line of JSON an answer. A stream is kept in whole lines, as text, so that a key which
+somebody echoed is found wherever the network cut it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from wholecall.core.conversation import Request
+from wholecall.core.spec import ToolSpec
+from wholecall.protocols.reader import Chunk
+from wholecall.protocols.wire import read_json
+from wholecall.upstreams.base import Answer, Upstream
+
+_HIDDEN = "***"
+_LONGEST_TITLE = 80
+# What keys look like: OpenAI's and Anthropic's (sk-…), Groq's, xAI's, Hugging Face's, Google's,
+# and whatever stands in an Authorization header.
+_KEYS = re.compile(
+    r"\b(?:(?:sk|gsk|xai|hf)[-_][\w-]{16,}|AIza[\w-]{30,}|Bearer\s+[\w.~+/-]{16,}=*)",
+)
+
+
+class RecordingUpstream:
+    """Asks another upstream and writes down what it answers."""
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        write: Callable[[str], object],
+        *,
+        secrets: Iterable[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`write` takes one line for each answer, when it is over."""
+        self._upstream = upstream
+        self._write = write
+        self._secrets = tuple(filter(None, secrets))
+        self._clock = clock
+
+    @property
+    def protocol(self) -> str:
+        """The protocol of the upstream behind it."""
+        return self._upstream.protocol
+
+    @asynccontextmanager
+    async def answer(self, request: Request) -> AsyncIterator[Answer]:
+        """Ask, and write down what was read of the answer, even if that is not all of it."""
+        async with self._upstream.answer(request) as answer:
+            tape = _Tape(self._clock)
+            try:
+                yield replace(answer, chunks=tape.keep(answer.chunks))
+            finally:
+                contents = tape.contents(streamed=answer.streamed)
+                self._save(request, {"protocol": answer.protocol, **contents})
+
+    async def close(self) -> None:
+        """Close the upstream behind it."""
+        await self._upstream.close()
+
+    def _save(self, request: Request, answered: Mapping[str, Any]) -> None:
+        tools = [_definition(tool) for tool in request.tools] or None
+        case = {"title": _title(request), "tools": tools, **answered}
+        self._write(self._hide_secrets(msgspec.json.encode(case).decode()) + "\n")
+
+    def _hide_secrets(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, _HIDDEN)
+        return _KEYS.sub(_HIDDEN, text)
+
+
+class _Tape:
+    """The chunks of one answer, and when they came."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._line: list[str] = []
+        """What came of a line that is not over."""
+        self._events: list[Any] = []
+        self._pauses: list[float] = []
+        self._last = clock()
+
+    async def keep(self, chunks: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
+        """The same chunks."""
+        self._last = self._clock()
+        async for chunk in chunks:
+            self._take(chunk)
+            yield chunk
+
+    def contents(self, *, streamed: bool) -> dict[str, Any]:
+        """What a case says of them."""
+        self._add(self._rest(streamed=streamed))
+        if streamed:
+            return {"events": self._events, "pauses": self._pauses}
+        [body] = self._events or [{}]
+        return {"response": read_json(body)}
+
+    def _rest(self, *, streamed: bool) -> str:
+        """What came behind the last line."""
+        rest = "".join([*self._line, self._decoder.decode(b"", final=True)])
+        # A lone text without a newline would be read as a line without its end, and this is
+        # the piece of one. A blank line before it says so, and nothing else.
+        return f"\n{rest}" if streamed and rest and not self._events else rest
+
+    def _take(self, chunk: Chunk) -> None:
+        if not isinstance(chunk, bytes | str):
+            self._add(read_json(chunk))
+            return
+        text = chunk if isinstance(chunk, str) else self._decoder.decode(chunk)
+        whole, end, rest = text.rpartition("\n")
+        if end:
+            self._add("".join([*self._line, whole, end]))
+            self._line.clear()
+        self._line.append(rest)
+
+    def _add(self, event: Any) -> None:
+        if not event:
+            return
+        now = self._clock()
+        self._events.append(event)
+        self._pauses.append(round(now - self._last, 4))
+        self._last = now
+
+
+def _title(request: Request) -> str:
+    words = " ".join(request.messages[-1].text.split()) if request.messages else ""
+    said = words if len(words) <= _LONGEST_TITLE else f"{words[:_LONGEST_TITLE]} …"
+    return f"{request.model}: {said}" if said else request.model
+
+
+def _definition(tool: ToolSpec) -> dict[str, Any]:
+    function = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": dict(tool.parameters) or {"type": "object"},
+    }
+    return {"type": "function", "function": function}

@@ -1,0 +1,104 @@
+"""What an upstream says when it refuses: one error of ours out of everybody's shapes.
+
+{"error": {"message", "type", "code"}}          OpenAI and most others
+{"type": "error", "error": {"type", "message"}} Anthropic
+[{"error": {"message", "status"}}]              Gemini, when a stream was asked for
+{"error": "…"}                                  Ollama
+{"detail": "…"} or {"detail": [{"msg", "loc"}]} servers made with FastAPI
+{"message": "…"}, {"errors": [{"message"}]}     gateways
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from wholecall.errors import UpstreamError
+from wholecall.upstreams.endpoint import Endpoint
+from wholecall.upstreams.retry import Failure, is_repeatable, read_retry_after
+
+MOST_BYTES = 64 * 1024
+"""Bytes of a refusal that are read; a page of HTML may go on for long."""
+MOST_SECONDS = 5.0
+"""How long the words of a refusal may take. Its status has come before them."""
+_LONGEST_MESSAGE = 500
+_LONGEST_BODY = 2000
+# Where the words stand, and the wrappers around them, in the order in which they are tried.
+_WORDS = ("message", "msg", "error_description", "title")
+_WRAPPERS = ("error", "detail", "errors")
+_CODES = ("code", "type", "status")
+# Messages lie two or three levels deep.
+_DEEPEST = 4
+
+
+def refuse(endpoint: Endpoint, status: int, *, headers: Mapping[str, str], body: bytes) -> Failure:
+    """An attempt that was answered with a status that is no success."""
+    text = endpoint.hide_secrets(body.decode("utf-8", "replace")).strip()
+    said = _parse(text)
+    message = (
+        _first(_find_messages(said)) or (text if _is_prose(text) else "") or _redirect(headers)
+    )
+    answered = f"{endpoint.place} answered with status {status}"
+    error = UpstreamError(
+        f"{answered}: {_cut(message, _LONGEST_MESSAGE)}" if message else answered,
+        status=status,
+        retry_after=read_retry_after(headers),
+        code=_first(_find_codes(said)) or "status",
+        body=_cut(text, _LONGEST_BODY),
+    )
+    return Failure(error, repeatable=is_repeatable(status, headers))
+
+
+def _redirect(headers: Mapping[str, str]) -> str:
+    """Redirects are not followed: the key would go to whoever the upstream names."""
+    target = headers.get("location")
+    if target is None:
+        return ""
+    return f"it redirects to {target!r}, which is not followed; give that as the base URL"
+
+
+def _parse(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_prose(text: str) -> bool:
+    return not text.startswith(("<", "{", "["))
+
+
+def _find_messages(said: Any, depth: int = 0) -> Iterator[str]:
+    """Every text that may be the message, the likeliest first."""
+    match said:
+        case str():
+            yield said.strip()
+        case list() if depth < _DEEPEST:
+            for one in said:
+                yield from _find_messages(one, depth + 1)
+        case dict() if depth < _DEEPEST:
+            for name in _WRAPPERS:
+                yield from _find_messages(said.get(name), depth + 1)
+            for name in _WORDS:
+                yield from (value for value in (said.get(name),) if isinstance(value, str))
+
+
+def _find_codes(said: Any) -> Iterator[str]:
+    """The upstream's own word for what happened."""
+    match said:
+        case [first, *_]:
+            yield from _find_codes(first)
+        case {"error": dict(error)}:
+            yield from _find_codes(error)
+        case dict():
+            yield from (str(said[name]) for name in _CODES if isinstance(said.get(name), str))
+
+
+def _first(texts: Iterator[str]) -> str:
+    return next(filter(None, texts), "")
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]} …"

@@ -1,0 +1,45 @@
+"""One pool of connections for each event loop that asks.
+
+A pool belongs to the loop in which it was made. A program may run one loop after another
+(`asyncio.run` for each question) or several in threads, and still keep one upstream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import aiohttp
+
+
+class Sessions:
+    """Makes sessions when they are needed, and closes them all."""
+
+    def __init__(self, make: Callable[[], aiohttp.ClientSession]) -> None:
+        self._make = make
+        self._by_loop: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
+
+    async def current(self) -> aiohttp.ClientSession:
+        """The session of the running loop."""
+        loop = asyncio.get_running_loop()
+        session = self._by_loop.get(loop)
+        if session is None:
+            await self._drop_dead()
+            session = self._by_loop[loop] = self._make()
+        return session
+
+    async def close(self) -> None:
+        """Close every connection; each session in its own loop."""
+        here = asyncio.get_running_loop()
+        await self._drop_dead()
+        while self._by_loop:
+            loop, session = self._by_loop.popitem()
+            if loop is here:
+                await session.close()
+            else:
+                asyncio.run_coroutine_threadsafe(session.close(), loop)
+
+    async def _drop_dead(self) -> None:
+        """A loop that was closed took its connections with it; the session only has to know."""
+        for loop in [loop for loop in self._by_loop if loop.is_closed()]:
+            await self._by_loop.pop(loop).close()

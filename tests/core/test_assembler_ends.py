@@ -1,0 +1,184 @@
+"""How every kind of draft ends: by the end of its turn, or by a limit; each row also re-cut."""
+
+import pytest
+
+from cutting import every_recut, oddities, play, play_every_way, say, write
+from wholecall.core.assembler import Assembler
+from wholecall.core.limits import Limits
+from wholecall.core.outcome import collect
+from wholecall.core.spec import ToolSpec
+from wholecall.core.values import (
+    CallDelta,
+    CallSealed,
+    Delta,
+    Ended,
+    Fault,
+    FaultKind,
+    Hint,
+    HintGiven,
+    Opened,
+    Rejected,
+    Start,
+    Terminated,
+)
+
+# `peek` may start on its closing brace, `look` when it is sealed, the others at the end.
+TOOLS = [
+    *map(ToolSpec, ("find", "list", "edit", "edit_file", "run")),
+    ToolSpec("peek", start=Start.CLOSED),
+    ToolSpec("look", start=Start.SEALED),
+]
+GOOD: list[Delta] = [HintGiven(Hint.TOOL_CALLS, "tool_calls"), Terminated()]
+
+
+# ── Endings ─────────────────────────────────────────────────────────────────────────
+
+WELL, CUT, BADLY = 1, 2, 3
+
+# How the stream ends; which column of the table below holds, with what for `*`; the error.
+ENDS: dict[str, tuple[str, int, str, str | None]] = {
+    "good": ("hint tool_calls | end", WELL, "", None),
+    "stop": ("hint stop | end", WELL, "", None),
+    "no hint": ("end", WELL, "", None),
+    "no terminator": ("hint end_turn", WELL, "", None),
+    "unknown": ("hint banana | end", WELL, "", None),
+    "length": ("hint length | end", CUT, "", None),
+    "length, then stop": ("hint length | hint stop | end", CUT, "", None),
+    "dropped": ("", BADLY, "stream_dropped", "stream_dropped"),
+    "failed": ("fault gone", BADLY, "stream_dropped", "upstream_error"),
+    "failed late": ("hint stop | end | fault gone", BADLY, "stream_dropped", "upstream_error"),
+    "error": ("hint error | end", BADLY, "stream_dropped", "upstream_error"),
+    "filtered": ("hint content_filter | end", BADLY, "content_filter", None),
+    "malformed": (
+        "hint malformed_function_call | end",
+        BADLY,
+        "malformed_by_provider",
+        "malformed_function_call",
+    ),
+}
+
+# A draft when the stream ends; its verdict if that ended well, was cut, or ended badly.
+DRAFTS = {
+    "released": ('0 a peek {"x":1}', 'a peek {"x": 1}', 'a peek {"x": 1}', 'a peek {"x": 1}'),
+    "whole": ('0 a find {"x":1}', 'a find {"x": 1}', 'a find {"x": 1}', "* find"),
+    "sealed": ('0 a find {"x":1} | seal 0', 'a find {"x": 1}', 'a find {"x": 1}', "* find"),
+    "begun": ("0 a find", "a find {}", "truncated find", "* find"),
+    "begun, sealed": ("0 a find | seal 0", "a find {}", "truncated find", "* find"),
+    "blank": ("0 a find  ", "a find {}", "truncated find", "* find"),
+    "a placeholder": ("0 a find {}", "a find {}", "truncated find", "* find"),
+    "an early tool's placeholder": ("0 a peek {}", "a peek {}", "truncated peek", "* peek"),
+    "open": ('0 a find {"x":', "truncated find", "truncated find", "* find"),
+    "open, sealed": ('0 a find {"x": | seal 0', "truncated find", "truncated find", "* find"),
+    "other syntax": ("0 a find {'x': 1}", 'a find {"x": 1}', "truncated find", "* find"),
+    "no JSON": ("0 a find x = 1", "bad_json find", "truncated find", "* find"),
+    "no object": ("0 a find [1]", "not_object find", "not_object find", "* find"),
+    "two objects": ('0 a find {"x":1}{"x":2}', "ambiguous find", "ambiguous find", "* find"),
+    "a part of a name": ('0 a fin {"x":', "truncated fin", "truncated fin", "* fin"),
+    "a name that may grow": ("0 a edit", "a edit {}", "truncated edit", "* edit"),
+    "no name": ('0 a - {"x":1}', "no_name -", "truncated -", "* -"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("draft", DRAFTS)
+def test_every_ending_by_every_kind_of_draft(draft: str, end: str) -> None:
+    ending, column, reason, error = ENDS[end]
+    if draft == "no name" and error in ("upstream_error", "protocol"):
+        reason = "no_name"  # it may be what failed
+    events = play_every_way([*write(DRAFTS[draft][0]), *write(ending)], TOOLS)
+    assert say(events) == DRAFTS[draft][column].replace("*", reason)
+    assert collect(events).error == error
+
+
+def test_the_end_is_the_last_event_and_says_it_in_both_words() -> None:
+    events = play(write('0 a find {"x":1} | hint tool_use | hint max_tokens | end'), TOOLS)
+    assert events[-1] == Ended("tool_calls", Hint.LENGTH, "max_tokens", None)
+    assert oddities(events) == {"hint_changed", "calls_at_length"}
+
+
+def test_a_fault_is_told_once_and_the_first_one_counts() -> None:
+    first, second = Fault(FaultKind.PROTOCOL, "odd"), Fault(FaultKind.UPSTREAM_ERROR, "gone")
+    events = play([first, second])
+    assert events == [first, second, Ended(None, None, None, "protocol")]
+
+
+def test_a_dropped_stream_is_told_before_its_verdicts() -> None:
+    events = play(write("0 a find {"), TOOLS)
+    told = [type(event) for event in events]
+    assert told == [Opened, Fault, Rejected, Ended]
+
+
+# ── Limits ──────────────────────────────────────────────────────────────────────────
+
+SMALL = Limits(calls=2, characters=20, depth=3, blank_run=4)
+
+# what holds, the deltas of a turn that ends well, the verdicts
+LIMITS = [
+    ("as many calls as the limit", '0 a find {"x":1} | 1 b find {}', 'a find {"x": 1} | b find {}'),
+    ("one more", "0 a find {} | 1 b find {} | 2 c find {}", "a find {} | b find {} | limit -"),
+    (
+        "many more are one rejection",
+        '0 a find {} | 1 b find {} | 2 c find {"x":1} | 2 - - x | 3 d find {} | 0 e find {}',
+        "a find {} | b find {} | limit -",
+    ),
+    (
+        "as many characters as the limit",
+        '0 a find {"x":"901234567890"}',
+        'a find {"x": "901234567890"}',
+    ),
+    ("one more character", '0 a find {"x":"901234567890"}}', "ambiguous find"),
+    ("one more inside", '0 a find {"x":"9012345678901"}', "limit find"),
+    ("as deep as the limit", '0 a find {"x":[[1]]}', 'a find {"x": [[1]]}'),
+    ("deeper", '0 a find {"x":[[[1]]]}', "limit find"),
+    ("as many blanks as the limit", '0 a find {    "x":1}', 'a find {"x": 1}'),
+    ("a flood", '0 a find {     "x":1}', "degenerate find"),
+    ("an early tool is held to them, too", '0 a peek {"x":"9012345678901"}', "limit peek"),
+    ("what is over in time is over", '0 a peek {"x":1} ' + " " * 30, 'a peek {"x": 1}'),
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdicts"), [row[1:] for row in LIMITS], ids=[row[0] for row in LIMITS]
+)
+def test_limits_reject_and_leave_the_others_alone(lines: str, verdicts: str) -> None:
+    for deltas in every_recut([*write(lines), *GOOD]):
+        assert say(play(deltas, TOOLS, limits=SMALL)) == verdicts
+
+
+def test_a_call_beyond_a_limit_is_rejected_while_the_stream_runs() -> None:
+    assembler = Assembler(TOOLS, limits=SMALL)
+    events = [
+        event for delta in write('0 a find {"x": | 0 - - [[[') for event in assembler.feed(delta)
+    ]
+    assert isinstance(events[-1], Rejected)
+    assert "nested too deep" in events[-1].detail
+
+
+def test_what_follows_a_rejected_call_is_dropped() -> None:
+    deltas = write('0 a find {"x":[[[ | 0 - - ]]]} | seal 0 | 0 - - {} | end')
+    events = play(deltas, TOOLS, limits=SMALL)
+    assert say(events) == "limit find"
+    assert collect(events).error is None
+
+
+def test_a_call_in_broken_markup_is_rejected_and_the_next_one_is_not() -> None:
+    deltas = [
+        CallDelta(1, '{"x": 1', name="find", opens=True),
+        CallSealed(1, flaw="a tag does not fit"),
+        CallDelta(2, '{"x": 2}', name="find", id="b", opens=True),
+        CallSealed(2),
+        *GOOD,
+    ]
+    events = play_every_way(deltas, TOOLS)
+    assert say(events) == 'bad_markup find | b find {"x": 2}'
+    assert [event.detail for event in events if isinstance(event, Rejected)] == [
+        "a tag does not fit"
+    ]
+
+
+def test_pieces_of_an_opened_call_are_no_snapshots() -> None:
+    pieces = ['{"x"', '{"x": 1}']
+    loose = [CallDelta(0, piece, name="find") for piece in pieces]
+    opened = [CallDelta(0, pieces[0], name="find", opens=True), CallDelta(0, pieces[1])]
+    assert say(play([*loose, *GOOD], TOOLS)) == 'new_0 find {"x": 1}'
+    assert say(play([*opened, CallSealed(0), *GOOD], TOOLS)) == "bad_json find"

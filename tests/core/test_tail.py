@@ -1,0 +1,50 @@
+"""What follows a closed object, however it is cut."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from cutting import every_cutting
+from wholecall.core.draft import Draft
+from wholecall.core.limits import DEFAULT
+from wholecall.core.tail import Tail, read_tail
+
+
+def tail_of(pieces: Iterable[str]) -> Tail:
+    draft = Draft(0, DEFAULT)
+    for piece in pieces:
+        draft.append(piece)
+    return draft.tail()
+
+
+# what holds, what follows `{"a": 1}`, how it is read
+TAILS = [
+    ("nothing follows", "", Tail()),
+    ("blanks are nothing", " \n", Tail()),
+    ("the object again", '{"a": 1}', Tail(repeats=True)),
+    ("the object again, written otherwise", '\n{ "a":1 }\n', Tail(repeats=True)),
+    ("an empty object", "{}", Tail(repeats=True)),
+    ("the object many times", '{"a": 1}' * 7, Tail(repeats=True)),
+    ("the object without end", '{"a": 1}' * 8, Tail(differs=True)),
+    ("another object", '{"a": 2}', Tail(differs=True)),
+    ("another object after the same", '{"a": 1}{"a": 2}', Tail(differs=True)),
+    ("a part of an object", '{"a"', Tail(differs=True)),
+    ("braces that hold no JSON", "{a}", Tail(differs=True)),
+    ("a stray closer", "}", Tail(rest="}")),
+    ("prose", " and thanks.\n", Tail(rest="and thanks.")),
+    ("the object again, and a stray closer", '{"a": 1}}', Tail(repeats=True, rest="}")),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "tail"), [row[1:] for row in TAILS], ids=[row[0] for row in TAILS]
+)
+def test_what_follows_the_object_is_compared_with_it(text: str, tail: Tail) -> None:
+    assert read_tail(text, {"a": 1}, limits=DEFAULT) == tail
+    for pieces in every_cutting('{"a": 1}' + text):
+        assert tail_of(pieces) == tail
+
+
+def test_blanks_inside_a_repeat_are_part_of_it() -> None:
+    for pieces in every_cutting('{"a": " x y "}' * 2):
+        assert tail_of(pieces) == Tail(repeats=True)

@@ -1,0 +1,103 @@
+"""Laws of requests: nothing that a protocol can carry is lost, and every history is accepted."""
+
+from __future__ import annotations
+
+import copy
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conversations import TOOLS, Portable, bare, messes, requests, told
+from wholecall.core.conversation import Message, Request
+from wholecall.core.history import repair_history
+from wholecall.protocols.requests import decode_request, encode_request
+
+CLIENTS = ("openai-chat", "openai-responses", "anthropic")
+UPSTREAMS = (*CLIENTS, "ollama", "gemini")
+HISTORY = {"openai-chat": "messages", "openai-responses": "input", "anthropic": "messages"}
+
+
+@pytest.mark.parametrize("protocol", CLIENTS)
+@given(data=st.data())
+def test_what_a_protocol_can_carry_comes_back(protocol: str, data: st.DataObject) -> None:
+    request = data.draw(requests(protocol))
+    assert bare(decode_request(protocol, encode_request(protocol, request))) == request
+
+
+@pytest.mark.parametrize("protocol", CLIENTS)
+@given(data=st.data())
+def test_what_was_read_goes_out_as_it_came_in(protocol: str, data: st.DataObject) -> None:
+    body = encode_request(protocol, data.draw(requests(protocol)))
+    assert encode_request(protocol, decode_request(protocol, body)) == body
+
+
+@pytest.mark.parametrize("through", ["anthropic", "openai-responses"])
+@given(request=requests("openai-chat", carried=Portable()))
+def test_a_conversation_survives_another_protocol(through: str, request: Request) -> None:
+    there = decode_request(through, encode_request(through, request))
+    back = decode_request("openai-chat", encode_request("openai-chat", there))
+    assert told(back) == told(request)
+
+
+@pytest.mark.parametrize("protocol", CLIENTS)
+@given(messages=messes)
+def test_every_history_is_accepted(protocol: str, messages: tuple[Message, ...]) -> None:
+    body = encode_request(protocol, Request(model="claude", messages=messages, tools=TOOLS))
+    history = body[HISTORY[protocol]]
+    assert repair_history(protocol, history) == history
+
+
+@given(messages=messes)
+def test_each_call_to_gemini_has_a_response_behind_it(messages: tuple[Message, ...]) -> None:
+    contents = encode_request("gemini", Request(model="gemini-3", messages=messages))["contents"]
+    for content, behind in pairwise([*contents, {"parts": []}]):
+        called = names_in(content, "functionCall")
+        if called:
+            assert names_in(behind, "functionResponse") == called
+            assert "thoughtSignature" in next(p for p in content["parts"] if "functionCall" in p)
+
+
+@given(messages=messes)
+def test_each_call_to_ollama_has_a_result_behind_it(messages: tuple[Message, ...]) -> None:
+    wire = encode_request("ollama", Request(model="m", messages=messages))["messages"]
+    for at, message in enumerate(wire):
+        calls = message.get("tool_calls", [])
+        behind = wire[at + 1 : at + 1 + len(calls)]
+        assert [each.get("tool_call_id") for each in behind] == [call["id"] for call in calls]
+    called = sum(len(message.get("tool_calls", [])) for message in wire)
+    assert sum(message["role"] == "tool" for message in wire) == called
+
+
+@pytest.mark.parametrize("protocol", UPSTREAMS)
+@given(data=st.data())
+def test_nothing_is_changed_and_nothing_shared(protocol: str, data: st.DataObject) -> None:
+    client = data.draw(st.sampled_from(CLIENTS))
+    body = encode_request(client, data.draw(requests(client)))
+    before = copy.deepcopy(body)
+    request = decode_request(client, body)
+    written = encode_request(protocol, request)
+    again = copy.deepcopy(written)
+    assert body == before
+    spoil(body)
+    assert encode_request(protocol, request) == again
+    spoil(written)
+    assert encode_request(protocol, request) == again
+
+
+def names_in(content: dict[str, Any], key: str) -> list[str]:
+    return [part[key]["name"] for part in content["parts"] if key in part]
+
+
+def spoil(value: Any) -> None:
+    """Change everything that can be changed."""
+    if isinstance(value, dict):
+        for each in value.values():
+            spoil(each)
+        value.clear()
+    elif isinstance(value, list):
+        for each in value:
+            spoil(each)
+        value.clear()

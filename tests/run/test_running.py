@@ -1,0 +1,173 @@
+"""A run in its user's hands: events, result, cancellation."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from wholecall.core.values import Text
+from wholecall.errors import RunFailed
+from wholecall.run.approvals import Approvals
+from wholecall.run.events import ToolReported
+from wholecall.run.ledger import Stop
+from wholecall.run.plan import RunResult
+from wholecall.run.running import UNREAD, Channel, Run, Work
+
+RESULT = RunResult(text="done", stop=Stop.ANSWER)
+
+
+def run_of(work: Work) -> Run:
+    return Run(work, approvals=Approvals())
+
+
+def drive(test: Coroutine[Any, Any, None]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(20):
+            await test
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not left, f"tasks are left over: {left}"
+
+    asyncio.run(bounded())
+
+
+async def say_three(channel: Channel) -> RunResult:
+    for word in ("one", "two", "three"):
+        channel.put(Text(word))
+        await channel.room()
+        await asyncio.sleep(0)
+    return RESULT
+
+
+def test_events_come_in_order_and_then_the_result() -> None:
+    async def test() -> None:
+        run = run_of(say_three)
+        assert [event async for event in run] == [Text("one"), Text("two"), Text("three")]
+        assert await run.result() is RESULT
+        assert await run.result() is RESULT
+
+    drive(test())
+
+
+def test_the_result_can_be_had_without_reading_events() -> None:
+    async def test() -> None:
+        assert await run_of(say_three).result() is RESULT
+
+    drive(test())
+
+
+def test_a_failure_is_raised_to_whoever_reads_and_whoever_waits() -> None:
+    async def fail(channel: Channel) -> RunResult:
+        channel.put(Text("one"))
+        raise RunFailed("no")
+
+    async def test() -> None:
+        run = run_of(fail)
+        events = aiter(run)
+        assert await anext(events) == Text("one")
+        with pytest.raises(RunFailed, match="no"):
+            await anext(events)
+        with pytest.raises(RunFailed, match="no"):
+            await run.result()
+
+    drive(test())
+
+
+class Endless:
+    """Talks until it is cancelled."""
+
+    def __init__(self) -> None:
+        self.said = 0
+        self.was_cancelled = False
+
+    async def __call__(self, channel: Channel) -> RunResult:
+        try:
+            while True:
+                channel.put(Text("again"))
+                self.said += 1
+                await channel.room()
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self.was_cancelled = True
+            raise
+
+
+def test_leaving_the_iteration_cancels_the_run() -> None:
+    async def test() -> None:
+        work = Endless()
+        events = aiter(run_of(work))
+        assert await anext(events) == Text("again")
+        await events.aclose()  # type: ignore[attr-defined]  # an async generator
+        assert work.was_cancelled
+
+    drive(test())
+
+
+def test_leaving_the_block_cancels_the_run_and_an_idle_one_is_left_alone() -> None:
+    async def test() -> None:
+        work = Endless()
+        async with run_of(work) as run:
+            waiting = asyncio.create_task(run.result())
+            while not work.said:
+                await asyncio.sleep(0)
+        assert work.was_cancelled
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        async with run_of(say_three):
+            pass
+        async with run_of(say_three) as done:
+            await done.result()
+
+    drive(test())
+
+
+def test_cancelling_whoever_waits_does_not_cancel_the_run() -> None:
+    async def test() -> None:
+        work = Endless()
+        run = run_of(work)
+        waiting = asyncio.create_task(run.result())
+        while not work.said:
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert not work.was_cancelled
+        await run.cancel()
+        assert work.was_cancelled
+
+    drive(test())
+
+
+def test_a_slow_reader_holds_the_run_back() -> None:
+    async def test() -> None:
+        work = Endless()
+        events = aiter(run_of(work))
+        await anext(events)
+        for _ in range(3 * UNREAD):
+            await asyncio.sleep(0)
+        assert work.said == UNREAD + 1
+        for _ in range(5):
+            await anext(events)
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert work.said > UNREAD + 1
+        await events.aclose()  # type: ignore[attr-defined]  # an async generator
+
+    drive(test())
+
+
+def test_reports_are_dropped_for_a_slow_reader_and_nothing_else_is() -> None:
+    async def test() -> None:
+        channel = Channel()
+        channel.put(Text("nobody reads yet"))
+        channel.is_read = True
+        for _ in range(UNREAD):
+            channel.put(Text("kept"))
+        channel.put(ToolReported("call_1", 1))
+        channel.put(Text("last"))
+        channel.close()
+        seen = []
+        while (event := await channel.get()) is not None:
+            seen.append(event)
+        assert seen == [Text("kept")] * UNREAD + [Text("last")]
+
+    drive(test())

@@ -1,0 +1,83 @@
+"""What the model reads of calls that gave no output."""
+
+import asyncio
+
+import pytest
+
+from wholecall.core.conversation import Result
+from wholecall.run.telling import (
+    tell_cancelled,
+    tell_denied,
+    tell_error,
+    tell_skipped,
+    tell_timeout,
+)
+from wholecall.tools.signals import Failed, Retry
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("not even this")
+
+
+IF_CAUSE = "Correct the call if it was the cause; else go on without its result."
+GO_ON = "Do not send the call again. Go on without its result, or say what is missing."
+
+ERRORS: list[tuple[str, BaseException, list[str]]] = [
+    (
+        "Retry asks for another call",
+        Retry("no city 'Olso'"),
+        ["The tool \"w\" failed: no city 'Olso'", "Correct the call and send it again."],
+    ),
+    ("Failed asks for none", Failed("closed"), ['The tool "w" failed: closed', GO_ON]),
+    ("class and message", ValueError("bad"), ['The tool "w" failed: ValueError: bad', IF_CAUSE]),
+    ("no message", ValueError(), ['The tool "w" failed: ValueError', IF_CAUSE]),
+    ("no message to be had", Unspeakable(), ['The tool "w" failed: Unspeakable', IF_CAUSE]),
+    ("an exit", SystemExit(3), ['The tool "w" failed: SystemExit: 3', IF_CAUSE]),
+    (
+        "a long message is cut",
+        ValueError("a" * 999),
+        [f'The tool "w" failed: ValueError: {"a" * 499}…', IF_CAUSE],
+    ),
+    (
+        "it cancelled itself",
+        asyncio.CancelledError(),
+        ['The tool "w" failed: it broke off by itself', IF_CAUSE],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("error", "lines"), [row[1:] for row in ERRORS], ids=[row[0] for row in ERRORS]
+)
+def test_an_error_is_told_without_internals(error: BaseException, lines: list[str]) -> None:
+    result = tell_error("w", error, reveal=True)
+    assert result.failed
+    assert result.text.splitlines() == lines
+
+
+@pytest.mark.parametrize("error", [ValueError("password"), SystemExit("password")])
+def test_what_may_not_be_revealed_is_not(error: BaseException) -> None:
+    text = tell_error("w", error, reveal=False).text
+    assert text.splitlines()[0] == 'The tool "w" failed: an internal error'
+
+
+@pytest.mark.parametrize("error", [Retry("for you"), Failed("for you")])
+def test_what_is_meant_for_the_model_is_always_told(error: BaseException) -> None:
+    assert "for you" in tell_error("w", error, reveal=False).text
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (tell_timeout("w", 2.5), "did not finish within 2.5 seconds"),
+        (tell_skipped("w", "the run was cancelled"), "was not run: the run was cancelled."),
+        (tell_denied("w", ""), "was not run: it was not approved."),
+        (tell_denied("w", "too dear"), "was not run: it was not approved: too dear."),
+        (tell_cancelled("w"), "what it had done is unknown"),
+    ],
+)
+def test_every_end_has_its_words(result: Result, words: str) -> None:
+    assert result.failed
+    assert '"w"' in result.text
+    assert words in result.text

@@ -1,0 +1,138 @@
+"""Addresses, headers and keys of each protocol."""
+
+from __future__ import annotations
+
+import pytest
+
+from wholecall.errors import UnknownProtocol
+from wholecall.upstreams.endpoint import Endpoint
+
+CHAT = "openai-chat"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "base_url", "url"),
+    [
+        # a bare host gets all of it
+        (CHAT, "http://h:8000", "http://h:8000/v1/chat/completions"),
+        (CHAT, " http://h:8000/ ", "http://h:8000/v1/chat/completions"),
+        ("openai-responses", "http://h", "http://h/v1/responses"),
+        ("anthropic", "http://h", "http://h/v1/messages"),
+        ("ollama", "http://h:11434", "http://h:11434/api/chat"),
+        # a version in the path is the version
+        (CHAT, "http://h/v1", "http://h/v1/chat/completions"),
+        (CHAT, "http://h/v1/", "http://h/v1/chat/completions"),
+        (CHAT, "http://h/api/v3", "http://h/api/v3/chat/completions"),
+        (CHAT, "http://h/v1beta/openai", "http://h/v1beta/openai/chat/completions"),
+        ("anthropic", "http://h/v1", "http://h/v1/messages"),
+        ("ollama", "http://h/api", "http://h/api/chat"),
+        # without one, what the protocol's own clients do
+        (CHAT, "http://h/openai", "http://h/openai/chat/completions"),
+        ("anthropic", "http://h/anthropic", "http://h/anthropic/v1/messages"),
+        ("ollama", "http://h/llm", "http://h/llm/api/chat"),
+        # the whole path is taken as it is
+        (CHAT, "http://h/chat/completions", "http://h/chat/completions"),
+        (CHAT, "http://h/v1/chat/completions/", "http://h/v1/chat/completions"),
+        ("anthropic", "http://h/x/messages", "http://h/x/messages"),
+        # a query stays
+        (
+            CHAT,
+            "https://h/openai/deployments/d?api-version=2026-01-01",
+            "https://h/openai/deployments/d/chat/completions?api-version=2026-01-01",
+        ),
+        (CHAT, "http://h/a%2Fb", "http://h/a%2Fb/chat/completions"),
+    ],
+)
+def test_base_urls_are_joined_as_they_are_meant(*, protocol: str, base_url: str, url: str) -> None:
+    assert str(Endpoint(protocol, base_url).url_for("m", stream=True)) == url
+
+
+@pytest.mark.parametrize(
+    ("base_url", "model", "stream", "url"),
+    [
+        ("http://h", "g-2", True, "http://h/v1beta/models/g-2:streamGenerateContent?alt=sse"),
+        ("http://h", "g-2", False, "http://h/v1beta/models/g-2:generateContent"),
+        ("http://h/v1", "models/g", False, "http://h/v1/models/g:generateContent"),
+        ("http://h/v1beta/models", "g", False, "http://h/v1beta/models/g:generateContent"),
+        ("http://h/gw", "g", False, "http://h/gw/v1beta/models/g:generateContent"),
+        (
+            "http://h?key=k",
+            "g",
+            True,
+            "http://h/v1beta/models/g:streamGenerateContent?key=k&alt=sse",
+        ),
+        ("http://h", "../../x?y", False, "http://h/v1beta/models/..%2F..%2Fx%3Fy:generateContent"),
+    ],
+)
+def test_gemini_names_the_model_and_the_method_in_the_url(
+    *, base_url: str, model: str, stream: bool, url: str
+) -> None:
+    assert str(Endpoint("gemini", base_url).url_for(model, stream=stream)) == url
+
+
+@pytest.mark.parametrize(
+    ("protocol", "expected"),
+    [
+        (CHAT, {"Authorization": "Bearer k"}),
+        ("openai-responses", {"Authorization": "Bearer k"}),
+        ("anthropic", {"x-api-key": "k", "anthropic-version": "2023-06-01"}),
+        ("ollama", {"Authorization": "Bearer k"}),
+        ("gemini", {"x-goog-api-key": "k"}),
+    ],
+)
+def test_the_key_stands_where_the_protocol_wants_it(
+    protocol: str, expected: dict[str, str]
+) -> None:
+    endpoint = Endpoint(protocol, "http://h", api_key=" k\n")
+    assert endpoint.headers_for(stream=False) == {"Content-Type": "application/json"} | expected
+    assert endpoint.headers_for(stream=True)["Accept-Encoding"] == "identity"
+
+
+def test_without_a_key_there_is_no_header_for_it() -> None:
+    assert "Authorization" not in Endpoint(CHAT, "http://h").headers_for(stream=True)
+
+
+def test_given_headers_replace_our_own_in_any_case() -> None:
+    given = {"authorization": "Basic abc", "ANTHROPIC-VERSION": "2030-01-01", "x-more": "1"}
+    endpoint = Endpoint("anthropic", "http://h", headers=given)
+    assert endpoint.headers_for(stream=False) == {"Content-Type": "application/json"} | given
+
+
+@pytest.mark.parametrize("base_url", ["", "h:8000", "ftp://h", "/v1", "http://"])
+def test_what_is_no_address_is_refused(base_url: str) -> None:
+    with pytest.raises(ValueError, match="base URL"):
+        Endpoint(CHAT, base_url)
+
+
+def test_a_user_and_a_key_for_one_header_are_refused() -> None:
+    with pytest.raises(ValueError, match="not both"):
+        Endpoint(CHAT, "http://user:word@h", api_key="k")
+    assert Endpoint("anthropic", "http://user:word@h", api_key="k").protocol == "anthropic"
+
+
+def test_a_protocol_that_is_not_spoken_is_named() -> None:
+    with pytest.raises(UnknownProtocol, match="'bedrock-converse'; known are openai-chat"):
+        Endpoint("bedrock-converse", "http://h")
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "secret"),
+    [
+        (Endpoint(CHAT, "http://h", api_key="key-12345"), "key-12345"),
+        (Endpoint("anthropic", "http://h", api_key="key-12345"), "key-12345"),
+        (Endpoint(CHAT, "http://h", headers={"API-Key": "key-12345"}), "key-12345"),
+        (Endpoint("gemini", "http://h?key=key-12345"), "key-12345"),
+        (Endpoint(CHAT, "http://me:password-1@h"), "password-1"),
+    ],
+)
+def test_secrets_are_hidden_wherever_they_came_from(endpoint: Endpoint, secret: str) -> None:
+    assert endpoint.secrets == (secret,)
+    assert endpoint.hide_secrets(f"no such key: {secret}!") == "no such key: ***!"
+    assert secret not in endpoint.place
+
+
+def test_what_is_no_secret_stays() -> None:
+    endpoint = Endpoint(CHAT, "http://h?api-version=2026-01-01", api_key="none", headers={"x": "y"})
+    assert endpoint.secrets == ()
+    assert endpoint.hide_secrets("none of 2026-01-01") == "none of 2026-01-01"
+    assert endpoint.place == "http://h/v1/chat/completions"

@@ -1,0 +1,192 @@
+"""What an upstream sent is kept as a case that can be played again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain, count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from upstreams.serving import (
+    FIRST,
+    KEY,
+    REQUEST,
+    SECOND,
+    asking,
+    good,
+    in_loop,
+    serving,
+)
+from wholecall.core.conversation import Message, Request, Role
+from wholecall.core.outcome import collect
+from wholecall.core.spec import ToolSpec
+from wholecall.core.values import Text
+from wholecall.errors import UpstreamError
+from wholecall.protocols.reader import Reader
+from wholecall.recording import load
+from wholecall.upstreams.recorder import RecordingUpstream
+from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer, Turn
+
+STREAM = FIRST + SECOND
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+
+
+def chunk(text: str) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": {"content": text}}]}
+
+
+async def record(turn: Turn, request: Request = REQUEST, *, secrets: tuple[str, ...] = ()) -> Any:
+    """The case that is written, and the chunks that the reader got."""
+    lines: list[str] = []
+    ticks: Iterator[int] = count()
+    upstream = RecordingUpstream(
+        ReplayUpstream([turn]), lines.append, secrets=secrets, clock=lambda: next(ticks)
+    )
+    async with upstream.answer(request) as answer:
+        received = [chunk async for chunk in answer.chunks]
+    await upstream.close()
+    [line] = lines
+    assert line.endswith("\n")
+    assert line.count("\n") == 1
+    return json.loads(line), received
+
+
+def cut(data: bytes, size: int) -> tuple[bytes, ...]:
+    return tuple(data[start : start + size] for start in range(0, len(data), size))
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 50, 1000])
+@in_loop
+async def test_a_stream_is_kept_in_whole_lines_and_handed_on_as_it_came(size: int) -> None:
+    stream = FIRST.replace(b"Hello", "Hellø €".encode()) + SECOND
+    pieces = cut(stream, size)
+    case, received = await record(ScriptedAnswer(chunks=pieces))
+    assert tuple(received) == pieces
+    assert "".join(case["events"]).encode() == stream
+    assert all(event.endswith("\n") for event in case["events"])
+    assert len(case["pauses"]) == len(case["events"])
+    assert all(pause > 0 for pause in case["pauses"])
+
+
+@pytest.mark.parametrize("end", range(0, len(STREAM), 5))
+@in_loop
+async def test_what_is_played_again_is_what_came(end: int, tmp_path: Path) -> None:
+    """A stream that was cut anywhere is as cut as it was."""
+    pieces = cut(STREAM[:end], 11)
+    case, _ = await record(ScriptedAnswer(chunks=pieces))
+    file = tmp_path / "case.jsonl"
+    file.write_text(json.dumps(case) + "\n")
+    [recording] = load(file)
+    played = collect(chain.from_iterable(recording.play()))
+    reader = Reader("openai-chat")
+    events = [event for piece in pieces for event in reader.feed(piece)]
+    assert played == collect([*events, *reader.end()])
+
+
+@in_loop
+async def test_text_and_payloads_are_kept_as_well() -> None:
+    case, _ = await record(ScriptedAnswer(chunks=(chunk("a"), SimpleNamespace(choices=[]))))
+    assert case["events"] == [chunk("a"), {"choices": []}]
+    case, _ = await record(ScriptedAnswer(chunks=("data: 1\n", "\n", "data")))
+    assert case["events"] == ["data: 1\n", "\n", "data"]
+
+
+@pytest.mark.parametrize("body", [chunk("a"), {}])
+@in_loop
+async def test_a_whole_answer_is_kept_as_one(body: dict[str, Any]) -> None:
+    case, received = await record(ScriptedAnswer(body=body, protocol="ollama"))
+    assert received == [body]
+    assert case == {"title": "m: hi", "tools": None, "protocol": "ollama", "response": body}
+
+
+@in_loop
+async def test_the_case_says_what_was_asked() -> None:
+    prompt = "What is the\n weather " + "in Oslo " * 20
+    request = replace(
+        REQUEST,
+        messages=(Message(Role.USER, (Text(prompt),)),),
+        tools=(ToolSpec("weather", SCHEMA, "Of a city."), ToolSpec("now")),
+    )
+    case, _ = await record(ScriptedAnswer(chunks=(STREAM,)), request)
+    assert case["title"].startswith("m: What is the weather in Oslo in")
+    assert len(case["title"]) < 100
+    assert case["tools"] == [
+        {
+            "type": "function",
+            "function": {"name": "weather", "description": "Of a city.", "parameters": SCHEMA},
+        },
+        {
+            "type": "function",
+            "function": {"name": "now", "description": "", "parameters": {"type": "object"}},
+        },
+    ]
+    case, _ = await record(ScriptedAnswer(), replace(REQUEST, messages=()))
+    assert case["title"] == "m"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "my-own-secret",
+        "sk-proj-abcdefghijklmnop1234",
+        "sk-ant-api03-abcdefghijklmnop",
+        "gsk_abcdefghijklmnopqrstuv",
+        "AIzaSyA1234567890abcdefghijklmnopqrstuv",
+        "Bearer abcdefghijklmnop.qrstuv==",
+    ],
+)
+@pytest.mark.parametrize("size", [3, 1000])
+@in_loop
+async def test_keys_are_hidden_however_they_were_cut(key: str, size: int) -> None:
+    pieces = cut(FIRST.replace(b"Hello", key.encode()), size)
+    case, received = await record(ScriptedAnswer(chunks=pieces), secrets=("my-own-secret", ""))
+    assert b"".join(received) == b"".join(pieces)
+    assert key not in json.dumps(case)
+    assert "***" in case["events"][0]
+
+
+@in_loop
+async def test_what_is_no_key_stays() -> None:
+    words = b"the task-force asks: sk-short, hf_1, Bearer of news"
+    case, _ = await record(ScriptedAnswer(chunks=(FIRST.replace(b"Hello", words),)))
+    assert words.decode() in case["events"][0]
+
+
+@in_loop
+async def test_a_refusal_is_no_recording() -> None:
+    with pytest.raises(UpstreamError):
+        await record(UpstreamError("no"))
+
+
+@in_loop
+async def test_what_was_read_before_the_reader_left_is_kept() -> None:
+    lines: list[str] = []
+    turn = ScriptedAnswer(chunks=(FIRST, SECOND))
+    upstream = RecordingUpstream(ReplayUpstream([turn]), lines.append)
+    assert upstream.protocol == "openai-chat"
+    async with upstream.answer(REQUEST) as answer:
+        assert await anext(answer.chunks) == FIRST
+    [line] = lines
+    assert json.loads(line)["events"] == [FIRST.decode()]
+
+
+@in_loop
+async def test_a_real_stream_is_recorded_without_its_key() -> None:
+    async def echo(request: web.BaseRequest) -> web.StreamResponse:
+        body = {"choices": [{"message": {"content": request.headers["Authorization"]}}]}
+        return web.json_response(body)
+
+    for handler in (good, echo):
+        lines: list[str] = []
+        async with serving(handler) as server, asking(server.url, api_key=KEY) as behind:
+            upstream = RecordingUpstream(behind, lines.append, secrets=behind.endpoint.secrets)
+            async with upstream.answer(REQUEST) as answer:
+                received = [chunk async for chunk in answer.chunks]
+        assert received
+        assert KEY not in lines[0]

@@ -1,0 +1,116 @@
+"""What upstreams say when they refuse, in everybody's shape."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from wholecall.upstreams.endpoint import Endpoint
+from wholecall.upstreams.refusals import refuse
+from wholecall.upstreams.retry import Failure
+
+ENDPOINT = Endpoint("openai-chat", "http://h", api_key="sk-secret-key")
+PLACE = "http://h/v1/chat/completions"
+
+
+def answer(
+    body: bytes | object, status: int = 400, *, headers: dict[str, str] | None = None
+) -> Failure:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return refuse(ENDPOINT, status, headers=headers or {}, body=raw)
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "code"),
+    [
+        ({"error": {"message": "no", "type": "t", "code": "c"}}, "no", "c"),
+        ({"error": {"message": "no", "type": "t", "code": None}}, "no", "t"),
+        ({"type": "error", "error": {"type": "overloaded", "message": "no"}}, "no", "overloaded"),
+        ([{"error": {"code": 400, "message": "no", "status": "INVALID"}}], "no", "INVALID"),
+        ({"error": {"code": 400, "message": "no", "status": "INVALID"}}, "no", "INVALID"),
+        ({"error": "no"}, "no", "status"),
+        ({"error": {"error": {"message": "no"}}}, "no", "status"),
+        ({"detail": "no"}, "no", "status"),
+        ({"detail": [{"loc": ["body"], "msg": "no", "type": "missing"}]}, "no", "status"),
+        ({"object": "error", "message": "no", "type": "bad"}, "no", "bad"),
+        ({"errors": [{"message": "no"}, {"message": "never"}]}, "no", "status"),
+        ({"error": "", "message": "no"}, "no", "status"),
+        ({"error": {"message": 5}, "error_description": "no"}, "no", "status"),
+        ("no", "no", "status"),
+        (b"  no \n", "no", "status"),
+        (b"no \xff", "no \N{REPLACEMENT CHARACTER}", "status"),
+    ],
+)
+def test_the_message_is_found(*, body: object, message: str, code: str) -> None:
+    error = answer(body).error
+    assert str(error) == f"{PLACE} answered with status 400: {message}"
+    assert error.code == code
+    assert error.status == 400
+
+
+def nest(levels: int) -> Any:
+    value: Any = "deep"
+    for _ in range(levels):
+        value = {"error": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html><body>nginx</body></html>",
+        b'{"error": {"mess',
+        {"unknown": "shape"},
+        [],
+        [7],
+        {"error": None},
+        {"message": ["no"]},
+        nest(50),
+        b"[" * 100_000,
+    ],
+)
+def test_without_a_message_the_status_is_said(body: object) -> None:
+    assert str(answer(body, 502).error) == f"{PLACE} answered with status 502"
+
+
+def test_the_body_is_kept_for_whoever_wants_more() -> None:
+    assert answer(b"<html>nginx</html>").error.body == "<html>nginx</html>"
+
+
+def test_long_words_are_cut() -> None:
+    error = answer({"error": {"message": "x" * 100_000}}).error
+    assert str(error).endswith("x …")
+    assert len(str(error)) < 600
+    assert len(error.body) < 2100
+
+
+def test_an_echoed_key_is_hidden_in_message_and_body() -> None:
+    error = answer({"error": {"message": "Incorrect key: sk-secret-key"}}, 401).error
+    assert str(error).endswith("Incorrect key: ***")
+    assert "sk-secret-key" not in error.body
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "retry_after", "repeatable"),
+    [
+        ({"retry-after": "4"}, 429, 4.0, True),
+        ({}, 500, None, True),
+        ({}, 404, None, False),
+        ({"x-should-retry": "false"}, 529, None, False),
+    ],
+)
+def test_it_says_whether_and_when_to_ask_again(
+    *, headers: dict[str, str], status: int, retry_after: float | None, repeatable: bool
+) -> None:
+    failure = answer(b"", status, headers=headers)
+    assert failure.error.retry_after == retry_after
+    assert failure.repeatable == repeatable
+
+
+def test_a_redirect_says_where_it_leads() -> None:
+    failure = answer(b"", 308, headers={"location": "https://h/v1"})
+    assert "redirects to 'https://h/v1'" in str(failure.error)
+    assert not failure.repeatable
