@@ -1,4 +1,4 @@
-"""Tables for docs/performance.md, each between two marks that name it."""
+"""Tables for the docs, each between two marks that name it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
+DOCS = Path(__file__).parent.parent / "docs"
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -16,10 +16,15 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def write_section(name: str, body: str) -> None:
-    """Replace what stands between `<!-- name -->` and `<!-- /name -->`."""
-    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-    page = PAGE.read_text(encoding="utf-8")
-    before, _, rest = page.partition(begin)
-    _, _, after = rest.partition(end)
+    """Put a measurement into docs/performance.md, and say where it was made."""
     where = f"Measured on Python {platform.python_version()}, {platform.machine()}."
-    PAGE.write_text(f"{before}{begin}\n{where}\n\n{body}\n{end}{after}", encoding="utf-8")
+    replace_section("performance.md", name, body=f"{where}\n\n{body}")
+
+
+def replace_section(page: str, name: str, *, body: str) -> None:
+    """Replace what stands between `<!-- name -->` and `<!-- /name -->` of a page."""
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    text = (DOCS / page).read_text(encoding="utf-8")
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    (DOCS / page).write_text(f"{before}{begin}\n{body}\n{end}{after}", encoding="utf-8")

@@ -41,6 +41,12 @@ def test_every_scenario_is_listed_with_what_may_run(capsys: pytest.CaptureFixtur
     assert "may run: nothing" in out
 
 
+def test_the_guide_counts_the_scenarios_right() -> None:
+    guide = (HERE.parents[1] / "docs" / "testing-your-agent.md").read_text("utf-8")
+    assert f"There are {len(SCENARIOS)} of them" in guide
+    assert f"{len(SCENARIOS)} models, from faults/good on." in guide
+
+
 def test_the_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run("list", "--json", capsys=capsys)
     listed = [json.loads(line) for line in out.splitlines()]

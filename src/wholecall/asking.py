@@ -128,6 +128,7 @@ class _Work:
         self._settings = settings
         self._taps = taps
         self._owned = owned
+        self._loop: Loop | None = None
 
     async def __call__(self, channel: Channel) -> RunResult:
         def emit(event: RunEvent) -> None:
@@ -139,12 +140,16 @@ class _Work:
             plan = self._plan
             return Executor(plan.toolbox, emit=emit, limits=plan.limits, settings=self._settings)
 
-        loop = Loop(self._plan, make_executor=make_executor, emit=emit, room=channel.room)
+        self._loop = Loop(self._plan, make_executor=make_executor, emit=emit, room=channel.room)
         try:
-            return await loop.run()
+            return await self._loop.run()
         finally:
             if self._owned:
                 await self._plan.upstream.close()
+
+    def halt(self) -> None:
+        if self._loop is not None:
+            self._loop.halt()
 
 
 def _find_upstream(model: str, options: Options) -> tuple[Upstream, str, bool]:

@@ -10,9 +10,13 @@ import json
 import sys
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from wholecall.core.values import JSON
+
+if TYPE_CHECKING:
+    from jinja2 import nodes
+    from jinja2.parser import Parser
 
 SECONDS = 10
 """Processor time for all conversations of one template. Real ones need a tenth of a second."""
@@ -52,11 +56,24 @@ def _serve() -> None:
 
 
 def _render_one(source: str, names: Mapping[str, JSON]) -> dict[str, JSON]:
-    import jinja2  # noqa: PLC0415 - an optional extra, loaded only in this process
+    # An optional extra, loaded only in this process.
+    import jinja2  # noqa: PLC0415
+    from jinja2.ext import Extension  # noqa: PLC0415
     from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: PLC0415
 
+    class Generation(Extension):
+        """`{% generation %}` marks what a model wrote, for training; it writes nothing."""
+
+        tags: ClassVar[set[str]] = {"generation"}
+
+        def parse(self, parser: Parser) -> list[nodes.Node]:
+            next(parser.stream)
+            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
     environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.loopcontrols", Generation],
     )
     environment.filters["tojson"] = _as_json
     environment.globals.update(raise_exception=_refuse, strftime_now=_now)

@@ -163,6 +163,12 @@ ROWS: list[tuple[str, Rejected, list[str], list[str]]] = [
         ["Did you mean"],
     ),
     (
+        "a tool that there is, but that may not be called now",
+        reject(Reason.UNKNOWN_TOOL, name="add", detail="only 'send_mail' may be called here"),
+        ['call of "add" was not run', "only 'send_mail' may be called here"],
+        ["no tool", "Did you mean"],
+    ),
+    (
         "no name: which there are",
         reject(Reason.NO_NAME, name=None),
         ["not run", "which tool", f'"add", {TOOL}, "send_mail"'],

@@ -56,7 +56,7 @@ RULES: list[tuple[Choice, str]] = [
     (Choice(), "If no tool is needed, answer in plain words. You may write several calls."),
     (Choice(parallel=False), "answer in plain words. Write no more than one call."),
     (Choice(Mode.REQUIRED), "Your next answer must call a tool. You may write several calls."),
-    (Choice(Mode.REQUIRED, ("now",)), "must call now or weather. You may"),
+    (Choice(Mode.REQUIRED, ("now",)), "must call one of these tools: now, weather. You may"),
     (Choice(Mode.AUTO, ("now",)), "If no tool is needed, answer in plain words."),
 ]
 
@@ -119,11 +119,11 @@ def test_a_broken_prompt_is_refused(text: str, why: str) -> None:
 
 
 def test_a_prompt_of_the_user_replaces_the_words() -> None:
-    prompt = Prompt("{rules}|{example}|{tools}|{}{'a'}", otherwise="Or talk.")
+    prompt = Prompt("{rules}|{example}|{tools}|{}{'a'}", otherwise="Or talk.", one_at_a_time="One.")
     section = write_prompt(HERMES, {"now": NOW}, prompt=prompt, choice=Choice(parallel=False))
     assert section == (
         "<tool_instructions>\n"
-        'Or talk. Write no more than one call.|<tool_call>\n{"name": "now", "arguments": {}}\n'
+        'Or talk. One.|<tool_call>\n{"name": "now", "arguments": {}}\n'
         '</tool_call>|{"name":"now","description":"The time.","parameters":{"properties":{},'
         '"type":"object"}}|{}{\'a\'}\n'
         "</tool_instructions>"

@@ -1,7 +1,7 @@
 """A run in its user's hands: events, result, cancellation."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -12,13 +12,37 @@ from wholecall.run.approvals import Approvals
 from wholecall.run.events import ToolReported
 from wholecall.run.ledger import Stop
 from wholecall.run.plan import RunResult
-from wholecall.run.running import UNREAD, Channel, Run, Work
+from wholecall.run.running import UNREAD, Channel, Run
 
 RESULT = RunResult(text="done", stop=Stop.ANSWER)
 
 
-def run_of(work: Work) -> Run:
-    return Run(work, approvals=Approvals())
+class Plain:
+    """A function as the work of a run."""
+
+    def __init__(self, function: Callable[[Channel], Awaitable[RunResult]]) -> None:
+        self._function = function
+        self.halted = False
+
+    async def __call__(self, channel: Channel) -> RunResult:
+        return await self._function(channel)
+
+    def halt(self) -> None:
+        self.halted = True
+
+
+def run_of(function: Callable[[Channel], Awaitable[RunResult]]) -> Run:
+    return Run(Plain(function), approvals=Approvals())
+
+
+def test_a_cancelled_run_is_halted_at_once() -> None:
+    async def test() -> None:
+        work = Plain(Endless())
+        run = Run(work, approvals=Approvals())
+        await run.cancel()
+        assert work.halted
+
+    drive(test())
 
 
 def drive(test: Coroutine[Any, Any, None]) -> None:

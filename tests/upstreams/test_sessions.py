@@ -36,16 +36,12 @@ def test_the_session_of_a_dead_loop_is_replaced_and_closed() -> None:
     async def current() -> aiohttp.ClientSession:
         return await sessions.current()
 
-    async def current_then_close() -> aiohttp.ClientSession:
-        session = await sessions.current()
+    async def replace(dead: aiohttp.ClientSession) -> None:
+        assert await sessions.current() is not dead
+        assert dead.closed
         await sessions.close()
-        return session
 
-    first = asyncio.run(current())
-    second = asyncio.run(current_then_close())
-    assert first is not second
-    assert first.closed
-    assert second.closed
+    asyncio.run(replace(asyncio.run(current())))
 
 
 def test_a_loop_in_another_thread_closes_its_own() -> None:

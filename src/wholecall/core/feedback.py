@@ -211,6 +211,9 @@ def _line(problem: Problem) -> str:
 
 def _make_unknown_tool(subject: _Subject) -> Feedback:
     name = subject.rejection.name or ""
+    if subject.offer is not None and name in subject.offer:  # the choice of tools forbade it
+        message = f"Your {subject.call} was not run{subject.detail}."
+        return Feedback(type="unknown_tool", message=message, tool=name)
     near = nearest(name, subject.offer or ())
     suggestion = f" Did you mean {show(near)}?" if near else ""
     message = f"There is no tool {show(name)}, so nothing was run.{suggestion}"

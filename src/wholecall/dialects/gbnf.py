@@ -133,7 +133,7 @@ class _Writer:
         members = {name: self._member(name, properties[name]) for name in properties}
         inside = ' "," ws '.join(members.pop(name) for name in required)
         tail = self._optional(list(members.values()), hint, leads=not required)
-        return self._add(hint, f'"{{" ws {inside} {tail} "}}"')
+        return self._add(hint, _sequence('"{" ws', inside, tail, '"}"'))
 
     def _member(self, name: str, schema: Any) -> str:
         value = self.expression(schema, name)
@@ -143,11 +143,11 @@ class _Writer:
         """Members that may be left out. Where they lead, the first has no comma before it."""
         follow = [""]
         for member in reversed(members[1:] if leads else members):
-            follow.append(self._add(hint, f'("," ws {member})? {follow[-1]}'))
+            follow.append(self._add(hint, _sequence(f'("," ws {member})?', follow[-1])))
         if not (leads and members):
             return follow[-1]
         firsts = (
-            f"{member} {rest}" for member, rest in zip(members, reversed(follow), strict=True)
+            _sequence(member, rest) for member, rest in zip(members, reversed(follow), strict=True)
         )
         return f"({' | '.join(firsts)})?"
 
@@ -169,7 +169,7 @@ class _Writer:
             return self._add(hint, '"[" ws "]"')
         limit = "" if most > MOST_ITEMS else str(most - 1)
         more = f'("," ws ({item}) ws){{{max(least - 1, 0)},{limit}}}' if most > 1 else ""
-        inside = f"({item}) ws {more}"
+        inside = _sequence(f"({item}) ws", more)
         return self._add(hint, f'"[" ws {inside if least else f"({inside})?"} "]"')
 
 
@@ -192,6 +192,10 @@ _KEYWORDS: dict[str, _Write] = {
     "type": _Writer.typed,
     "properties": _Writer.objects,
 }
+
+
+def _sequence(*parts: str) -> str:
+    return " ".join(filter(None, parts))
 
 
 def _literal(value: Any) -> str:

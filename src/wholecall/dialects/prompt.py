@@ -40,6 +40,10 @@ class Prompt:
     text: str
     otherwise: str = "If no tool is needed, answer in plain words."
     """What to do instead of a call, said where the choice is free."""
+    must_call: str = "Your next answer must call a tool."
+    must_call_one: str = "Your next answer must call one of these tools: {names}."
+    may_repeat: str = "You may write several calls."
+    one_at_a_time: str = "Write no more than one call."
 
     def __post_init__(self) -> None:
         found = _PLACE.findall(self.text)
@@ -68,7 +72,7 @@ def write_prompt(
         {
             "tools": write_definitions(offer),
             "example": write_example(template, offer),
-            "rules": " ".join(_rules(offer, choice or Choice(), otherwise=words.otherwise)),
+            "rules": " ".join(_rules(offer, choice or Choice(), words=words)),
         }
     )
     return f"{BEGIN}\n{filled.strip()}\n{END}"
@@ -118,14 +122,14 @@ def _examples(offer: Offer) -> Iterator[tuple[str, Mapping[str, JSON]]]:
 # ── The rules of one answer ─────────────────────────────────────────────────────────
 
 
-def _rules(offer: Offer, choice: Choice, *, otherwise: str) -> Iterator[str]:
+def _rules(offer: Offer, choice: Choice, *, words: Prompt) -> Iterator[str]:
     if choice.mode is not Mode.REQUIRED:
-        yield otherwise
+        yield words.otherwise
     elif choice.names:
-        yield f"Your next answer must call {' or '.join(sorted(offer))}."
+        yield words.must_call_one.replace("{names}", ", ".join(sorted(offer)))
     else:
-        yield "Your next answer must call a tool."
-    yield "You may write several calls." if choice.parallel else "Write no more than one call."
+        yield words.must_call
+    yield words.may_repeat if choice.parallel else words.one_at_a_time
 
 
 # ── The words ───────────────────────────────────────────────────────────────────────

@@ -85,7 +85,7 @@ class Calling:
         return replace(outcome, result=add_note(result, dropped_note(self._call)))
 
     async def _try_repeatedly(self) -> Outcome:
-        retries = self._tool.retries if self._tool.repeatable else 0
+        retries = self._tool.retries
         for number in range(1, retries + 1):
             outcome = await self._try(number)
             if not outcome.transient:

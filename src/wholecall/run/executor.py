@@ -14,7 +14,7 @@ of its own call; the others go on. Events tell of every station.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from wholecall.core.conversation import CallResult, Result
 from wholecall.core.values import Call
@@ -34,7 +34,6 @@ class _Job:
     call: Call
     tool: Tool
     calling: Calling
-    turn: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def begun(self) -> bool:
@@ -62,6 +61,7 @@ class Executor:
         self._schedule = Schedule(self._limits.parallel)
         self._known: dict[str, Call] = {}
         self._working: dict[asyncio.Task[Outcome], _Job] = {}
+        self._turns: dict[str, asyncio.Event] = {}
         self._results: dict[str, Result] = {}
         self._ran: list[Call] = []
         self._bugs: list[BaseException] = []
@@ -114,11 +114,18 @@ class Executor:
         With `keep_unsafe`, tools that have begun and are neither read-only nor idempotent
         run to their end: what they did must be known.
         """
-        self._cancelled = True
+        self.halt()
         for task, job in self._working.items():
             if not (keep_unsafe and job.begun and not job.tool.repeatable):
                 task.cancel()
         await self._wait()
+
+    def halt(self) -> None:
+        """Begin nothing more, from this moment on. What runs goes on; `cancel` stops it."""
+        self._cancelled = True
+        for task, job in self._working.items():
+            if not job.begun:
+                task.cancel()
 
     async def _wait(self) -> None:
         while self._working:
@@ -136,6 +143,7 @@ class Executor:
         )
         calling = Calling(call, tool, limits=self._limits, settings=self._settings, emit=self._emit)
         job = _Job(call, tool, calling)
+        self._turns[call.id] = asyncio.Event()
         task = asyncio.create_task(self._serve(job), name=f"call {call.id}")
         self._working[task] = job
         # Even a task that is cancelled before its first step comes by there.
@@ -149,19 +157,16 @@ class Executor:
             return Outcome(Status.DENIED, tell_denied(call.name, approval.why))
         self._schedule.make_ready(call.id)
         self._advance()
-        await job.turn.wait()
+        await self._turns[call.id].wait()
         return await job.calling.run()
 
     def _advance(self) -> None:
-        if self._cancelled:
-            return
-        begun = frozenset(self._schedule.begin())
-        for job in self._working.values():
-            if job.call.id in begun:
-                job.turn.set()
+        for call_id in self._schedule.begin():
+            self._turns[call_id].set()
 
     def _finish(self, task: asyncio.Task[Outcome]) -> None:
         job = self._working.pop(task)
+        del self._turns[job.call.id]
         self._schedule.finish(job.call.id)
         self._advance()
         self._conclude(job.call, self._read(task, job), began_at=job.calling.began_at)

@@ -82,6 +82,10 @@ class Loop:
             turns=self._ledger.turns,
         )
 
+    def halt(self) -> None:
+        """Begin no further tool, from this moment on."""
+        self._executor.halt()
+
     async def _take_turn(self) -> Stop | None:
         self._cap = self._reached()
         answered = await self._ask()

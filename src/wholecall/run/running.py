@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Self, TypeAlias
+from collections.abc import AsyncIterator
+from typing import Protocol, Self
 
 from wholecall.run.approvals import Approvals
 from wholecall.run.events import RunEvent, ToolReported
@@ -14,7 +14,15 @@ from wholecall.run.plan import RunResult
 UNREAD = 1_000
 """Events that wait for a reader; then the upstream's answer is read no further."""
 
-Work: TypeAlias = Callable[["Channel"], Awaitable[RunResult]]
+
+class Work(Protocol):
+    """What a run does."""
+
+    async def __call__(self, channel: Channel) -> RunResult:
+        """Do it, and tell of it."""
+
+    def halt(self) -> None:
+        """Begin nothing more that could not be taken back, from this moment on."""
 
 
 class Channel:
@@ -81,6 +89,7 @@ class Run:
     async def cancel(self) -> None:
         """Stop: no further turn, no further tool; those that run are cancelled."""
         task = self._begin()
+        self._work.halt()
         task.cancel()
         await asyncio.wait([task])
 

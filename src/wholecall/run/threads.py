@@ -58,6 +58,7 @@ class Threads:
             outcome = error
         with self._lock:
             job.over = True
+            self._lost -= job.lost
         job.deliver(outcome)
 
     def _let_go(self, job: _Job[T]) -> bool:

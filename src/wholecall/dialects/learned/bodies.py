@@ -37,14 +37,16 @@ def cut_bodies(renderings: Mapping[Probe, str]) -> Bodies:
     reasoning = _reasoning(renderings)
     begin = _begin(one, text, prompt=renderings.get(Probe.PROMPT))
     end = common_suffix(text.partition(TEXT)[2], one[begin:])
-    two = renderings.get(Probe.TWO)
+    two = renderings.get(Probe.TWO, "")
     start = _begin(text, one, prompt=renderings.get(Probe.PROMPT))
     before, _, after = text[start:].partition(TEXT)
-    marks = {mark for channel in reasoning for mark in (channel.open, *channel.close)}
-    dropped = [each for each in (*_whole_mark(before), *marks_in(after)) if each not in marks]
+    for channel in reasoning:
+        for mark in (channel.open, *channel.close):
+            before = before.replace(mark, "")
+    dropped = (*_whole_mark(before), *marks_in(after))
     return Bodies(
         one=_body(one[begin:], end, reasoning=reasoning),
-        two=None if two is None else _body(two[begin:], end, reasoning=reasoning),
+        two=_body(two[begin:], end, reasoning=reasoning) if NAMES[1] in two[begin:] else None,
         reasoning=reasoning or (THINK,),
         dropped=tuple(dict.fromkeys(dropped)),
         result=_result(renderings),

@@ -82,7 +82,8 @@ def _dialect(shape: CallShape, bodies: Bodies, *, name: str) -> Dialect:
     openers = {opener for written in shape.written for opener in written.openers}
     template = shape.template
     between = (template.between.strip(),) if marks_in(template.between) else ()
-    dropped = dict.fromkeys((*shape.dropped, *bodies.dropped, *between))
+    after = marks_in(template.after)
+    dropped = dict.fromkeys((*shape.dropped, *bodies.dropped, *between, *after))
     if bodies.result is not None:
         template = replace(template, result=bodies.result)
     return Dialect(
@@ -128,6 +129,10 @@ def _known_as(rendered: str, calls: Iterable[tuple[str, Mapping[str, JSON]]]) ->
     for name, dialect in DIALECTS.items():
         if dialect.template is None:
             continue
-        if encode_calls(dialect.template, calls).split() == rendered.split():
+        if _squeezed(encode_calls(dialect.template, calls)) == _squeezed(rendered):
             return name
     return ""
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split())

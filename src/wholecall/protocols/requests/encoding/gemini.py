@@ -129,11 +129,14 @@ def _write_answer(parts: Sequence[object], request: Request) -> list[dict[str, A
 
 def _put_signature(part: Reasoning, written: list[dict[str, Any]]) -> None:
     """Put a signature on the part that it came with: a thought, or what stands before it."""
-    if part.text:
-        written.append({"text": part.text, "thought": True})
-    elif not written or "thoughtSignature" in written[-1] or SIGNATURE in written[-1]:
-        written.append({"text": ""})
-    written[-1]["thoughtSignature"] = part.extras[SIGNATURE]
+    signature = part.extras[SIGNATURE]
+    last = written[-1] if written and not part.text else None
+    borne = None if last is None else last.get("thoughtSignature") or last.get(SIGNATURE)
+    if borne == signature:
+        return
+    if last is None or borne:
+        written.append({"text": part.text, "thought": True} if part.text else {"text": ""})
+    written[-1]["thoughtSignature"] = signature
 
 
 def _write_call(call: PastCall, request: Request) -> dict[str, Any]:
