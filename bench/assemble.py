@@ -295,7 +295,7 @@ def _growth(by_size: dict[int, float]) -> str:
 
 def _doubling(by_size: dict[int, float], small: int, *, large: int) -> float:
     total = (by_size[large] * large) / (by_size[small] * small)
-    return total ** (1 / math.log2(large / small))
+    return math.pow(total, 1 / math.log2(large / small))
 
 
 def main() -> None:

@@ -125,8 +125,8 @@ MUTANTS = [
     Mutant(
         "an escape that is split over two pieces",
         "core/scan.py",
-        "self._escaped = True",
-        "self._escaped = False",
+        'self._escaped = self._in_string = text[end] == "\\\\"',
+        'self._in_string = text[end] == "\\\\"',
         "tests/core/test_scan.py",
     ),
     Mutant(

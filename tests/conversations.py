@@ -88,7 +88,7 @@ class Carried:
 
 class Chat(Carried):
     model = "llama"
-    kinds = ("image", "audio", "document")
+    kinds: Sequence[str] = ("image", "audio", "document")
     ordered = False
 
     def reasoning(self) -> st.SearchStrategy[Reasoning]:

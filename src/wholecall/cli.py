@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from wholecall import cli_faults, cli_record
+from wholecall import cli_dialects
 from wholecall.board import watch
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.values import Event
@@ -29,6 +30,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(cli_faults.app, name="faults")
+app.add_typer(cli_dialects.app, name="dialects")
 _REJECTED = 1
 _BAD_INPUT = 2
 

@@ -114,7 +114,12 @@ def test_what_would_lead_nowhere_is_left_open(node: dict[str, str]) -> None:
 @given(schema=tool_schemas())
 def test_an_answer_fits_if_its_arguments_do(schema: dict[str, Any]) -> None:
     offer = {"f": ToolSpec("f", schema)}
-    for arguments in ({}, {"a": 1, "city": "x"}, {"odd key": [None], "b": {"a": "5"}}):
+    tried: list[dict[str, Any]] = [
+        {},
+        {"a": 1, "city": "x"},
+        {"odd key": [None], "b": {"a": "5"}},
+    ]
+    for arguments in tried:
         fits = jsonschema_rs.is_valid({"type": "object", **schema}, arguments)
         answer = json.loads(encode("constrained", [("f", arguments)]))
         assert jsonschema_rs.is_valid(answer_schema(offer, Choice()), answer) is fits

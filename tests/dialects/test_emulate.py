@@ -329,7 +329,7 @@ def test_what_a_model_writes_comes_back(
 
 @pytest.mark.parametrize("dialect", PROMPTED)
 def test_a_prefix_of_an_answer_runs_nothing_new(dialect: str) -> None:
-    whole = {"city": "Oslo", "days": 2}
+    whole: dict[str, Any] = {"city": "Oslo", "days": 2}
     text = encode(dialect, [("weather", whole)])
     emulated = emulate(ask(tools=[replace(WEATHER, start=Start.CLOSED), NOW]), dialect)
     for end in range(len(text)):

@@ -25,10 +25,11 @@ from wholecall.core.values import (
 )
 from wholecall.dialects.emulate import emulate
 from wholecall.dialects.emulated_answer import MOST_BLANKS
+from wholecall.dialects.parsing import encode
 
 OSLO = '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
 TIME = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
-NATIVE = [CallDelta(0, '{"city": "Rome"}', "weather", "n", opens=True), CallSealed(0)]
+NATIVE: list[Delta] = [CallDelta(0, '{"city": "Rome"}', "weather", "n", opens=True), CallSealed(0)]
 HERMES = emulate(ask(), "hermes")
 EARLY = emulate(ask(tools=[replace(WEATHER, start=Start.CLOSED), NOW]), "hermes")
 ONE = emulate(ask(choice=Choice(parallel=False)), "hermes")
@@ -111,6 +112,21 @@ def test_a_cut_call_never_runs(at: int) -> None:
         assert understand(HERMES, OSLO[:at], ending=ending).calls == ()
 
 
+def test_a_call_that_only_the_end_makes_whole_does_not_run_at_the_limit() -> None:
+    # All parameters are there, and the model stopped where it would close the call.
+    text = encode("qwen3_xml", [("weather", {"city": "Oslo", "days": 2})]).partition("</func")[0]
+    emulated = emulate(ask(), "qwen3_xml")
+    assert say(understand(emulated, text)) == "weather"
+    assert say(understand(emulated, text, ending=LENGTH)) == "!truncated"
+
+
+def test_a_plan_at_the_limit_does_not_even_start_early() -> None:
+    # Its arguments come before its name, so that it is opened whole.
+    plan = '<think><tool_call>{"arguments": {"city": "Oslo"}, "name": "weather"}</tool_call>'
+    assert say(understand(EARLY, plan)) == "weather"
+    assert say(understand(EARLY, plan, ending=LENGTH)) == "!truncated"
+
+
 def test_the_limit_is_named_where_it_cut() -> None:
     [rejected] = understand(HERMES, f"<think>{OSLO}", ending=LENGTH).rejected
     assert "cut off by the output limit" in rejected.detail
@@ -137,7 +153,7 @@ def test_a_native_call_wins_over_the_text(said: list[str | Delta]) -> None:
 
 
 def test_but_not_over_a_call_that_runs_already() -> None:
-    outcome = understand(EARLY, [OSLO, *NATIVE, *NATIVE[:0]])
+    outcome = understand(EARLY, [OSLO, *NATIVE])
     assert calls_of(outcome) == [("weather", {"city": "Oslo"})]
     assert [each.reason.value for each in outcome.rejected] == ["ambiguous"]
 

@@ -28,10 +28,10 @@ def deliver(choice: Choice, lines: str, *, tools: list[ToolSpec] | None = None) 
 
 
 def say(outcome: Outcome) -> str:
-    verdicts = sorted([*outcome.calls, *outcome.rejected], key=lambda each: each.number)
+    verdicts: list[Call | Rejected] = [*outcome.calls, *outcome.rejected]
     words = [
         f"!{each.reason.value} {each.name}" if isinstance(each, Rejected) else str(each.name)
-        for each in verdicts
+        for each in sorted(verdicts, key=lambda each: each.number)
     ]
     return f"{' '.join(words)} {outcome.finish_reason}"
 

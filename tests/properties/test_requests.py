@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conversations import TOOLS, Portable, bare, messes, requests, told
@@ -21,6 +21,7 @@ HISTORY = {"openai-chat": "messages", "openai-responses": "input", "anthropic": 
 
 
 @pytest.mark.parametrize("protocol", CLIENTS)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_what_a_protocol_can_carry_comes_back(protocol: str, data: st.DataObject) -> None:
     request = data.draw(requests(protocol))
@@ -28,6 +29,7 @@ def test_what_a_protocol_can_carry_comes_back(protocol: str, data: st.DataObject
 
 
 @pytest.mark.parametrize("protocol", CLIENTS)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_what_was_read_goes_out_as_it_came_in(protocol: str, data: st.DataObject) -> None:
     body = encode_request(protocol, data.draw(requests(protocol)))
@@ -35,6 +37,7 @@ def test_what_was_read_goes_out_as_it_came_in(protocol: str, data: st.DataObject
 
 
 @pytest.mark.parametrize("through", ["anthropic", "openai-responses"])
+@settings(max_examples=50)
 @given(request=requests("openai-chat", carried=Portable()))
 def test_a_conversation_survives_another_protocol(through: str, request: Request) -> None:
     there = decode_request(through, encode_request(through, request))
@@ -43,6 +46,7 @@ def test_a_conversation_survives_another_protocol(through: str, request: Request
 
 
 @pytest.mark.parametrize("protocol", CLIENTS)
+@settings(max_examples=50)
 @given(messages=messes)
 def test_every_history_is_accepted(protocol: str, messages: tuple[Message, ...]) -> None:
     body = encode_request(protocol, Request(model="claude", messages=messages, tools=TOOLS))
@@ -50,6 +54,7 @@ def test_every_history_is_accepted(protocol: str, messages: tuple[Message, ...])
     assert repair_history(protocol, history) == history
 
 
+@settings(max_examples=50)
 @given(messages=messes)
 def test_each_call_to_gemini_has_a_response_behind_it(messages: tuple[Message, ...]) -> None:
     contents = encode_request("gemini", Request(model="gemini-3", messages=messages))["contents"]
@@ -60,6 +65,7 @@ def test_each_call_to_gemini_has_a_response_behind_it(messages: tuple[Message, .
             assert "thoughtSignature" in next(p for p in content["parts"] if "functionCall" in p)
 
 
+@settings(max_examples=50)
 @given(messages=messes)
 def test_each_call_to_ollama_has_a_result_behind_it(messages: tuple[Message, ...]) -> None:
     wire = encode_request("ollama", Request(model="m", messages=messages))["messages"]
@@ -72,6 +78,7 @@ def test_each_call_to_ollama_has_a_result_behind_it(messages: tuple[Message, ...
 
 
 @pytest.mark.parametrize("protocol", UPSTREAMS)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_nothing_is_changed_and_nothing_shared(protocol: str, data: st.DataObject) -> None:
     client = data.draw(st.sampled_from(CLIENTS))

@@ -61,13 +61,10 @@ def test_the_pieces_are_those_of_the_whole() -> None:
 
 def test_each_piece_is_shown_as_it_comes() -> None:
     """Phase 1, Chunk Reception: the pieces are told while the call is built."""
-    told = [event.text for events in read(Start.CONFIRMED) for event in events if _grew(event)]
+    events = [event for told in read(Start.CONFIRMED) for event in told]
+    told = [event.text for event in events if isinstance(event, Grew)]
     assert "".join(told) == ARGUMENTS
     assert len(told) == len(PIECES)
-
-
-def _grew(event: Event) -> bool:
-    return isinstance(event, Grew)
 
 
 def test_a_call_is_not_complete_while_it_accumulates() -> None:

@@ -17,6 +17,8 @@ allowed: the two are equal, and a tool written in Python knows the difference.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,6 +26,7 @@ from wholecall.core.compiled import Compiled, Place, Type, matches, type_of
 from wholecall.core.parse import Parsed, join_path, parse
 from wholecall.core.prepare import CHAIN
 from wholecall.core.values import JSON, Coercion
+from wholecall.core.work import Allowance
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,11 @@ class CoercionOptions:
 
 STRICT = CoercionOptions()
 
+COERCING = 1_500_000
+"""Rules that may be looked at to coerce the values of one call, in the units of `work`:
+enough for some thousand values of the wrong type."""
+LETTERS = 256 * 1024
+"""Characters of all texts of a call that are read as values. Longer texts are files."""
 _EXACT = 2**53
 """From here on a float stands for several integers."""
 _BLANKS = " \t\r\n"
@@ -67,43 +75,49 @@ def coerce(
     compiled: Compiled,
     value: dict[str, JSON],
     *,
-    values: int,
     whole_floats: bool,
     options: CoercionOptions = STRICT,
 ) -> Reading:
     """Read arguments by their schema; they themselves are not changed.
 
-    `values` is how many values they hold: the work is in proportion to it. `whole_floats`
-    says whether one like 5.0 is among them: if not, what fits need not be looked into.
+    `whole_floats` says whether one like 5.0 is among them: if not, what fits need not be
+    looked into. Where it would take too long, all is left as it is: arguments of which
+    some are coerced and others are not would be neither what was sent nor what was meant.
     """
-    reader = _Reader(
-        compiled, options, steps=compiled.cost.allowance(values), whole_floats=whole_floats
-    )
-    return reader.read(compiled.root, value, path="$", chain=0)
+    reader = _Reader(compiled, options, whole_floats=whole_floats)
+    reading = reader.read(compiled.root, value, path="$", chain=0)
+    return Reading(value) if reader.is_exhausted else reading
 
 
 class _Reader:
-    """Reads one value. After so many steps everything is left as it is."""
+    """Reads one value, as long as its allowance lasts."""
 
-    def __init__(
-        self, compiled: Compiled, options: CoercionOptions, *, steps: int, whole_floats: bool
-    ) -> None:
+    def __init__(self, compiled: Compiled, options: CoercionOptions, *, whole_floats: bool) -> None:
         self._compiled = compiled
         self._options = options
-        self._steps = steps
+        self._allowance = Allowance(compiled.cost, COERCING)
         self._whole_floats = whole_floats
+        self._letters = LETTERS
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether something was left out."""
+        return self._allowance.left < 0
 
     def read(self, place: Place, value: JSON, *, path: str, chain: int) -> Reading:
         """Read a value by the schema at a place."""
-        self._steps -= 1
-        if self._steps < 0 or chain > CHAIN:
+        if chain > CHAIN or self.is_exhausted:
             return Reading(value)
-        fits = self._compiled.fits(place, value)
+        fits = self._fits(place, value)
         if fits and not (self._whole_floats and isinstance(value, (float, dict, list))):
             return Reading(value)
         if isinstance(value, str) and "string" in self._compiled.types(place):
             return Reading(value)
-        before, value = value, self._convert(place, value, path=path, chain=chain)
+        before = value
+        if isinstance(value, float):
+            value = _make_whole(value, self._compiled.types(place))
+        elif not fits:
+            value = self._convert(place, value, path=path, chain=chain)
         coercions: tuple[Coercion, ...] = ()
         if value is not before:
             coercions = (Coercion(path, before, value),)
@@ -117,20 +131,20 @@ class _Reader:
 
     # ── The value itself ────────────────────────────────────────────────────────────
 
+    def _fits(self, place: Place, value: JSON) -> bool:
+        return self._allowance.take(value) and self._compiled.fits(place, value)
+
     def _convert(self, place: Place, value: JSON, *, path: str, chain: int) -> JSON:
         types = self._compiled.types(place)
-        if isinstance(value, float):
-            return _make_whole(value, types)
-        if self._compiled.fits(place, value):
-            return value
-        if isinstance(value, str):
+        if isinstance(value, str) and len(value) <= self._letters:
+            self._letters -= len(value)
             read = self._match_listed(place, value) or read_text(value, types)
             self._whole_floats = self._whole_floats or isinstance(read, (dict, list))
             if read is not value:
                 return read
         if self._options.wrap_single and "array" in types and type_of(value) not in types:
             inside = self._read_inside(place, [value], path=path, chain=chain + 1)
-            return [value] if self._compiled.fits(place, inside.value) else value
+            return [value] if self._fits(place, inside.value) else value
         return value
 
     def _match_listed(self, place: Place, text: str) -> str | None:
@@ -155,8 +169,8 @@ class _Reader:
     ) -> Reading:
         changed: Any = value
         coercions: list[Coercion] = []
-        for step in value if isinstance(value, dict) else range(len(value)):
-            if self._steps < 0:
+        for step in value if isinstance(value, dict) else self._select(place, value):
+            if self.is_exhausted:
                 break
             for inside in self._describing(place, step):
                 reading = self.read(inside, changed[step], path=join_path(path, step), chain=chain)
@@ -166,6 +180,14 @@ class _Reader:
                     changed[step] = reading.value
         return Reading(changed, tuple(coercions))
 
+    def _select(self, place: Place, items: list[JSON]) -> Iterable[int]:
+        """The items to be read: where no float can be meant, those which do not fit."""
+        if self._whole_floats or "items" not in place.node:
+            return range(len(items))
+        first = len(place.node.get("prefixItems", ()))
+        misfits = self._compiled.misfits(place.inside("items"), items, start=first)
+        return itertools.chain(range(min(first, len(items))), misfits)
+
     def _describing(self, place: Place, step: str | int) -> list[Place]:
         """The schemas of one member or item."""
         node = place.node
@@ -174,7 +196,9 @@ class _Reader:
                 return [place.inside("prefixItems", step)]
             return [place.inside("items")] if "items" in node else []
         named = [place.inside("properties", step)] if step in node.get("properties", ()) else []
-        if "patternProperties" in node:
+        if "patternProperties" in node and self._allowance.take_steps(
+            len(node["patternProperties"])
+        ):
             matching = [p for p in node["patternProperties"] if matches(p, step)]
             named += [place.inside("patternProperties", pattern) for pattern in matching]
         others = not named and isinstance(node.get("additionalProperties"), dict)
@@ -196,18 +220,18 @@ class _Reader:
     def _conditional(self, place: Place, value: JSON) -> list[Place]:
         if "if" not in place.node:
             return []
-        branch = "then" if self._compiled.fits(place.inside("if"), value) else "else"
+        branch = "then" if self._fits(place.inside("if"), value) else "else"
         return [place.inside(branch)] if branch in place.node else []
 
     def _choose(self, branches: list[Place], value: JSON, *, path: str, chain: int) -> Reading:
         """Read by the alternative that fits or, if none does, as all say that can be made fit."""
-        fitting = [branch for branch in branches if self._compiled.fits(branch, value)]
+        fitting = [branch for branch in branches if self._fits(branch, value)]
         if len(fitting) > 1:
             return Reading(value)
         readings: dict[str, Reading] = {}
         for branch in fitting or branches:
             reading = self.read(branch, value, path=path, chain=chain)
-            if self._compiled.fits(branch, reading.value):
+            if self._fits(branch, reading.value):
                 readings[repr(reading.value)] = reading
         return readings.popitem()[1] if len(readings) == 1 else Reading(value)
 

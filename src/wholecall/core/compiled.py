@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import jsonschema_rs
 
 from wholecall.core.translate import Node, Steps, children, quote
 from wholecall.core.values import JSON
+from wholecall.core.work import Cost
 
 PATTERN_BYTES = 256 * 1024
 """Of one compiled pattern. Linear time is as many steps a character as the pattern has
@@ -133,43 +134,11 @@ def _escape(step: str | int) -> str:
     return "/" + str(step).replace("~", "~0").replace("/", "~1")
 
 
-class Cost(NamedTuple):
-    """What it takes to judge by a schema, counted before it is used."""
-
-    load: int
-    """The most rules that speak about one and the same value."""
-    recursive: bool
-    """The schema contains itself."""
-
-    def exceeds(self, values: int) -> bool:
-        """Whether it would take too long to judge so many values."""
-        return values * self.load > WORK
-
-    def allowance(self, values: int) -> int:
-        """How often parts of so many values may be judged once more, to coerce or explain."""
-        honest = min(_LEAST_JUDGED + _JUDGED * values, _MOST_JUDGED)
-        if not self.recursive:
-            return honest
-        # Each part is nearly as deep as the whole, and so nearly as much work.
-        return min(honest, max(_FEW, _RECURSIVE_WORK // (values * self.load)))
-
-
-WORK = 2_000_000
-"""Values of a call times the rules that speak about one value: half a second at worst.
-Beyond are schemas with a thousand alternatives for arrays with a thousand items."""
-_RECURSIVE_WORK = 1_000_000
-_FEW = 8
-_LEAST_JUDGED = 1000
-_JUDGED = 16
-"""Times that each value is judged. Honest schemas need two or three; alternatives inside
-alternatives would need 2ⁿ."""
-_MOST_JUDGED = 50_000
-
-
 class Compiled:
     """One schema, ready to judge values, as a whole and place by place."""
 
     __slots__ = (
+        "_arrays",
         "_registry",
         "_targets",
         "_types",
@@ -191,6 +160,8 @@ class Compiled:
         self._targets = targets
         self._registry = jsonschema_rs.Registry([(_URI, root.node)], retriever=_refuse_remote)
         self._validators = {"": _compile(root.node)}
+        self._arrays: dict[str, jsonschema_rs.Validator] = {}
+        """Of arrays whose items are described by a place."""
         self._types: dict[str, frozenset[Type]] = {}
         speaking = [place.node for place in self.speaking(self.root)]
         self.names = frozenset().union(*(node.get("properties", {}) for node in speaking))
@@ -215,10 +186,32 @@ class Compiled:
         """Whether a value fits the schema at a place."""
         validator = self._validators.get(place.pointer)
         if validator is None:
-            reference = {"$ref": f"{_URI}#{quote(place.pointer)}"}
-            validator = _compile(reference, self._registry)
+            validator = _compile(self._refer(place), self._registry)
             self._validators[place.pointer] = validator
         return _accepts(validator, value)
+
+    def misfits(self, place: Place, items: list[JSON], *, start: int = 0) -> Iterator[int]:
+        """Where the items are that do not fit, by halves: a million that fit are one question."""
+        spans = [(start, len(items))]
+        while spans:
+            begin, end = spans.pop()
+            if begin >= end or self._all_fit(place, items[begin:end]):
+                continue
+            if end - begin == 1:
+                yield begin
+            else:
+                middle = (begin + end) // 2
+                spans += [(middle, end), (begin, middle)]
+
+    def _all_fit(self, place: Place, items: list[JSON]) -> bool:
+        validator = self._arrays.get(place.pointer)
+        if validator is None:
+            each = {"items": self._refer(place)}
+            validator = self._arrays[place.pointer] = _compile(each, self._registry)
+        return _accepts(validator, items)
+
+    def _refer(self, place: Place) -> Node:
+        return {"$ref": f"{_URI}#{quote(place.pointer)}"}
 
     def target(self, place: Place) -> Place | None:
         """Where the `$ref` of a place leads, if it is a pointer."""

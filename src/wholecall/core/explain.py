@@ -7,7 +7,7 @@ does says where to look next (`_LOOKS`). What stands in neither table, such as
 `unevaluatedItems`, is reported as a whole.
 
 The work is bounded: each place is looked into once for each value, the schema's cost
-says how often parts may be judged, and after `PROBLEMS` problems nobody reads on.
+says how much of it may be judged once more, and after `PROBLEMS` problems nobody reads on.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ from wholecall.core.parse import join_path
 from wholecall.core.translate import Node
 from wholecall.core.values import JSON, Problem
 from wholecall.core.words import LIMITS, describe, list_some, show, show_names
+from wholecall.core.work import Allowance
 
 PROBLEMS = 32
 """Problems of one call that are reported."""
+EXPLAINING = 750_000
+"""Rules that may be looked at to find them, in the units of `work`."""
 
 
 class Look(NamedTuple):
@@ -55,18 +58,17 @@ Found: TypeAlias = Iterator[Problem | Look]
 
 
 def explain(
-    compiled: Compiled, value: dict[str, JSON], *, values: int, unknown: Collection[str] = ()
+    compiled: Compiled, value: dict[str, JSON], *, unknown: Collection[str] = ()
 ) -> tuple[Problem, ...]:
     """Say why arguments that do not fit do not.
 
-    `values` is how many values they hold: the work is in proportion to it. `unknown` are
-    received names that are no parameters: one may be what is missing.
+    `unknown` are received names that are no parameters: one may be what is missing.
     """
     problems: dict[Problem, None] = {}
     seen: set[tuple[str, str]] = set()
-    explanation = _Explanation(compiled, values, unknown=unknown)
+    explanation = _Explanation(compiled, unknown=unknown)
     waiting = [Look(compiled.root, value, "$")]
-    while waiting and len(problems) < PROBLEMS and explanation.left > 0:
+    while waiting and len(problems) < PROBLEMS and not explanation.is_exhausted:
         look = waiting.pop()
         if (look.place.pointer, look.path) in seen:
             continue
@@ -80,10 +82,15 @@ def explain(
 class _Explanation:
     """Looks at one place at a time. Each method is a row of `_LOOKS`."""
 
-    def __init__(self, compiled: Compiled, values: int, *, unknown: Collection[str]) -> None:
-        self.left = compiled.cost.allowance(values)
+    def __init__(self, compiled: Compiled, *, unknown: Collection[str]) -> None:
+        self._allowance = Allowance(compiled.cost, EXPLAINING)
         self._compiled = compiled
         self._unknown = unknown
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether no more may be judged."""
+        return self._allowance.left <= 0
 
     def look(self, look: Look) -> Found:
         """What is wrong here. A wrong type or option makes every other rule moot."""
@@ -100,9 +107,8 @@ class _Explanation:
                 yield _report(look, keyword, expected=LIMITS[keyword](argument))
 
     def _fits(self, place: Place, value: JSON) -> bool:
-        # A value that holds no others is judged in no time, and there may be a million.
-        self.left -= isinstance(value, (dict, list))
-        return self._compiled.fits(place, value)
+        """What is not judged any more is taken to fit: of that nothing is said."""
+        return not self._allowance.take(value) or self._compiled.fits(place, value)
 
     def _enter(self, place: Place, value: JSON, *, path: str, optional: bool = False) -> Found:
         if not self._fits(place, value):
@@ -142,7 +148,7 @@ class _Explanation:
     def pattern_properties(self, look: Look) -> Found:
         for pattern in look.node["patternProperties"]:
             for name in look.members:
-                if matches(pattern, name):
+                if self._allowance.take_steps(1) and matches(pattern, name):
                     yield from self._enter_member(look, name, "patternProperties", pattern)
 
     def additional_properties(self, look: Look) -> Found:
@@ -200,9 +206,8 @@ class _Explanation:
     def each_item(self, look: Look) -> Found:
         place = look.place.inside("items")
         described = len(look.node.get("prefixItems", ()))
-        for index, item in enumerate(look.items[described:], described):
-            if not self._fits(place, item):
-                yield Look(place, item, join_path(look.path, index))
+        for index in self._compiled.misfits(place, look.items, start=described):
+            yield Look(place, look.items[index], join_path(look.path, index))
 
     def contains(self, look: Look) -> Found:
         place = look.place.inside("contains")

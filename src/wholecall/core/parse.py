@@ -203,9 +203,10 @@ def join_path(path: str, step: str | int) -> str:
     """Go one step down a JSON path: `$.days[0]`, `$["odd key"]`."""
     if len(path) > _LONGEST_PATH:
         return path
-    if isinstance(step, str):
-        if len(step) > _LONGEST_STEP:
-            step = cut(step, _LONGEST_STEP)
-        if step.isidentifier():
-            return f"{path}.{step}"
+    if isinstance(step, int):
+        return f"{path}[{step}]"
+    if len(step) > _LONGEST_STEP:
+        step = cut(step, _LONGEST_STEP)
+    if step.isidentifier():
+        return f"{path}.{step}"
     return f"{path}[{json.dumps(step, ensure_ascii=False)}]"

@@ -29,7 +29,7 @@ _TOKEN = re.compile(
     r"|(?P<either>\|)"
     r"|(?P<edge>[\^$]|\\[bB])"
     r"|(?P<loop>[*+?])"
-    r"|\{(?P<least>[0-9]+)(?P<range>,(?P<most>[0-9]*))?\}"
+    r"|\{(?P<least>[0-9]{1,6}+)(?P<range>,(?P<most>[0-9]{0,6}+))?\}"
     r"|(?P<unicode>\\[pP])"
     r"|\\.|\[(?:[^\]\\]|\\.)*+\]?|.",
     re.DOTALL,

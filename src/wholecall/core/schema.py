@@ -18,15 +18,16 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from wholecall.core.coerce import STRICT, CoercionOptions, coerce
-from wholecall.core.compiled import Compiled, Cost
+from wholecall.core.compiled import Compiled
 from wholecall.core.explain import PROBLEMS, explain
 from wholecall.core.limits import DEFAULT
 from wholecall.core.near import find_misspelt
 from wholecall.core.parse import join_path
 from wholecall.core.prepare import prepare
+from wholecall.core.size import Size, measure
 from wholecall.core.spec import ToolSpec, read_tool
 from wholecall.core.values import JSON, Coercion, Problem
 from wholecall.core.words import show, show_names
@@ -54,8 +55,8 @@ def check(value: dict[str, JSON], spec: ToolSpec, *, options: CoercionOptions = 
     if isinstance(compiled, Problem):
         # Unchecked arguments never run. The model cannot mend it, so it is told as much.
         return Checked(value, problems=(_blame_schema(spec, compiled),))
-    size = _measure(value)
-    if oversize := size.exceeds(compiled.cost):
+    size = measure(value)
+    if oversize := _refuse_size(compiled, value, size=size):
         return Checked(value, problems=(oversize,))
     kept, dropped = (value, ()) if options.keep_unknown else _drop_unknown(compiled, value)
     fits = compiled.fits(compiled.root, kept)
@@ -63,7 +64,7 @@ def check(value: dict[str, JSON], spec: ToolSpec, *, options: CoercionOptions = 
     if not fits or (size.whole_floats and compiled.integers):
         kept, coercions = _coerce(compiled, kept, size=size, options=options)
         fits = compiled.fits(compiled.root, kept)
-    problems = () if fits else explain(compiled, kept, values=size.values, unknown=dropped)
+    problems = () if fits else explain(compiled, kept, unknown=dropped)
     if dropped:
         missing = {problem.path for problem in problems}
         misspelt = _report_misspelt(compiled, value, dropped=dropped, missing=missing)
@@ -80,74 +81,38 @@ def _blame_schema(spec: ToolSpec, problem: Problem) -> Problem:
 
 
 def _coerce(
-    compiled: Compiled, value: dict[str, JSON], *, size: _Size, options: CoercionOptions
+    compiled: Compiled, value: dict[str, JSON], *, size: Size, options: CoercionOptions
 ) -> tuple[dict[str, JSON], tuple[Coercion, ...]]:
-    read = coerce(
-        compiled, value, values=size.values, whole_floats=size.whole_floats, options=options
-    )
-    # A text may hold an object that is deep, inside an object that is deep.
-    if not isinstance(read.value, dict) or _measure(read.value).deep:
+    read = coerce(compiled, value, whole_floats=size.whole_floats, options=options)
+    # What a text holds may be deep, inside an object that is deep; and so may it be large.
+    if not isinstance(read.value, dict) or _refuse_size(compiled, read.value):
         return value, ()
     return read.value, read.coercions
 
 
 # ── Size ────────────────────────────────────────────────────────────────────────────
 
-_TEXT = 256
-"""So many characters of a text count as much as one value."""
 
-
-class _Size(NamedTuple):
-    values: int
-    whole_floats: bool
-    """There is a float that an integer may have been meant with."""
-    deep: bool
-
-    def exceeds(self, cost: Cost) -> Problem | None:
-        if self.deep:
-            expected = f"at most {DEFAULT.depth} levels of nesting"
-            return Problem("$", "limit", f"the arguments must have {expected}", "more", expected)
-        if cost.exceeds(self.values):
-            expected = "fewer or smaller values"
-            message = "the arguments are too large to be checked against the schema of this tool"
-            return Problem("$", "limit", message, f"{self.values} values", expected)
-        return None
-
-
-class _Count:
-    """Counts values level by level: recursion breaks on values that are too deep."""
-
-    def __init__(self) -> None:
-        self.values = 0
-        self.whole_floats = False
-
-    def count(self, parent: dict[str, Any] | list[Any]) -> list[Any]:
-        """Count what is directly inside; return the objects and arrays among it."""
-        inside: list[Any] = []
-        self.values += len(parent)
-        for child in parent.values() if isinstance(parent, dict) else parent:
-            kind = type(child)
-            if kind is str:
-                self.values += len(child) // _TEXT
-            elif kind is float:
-                self.whole_floats = self.whole_floats or child.is_integer()
-            elif kind not in _SMALL:
-                inside.append(child)
-        return inside
-
-
-# Asked by identity, which is three times faster than isinstance, and this is the hot path.
-_SMALL = frozenset({int, bool, type(None)})
-
-
-def _measure(value: dict[str, JSON]) -> _Size:
-    count = _Count()
-    level: list[Any] = [value]
-    for _ in range(DEFAULT.depth):
-        level = [child for parent in level for child in count.count(parent)]
-        if not level:
-            return _Size(count.values, count.whole_floats, deep=False)
-    return _Size(count.values, count.whole_floats, deep=True)
+def _refuse_size(
+    compiled: Compiled, value: dict[str, JSON], *, size: Size | None = None
+) -> Problem | None:
+    """Why arguments are not judged at all: it would take too long."""
+    size = size or measure(value)
+    if size.deep:
+        expected = f"at most {DEFAULT.depth} levels of nesting"
+        return Problem("$", "limit", f"the arguments must have {expected}", "more", expected)
+    if size.values > DEFAULT.values:
+        expected = f"at most {DEFAULT.values} values"
+        message = f"the arguments must have {expected}: send them in parts"
+        return Problem("$", "limit", message, f"{size.values} values", expected)
+    if compiled.cost.exceeds(value, size):
+        expected = "fewer or smaller values"
+        message = (
+            "the arguments are too large to be checked against the schema of this tool: "
+            f"send {expected}, in parts if need be"
+        )
+        return Problem("$", "limit", message, f"{size.values} values", expected)
+    return None
 
 
 # ── Unknown parameters ──────────────────────────────────────────────────────────────

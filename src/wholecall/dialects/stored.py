@@ -24,6 +24,7 @@ from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.line_calls import LineCalls
 from wholecall.dialects.nested_calls import MarkedTagCalls, NamedTagCalls
 from wholecall.dialects.python_calls import PythonCalls
+from wholecall.dialects.reply_calls import ReplyOrCalls
 from wholecall.dialects.routed_calls import RoutedCalls
 from wholecall.dialects.tag_calls import TagCalls
 from wholecall.dialects.yaml_calls import NamedYamlCalls
@@ -42,6 +43,7 @@ FAMILIES: Mapping[str, type[Grammar]] = {
     "python": PythonCalls,
     "gemma": GemmaCalls,
     "arrows": ArrowCalls,
+    "reply": ReplyOrCalls,
     "yaml": NamedYamlCalls,
 }
 _FAMILY_OF = {grammar: family for family, grammar in FAMILIES.items()}

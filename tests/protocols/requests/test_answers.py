@@ -267,7 +267,7 @@ def test_responses_get_their_items_back() -> None:
 
 
 def test_gemini_gets_its_signatures_back() -> None:
-    chunks = [
+    chunks: list[list[dict[str, Any]]] = [
         [{"text": "plan", "thought": True}],
         [{"text": "a"}],
         [{"text": "b", "thoughtSignature": "s1"}],

@@ -304,12 +304,6 @@ def test_what_a_call_goes_back_with() -> None:
     }
 
 
-def test_a_call_of_what_does_not_exist_gets_a_legal_name() -> None:
-    call = PastCall(id="a", name="functions.f:0", arguments={})
-    [written] = body(answer(call))["messages"][0]["tool_calls"]
-    assert written["function"]["name"] == "functions_f_0"
-
-
 def test_openai_gets_no_reasoning_and_deepseek_misses_none() -> None:
     thought = answer(Reasoning("hm"), CALL)
     assert "reasoning_content" not in body(thought, model="gpt-5")["messages"][0]

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from wholecall.core.conversation import Message, Request, Role
+from wholecall.core.conversation import Message, PastCall, Request, Role
 from wholecall.core.history import MISTRAL, Target
 from wholecall.core.values import Reasoning, Text
 from wholecall.errors import UnknownProtocol, UnreadableRequest
@@ -49,3 +49,14 @@ def test_a_body_is_an_object(body: Any) -> None:
     with pytest.raises(UnreadableRequest) as caught:
         decode_request("openai-chat", body)
     assert caught.value.param == ""
+
+
+@pytest.mark.parametrize(
+    "protocol", ["openai-chat", "openai-responses", "anthropic", "ollama", "gemini"]
+)
+def test_a_call_of_what_does_not_exist_gets_a_legal_name(protocol: str) -> None:
+    call = PastCall(id="a", name="functions.f:0", arguments={})
+    request = Request(model="m", messages=(Message(Role.ASSISTANT, (call,)),))
+    written = str(encode_request(protocol, request))
+    assert "functions_f_0" in written
+    assert "functions.f:0" not in written

@@ -2,13 +2,14 @@ from typing import Any
 
 import pytest
 
-from wholecall.core.conversation import Native, Request
+from wholecall.core.conversation import Message, Native, PastCall, Request, Role
 from wholecall.core.spec import ToolSpec
+from wholecall.core.values import Text
 from wholecall.errors import UnreadableRequest
 from wholecall.protocols.requests.encoding.openai_chat import write_tool
 from wholecall.protocols.requests.tools import (
     list_tools,
-    name_call,
+    name_calls,
     object_schema,
     read_tools,
     tool_names,
@@ -73,7 +74,12 @@ def test_only_some_may_be_offered() -> None:
     ],
 )
 def test_the_name_of_a_call_is_legal_unless_it_was_offered(name: str, written: str) -> None:
-    assert name_call(name, ask(ToolSpec("weird.tool"))) == written
+    offer = (ToolSpec("weird.tool"),)
+    said = Message(Role.ASSISTANT, (Text("t"), PastCall(id="a", name=name, arguments={})))
+    request = Request(model="m", tools=offer, messages=(said,))
+    [message] = name_calls(request).messages
+    assert message.parts == (Text("t"), PastCall(id="a", name=written, arguments={}))
+    assert request.messages == (said,)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +100,7 @@ def test_a_definition_that_cannot_be_read_is_named(definition: Any, param: str) 
     with pytest.raises(UnreadableRequest) as caught:
         read_tools([PLAIN, definition], CHAT, write=write_tool)
     assert caught.value.param == param
+    assert "tools[0]" not in str(caught.value)
 
 
 def test_no_tools_are_none() -> None:

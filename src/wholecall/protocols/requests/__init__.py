@@ -32,7 +32,7 @@ from wholecall.protocols.requests.encoding import (
     openai_responses,
 )
 from wholecall.protocols.requests.fields import refuse
-from wholecall.protocols.requests.tools import tool_names
+from wholecall.protocols.requests.tools import name_calls, tool_names
 from wholecall.protocols.wire import plain
 
 __all__ = ["answer_message", "decode_request", "encode_request", "past_call", "tool_names"]
@@ -61,7 +61,7 @@ def encode_request(
     `target` says what the upstream accepts in a history, for those of which the model's name
     does not tell. What comes in is neither changed nor shared.
     """
-    return _find(protocol, _ENCODERS)(request, target)
+    return _find(protocol, _ENCODERS)(name_calls(request), target)
 
 
 def decode_request(protocol: str, body: Mapping[str, Any]) -> Request:

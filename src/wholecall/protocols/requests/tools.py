@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from wholecall.core.conversation import Native, Request
+from wholecall.core.conversation import Message, Native, Part, PastCall, Request
 from wholecall.core.spec import ToolSpec, read_offer
 from wholecall.core.values import Problem
 from wholecall.errors import InadmissibleTools
@@ -51,15 +51,27 @@ def _define(spec: ToolSpec, said: tuple[ToolSpec, Any] | None, *, write: _Write)
     return said[1] if said[0].description == spec.description else write(spec)
 
 
-def name_call(name: str, request: Request) -> str:
-    """The name of a past call as every upstream accepts it.
+def name_calls(request: Request) -> Request:
+    """The same request, its past calls under names that every upstream accepts.
 
     A model may call what does not exist by a name that must not exist. Left in the history,
     it would make every later request fail.
     """
-    if any(spec.name == name for spec in request.tools):
-        return name
-    return _ILLEGAL.sub("_", name)[:_LONGEST_NAME] or _NAMELESS
+    offered = frozenset(spec.name for spec in request.tools)
+    return replace(request, messages=tuple(_rename(each, offered) for each in request.messages))
+
+
+def _rename(message: Message, offered: Collection[str]) -> Message:
+    parts = message.parts
+    if not any(isinstance(part, PastCall) and part.name not in offered for part in parts):
+        return message
+    return replace(message, parts=tuple(_rename_part(part, offered) for part in parts))
+
+
+def _rename_part(part: Part, offered: Collection[str]) -> Part:
+    if not isinstance(part, PastCall) or part.name in offered:
+        return part
+    return replace(part, name=_ILLEGAL.sub("_", part.name)[:_LONGEST_NAME] or _NAMELESS)
 
 
 # ── Reading ─────────────────────────────────────────────────────────────────────────
@@ -117,9 +129,9 @@ def _read_spec(definition: Any, place: int) -> ToolSpec:
     try:
         specs = list(read_offer([definition]).values())
     except InadmissibleTools as error:
-        problem = error.problems[0]
-        path = problem.path if isinstance(problem, Problem) else "$[0]"
-        raise refuse(f"tools[{place}]{path.removeprefix('$[0]')}", str(error)) from None
+        problem = next(each for each in error.problems if isinstance(each, Problem))
+        param = f"tools[{place}]{problem.path.removeprefix('$[0]')}"
+        raise refuse(param, f"{problem.received} is not {problem.expected}") from None
     if not specs:
         raise refuse(f"tools[{place}].name", "a function has a name")
     return specs[0]

@@ -40,7 +40,7 @@ from wholecall.core.values import Reasoning, Text
 from wholecall.protocols.requests.families import AnthropicFamily, anthropic_family
 from wholecall.protocols.requests.fields import complete, natives_of, rest_of, without
 from wholecall.protocols.requests.media import omit, type_of
-from wholecall.protocols.requests.tools import list_tools, name_call, object_schema
+from wholecall.protocols.requests.tools import list_tools, object_schema
 from wholecall.protocols.wire import present
 
 PROTOCOL = "anthropic"
@@ -59,12 +59,12 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     request = _declare_called(request)
     leading = list(takewhile(lambda message: message.role is Role.SYSTEM, request.messages))
     messages = request.messages[len(leading) :]
-    written = list(_join(wire for message in messages for wire in _write(message, request)))
+    written = list(_join(wire for message in messages for wire in _write(message)))
     mended = mend(PROTOCOL, written, target=_place_system(target or family.target, messages))
     choice = encode_choice(request.choice, PROTOCOL)
     tools = list_tools(request, PROTOCOL, write=write_tool, only=choice.offer)
     said = request.choice != Choice() and bool(tools)
-    system = [wire for message in leading for wire in _write(message, request)]
+    system = [wire for message in leading for wire in _write(message)]
     body = {
         "model": request.model,
         "max_tokens": request.max_tokens or MAX_TOKENS,
@@ -86,7 +86,7 @@ def _declare_called(request: Request) -> Request:
     called = dict.fromkeys(part.name for part in parts if isinstance(part, PastCall))
     if request.tools or request.native_tools or not called:
         return request
-    specs = tuple(ToolSpec(name_call(name, request)) for name in called)
+    specs = tuple(ToolSpec(name) for name in called)
     return replace(request, tools=specs, choice=Choice(Mode.NONE))
 
 
@@ -155,13 +155,13 @@ def _blocks(message: Any) -> list[Any]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
 
 
-def _write(message: Message, request: Request) -> Sequence[Any]:
+def _write(message: Message) -> Sequence[Any]:
     natives = natives_of(message, PROTOCOL)
     if natives is not None:
         return natives
     content: str | list[Any]
     if message.role is Role.ASSISTANT:
-        content = [block for part in message.parts for block in _write_said(part, request)]
+        content = [block for part in message.parts for block in _write_said(part)]
     else:
         content = _write_content(message.parts)
     return [{"role": _ROLES[message.role], "content": content}]
@@ -175,14 +175,14 @@ _ROLES = {
 }
 
 
-def _write_said(part: object, request: Request) -> Iterator[Any]:
+def _write_said(part: object) -> Iterator[Any]:
     """Write a part of an answer. What belongs to another protocol is left out."""
     if isinstance(part, Text):
         yield {"type": "text", "text": part.text}
     elif isinstance(part, PastCall):
         extras = {key: part.extras[key] for key in CALL_EXTRAS if key in part.extras}
-        name = name_call(part.name, request)
-        yield {"type": "tool_use", "id": part.id, "name": name, "input": part.arguments, **extras}
+        call = {"id": part.id, "name": part.name, "input": part.arguments}
+        yield {"type": "tool_use", **call, **extras}
     elif isinstance(part, Reasoning):
         yield from _write_reasoning(part)
     elif isinstance(part, Native) and part.protocol == PROTOCOL:

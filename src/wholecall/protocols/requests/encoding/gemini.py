@@ -26,7 +26,7 @@ from wholecall.core.values import Reasoning, Text
 from wholecall.protocols.requests.fields import complete, natives_of, rest_of
 from wholecall.protocols.requests.media import media_in, omit, type_of
 from wholecall.protocols.requests.pairing import Answered, Exchange, pair
-from wholecall.protocols.requests.tools import name_call, object_schema
+from wholecall.protocols.requests.tools import object_schema
 from wholecall.protocols.wire import present
 
 PROTOCOL = "gemini"
@@ -45,10 +45,11 @@ def encode(request: Request) -> dict[str, Any]:
     messages = [message for message in request.messages if message.role is not Role.SYSTEM]
     instructions = [part for message in system for part in _write_parts(message.parts)]
     tools = _write_tools(request)
+    signed = not _UNSIGNED_MODELS.search(request.model)
     body = {
         "systemInstruction": {"parts": instructions} if instructions else None,
         "contents": [
-            content for exchange in pair(messages) for content in _write(exchange, request)
+            content for exchange in pair(messages) for content in _write(exchange, signed=signed)
         ],
         "tools": tools or None,
         "toolConfig": _write_choice(request.choice) if tools else None,
@@ -96,16 +97,17 @@ def _write_config(request: Request) -> dict[str, Any]:
 # ── Contents ────────────────────────────────────────────────────────────────────────
 
 
-def _write(exchange: Exchange, request: Request) -> Iterator[Any]:
+def _write(exchange: Exchange, *, signed: bool) -> Iterator[Any]:
     message = exchange.message
     natives = natives_of(message, PROTOCOL)
     if natives is not None:
         yield from natives
     elif message.role is Role.ASSISTANT:
-        yield from _wrap("model", _sign(_write_answer(message.parts, request), request))
+        parts = _write_answer(message.parts)
+        yield from _wrap("model", _sign(parts) if signed else parts)
     else:
         yield from _wrap("user", _write_parts(message.parts))
-    yield from _wrap("user", _write_results(exchange.answered, request))
+    yield from _wrap("user", _write_results(exchange.answered))
 
 
 def _wrap(role: str, parts: list[dict[str, Any]]) -> Iterator[Any]:
@@ -113,11 +115,11 @@ def _wrap(role: str, parts: list[dict[str, Any]]) -> Iterator[Any]:
         yield {"role": role, "parts": parts}
 
 
-def _write_answer(parts: Sequence[object], request: Request) -> list[dict[str, Any]]:
+def _write_answer(parts: Sequence[object]) -> list[dict[str, Any]]:
     written: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, PastCall):
-            written.append(_write_call(part, request))
+            written.append(_write_call(part))
         elif isinstance(part, Text) and part.text:
             written.append({"text": part.text})
         elif isinstance(part, Native) and part.protocol == PROTOCOL:
@@ -139,10 +141,10 @@ def _put_signature(part: Reasoning, written: list[dict[str, Any]]) -> None:
     written[-1]["thoughtSignature"] = signature
 
 
-def _write_call(call: PastCall, request: Request) -> dict[str, Any]:
+def _write_call(call: PastCall) -> dict[str, Any]:
     function = {
         "id": call.provider_id,
-        "name": name_call(call.name, request),
+        "name": call.name,
         "args": call.arguments,
     }
     return present({"functionCall": present(function), "thoughtSignature": _find_signature(call)})
@@ -156,16 +158,15 @@ def _find_signature(call: PastCall) -> Any:
     return call.extras.get(SIGNATURE) or through
 
 
-def _sign(parts: list[dict[str, Any]], request: Request) -> list[dict[str, Any]]:
+def _sign(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """An answer with calls has a signature on the first of them."""
     calls = [part for part in parts if "functionCall" in part]
-    signed = any("thoughtSignature" in part for part in calls)
-    if calls and not signed and not _UNSIGNED_MODELS.search(request.model):
+    if calls and not any("thoughtSignature" in part for part in calls):
         calls[0]["thoughtSignature"] = _NO_SIGNATURE
     return parts
 
 
-def _write_results(answered: Iterable[Answered], request: Request) -> list[dict[str, Any]]:
+def _write_results(answered: Iterable[Answered]) -> list[dict[str, Any]]:
     """Results, and behind them their images, which not every model takes inside of a result."""
     responses: list[dict[str, Any]] = []
     media: list[Any] = []
@@ -174,7 +175,7 @@ def _write_results(answered: Iterable[Answered], request: Request) -> list[dict[
         output = result.text if result.structured is None else result.structured
         response = {
             "id": each.call.provider_id,
-            "name": name_call(each.call.name, request),
+            "name": each.call.name,
             "response": {"error": result.text} if result.failed else {"output": output},
         }
         responses.append({"functionResponse": present(response)})

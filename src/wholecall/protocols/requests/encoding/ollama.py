@@ -23,7 +23,7 @@ from wholecall.protocols.requests.encoding.openai_chat import write_tool
 from wholecall.protocols.requests.fields import complete, natives_of, rest_of, without
 from wholecall.protocols.requests.media import omit, speak
 from wholecall.protocols.requests.pairing import Answered, Exchange, pair
-from wholecall.protocols.requests.tools import list_tools, name_call
+from wholecall.protocols.requests.tools import list_tools
 from wholecall.protocols.wire import present
 
 PROTOCOL = "ollama"
@@ -39,9 +39,7 @@ def encode(request: Request) -> dict[str, Any]:
     }
     body = {
         "model": request.model,
-        "messages": [
-            wire for exchange in pair(request.messages) for wire in _write(exchange, request)
-        ],
+        "messages": [wire for exchange in pair(request.messages) for wire in _write(exchange)],
         "tools": _offer(request) or None,
         # Streaming is what it does if nothing is said.
         "stream": request.stream,
@@ -58,40 +56,40 @@ def _offer(request: Request) -> list[Any]:
     return list_tools(request, PROTOCOL, write=write_tool, only=choice.names or None)
 
 
-def _write(exchange: Exchange, request: Request) -> Iterator[Any]:
+def _write(exchange: Exchange) -> Iterator[Any]:
     message = exchange.message
     natives = natives_of(message, PROTOCOL)
     if natives is not None:
         yield from natives
     elif message.role is Role.ASSISTANT:
-        yield _write_answer(exchange, request)
+        yield _write_answer(exchange)
     else:
         yield {"role": message.role.value, **_write_content(message.parts)}
-    yield from (_write_result(each, request) for each in exchange.answered)
+    yield from (_write_result(each) for each in exchange.answered)
 
 
-def _write_answer(exchange: Exchange, request: Request) -> dict[str, Any]:
+def _write_answer(exchange: Exchange) -> dict[str, Any]:
     message = exchange.message
     thoughts = [part for part in message.parts if isinstance(part, Reasoning) and not part.extras]
     fields = {
         "role": "assistant",
         "content": message.text,
         "thinking": "".join(thought.text for thought in thoughts) or None,
-        "tool_calls": [_write_call(each.call, request) for each in exchange.answered] or None,
+        "tool_calls": [_write_call(each.call) for each in exchange.answered] or None,
     }
     return present(fields)
 
 
-def _write_call(call: PastCall, request: Request) -> dict[str, Any]:
-    function = {"name": name_call(call.name, request), "arguments": call.arguments}
+def _write_call(call: PastCall) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": call.arguments}
     return {"id": call.id, "function": function}
 
 
-def _write_result(answered: Answered, request: Request) -> dict[str, Any]:
+def _write_result(answered: Answered) -> dict[str, Any]:
     call, result = answered.call, answered.result
     media = [piece for piece in result.content if isinstance(piece, Media)]
     content = _write_content([Text(speak(result)), *media])
-    names = {"tool_name": name_call(call.name, request), "tool_call_id": call.id}
+    names = {"tool_name": call.name, "tool_call_id": call.id}
     return {"role": "tool", **names, **content}
 
 

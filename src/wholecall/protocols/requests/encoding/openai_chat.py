@@ -44,7 +44,7 @@ from wholecall.protocols.requests.media import (
     write_address,
     write_format,
 )
-from wholecall.protocols.requests.tools import list_tools, name_call, object_schema
+from wholecall.protocols.requests.tools import list_tools, object_schema
 from wholecall.protocols.wire import plain, present
 
 PROTOCOL = "openai-chat"
@@ -117,7 +117,7 @@ def _write_messages(request: Request) -> Iterator[Any]:
         messages = list(group)
         for message in messages:
             natives = natives_of(message, PROTOCOL)
-            yield from natives if natives is not None else _write(message, request)
+            yield from natives if natives is not None else _write(message)
         if are_results:
             yield from _show_media(messages)
 
@@ -126,11 +126,11 @@ def _results(message: Message) -> list[CallResult]:
     return [part for part in message.parts if isinstance(part, CallResult)]
 
 
-def _write(message: Message, request: Request) -> Iterable[Any]:
+def _write(message: Message) -> Iterable[Any]:
     if message.role is Role.TOOL:
         return map(_write_result, _results(message))
     if message.role is Role.ASSISTANT:
-        return [_write_answer(message, request)]
+        return [_write_answer(message)]
     return [{"role": message.role.value, "content": _write_content(message.parts)}]
 
 
@@ -152,8 +152,8 @@ def _show_media(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
         yield {"role": "user", "content": _write_content(shown)}
 
 
-def _write_answer(message: Message, request: Request) -> dict[str, Any]:
-    calls = [_write_call(part, request) for part in message.parts if isinstance(part, PastCall)]
+def _write_answer(message: Message) -> dict[str, Any]:
+    calls = [_write_call(part) for part in message.parts if isinstance(part, PastCall)]
     return {
         "role": "assistant",
         "content": message.text or None,
@@ -162,9 +162,9 @@ def _write_answer(message: Message, request: Request) -> dict[str, Any]:
     }
 
 
-def _write_call(call: PastCall, request: Request) -> dict[str, Any]:
+def _write_call(call: PastCall) -> dict[str, Any]:
     text, _ = write_arguments(plain(call.arguments))
-    function = {"name": name_call(call.name, request), "arguments": text}
+    function = {"name": call.name, "arguments": text}
     extras = {key: call.extras[key] for key in CALL_EXTRAS if key in call.extras}
     return {"id": call.id, "type": "function", "function": function, **extras}
 

@@ -37,7 +37,7 @@ from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Reasoning, Text
 from wholecall.protocols.requests.fields import complete, natives_of, rest_of, without
 from wholecall.protocols.requests.media import media_in, omit, speak, write_address
-from wholecall.protocols.requests.tools import list_tools, name_call, object_schema
+from wholecall.protocols.requests.tools import list_tools, object_schema
 from wholecall.protocols.wire import plain, present
 
 PROTOCOL = "openai-responses"
@@ -56,7 +56,7 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     """The body of a request."""
     rest = rest_of(request, PROTOCOL)
     instructions, messages = _split_instructions(request.messages)
-    items = [item for message in messages for item in _write(message, request)]
+    items = [item for message in messages for item in _write(message)]
     continues = any(rest.get(name) for name in _CONTINUES)
     mended = mend(PROTOCOL, items, target=target or OPENAI_RESPONSES, continues=continues)
     tools = list_tools(request, PROTOCOL, write=write_tool)
@@ -101,14 +101,14 @@ def _write_output(output: OutputSchema | None) -> dict[str, Any] | None:
 # ── Items ───────────────────────────────────────────────────────────────────────────
 
 
-def _write(message: Message, request: Request) -> Iterator[Any]:
+def _write(message: Message) -> Iterator[Any]:
     natives = natives_of(message, PROTOCOL)
     if natives is not None:
         yield from natives
     elif message.role is Role.TOOL:
         yield from (_write_result(part) for part in message.parts if isinstance(part, CallResult))
     elif message.role is Role.ASSISTANT:
-        yield from _write_answer(message, request)
+        yield from _write_answer(message)
     else:
         content = _write_content(message.parts)
         yield {"type": "message", "role": message.role.value, "content": content}
@@ -121,12 +121,12 @@ def _write_result(part: CallResult) -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": part.call_id, "output": output}
 
 
-def _write_answer(message: Message, request: Request) -> Iterator[Any]:
+def _write_answer(message: Message) -> Iterator[Any]:
     for part, behind in pairwise((*message.parts, None)):
         if isinstance(part, Text):
             yield _write_saying(part, behind)
         elif isinstance(part, PastCall):
-            yield _write_call(part, request)
+            yield _write_call(part)
         elif isinstance(part, Reasoning) and ITEM in part.extras:
             # Fields that are null in an answer are unknown ones in a request.
             yield present(part.extras[ITEM])
@@ -145,9 +145,9 @@ def _write_saying(part: Text, behind: object) -> dict[str, Any]:
     return {**item, "status": "completed", **envelope, "content": content}
 
 
-def _write_call(call: PastCall, request: Request) -> dict[str, Any]:
+def _write_call(call: PastCall) -> dict[str, Any]:
     text, _ = write_arguments(plain(call.arguments))
-    item = {"call_id": call.id, "name": name_call(call.name, request), "arguments": text}
+    item = {"call_id": call.id, "name": call.name, "arguments": text}
     extras = {CALL_EXTRAS[key]: call.extras[key] for key in CALL_EXTRAS if key in call.extras}
     if call.provider_id not in (None, call.id):
         extras.pop("id", None)  # under this id the upstream knows a call by another name

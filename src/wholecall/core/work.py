@@ -1,0 +1,266 @@
+"""What it takes to judge values by a schema, counted before anything is judged.
+
+Whoever defines a tool says how many rules speak about a value, whoever calls it says how
+many values there are, and the work is the product. It is counted in *rules*: to look at
+one rule for one value takes the validator about 20 nanoseconds. Some rules take longer
+and count as several; the figures are measured ones, rounded up.
+
+What a schema costs is a tree in the shape of the values that it describes: a `Load` for
+each value, by the name of the member; items, and members without a name of their own,
+share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from wholecall.core.patterns import measure_pattern
+from wholecall.core.size import HUGE, Size
+from wholecall.core.translate import Node
+from wholecall.core.values import JSON
+
+WORK = 1_000_000
+"""Rules for one call: 20 milliseconds. A table of ten thousand rows needs a tenth of it;
+beyond are schemas with a thousand alternatives for arrays with a thousand items."""
+_STEP = 200
+"""Rules that could be looked at while we decide, in Python, what to judge next."""
+OTHERS = 0
+"""The step to items, and to members without a name of their own."""
+_PER = 1024
+"""Characters for which a load's `text` is the work."""
+_LEADS_BACK = 16
+"""The validator keeps books where a schema contains itself."""
+
+
+class Load:
+    """The work for one value, and for the values inside it."""
+
+    __slots__ = ("inside", "numbers", "rules", "text")
+
+    def __init__(self) -> None:
+        self.rules = 0
+        """For any value."""
+        self.numbers = 0
+        """More, for a number that is no short integer."""
+        self.text = 0
+        """More, for a text of `_PER` characters."""
+        self.inside: dict[str | int, Load] = {}
+
+    def step(self, name: str | int) -> Load:
+        """The load of a value inside."""
+        return self.inside.setdefault(name, Load())
+
+    def add(self, node: Node, times: int) -> None:
+        """Add the rules of one schema, which are looked at so many times."""
+        self.rules += times
+        for keyword, weigh in _WEIGHERS.items():
+            if keyword in node:
+                rules, numbers, text = weigh(node[keyword])
+                self.rules += rules * times
+                self.numbers += numbers * times
+                self.text += text * times
+        for pattern in node.get("patternProperties", ()):
+            others = self.step(OTHERS)
+            others.rules += _PATTERN * times
+            others.text += weigh_pattern(pattern).text * times
+
+    def walk(self) -> Iterator[Load]:
+        """This load and all inside it."""
+        waiting = [self]
+        while waiting:
+            load = waiting.pop()
+            yield load
+            waiting += load.inside.values()
+
+
+# ── What a rule weighs ──────────────────────────────────────────────────────────────
+
+
+class Weight(NamedTuple):
+    """What a rule adds to a load."""
+
+    rules: int = 0
+    numbers: int = 0
+    text: int = 0
+
+
+_SHORT = 2**63
+_PATTERN = 2
+_TAME = 100
+_WILD = 60
+"""Rules a character. That of each position of the pattern comes on top, for two fifths."""
+
+
+def weigh_pattern(pattern: str) -> Weight:
+    """What a pattern costs, by how much of the text it may have to remember."""
+    size = measure_pattern(pattern)
+    if size.is_tame:
+        return Weight(_PATTERN, text=_TAME)
+    return Weight(_PATTERN, text=_PER * (_WILD + size.positions * 2 // 5))
+
+
+def _weigh_option(option: JSON) -> Weight:
+    if isinstance(option, (dict, list)):
+        return Weight(rules=12)
+    if isinstance(option, bool) or not isinstance(option, (int, float)):
+        return Weight()
+    if isinstance(option, int) and -_SHORT < option < _SHORT:
+        return Weight(numbers=16)
+    return Weight(rules=64 if isinstance(option, float) else 256)
+
+
+def _weigh_options(options: list[JSON]) -> Weight:
+    weights = [_weigh_option(option) for option in options]
+    return Weight(*map(sum, zip(*weights, strict=True))) if weights else Weight()
+
+
+def _weigh_constant(constant: JSON) -> Weight:
+    weight = _weigh_option(constant)
+    return weight._replace(rules=max(weight.rules, 8))
+
+
+def _weigh_bound(bound: float) -> Weight:
+    return Weight(rules=_weigh_option(bound).rules, numbers=4)
+
+
+def _weigh_divisor(divisor: float) -> Weight:
+    return Weight(numbers=64 if divisor > _FINE else 64 * HUGE)
+
+
+def _weigh_names(named: Any) -> Weight:
+    return Weight(rules=len(named))
+
+
+_FINE = 1e-9
+"""By a finer step than this numbers are divided digit by digit."""
+_WEIGHERS: dict[str, Callable[[Any], Weight]] = {
+    "enum": _weigh_options,
+    "const": _weigh_constant,
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _weigh_bound),
+    "multipleOf": _weigh_divisor,
+    "pattern": weigh_pattern,
+    **dict.fromkeys(("required", "dependentRequired", "dependentSchemas"), _weigh_names),
+    "uniqueItems": lambda _: Weight(rules=12),
+}
+
+
+# ── What arguments cost ─────────────────────────────────────────────────────────────
+
+
+class Cost:
+    """What it takes to judge by one schema."""
+
+    __slots__ = ("_load", "numbers", "recursive", "rules", "text")
+
+    def __init__(self, load: Load, *, recursive: bool) -> None:
+        self._load = load
+        self.recursive = recursive
+        """The schema contains itself: each level may lead through all of it."""
+        heaviest: Callable[[Iterable[int]], int] = sum if recursive else max
+        times = _LEADS_BACK if recursive else 1
+        self.rules = times * heaviest(part.rules for part in load.walk())
+        """The most for one value."""
+        self.numbers = heaviest(part.numbers for part in load.walk())
+        self.text = heaviest(part.text for part in load.walk())
+
+    def exceeds(self, value: dict[str, JSON], size: Size) -> bool:
+        """Whether it would take too long to judge these arguments."""
+        most = size.values * self.rules + size.numbers * self.numbers
+        most += size.characters * self.text // _PER
+        # As if each value were the heaviest. If that is too much, they are looked at.
+        return most > WORK and (self.recursive or _count(self._load, value) > WORK)
+
+
+class _Sum:
+    """Several loads as one: a member has its own, and that of members without a name."""
+
+    __slots__ = ("_inside", "_loads", "numbers", "rules", "text")
+
+    def __init__(self, loads: list[Load]) -> None:
+        self.rules = sum(load.rules for load in loads)
+        self.numbers = sum(load.numbers for load in loads)
+        self.text = sum(load.text for load in loads)
+        self._loads = loads
+        self._inside: dict[str | int, _Sum | None] = {}
+
+    def step(self, name: str | int) -> _Sum | None:
+        """The sum for a value inside; None if nothing speaks about it."""
+        known = any(name in load.inside for load in self._loads)
+        name = name if known else OTHERS
+        if name not in self._inside:
+            steps = {name, OTHERS}
+            inside = [load.inside[s] for load in self._loads for s in steps if s in load.inside]
+            self._inside[name] = _Sum(inside) if inside else None
+        return self._inside[name]
+
+
+def _count(load: Load, value: dict[str, JSON]) -> int:
+    """The work for these arguments; it is not counted further than `WORK`."""
+    work = load.rules
+    waiting: list[tuple[JSON, _Sum]] = [(value, _Sum([load]))]
+    while waiting:
+        parent, around = waiting.pop()
+        for name, child, inside in _children(parent, around):
+            work += _weigh(child, inside, name=name)
+            if work > WORK:
+                return work
+            waiting.append((child, inside))
+    return work
+
+
+def _children(parent: JSON, around: _Sum) -> Iterator[tuple[str, JSON, _Sum]]:
+    """The values inside about which something is said."""
+    if isinstance(parent, dict):
+        for name, child in parent.items():
+            inside = around.step(name)
+            if inside is not None:
+                yield name, child, inside
+    elif isinstance(parent, list):
+        each = around.step(OTHERS)
+        if each is not None:
+            yield from (("", item, each) for item in parent)
+
+
+def _weigh(value: JSON, load: _Sum, *, name: str) -> int:
+    """The work for one value and its name, without what is inside it."""
+    text = len(name) + (len(value) if isinstance(value, str) else 0)
+    work = load.rules + text * load.text // _PER
+    if isinstance(value, (int, float)) and not -_SHORT < value < _SHORT:
+        return work + HUGE * load.numbers
+    return work + load.numbers if isinstance(value, float) else work
+
+
+# ── What may be looked at again ─────────────────────────────────────────────────────
+
+
+class Allowance:
+    """How much may still be done to coerce arguments, or to say what is wrong with them."""
+
+    def __init__(self, cost: Cost, most: int) -> None:
+        self.left = most
+        self._cost = cost
+        self._prices: dict[int, tuple[JSON, int]] = {}
+
+    def take(self, value: JSON) -> bool:
+        """Judge a value, at the price of all that is inside it; False if too much was done."""
+        self.left -= _STEP + self._price(value)
+        return self.left > 0
+
+    def take_steps(self, steps: int) -> bool:
+        """Do so many small things."""
+        self.left -= _STEP * steps
+        return self.left > 0
+
+    def _price(self, value: JSON) -> int:
+        if isinstance(value, (dict, list)):
+            known = self._prices.get(id(value))
+            if known is None:
+                children = value.values() if isinstance(value, dict) else value
+                # The value is kept, too: else another one could come to have its id.
+                known = (value, self._cost.rules + sum(map(self._price, children)))
+                self._prices[id(value)] = known
+            return known[1]
+        if isinstance(value, str):
+            return self._cost.rules + len(value) * self._cost.text // _PER
+        return self._cost.rules + (self._cost.numbers if isinstance(value, float) else 0)
