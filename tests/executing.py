@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from wholecall.core.values import JSON, Call, Evidence
-from wholecall.run.events import (
+from wholecall.runs.events import (
     ApprovalAnswered,
     ApprovalAsked,
     Status,

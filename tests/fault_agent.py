@@ -13,8 +13,8 @@ from wholecall.errors import RunFailed, UpstreamError
 from wholecall.faults.running import FaultServer
 from wholecall.faults.script import Form, Run, Scenario
 from wholecall.faults.tools import TOOLS
-from wholecall.run.events import RunEvent
-from wholecall.run.plan import RunResult
+from wholecall.runs.events import RunEvent
+from wholecall.runs.plan import RunResult
 from wholecall.tools.tool import Context, Runner, Tool
 from wholecall.upstreams.http import HttpSettings, HttpUpstream, Timeouts
 from wholecall.upstreams.retry import Retry

@@ -1,6 +1,8 @@
 """The public door: what `wholecall` shows is what `__all__` says, and each name explains itself."""
 
 import inspect
+import subprocess
+import sys
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -35,7 +37,25 @@ def test_all_is_sorted() -> None:
 
 
 def test_all_names_exactly_the_public_names() -> None:
-    assert sorted(wholecall.__all__) == public_names(wholecall)
+    for name in wholecall.__all__:
+        getattr(wholecall, name)  # some are imported when they are first used
+    assert sorted(wholecall.__all__) == sorted(
+        set(public_names(wholecall)) - {"TYPE_CHECKING", "import_module"}
+    )
+
+
+def test_reading_streams_loads_no_http_client() -> None:
+    program = "import sys, wholecall; print('aiohttp' in sys.modules, 'pydantic' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = wholecall.nothing
+    assert set(wholecall.__all__) <= set(dir(wholecall))
 
 
 @pytest.mark.parametrize("name", sorted(wholecall.__all__))

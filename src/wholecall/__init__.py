@@ -4,9 +4,14 @@ It assembles calls from a stream, proves each one whole, checks it against its s
 and says exactly what was wrong with the ones that must not run.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from wholecall.core.assembler import Assembler
 from wholecall.core.buffer import ToolCallBuffer, is_complete_json
 from wholecall.core.choice import Choice, obeyed
+from wholecall.core.coerce import CoercionOptions
+from wholecall.core.conversation import Media, Message, Request, Result, Role
 from wholecall.core.feedback import (
     Feedback,
     dropped_note,
@@ -53,14 +58,22 @@ from wholecall.core.values import (
     Text,
     Usage,
 )
+from wholecall.dialects.emulate import Emulated, emulate
 from wholecall.dialects.parsing import parse_text
 from wholecall.errors import (
     InadmissibleTools,
     IncompleteArguments,
     InvalidChoice,
+    MissingExtra,
     ProtocolError,
+    RunFailed,
+    UnknownModel,
     UnknownProtocol,
     UnreadableRecording,
+    UnreadableRequest,
+    UnusableDialect,
+    UnusableFunction,
+    UpstreamError,
     WholecallError,
 )
 from wholecall.protocols.reader import Reader
@@ -73,33 +86,73 @@ from wholecall.reading import (
     should_execute_tool_calls,
 )
 
+if TYPE_CHECKING:
+    from wholecall.asking import ask, ask_sync, run
+    from wholecall.runs.approvals import Approvals
+    from wholecall.runs.events import (
+        ApprovalAnswered,
+        ApprovalAsked,
+        Status,
+        ToolAbandoned,
+        ToolEnded,
+        ToolReported,
+        ToolStarted,
+        TurnRetried,
+        TurnStarted,
+    )
+    from wholecall.runs.ledger import Stop
+    from wholecall.runs.limits import RunLimits
+    from wholecall.runs.plan import Progress, RunResult
+    from wholecall.runs.running import Run
+    from wholecall.tools.from_function import FunctionTool, make_tool, tool
+    from wholecall.tools.signals import Failed, Retry
+    from wholecall.tools.tool import Context, Tool
+    from wholecall.tools.toolbox import Toolbox
+    from wholecall.upstreams.http import HttpSettings, HttpUpstream, Timeouts
+    from wholecall.upstreams.names import find_upstream
+    from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer
+
 __all__ = [
+    "ApprovalAnswered",
+    "ApprovalAsked",
+    "Approvals",
     "Assembler",
     "Call",
     "CallDelta",
     "CallSealed",
     "Choice",
     "Coercion",
+    "CoercionOptions",
+    "Context",
+    "Emulated",
     "Ended",
     "Evidence",
+    "Failed",
     "Fault",
     "FaultKind",
     "Feedback",
+    "FunctionTool",
     "Grew",
     "Hint",
     "HintGiven",
+    "HttpSettings",
+    "HttpUpstream",
     "InadmissibleTools",
     "IncompleteArguments",
     "Inconsistent",
     "InvalidChoice",
     "Limits",
+    "Media",
     "Mended",
+    "Message",
+    "MissingExtra",
     "ObjectScanner",
     "Oddity",
     "OfChoice",
     "Opened",
     "Outcome",
     "Problem",
+    "Progress",
     "ProtocolError",
     "Proved",
     "ProviderBlock",
@@ -110,34 +163,109 @@ __all__ = [
     "Released",
     "Repair",
     "Repeated",
+    "ReplayUpstream",
+    "Request",
+    "Result",
+    "Retry",
+    "Role",
+    "Run",
+    "RunFailed",
+    "RunLimits",
+    "RunResult",
+    "ScriptedAnswer",
     "Start",
+    "Status",
+    "Stop",
     "Target",
     "Terminated",
     "Text",
+    "Timeouts",
+    "Tool",
+    "ToolAbandoned",
     "ToolCallBuffer",
+    "ToolEnded",
+    "ToolReported",
     "ToolSpec",
+    "ToolStarted",
     "ToolUseBuffer",
+    "Toolbox",
+    "TurnRetried",
+    "TurnStarted",
+    "UnknownModel",
     "UnknownProtocol",
     "UnreadableRecording",
+    "UnreadableRequest",
+    "UnusableDialect",
+    "UnusableFunction",
+    "UpstreamError",
     "Usage",
     "WholecallError",
     "admit",
+    "ask",
+    "ask_sync",
     "assemble",
     "assemble_response",
     "dropped_note",
+    "emulate",
     "events",
     "events_sync",
     "feedback",
+    "find_upstream",
     "is_complete_json",
     "make_feedback",
+    "make_tool",
     "mend",
     "obeyed",
     "parse_text",
     "preview",
     "repair_history",
     "require_admissible",
+    "run",
     "should_execute_tool_calls",
     "skipped",
     "timed_out",
+    "tool",
     "tool_failed",
 ]
+
+# What opens connections and runs tools is imported when it is first used: whoever only reads
+# streams waits for no HTTP client.
+_LATER = {
+    "wholecall.asking": ("ask", "ask_sync", "run"),
+    "wholecall.runs.approvals": ("Approvals",),
+    "wholecall.runs.events": (
+        "ApprovalAnswered",
+        "ApprovalAsked",
+        "Status",
+        "ToolAbandoned",
+        "ToolEnded",
+        "ToolReported",
+        "ToolStarted",
+        "TurnRetried",
+        "TurnStarted",
+    ),
+    "wholecall.runs.ledger": ("Stop",),
+    "wholecall.runs.limits": ("RunLimits",),
+    "wholecall.runs.plan": ("Progress", "RunResult"),
+    "wholecall.runs.running": ("Run",),
+    "wholecall.tools.from_function": ("FunctionTool", "make_tool", "tool"),
+    "wholecall.tools.signals": ("Failed", "Retry"),
+    "wholecall.tools.tool": ("Context", "Tool"),
+    "wholecall.tools.toolbox": ("Toolbox",),
+    "wholecall.upstreams.http": ("HttpSettings", "HttpUpstream", "Timeouts"),
+    "wholecall.upstreams.names": ("find_upstream",),
+    "wholecall.upstreams.replay": ("ReplayUpstream", "ScriptedAnswer"),
+}
+_MODULES = {name: module for module, names in _LATER.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -18,17 +18,17 @@ from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.values import Text
 from wholecall.dialects.declaration import Dialect
 from wholecall.protocols.requests import decode_request
-from wholecall.run.approvals import Approvals, Approver
-from wholecall.run.around import Around
-from wholecall.run.calling import ExecutorSettings
-from wholecall.run.events import RunEvent
-from wholecall.run.executor import Executor
-from wholecall.run.limits import RunLimits
-from wholecall.run.loop import Loop
-from wholecall.run.plan import Plan, RunResult, StopCondition
-from wholecall.run.running import Channel, Run
-from wholecall.run.sending import sender_for
-from wholecall.run.structured import AnyText, TypedOutput
+from wholecall.runs.approvals import Approvals, Approver
+from wholecall.runs.around import Around
+from wholecall.runs.calling import ExecutorSettings
+from wholecall.runs.events import RunEvent
+from wholecall.runs.executor import Executor
+from wholecall.runs.limits import RunLimits
+from wholecall.runs.loop import Loop
+from wholecall.runs.plan import Plan, RunResult, StopCondition
+from wholecall.runs.running import Channel, Run
+from wholecall.runs.sending import sender_for
+from wholecall.runs.structured import AnyText, TypedOutput
 from wholecall.tools.toolbox import Offered, Toolbox
 from wholecall.upstreams.base import Upstream
 from wholecall.upstreams.names import find_upstream

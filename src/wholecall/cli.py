@@ -13,8 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from wholecall import cli_faults, cli_record
-from wholecall import cli_dialects
+from wholecall import cli_dialects, cli_faults, cli_record
 from wholecall.board import watch
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.values import Event

@@ -18,6 +18,7 @@ allowed: the two are equal, and a tool written in Python knows the difference.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -43,7 +44,7 @@ class CoercionOptions:
 
 STRICT = CoercionOptions()
 
-COERCING = 1_500_000
+COERCING = 1_000_000
 """Rules that may be looked at to coerce the values of one call, in the units of `work`:
 enough for some thousand values of the wrong type."""
 LETTERS = 256 * 1024
@@ -55,6 +56,7 @@ _BOOLEANS = {"true": True, "false": False}
 _WORD = 5
 """Characters that tell what a text may be: as many as the longest word has."""
 _NUMBER = tuple("-0123456789")
+_SHORT_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17}+)")
 _BEGINNINGS: dict[Type, tuple[str, ...]] = {
     "null": ("null",),
     "integer": _NUMBER,
@@ -75,6 +77,7 @@ def coerce(
     compiled: Compiled,
     value: dict[str, JSON],
     *,
+    allowance: Allowance,
     whole_floats: bool,
     options: CoercionOptions = STRICT,
 ) -> Reading:
@@ -84,39 +87,39 @@ def coerce(
     looked into. Where it would take too long, all is left as it is: arguments of which
     some are coerced and others are not would be neither what was sent nor what was meant.
     """
-    reader = _Reader(compiled, options, whole_floats=whole_floats)
+    reader = _Reader(
+        compiled, options, allowance=allowance.grant(COERCING), whole_floats=whole_floats
+    )
     reading = reader.read(compiled.root, value, path="$", chain=0)
-    return Reading(value) if reader.is_exhausted else reading
+    return Reading(value) if allowance.is_exhausted else reading
 
 
 class _Reader:
     """Reads one value, as long as its allowance lasts."""
 
-    def __init__(self, compiled: Compiled, options: CoercionOptions, *, whole_floats: bool) -> None:
+    def __init__(
+        self,
+        compiled: Compiled,
+        options: CoercionOptions,
+        *,
+        allowance: Allowance,
+        whole_floats: bool,
+    ) -> None:
         self._compiled = compiled
         self._options = options
-        self._allowance = Allowance(compiled.cost, COERCING)
+        self._allowance = allowance
         self._whole_floats = whole_floats
         self._letters = LETTERS
 
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether something was left out."""
-        return self._allowance.left < 0
-
     def read(self, place: Place, value: JSON, *, path: str, chain: int) -> Reading:
         """Read a value by the schema at a place."""
-        if chain > CHAIN or self.is_exhausted:
+        if chain > CHAIN or self._allowance.is_exhausted:
             return Reading(value)
         fits = self._fits(place, value)
-        if fits and not (self._whole_floats and isinstance(value, (float, dict, list))):
-            return Reading(value)
-        if isinstance(value, str) and "string" in self._compiled.types(place):
+        if self._is_settled(place, value, fits=fits):
             return Reading(value)
         before = value
-        if isinstance(value, float):
-            value = _make_whole(value, self._compiled.types(place))
-        elif not fits:
+        if not fits or isinstance(value, float):
             value = self._convert(place, value, path=path, chain=chain)
         coercions: tuple[Coercion, ...] = ()
         if value is not before:
@@ -129,6 +132,12 @@ class _Reader:
             coercions += later
         return Reading(value, coercions)
 
+    def _is_settled(self, place: Place, value: JSON, *, fits: bool) -> bool:
+        """Whether a value stays as it is, with all that is inside it."""
+        if fits:
+            return not (self._whole_floats and isinstance(value, (float, dict, list)))
+        return isinstance(value, str) and "string" in self._compiled.types(place)
+
     # ── The value itself ────────────────────────────────────────────────────────────
 
     def _fits(self, place: Place, value: JSON) -> bool:
@@ -136,6 +145,8 @@ class _Reader:
 
     def _convert(self, place: Place, value: JSON, *, path: str, chain: int) -> JSON:
         types = self._compiled.types(place)
+        if isinstance(value, float):
+            return _make_whole(value, types)
         if isinstance(value, str) and len(value) <= self._letters:
             self._letters -= len(value)
             read = self._match_listed(place, value) or read_text(value, types)
@@ -170,7 +181,7 @@ class _Reader:
         changed: Any = value
         coercions: list[Coercion] = []
         for step in value if isinstance(value, dict) else self._select(place, value):
-            if self.is_exhausted:
+            if self._allowance.is_exhausted:
                 break
             for inside in self._describing(place, step):
                 reading = self.read(inside, changed[step], path=join_path(path, step), chain=chain)
@@ -182,11 +193,13 @@ class _Reader:
 
     def _select(self, place: Place, items: list[JSON]) -> Iterable[int]:
         """The items to be read: where no float can be meant, those which do not fit."""
-        if self._whole_floats or "items" not in place.node:
+        first = min(len(place.node.get("prefixItems", ())), len(items))
+        if "items" not in place.node:
+            return range(first)
+        if self._whole_floats:
             return range(len(items))
-        first = len(place.node.get("prefixItems", ()))
         misfits = self._compiled.misfits(place.inside("items"), items, start=first)
-        return itertools.chain(range(min(first, len(items))), misfits)
+        return itertools.chain(range(first), misfits)
 
     def _describing(self, place: Place, step: str | int) -> list[Place]:
         """The schemas of one member or item."""
@@ -241,6 +254,8 @@ class _Reader:
 
 def read_text(text: str, types: frozenset[Type]) -> JSON:
     """The value of one of these types that a text means as JSON; else the text itself."""
+    if "integer" in types and _SHORT_INTEGER.fullmatch(text):
+        return int(text)  # nearly every coercion is this one
     beginning = text.lstrip(_BLANKS)[:_WORD]
     if "boolean" in types and beginning.lower().startswith(("true", "false")):
         return _BOOLEANS.get(text.strip(_BLANKS).lower(), text)

@@ -58,7 +58,11 @@ Found: TypeAlias = Iterator[Problem | Look]
 
 
 def explain(
-    compiled: Compiled, value: dict[str, JSON], *, unknown: Collection[str] = ()
+    compiled: Compiled,
+    value: dict[str, JSON],
+    *,
+    allowance: Allowance,
+    unknown: Collection[str] = (),
 ) -> tuple[Problem, ...]:
     """Say why arguments that do not fit do not.
 
@@ -66,9 +70,9 @@ def explain(
     """
     problems: dict[Problem, None] = {}
     seen: set[tuple[str, str]] = set()
-    explanation = _Explanation(compiled, unknown=unknown)
+    explanation = _Explanation(compiled, allowance.grant(EXPLAINING), unknown=unknown)
     waiting = [Look(compiled.root, value, "$")]
-    while waiting and len(problems) < PROBLEMS and not explanation.is_exhausted:
+    while waiting and len(problems) < PROBLEMS and not allowance.is_exhausted:
         look = waiting.pop()
         if (look.place.pointer, look.path) in seen:
             continue
@@ -82,15 +86,12 @@ def explain(
 class _Explanation:
     """Looks at one place at a time. Each method is a row of `_LOOKS`."""
 
-    def __init__(self, compiled: Compiled, *, unknown: Collection[str]) -> None:
-        self._allowance = Allowance(compiled.cost, EXPLAINING)
+    def __init__(
+        self, compiled: Compiled, allowance: Allowance, *, unknown: Collection[str]
+    ) -> None:
+        self._allowance = allowance
         self._compiled = compiled
         self._unknown = unknown
-
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether no more may be judged."""
-        return self._allowance.left <= 0
 
     def look(self, look: Look) -> Found:
         """What is wrong here. A wrong type or option makes every other rule moot."""
@@ -148,7 +149,9 @@ class _Explanation:
     def pattern_properties(self, look: Look) -> Found:
         for pattern in look.node["patternProperties"]:
             for name in look.members:
-                if self._allowance.take_steps(1) and matches(pattern, name):
+                if not self._allowance.take_steps(1):
+                    return
+                if matches(pattern, name):
                     yield from self._enter_member(look, name, "patternProperties", pattern)
 
     def additional_properties(self, look: Look) -> Found:

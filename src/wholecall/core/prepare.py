@@ -44,6 +44,8 @@ UNEVALUATED = 4
 """`unevaluatedProperties` inside one another about the same value. Each goes through all that
 is inside it once more: twenty of them took half a minute for one object."""
 _AGAIN = 4
+PATTERNS = 200
+"""Different patterns in one schema. To compile one takes a tenth of a millisecond, and more."""
 POSITIONS = 5000
 """Characters and classes of all patterns, with their repetitions written out. To compile one
 takes up to ten microseconds."""
@@ -210,6 +212,8 @@ class _Way(NamedTuple):
 def _count_cost(root: Place, targets: Mapping[str, Place]) -> Cost | Problem:
     """What the schema will cost, or why that is too much."""
     patterns = {pattern for _, place in _walk(root) for pattern in _patterns_of(place.node)}
+    if len(patterns) > PATTERNS:
+        return _refuse((), "limit", message=f"has more than {PATTERNS} different patterns")
     if sum(measure_pattern(pattern).positions for pattern in patterns) > POSITIONS:
         message = f"has patterns of more than {POSITIONS} characters, repetitions written out"
         return _refuse((), "limit", message=f"{message}: lengths belong into maxLength")

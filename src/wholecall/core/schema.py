@@ -31,6 +31,7 @@ from wholecall.core.size import Size, measure
 from wholecall.core.spec import ToolSpec, read_tool
 from wholecall.core.values import JSON, Coercion, Problem
 from wholecall.core.words import show, show_names
+from wholecall.core.work import Allowance
 from wholecall.errors import InadmissibleTools
 
 TOOLS = 128
@@ -61,10 +62,11 @@ def check(value: dict[str, JSON], spec: ToolSpec, *, options: CoercionOptions = 
     kept, dropped = (value, ()) if options.keep_unknown else _drop_unknown(compiled, value)
     fits = compiled.fits(compiled.root, kept)
     coercions: tuple[Coercion, ...] = ()
+    allowance = Allowance(compiled.cost)
     if not fits or (size.whole_floats and compiled.integers):
-        kept, coercions = _coerce(compiled, kept, size=size, options=options)
+        kept, coercions = _coerce(compiled, kept, allowance=allowance, size=size, options=options)
         fits = compiled.fits(compiled.root, kept)
-    problems = () if fits else explain(compiled, kept, unknown=dropped)
+    problems = () if fits else explain(compiled, kept, allowance=allowance, unknown=dropped)
     if dropped:
         missing = {problem.path for problem in problems}
         misspelt = _report_misspelt(compiled, value, dropped=dropped, missing=missing)
@@ -81,9 +83,18 @@ def _blame_schema(spec: ToolSpec, problem: Problem) -> Problem:
 
 
 def _coerce(
-    compiled: Compiled, value: dict[str, JSON], *, size: Size, options: CoercionOptions
+    compiled: Compiled,
+    value: dict[str, JSON],
+    *,
+    allowance: Allowance,
+    size: Size,
+    options: CoercionOptions,
 ) -> tuple[dict[str, JSON], tuple[Coercion, ...]]:
-    read = coerce(compiled, value, whole_floats=size.whole_floats, options=options)
+    read = coerce(
+        compiled, value, allowance=allowance, whole_floats=size.whole_floats, options=options
+    )
+    if not read.coercions:
+        return value, ()
     # What a text holds may be deep, inside an object that is deep; and so may it be large.
     if not isinstance(read.value, dict) or _refuse_size(compiled, read.value):
         return value, ()

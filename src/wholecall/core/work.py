@@ -235,32 +235,54 @@ def _weigh(value: JSON, load: _Sum, *, name: str) -> int:
 
 
 class Allowance:
-    """How much may still be done to coerce arguments, or to say what is wrong with them."""
+    """How much may still be done to coerce arguments, or to say what is wrong with them.
 
-    def __init__(self, cost: Cost, most: int) -> None:
-        self.left = most
+    It knows what each part of them costs, so one is made for a call and granted anew for
+    each purpose.
+    """
+
+    def __init__(self, cost: Cost) -> None:
+        self._left = 0
         self._cost = cost
         self._prices: dict[int, tuple[JSON, int]] = {}
 
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether something was asked for beyond what was granted."""
+        return self._left < 0
+
+    def grant(self, rules: int) -> Allowance:
+        """Allow so much work, and no more."""
+        self._left = rules
+        return self
+
     def take(self, value: JSON) -> bool:
         """Judge a value, at the price of all that is inside it; False if too much was done."""
-        self.left -= _STEP + self._price(value)
-        return self.left > 0
+        self._left -= _STEP + self._price(value)
+        return self._left >= 0
 
     def take_steps(self, steps: int) -> bool:
         """Do so many small things."""
-        self.left -= _STEP * steps
-        return self.left > 0
+        self._left -= _STEP * steps
+        return self._left >= 0
 
     def _price(self, value: JSON) -> int:
         if isinstance(value, (dict, list)):
             known = self._prices.get(id(value))
             if known is None:
-                children = value.values() if isinstance(value, dict) else value
                 # The value is kept, too: else another one could come to have its id.
-                known = (value, self._cost.rules + sum(map(self._price, children)))
-                self._prices[id(value)] = known
+                known = self._prices[id(value)] = (value, self._sum_up(value))
             return known[1]
         if isinstance(value, str):
             return self._cost.rules + len(value) * self._cost.text // _PER
         return self._cost.rules + (self._cost.numbers if isinstance(value, float) else 0)
+
+    def _sum_up(self, parent: dict[str, JSON] | list[JSON]) -> int:
+        children: Any = parent.values() if isinstance(parent, dict) else parent
+        # Most values are small, and there are many: no call for each of them.
+        others = [child for child in children if type(child) not in _SMALL]
+        small = len(parent) - len(others)
+        return (1 + small) * self._cost.rules + sum(map(self._price, others))
+
+
+_SMALL = frozenset({int, bool, type(None)})

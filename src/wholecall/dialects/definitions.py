@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
+from wholecall.core.prepare import CACHED
 from wholecall.core.spec import Offer, ToolSpec
 from wholecall.core.translate import Node, children, translate
 
@@ -25,20 +27,30 @@ def write_definitions(offer: Offer) -> str:
 
 def write_definition(spec: ToolSpec) -> str:
     """One tool: its name, what it is for, and the JSON Schema of its parameters."""
-    members = {
-        "name": spec.name,
-        "description": spec.description.strip(),
-        "parameters": rewrite(plain_schema(spec.parameters), _leave_out_unread),
-    }
-    written = [f'"{key}":{_dump(value)}' for key, value in members.items() if value]
-    return f"{{{','.join(written)}}}"
+    description = spec.description.strip()
+    said = f'"description":{_dump(description)},' if description else ""
+    schema = _write_schema(_as_text(spec.parameters))
+    return f'{{"name":{_dump(spec.name)},{said}"parameters":{schema}}}'
+
+
+@lru_cache(maxsize=CACHED)
+def _write_schema(text: str) -> str:
+    """The schema as it stands in the prompt. The same tools come with every turn."""
+    return _dump(rewrite(_read_schema(text), _leave_out_unread))
 
 
 def plain_schema(parameters: Mapping[str, Any]) -> Node:
     """The schema of a tool's arguments as Draft 2020-12, whatever it was written in."""
-    # What JSON does not know, tuples and mappings of another make, is made into what it does.
-    plain = json.loads(json.dumps(parameters, default=dict))
-    return {"type": "object", **translate(plain)}
+    return _read_schema(_as_text(parameters))
+
+
+def _as_text(parameters: Mapping[str, Any]) -> str:
+    # What JSON does not know, tuples and mappings of another make, becomes what it does.
+    return json.dumps(parameters, default=dict)
+
+
+def _read_schema(text: str) -> Node:
+    return {"type": "object", **translate(json.loads(text))}
 
 
 def rewrite(schema: Any, change: Callable[[Node], Node]) -> Any:

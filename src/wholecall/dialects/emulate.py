@@ -55,10 +55,15 @@ class Emulated:
     offer: Offer
     """The tools that were written into the prompt: those that the choice allows."""
     choice: Choice
-    added_tokens: int = 0
-    """About how many tokens the instructions are: an estimate."""
+    section: str = ""
+    """The instructions that were written into the system message."""
     beginning: str = ""
     """What the answer was begun with, where the upstream is asked to go on."""
+
+    @property
+    def added_tokens(self) -> int:
+        """About how many tokens the instructions are: an estimate."""
+        return estimate_tokens(self.section)
 
     def reader(self, protocol: str, *, within: NewAssembler = Assembler) -> Reader:
         """A reader for the answer in the upstream's protocol.
@@ -116,7 +121,7 @@ def emulate(
         dialect=declared,
         offer=offer,
         choice=request.choice,
-        added_tokens=estimate_tokens(section),
+        section=section,
     )
     return apply(emulated, request) if offer else emulated
 

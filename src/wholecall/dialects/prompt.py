@@ -105,11 +105,14 @@ def write_example(template: Template, offer: Offer) -> str:
 
     One with arguments shows more than one without.
     """
-    candidates = sorted(_examples(offer), key=lambda call: not call[1])
-    for call in candidates:
+    without_arguments = ""
+    for call in _examples(offer):
         with suppress(ValueError):  # the dialect cannot carry it; another tool may serve
-            return encode_calls(template, [call]).strip()
-    return encode_calls(template, [_MADE_UP]).strip()
+            written = encode_calls(template, [call]).strip()
+            if call[1]:
+                return written
+            without_arguments = without_arguments or written
+    return without_arguments or encode_calls(template, [_MADE_UP]).strip()
 
 
 def _examples(offer: Offer) -> Iterator[tuple[str, Mapping[str, JSON]]]:

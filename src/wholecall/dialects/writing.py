@@ -132,8 +132,8 @@ class ValueWriter:
             self._grow(write_value(text, self._shape, types=self._types, trim=self._trim))
             return
         begin = "" if self._started else '"'
-        rest = escape(self._kept) if self._kept == "\r" else ""
-        self._grow(f'{begin}{rest}"')
+        lone = self._kept == "\r" and self._trim is not Trim.BLANKS
+        self._grow(f'{begin}{escape(self._kept) if lone else ""}"')
 
 
 def _without_first_newline(text: str) -> str:

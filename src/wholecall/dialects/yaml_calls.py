@@ -66,15 +66,18 @@ class _Reading:
             return False
         if not begins:
             return False
-        self._output.open(self._name)
+        # The brace that closes the arguments is written behind the closing tag: without that,
+        # they are cut off.
+        self._output.open(self._name, arguments="{")
         try:
             properties = self._machine.properties(self._name)
-            yield from self._mapping(max(self._lines.indent, 0), properties, depth=0)
+            yield from self._members(max(self._lines.indent, 0), properties, depth=0)
             yield from self._end()
         except UnreadableYaml:
             self._machine.spoil("it is not written in YAML")
             yield from self._source.flow(marks_of((self._close,)), _skip)
             return True
+        self._grow("}")
         self._output.seal()
         return True
 
@@ -114,6 +117,10 @@ class _Reading:
 
     def _mapping(self, indent: int, properties: Mapping[str, Any], *, depth: int) -> Steps[None]:
         self._grow("{")
+        yield from self._members(indent, properties, depth=depth)
+        self._grow("}")
+
+    def _members(self, indent: int, properties: Mapping[str, Any], *, depth: int) -> Steps[None]:
         separator = ""
         while self._lines.indent == indent:
             key = yield from self._key()
@@ -122,7 +129,6 @@ class _Reading:
             separator = ", "
         if self._lines.indent > indent:
             raise UnreadableYaml
-        self._grow("}")
 
     def _key(self) -> Steps[str]:
         first = yield from self._source.peek()

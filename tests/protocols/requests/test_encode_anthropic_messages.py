@@ -284,9 +284,10 @@ def test_what_cannot_be_sent_is_told(part: Part) -> None:
 
 
 def test_imitators_get_thinking_back_that_nobody_signed() -> None:
-    thought = answer(Reasoning("b"), Text("t"))
+    thought = answer(Reasoning("b"), Reasoning("c", {"item": {}}), Text("t"))
     block = {"type": "thinking", "thinking": "b", "signature": ""}
-    assert body(USER, thought, model="kimi")["messages"][1]["content"][0] == block
+    said = [block, {"type": "text", "text": "t"}]
+    assert body(USER, thought, model="kimi")["messages"][1]["content"] == said
     request = Request(model=MODEL, messages=(USER, thought))
     written = encode(request, Target(reasoning=Wanted.ALL))
     assert written["messages"][1]["content"][0] == block

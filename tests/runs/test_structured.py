@@ -8,7 +8,7 @@ import pytest
 from pydantic import AfterValidator, BaseModel, Field
 
 from wholecall.errors import UnusableFunction
-from wholecall.run.structured import AnyText, TypedOutput
+from wholecall.runs.structured import AnyText, TypedOutput
 
 
 class City(BaseModel):

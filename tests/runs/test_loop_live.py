@@ -15,10 +15,10 @@ from wholecall.asking import run
 from wholecall.core.values import Ended, Released
 from wholecall.errors import RunFailed
 from wholecall.protocols.reader import Chunk
-from wholecall.run.events import RunEvent, ToolEnded, ToolStarted, TurnStarted
-from wholecall.run.ledger import Stop
-from wholecall.run.limits import RunLimits
-from wholecall.run.running import Run
+from wholecall.runs.events import RunEvent, ToolEnded, ToolStarted, TurnStarted
+from wholecall.runs.ledger import Stop
+from wholecall.runs.limits import RunLimits
+from wholecall.runs.running import Run
 from wholecall.tools.from_function import FunctionTool, tool
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wholecall.run.schedule import Schedule
+from wholecall.runs.schedule import Schedule
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ import pytest
 
 from wholecall.core.values import Text
 from wholecall.errors import RunFailed
-from wholecall.run.approvals import Approvals
-from wholecall.run.events import ToolReported
-from wholecall.run.ledger import Stop
-from wholecall.run.plan import RunResult
-from wholecall.run.running import UNREAD, Channel, Run
+from wholecall.runs.approvals import Approvals
+from wholecall.runs.events import ToolReported
+from wholecall.runs.ledger import Stop
+from wholecall.runs.plan import RunResult
+from wholecall.runs.running import UNREAD, Channel, Run
 
 RESULT = RunResult(text="done", stop=Stop.ANSWER)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wholecall.core.values import Usage
-from wholecall.run.limits import RunLimits
+from wholecall.runs.limits import RunLimits
 
 
 class Stop(enum.Enum):

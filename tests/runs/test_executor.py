@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from executing import Ear, make_call, until
 from wholecall.core.conversation import CallResult
-from wholecall.run.approvals import Approvals
-from wholecall.run.calling import ExecutorSettings
-from wholecall.run.events import Status, ToolEnded, ToolEvent, ToolStarted
-from wholecall.run.executor import Executor
-from wholecall.run.limits import RunLimits
+from wholecall.runs.approvals import Approvals
+from wholecall.runs.calling import ExecutorSettings
+from wholecall.runs.events import Status, ToolEnded, ToolEvent, ToolStarted
+from wholecall.runs.executor import Executor
+from wholecall.runs.limits import RunLimits
 from wholecall.tools.from_function import make_tool
 from wholecall.tools.tool import Tool
 from wholecall.tools.toolbox import Toolbox

@@ -13,7 +13,7 @@ from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.outcome import Outcome
 from wholecall.core.values import Call, FaultKind, Reason, Text
 from wholecall.errors import RunFailed, UpstreamError
-from wholecall.run.limits import RunLimits
+from wholecall.runs.limits import RunLimits
 
 FIRST_ROOM = 8_192
 """Tokens asked for where neither the request nor the upstream said what the limit was."""

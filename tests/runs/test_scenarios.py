@@ -11,7 +11,7 @@ from wholecall.core.values import Rejected
 from wholecall.faults.running import FaultServer
 from wholecall.faults.scenarios import SCENARIOS
 from wholecall.faults.script import Form, Scenario
-from wholecall.run.events import TurnRetried
+from wholecall.runs.events import TurnRetried
 
 ROWS = [
     pytest.param(scenario, form, id=f"{scenario.name}-{form.protocol}-{form.streamed}")

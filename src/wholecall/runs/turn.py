@@ -14,7 +14,7 @@ from wholecall.core.conversation import Message
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.values import Call, Event, Grew, Proved, Rejected, Released, Text
 from wholecall.protocols.requests import answer_message
-from wholecall.run.sending import Sent
+from wholecall.runs.sending import Sent
 from wholecall.upstreams.base import Answer, Upstream
 
 # They show a call being built; what they say is in the call that it becomes.

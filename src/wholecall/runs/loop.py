@@ -18,13 +18,13 @@ from wholecall.core.feedback import feedback
 from wholecall.core.outcome import Outcome
 from wholecall.core.values import Call, Rejected, Text
 from wholecall.errors import RunFailed, UpstreamError
-from wholecall.run.events import RunEvent, Status, ToolEnded, TurnRetried, TurnStarted
-from wholecall.run.executor import Executor
-from wholecall.run.guard import Guard
-from wholecall.run.ledger import Ledger, Stop
-from wholecall.run.plan import Plan, Progress, RunResult
-from wholecall.run.recovery import Again, Recovery
-from wholecall.run.turn import Answered, Turn
+from wholecall.runs.events import RunEvent, Status, ToolEnded, TurnRetried, TurnStarted
+from wholecall.runs.executor import Executor
+from wholecall.runs.guard import Guard
+from wholecall.runs.ledger import Ledger, Stop
+from wholecall.runs.plan import Plan, Progress, RunResult
+from wholecall.runs.recovery import Again, Recovery
+from wholecall.runs.turn import Answered, Turn
 
 LAST_SECONDS = 30.0
 """What the one last answer may take, where the time of the run is over."""

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from wholecall.core.conversation import Result
-from wholecall.run.telling import (
+from wholecall.runs.telling import (
     tell_cancelled,
     tell_denied,
     tell_error,

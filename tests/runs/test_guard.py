@@ -1,8 +1,8 @@
 """The guard: which calls may run, and what the others are told."""
 
 from wholecall.core.values import Call, Evidence
-from wholecall.run.guard import Guard
-from wholecall.run.limits import RunLimits
+from wholecall.runs.guard import Guard
+from wholecall.runs.limits import RunLimits
 
 
 def call(name: str = "look", **arguments: object) -> Call:

@@ -15,12 +15,12 @@ import pytest
 from executing import Ear, make_call
 from wholecall.core.conversation import CallResult, Result
 from wholecall.core.values import Call
-from wholecall.run.approvals import Approvals
-from wholecall.run.around import RunNext
-from wholecall.run.calling import ExecutorSettings
-from wholecall.run.events import Status, ToolAbandoned, ToolEnded, ToolStarted
-from wholecall.run.executor import Executor
-from wholecall.run.limits import RunLimits
+from wholecall.runs.approvals import Approvals
+from wholecall.runs.around import RunNext
+from wholecall.runs.calling import ExecutorSettings
+from wholecall.runs.events import Status, ToolAbandoned, ToolEnded, ToolStarted
+from wholecall.runs.executor import Executor
+from wholecall.runs.limits import RunLimits
 from wholecall.tools.from_function import tool
 from wholecall.tools.toolbox import Toolbox
 

@@ -7,8 +7,8 @@ from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.outcome import Outcome
 from wholecall.core.values import Call, Evidence, Reason, Rejected, Text, Usage
 from wholecall.errors import RunFailed, UpstreamError
-from wholecall.run.limits import RunLimits
-from wholecall.run.recovery import FIRST_ROOM, Recovery
+from wholecall.runs.limits import RunLimits
+from wholecall.runs.recovery import FIRST_ROOM, Recovery
 
 REQUEST = Request(model="m", messages=(Message(Role.USER, (Text("hi"),)),))
 CALL = Call(id="call_1", name="look", arguments={}, raw="{}", evidence=Evidence.CONFIRMED)

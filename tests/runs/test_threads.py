@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from wholecall.run.threads import Threads
+from wholecall.runs.threads import Threads
 
 USER: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="nobody")
 
@@ -121,7 +121,7 @@ def test_a_thread_may_outlive_its_loop() -> None:
 
 PROGRAM = """
 import asyncio, threading
-from wholecall.run.threads import THREADS
+from wholecall.runs.threads import THREADS
 
 async def main():
     begun = threading.Event()

@@ -3,8 +3,8 @@
 import pytest
 
 from wholecall.core.values import Usage
-from wholecall.run.ledger import Ledger, Stop, add_usage
-from wholecall.run.limits import RunLimits
+from wholecall.runs.ledger import Ledger, Stop, add_usage
+from wholecall.runs.limits import RunLimits
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 from wholecall.core.conversation import Message, Request
 from wholecall.core.values import Call, Usage
-from wholecall.run.events import ToolEnded
-from wholecall.run.ledger import Stop
-from wholecall.run.limits import RunLimits
-from wholecall.run.sending import Sender
-from wholecall.run.structured import AnyText, OutputForm
+from wholecall.runs.events import ToolEnded
+from wholecall.runs.ledger import Stop
+from wholecall.runs.limits import RunLimits
+from wholecall.runs.sending import Sender
+from wholecall.runs.structured import AnyText, OutputForm
 from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import Upstream
 

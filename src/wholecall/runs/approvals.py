@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeAlias
 
 from wholecall.core.values import Call
-from wholecall.run.events import ApprovalAnswered, ApprovalAsked
+from wholecall.runs.events import ApprovalAnswered, ApprovalAsked
 from wholecall.tools.tool import Approve
 
 Approver: TypeAlias = Callable[[Call], Awaitable[bool]]

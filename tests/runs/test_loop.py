@@ -13,10 +13,10 @@ from wholecall.core.choice import Mode
 from wholecall.core.conversation import CallResult, PastCall, Role
 from wholecall.core.values import Usage
 from wholecall.errors import RunFailed, UpstreamError
-from wholecall.run.events import RunEvent, Status, ToolEnded, TurnRetried, TurnStarted
-from wholecall.run.ledger import Stop
-from wholecall.run.limits import RunLimits
-from wholecall.run.plan import Progress, RunResult
+from wholecall.runs.events import RunEvent, Status, ToolEnded, TurnRetried, TurnStarted
+from wholecall.runs.ledger import Stop
+from wholecall.runs.limits import RunLimits
+from wholecall.runs.plan import Progress, RunResult
 from wholecall.tools.from_function import tool
 from wholecall.tools.signals import Failed
 from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer, Turn

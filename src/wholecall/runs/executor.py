@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 from wholecall.core.conversation import CallResult, Result
 from wholecall.core.values import Call
-from wholecall.run.calling import Calling, Emit, ExecutorSettings, Outcome
-from wholecall.run.events import Status, ToolEnded, ToolEvent, ToolStarted
-from wholecall.run.limits import RunLimits
-from wholecall.run.schedule import Schedule
-from wholecall.run.telling import tell_cancelled, tell_denied, tell_error, tell_skipped
+from wholecall.runs.calling import Calling, Emit, ExecutorSettings, Outcome
+from wholecall.runs.events import Status, ToolEnded, ToolEvent, ToolStarted
+from wholecall.runs.limits import RunLimits
+from wholecall.runs.schedule import Schedule
+from wholecall.runs.telling import tell_cancelled, tell_denied, tell_error, tell_skipped
 from wholecall.tools.tool import Tool
 from wholecall.tools.toolbox import Toolbox
 

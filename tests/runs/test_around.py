@@ -8,7 +8,7 @@ import pytest
 from executing import make_call
 from wholecall.core.conversation import Result
 from wholecall.core.values import Call, Text
-from wholecall.run.around import Around, RunNext, only_once, wrap
+from wholecall.runs.around import Around, RunNext, only_once, wrap
 
 
 async def echo(call: Call) -> Result:

@@ -10,7 +10,7 @@ import pytest
 
 from executing import until
 from wholecall.core.conversation import Result
-from wholecall.run.attempt import Attempt, OutOfTime
+from wholecall.runs.attempt import Attempt, OutOfTime
 
 DONE = Result()
 

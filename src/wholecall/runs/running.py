@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Protocol, Self
 
-from wholecall.run.approvals import Approvals
-from wholecall.run.events import RunEvent, ToolReported
-from wholecall.run.plan import RunResult
+from wholecall.runs.approvals import Approvals
+from wholecall.runs.events import RunEvent, ToolReported
+from wholecall.runs.plan import RunResult
 
 UNREAD = 1_000
 """Events that wait for a reader; then the upstream's answer is read no further."""

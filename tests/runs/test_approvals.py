@@ -11,7 +11,7 @@ import pytest
 
 from executing import Ear, make_call, until
 from wholecall.core.values import Call
-from wholecall.run.approvals import Approval, Approvals
+from wholecall.runs.approvals import Approval, Approvals
 from wholecall.tools.tool import Approve
 
 CALL = make_call("pay")

@@ -15,13 +15,13 @@ from typing import TypeAlias
 from wholecall.core.conversation import Result
 from wholecall.core.feedback import dropped_note
 from wholecall.core.values import JSON, Call
-from wholecall.run.approvals import Approvals
-from wholecall.run.around import Around, only_once, wrap
-from wholecall.run.attempt import Attempt, OutOfTime
-from wholecall.run.events import Status, ToolAbandoned, ToolEvent, ToolReported, ToolStarted
-from wholecall.run.limits import RunLimits
-from wholecall.run.telling import tell_error, tell_skipped, tell_timeout
-from wholecall.run.threads import THREADS, Threads
+from wholecall.runs.approvals import Approvals
+from wholecall.runs.around import Around, only_once, wrap
+from wholecall.runs.attempt import Attempt, OutOfTime
+from wholecall.runs.events import Status, ToolAbandoned, ToolEvent, ToolReported, ToolStarted
+from wholecall.runs.limits import RunLimits
+from wholecall.runs.telling import tell_error, tell_skipped, tell_timeout
+from wholecall.runs.threads import THREADS, Threads
 from wholecall.tools.results import add_note, cap, to_result
 from wholecall.tools.signals import Failed, Retry
 from wholecall.tools.tool import Blocking, Context, Tool

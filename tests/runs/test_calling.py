@@ -14,11 +14,11 @@ from executing import Ear, make_call, until
 from wholecall.core.conversation import Result
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Call, Text
-from wholecall.run.around import RunNext
-from wholecall.run.calling import Calling, ExecutorSettings, Outcome
-from wholecall.run.events import Status, ToolReported
-from wholecall.run.limits import RunLimits
-from wholecall.run.threads import Threads
+from wholecall.runs.around import RunNext
+from wholecall.runs.calling import Calling, ExecutorSettings, Outcome
+from wholecall.runs.events import Status, ToolReported
+from wholecall.runs.limits import RunLimits
+from wholecall.runs.threads import Threads
 from wholecall.tools.from_function import Rules, make_tool
 from wholecall.tools.signals import Failed, Retry
 from wholecall.tools.tool import Context, Tool

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 
 from wholecall.core.values import Call
-from wholecall.run.limits import RunLimits
+from wholecall.runs.limits import RunLimits
 
 
 class Guard:
