@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from hypothesis import strategies as st
@@ -250,7 +251,19 @@ messes = st.lists(
     )
     | st.builds(Message, st.just(Role.TOOL), st.lists(_results, max_size=3).map(tuple)),
     max_size=7,
-).map(tuple)
+).map(lambda messages: _tell_apart(messages))
+
+
+def _tell_apart(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Number the calls: one that is the same in all is a repeat, which `core.history` drops."""
+    numbers = count()
+
+    def number(part: Part) -> Part:
+        if not isinstance(part, PastCall):
+            return part
+        return replace(part, arguments={**part.arguments, "number": next(numbers)})
+
+    return tuple(replace(each, parts=tuple(map(number, each.parts))) for each in messages)
 
 
 # ── Comparing ───────────────────────────────────────────────────────────────────────

@@ -60,6 +60,8 @@ from wholecall.core.values import (
 )
 from wholecall.dialects.emulate import Emulated, emulate
 from wholecall.dialects.parsing import parse_text
+from wholecall.dialects.prompt import Prompt
+from wholecall.dialects.tokens import estimate_tokens
 from wholecall.errors import (
     InadmissibleTools,
     IncompleteArguments,
@@ -89,6 +91,7 @@ from wholecall.reading import (
 if TYPE_CHECKING:
     from wholecall.asking import ask, ask_sync, run
     from wholecall.runs.approvals import Approvals
+    from wholecall.runs.calling import ExecutorSettings
     from wholecall.runs.events import (
         ApprovalAnswered,
         ApprovalAsked,
@@ -100,6 +103,7 @@ if TYPE_CHECKING:
         TurnRetried,
         TurnStarted,
     )
+    from wholecall.runs.executor import Executor
     from wholecall.runs.ledger import Stop
     from wholecall.runs.limits import RunLimits
     from wholecall.runs.plan import Progress, RunResult
@@ -127,6 +131,8 @@ __all__ = [
     "Emulated",
     "Ended",
     "Evidence",
+    "Executor",
+    "ExecutorSettings",
     "Failed",
     "Fault",
     "FaultKind",
@@ -153,6 +159,7 @@ __all__ = [
     "Outcome",
     "Problem",
     "Progress",
+    "Prompt",
     "ProtocolError",
     "Proved",
     "ProviderBlock",
@@ -207,6 +214,7 @@ __all__ = [
     "assemble_response",
     "dropped_note",
     "emulate",
+    "estimate_tokens",
     "events",
     "events_sync",
     "feedback",
@@ -231,6 +239,8 @@ __all__ = [
 # What opens connections and runs tools is imported when it is first used: whoever only reads
 # streams waits for no HTTP client.
 _LATER = {
+    "wholecall.runs.calling": ("ExecutorSettings",),
+    "wholecall.runs.executor": ("Executor",),
     "wholecall.asking": ("ask", "ask_sync", "run"),
     "wholecall.runs.approvals": ("Approvals",),
     "wholecall.runs.events": (

@@ -15,6 +15,7 @@
     ├── UnusableDialect      a dialect that is not known, or that cannot be read, translated or learned
     │                        (also a ValueError)
     ├── MissingExtra         an optional package is not installed; says which (also an ImportError)
+    ├── ToolServerFailed     an MCP server did not start, ended or fell silent; `server`, `stderr`
     ├── UpstreamError        an upstream refused, failed or fell silent; `status`, `retry_after`
     └── RunFailed            a run ended without an answer; `ran` says which calls had begun
 
@@ -85,6 +86,16 @@ class UnusableDialect(WholecallError, ValueError):
 
 class MissingExtra(WholecallError, ImportError):
     """An optional package is not installed."""
+
+
+class ToolServerFailed(WholecallError):
+    """An MCP server did not start, ended, or cannot be reached."""
+
+    def __init__(self, message: str, *, server: str, stderr: str = "") -> None:
+        super().__init__(message)
+        self.server = server
+        self.stderr = stderr
+        """The end of what the server's process wrote to its standard error."""
 
 
 class UpstreamError(WholecallError):

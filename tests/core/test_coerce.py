@@ -1,6 +1,7 @@
 """A value is changed only if it does not fit and can mean only one value that does."""
 
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from wholecall.core.coerce import CoercionOptions, Reading, coerce, read_text
 from wholecall.core.compiled import ANY_TYPE, Compiled
 from wholecall.core.prepare import prepare
 from wholecall.core.values import Coercion
+from wholecall.core.work import Allowance
 
 OFF = CoercionOptions()
 WRAP = CoercionOptions(wrap_single=True)
@@ -25,7 +27,14 @@ def compile_it(schema: dict[str, Any]) -> Compiled:
 
 
 def coerce_it(schema: Any, value: Any, *, options: CoercionOptions = OFF) -> Reading:
-    return coerce(compile_it(schema), value, values=100, whole_floats=True, options=options)
+    return read_all(compile_it(schema), value, options=options)
+
+
+def read_all(
+    compiled: Compiled, value: Any, *, whole_floats: bool = True, options: CoercionOptions = OFF
+) -> Reading:
+    allowance = Allowance(compiled.cost)
+    return coerce(compiled, value, allowance=allowance, whole_floats=whole_floats, options=options)
 
 
 def of(schema: Any, **more: Any) -> dict[str, Any]:
@@ -244,15 +253,44 @@ def test_every_change_is_recorded_with_its_path() -> None:
     )
 
 
-def test_work_is_in_proportion_to_the_values() -> None:
-    schema = of({"type": "array", "items": INTEGER})
-    texts = ["1"] * 20_000
+@pytest.mark.parametrize("whole_floats", [False, True])
+def test_what_takes_too_long_is_left_as_it_is_all_of_it(*, whole_floats: bool) -> None:
+    compiled = compile_it(of({"type": "array", "items": INTEGER}))
+    some, many = {"a": ["1"] * 2000}, {"a": ["1"] * 20_000}
 
-    whole = coerce(compile_it(schema), {"a": texts}, values=20_001, whole_floats=False)
-    cut_short = coerce(compile_it(schema), {"a": texts}, values=1, whole_floats=False)
+    assert read_all(compiled, some, whole_floats=whole_floats).value == {"a": [1] * 2000}
+    assert read_all(compiled, many, whole_floats=whole_floats) == Reading(many)
 
-    assert whole.value == {"a": [1] * 20_000}
-    assert 0 < len(cut_short.coercions) < 2000
+
+def test_of_many_items_those_are_read_which_do_not_fit() -> None:
+    schema = of({"type": "array", "prefixItems": [BOOLEAN], "items": INTEGER})
+    items = ["true", *[1] * 30_000, "2", *[3] * 30_000, "4"]
+    reading = read_all(compile_it(schema), {"a": items}, whole_floats=False)
+
+    assert [change.path for change in reading.coercions] == ["$.a[0]", "$.a[30001]", "$.a[60002]"]
+    assert reading.value == {"a": [True, *[1] * 30_000, 2, *[3] * 30_000, 4]}
+
+
+def test_items_that_nothing_describes_are_left() -> None:
+    assert coerce_it(of({"type": "array", "prefixItems": [INTEGER]}), {"a": ["1", "2"]}).value == {
+        "a": [1, "2"]
+    }
+
+
+def test_many_patterns_for_many_names_end() -> None:
+    schema = of({"patternProperties": {f"^{n}": INTEGER for n in range(100)}, "maxProperties": 1})
+    value = {"a": {f"{n}": "1" for n in range(1000)}}
+
+    assert coerce_it(schema, value) == Reading(value)
+
+
+def test_only_so_much_text_is_read_as_values() -> None:
+    schema = of({"type": "array", "items": {"type": "array"}})
+    text = json.dumps(["x" * 100] * 2000)
+    few, many = {"a": [text]}, {"a": [text, text]}
+
+    assert len(coerce_it(schema, few).coercions) == 1
+    assert len(coerce_it(schema, many).coercions) == 1
 
 
 def test_alternatives_inside_alternatives_end() -> None:
@@ -282,7 +320,7 @@ def test_a_value_that_fits_is_never_changed(
 ) -> None:
     compiled = compile_it(schema)
     options = CoercionOptions(wrap_single=guess, enum_case=guess)
-    reading = coerce(compiled, value, values=50, whole_floats=True, options=options)
+    reading = read_all(compiled, value, options=options)
 
     if compiled.fits(compiled.root, value):
         assert reading.value == value
@@ -321,9 +359,9 @@ def test_nothing_is_lost_by_not_looking_for_floats(
 ) -> None:
     compiled = compile_it(schema)
     plain = {name: member for name, member in value.items() if not isinstance(member, float)}
-    fast = coerce(compiled, plain, values=50, whole_floats=False)
+    fast = read_all(compiled, plain, whole_floats=False)
 
-    assert fast.value == coerce(compiled, plain, values=50, whole_floats=True).value
+    assert fast.value == read_all(compiled, plain).value
 
 
 def test_a_text_is_read_by_the_types_that_are_allowed() -> None:

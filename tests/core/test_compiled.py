@@ -5,7 +5,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from wholecall.core.compiled import ANY_TYPE, LISTED, WORK, Compiled, Cost, Place, matches, type_of
+from wholecall.core.compiled import ANY_TYPE, LISTED, Compiled, Place, matches, type_of
 from wholecall.core.prepare import prepare
 
 
@@ -183,17 +183,21 @@ def test_a_pattern_matches_anywhere_in_a_text() -> None:
     assert not matches("^b", "abc")
 
 
-def test_a_schema_that_is_too_much_for_so_many_values() -> None:
-    cost = Cost(load=1000, recursive=False)
+# what holds, items, where those are that are no integers
+MISFITS: list[tuple[str, list[Any], list[int]]] = [
+    ("none", [], []),
+    ("all fit", [1] * 100, []),
+    ("none fits", ["x"] * 5, [0, 1, 2, 3, 4]),
+    ("the first and the last", ["x", *[1] * 98, "x"], [0, 99]),
+    ("one alone", [*[1] * 50_000, "x", *[1] * 20_000], [50_000]),
+]
 
-    assert not cost.exceeds(WORK // 1000)
-    assert cost.exceeds(WORK // 1000 + 1)
 
+@pytest.mark.parametrize(("items", "places"), [r[1:] for r in MISFITS], ids=[r[0] for r in MISFITS])
+def test_the_items_that_do_not_fit_are_found_by_halves(items: list[Any], places: list[int]) -> None:
+    compiled = compile_it({"items": {"type": "integer"}})
+    place = compiled.root.inside("items")
 
-def test_how_often_parts_may_be_judged() -> None:
-    plain, tree = Cost(load=10, recursive=False), Cost(load=10, recursive=True)
-
-    assert plain.allowance(1) < plain.allowance(100) < plain.allowance(10_000)
-    assert plain.allowance(10_000) == plain.allowance(1_000_000)
-    assert tree.allowance(10) == plain.allowance(10)
-    assert 0 < tree.allowance(100_000) < tree.allowance(1000) < plain.allowance(1000)
+    assert list(compiled.misfits(place, items)) == places
+    assert list(compiled.misfits(place, items, start=1)) == [place for place in places if place]
+    assert list(compiled.misfits(place, items, start=len(items) + 1)) == []

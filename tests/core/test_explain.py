@@ -10,13 +10,14 @@ from wholecall.core.compiled import Compiled
 from wholecall.core.explain import PROBLEMS, explain
 from wholecall.core.prepare import prepare
 from wholecall.core.values import Problem
+from wholecall.core.work import Allowance
 
 
 def explain_it(schema: Any, value: Any, *, unknown: tuple[str, ...] = ()) -> tuple[Problem, ...]:
     compiled = prepare(schema)
     assert isinstance(compiled, Compiled), compiled
     assert not compiled.fits(compiled.root, value)
-    return explain(compiled, value, values=1000, unknown=unknown)
+    return explain(compiled, value, allowance=Allowance(compiled.cost), unknown=unknown)
 
 
 def of(schema: Any) -> dict[str, Any]:
@@ -359,14 +360,16 @@ def test_after_many_problems_nobody_reads_on() -> None:
 
 
 def test_what_takes_too_long_to_explain_is_reported_as_far_as_it_was_looked_into() -> None:
-    compiled = prepare(of({"$ref": "#"}))
-    assert isinstance(compiled, Compiled)
+    schema = of({"$ref": "#"})
     value: dict[str, Any] = {}
     for _ in range(100):
         value = {"a": value}
+    heavy = {"a": {"a": {"a": {"b": [1] * 2000}}}}
+    for _ in range(10):
+        heavy = {"a": heavy}
 
-    [near] = explain(compiled, value, values=10_000_000)
-    [exact] = explain(compiled, value, values=100)
+    [near] = explain_it(schema, heavy)
+    [exact] = explain_it(schema, value)
 
     assert near.path == "$" + ".a" * 4
     assert near.kind == "schema"
@@ -381,6 +384,6 @@ def test_what_does_not_fit_has_a_problem_that_says_more_than_that(
     compiled = prepare(schema)
     assert isinstance(compiled, Compiled)
     if not compiled.fits(compiled.root, value):
-        problems = explain(compiled, value, values=50)
+        problems = explain(compiled, value, allowance=Allowance(compiled.cost))
         assert problems
         assert all(problem.kind != "schema" for problem in problems)

@@ -9,7 +9,13 @@ from wholecall.core.limits import DEFAULT, Limits
 
 def test_the_defaults_are_those_of_the_design() -> None:
     of_answer = {"calls": 64, "choices": 128, "blocks": 1024}
-    of_call = {"name": 256, "characters": 4 * 1024 * 1024, "depth": 128, "blank_run": 1024}
+    of_call = {
+        "name": 256,
+        "characters": 4 * 1024 * 1024,
+        "values": 75_000,
+        "depth": 128,
+        "blank_run": 1024,
+    }
     assert Limits(**of_answer, **of_call) == DEFAULT
 
 

@@ -1,6 +1,7 @@
 """Arguments that pass the check fit their tool; tools that pass admission can be checked."""
 
 import copy
+import json
 import re
 from typing import Any
 
@@ -11,11 +12,12 @@ from hypothesis import strategies as st
 
 from schemas import ARGUMENTS, tool_schemas
 from wholecall.core.coerce import CoercionOptions
-from wholecall.core.compiled import WORK
 from wholecall.core.explain import PROBLEMS
+from wholecall.core.limits import DEFAULT
 from wholecall.core.schema import TOOLS, Checked, admit, check, require_admissible
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Coercion
+from wholecall.core.work import WORK
 from wholecall.errors import InadmissibleTools
 
 
@@ -181,15 +183,27 @@ UNFIT: list[tuple[str, Any, Any, list[tuple[str, str, str]]]] = [
     ),
     (
         "too many values for so many rules",
-        of(a={"items": {"anyOf": [{"const": n} for n in range(999)]}}),
+        of(a={"items": {"anyOf": [{"type": "null"} for n in range(999)]}}),
         {"a": [0] * (WORK // 1000)},
         [("$", "limit", "too large to be checked")],
     ),
     (
         "too long a text for so many rules",
-        of(a={"anyOf": [{"pattern": f"x{n}"} for n in range(999)]}),
-        {"a": "x" * (WORK // 1000 * 257)},
+        of(a={"anyOf": [{"pattern": f"x{n}"} for n in range(100)]}),
+        {"a": "x" * (WORK // 100 * 11)},
         [("$", "limit", "too large to be checked")],
+    ),
+    (
+        "too many values",
+        of(a={}),
+        {"a": [0] * DEFAULT.values},
+        [("$", "limit", f"at most {DEFAULT.values} values")],
+    ),
+    (
+        "too many values after a text was read",
+        of(a={"items": {"type": "array"}}),
+        {"a": [[0] * 60_000, json.dumps([0] * 60_000)]},
+        [("$.a[1]", "type", "must be an array")],
     ),
     ("half a surrogate pair", of(a={"pattern": "^a"}), {"a": "a\ud800"}, [("$.a", "pattern", "a")]),
 ]

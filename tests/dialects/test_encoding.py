@@ -22,8 +22,10 @@ TYPES = {
     list: "array",
     dict: "object",
 }
-KEYS = st.from_regex(r"[a-z][a-z_0-9]{0,8}", fullmatch=True).filter(
-    lambda key: key not in {"item", "name"}
+KEYS = st.one_of(
+    st.from_regex(r"[a-z][a-z_0-9]{0,8}", fullmatch=True),
+    st.sampled_from(["item", "name", "arguments", "id", "type"]),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=4),
 )
 TEXT = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"])),
@@ -121,3 +123,20 @@ def test_a_result_is_told_with_its_name() -> None:
     assert encode_output("hermes", "find", output='a "b" {name}') == (
         '<tool_response>\n{"name": "find", "content": "a \\"b\\" {name}"}\n</tool_response>'
     )
+
+
+TWO: list[tuple[str, dict[str, Any]]] = [
+    ("find_it", {"query": "a b", "limit": 3, "where": {"kinds": ["x", {"y": None}]}}),
+    ("go", {"fast": True, "note": "line\nline"}),
+]
+
+
+@pytest.mark.parametrize("dialect", WRITTEN)
+def test_what_is_cut_delivers_nothing_that_the_whole_does_not(dialect: str) -> None:
+    text = encode(dialect, TWO)
+    tools = tools_for(TWO)
+    for end in range(len(text) + 1):
+        outcome = parse_text(dialect, text[:end], tools=tools)
+        calls = [(call.name, dict(call.arguments)) for call in outcome.calls]
+        assert calls == TWO[: len(calls)], text[:end]
+    assert calls == TWO

@@ -17,6 +17,7 @@ from wholecall.protocols.requests import decode_request, encode_request
 
 CLIENTS = ("openai-chat", "openai-responses", "anthropic")
 UPSTREAMS = (*CLIENTS, "ollama", "gemini")
+MODELS = ("claude-opus-4-7", "gpt-5", "mistral-large", "deepseek-chat", "gemini-3-pro", "llama")
 HISTORY = {"openai-chat": "messages", "openai-responses": "input", "anthropic": "messages"}
 
 
@@ -47,11 +48,20 @@ def test_a_conversation_survives_another_protocol(through: str, request: Request
 
 @pytest.mark.parametrize("protocol", CLIENTS)
 @settings(max_examples=50)
-@given(messages=messes)
-def test_every_history_is_accepted(protocol: str, messages: tuple[Message, ...]) -> None:
-    body = encode_request(protocol, Request(model="claude", messages=messages, tools=TOOLS))
+@given(messages=messes, model=st.sampled_from(MODELS))
+def test_every_history_is_accepted(
+    protocol: str, messages: tuple[Message, ...], *, model: str
+) -> None:
+    body = encode_request(protocol, Request(model=model, messages=messages, tools=TOOLS))
+    assert is_accepted(protocol, body)
+    read = decode_request(protocol, body)
+    assert encode_request(protocol, read) == body
+    assert all(is_accepted(other, encode_request(other, read)) for other in CLIENTS)
+
+
+def is_accepted(protocol: str, body: dict[str, Any]) -> bool:
     history = body[HISTORY[protocol]]
-    assert repair_history(protocol, history) == history
+    return repair_history(protocol, history) == history
 
 
 @settings(max_examples=50)

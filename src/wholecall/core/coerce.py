@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from wholecall.core.compiled import Compiled, Place, Type, matches, type_of
+from wholecall.core.expansion import CHAIN
 from wholecall.core.parse import Parsed, join_path, parse
-from wholecall.core.prepare import CHAIN
 from wholecall.core.values import JSON, Coercion
 from wholecall.core.work import Allowance
 

@@ -3,7 +3,7 @@
 Whoever defines tools may not be whoever pays for the CPU: behind a gateway, clients
 send schemas and models send values. So before a schema is compiled, everything is
 counted that multiplies: its bytes, its nesting, and how large it becomes when the
-validator writes out its references.
+validator writes out its references (`expansion`).
 """
 
 from __future__ import annotations
@@ -11,18 +11,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import jsonschema_rs
 import msgspec
 
-from wholecall.core.compiled import Compiled, Place, demands_integer, is_in_place
+from wholecall.core.compiled import Compiled, Place, demands_integer
+from wholecall.core.expansion import count_cost, patterns_of
 from wholecall.core.parse import join_path
-from wholecall.core.patterns import measure_pattern
-from wholecall.core.translate import Node, Steps, children, infer_type, translate
+from wholecall.core.translate import Steps, children, infer_type, translate
 from wholecall.core.values import Problem
 from wholecall.core.words import cut, show
-from wholecall.core.work import OTHERS, WORK, Cost, Load
 
 SCHEMA_BYTES = 64 * 1024
 """Of one tool's schema as JSON. Providers refuse far smaller ones."""
@@ -31,24 +30,6 @@ SCHEMA_DEPTH = 128
 CONTAINERS = 5000
 """Objects and arrays in one schema. Each is looked at a dozen times before it is compiled;
 64 kB of honest parameters are half as many."""
-EXPANSION = 5000
-"""Schemas that a schema has when its references are written out, except those that lead
-back. That is how the validator works through it, and two references a level make 2ⁿ."""
-CHAIN = 160
-"""Schemas inside one another when references are written out. We recurse, too, here and
-where values are coerced."""
-RULES = WORK // 16
-"""Rules that speak about one value, in the units of `work`: fewer than sixteen values could
-be judged by more of them."""
-UNEVALUATED = 4
-"""`unevaluatedProperties` inside one another about the same value. Each goes through all that
-is inside it once more: twenty of them took half a minute for one object."""
-_AGAIN = 4
-PATTERNS = 200
-"""Different patterns in one schema. To compile one takes a tenth of a millisecond, and more."""
-POSITIONS = 5000
-"""Characters and classes of all patterns, with their repetitions written out. To compile one
-takes up to ten microseconds."""
 CACHED = 256
 """Compiled schemas that are kept. One request has at most 128 tools."""
 
@@ -84,10 +65,9 @@ _ENCODER = msgspec.json.Encoder(enc_hook=write_mapping)
 @lru_cache(maxsize=CACHED)
 def _prepare(text: bytes) -> Compiled | Problem:
     schema = json.loads(text)
-    if is_deeper(schema, SCHEMA_DEPTH):
-        return _refuse((), "limit", message=f"is nested more than {SCHEMA_DEPTH} deep")
-    if _count_containers(schema) > CONTAINERS:
-        return _refuse((), "limit", message=f"has more than {CONTAINERS} objects and arrays")
+    excess = _find_excess(schema)
+    if excess:
+        return _refuse((), "limit", message=excess)
     schema = infer_type(translate(schema))
     try:
         jsonschema_rs.meta.validate(schema)
@@ -98,14 +78,23 @@ def _prepare(text: bytes) -> Compiled | Problem:
     targets = _find_targets(root)
     if isinstance(targets, Problem):
         return targets
-    cost = _count_cost(root, targets)
-    if isinstance(cost, Problem):
-        return cost
+    patterns = [pattern for _, place in _walk(root) for pattern in patterns_of(place.node)]
+    cost = count_cost(root, targets, patterns=patterns)
+    if isinstance(cost, str):
+        return _refuse((), "limit", message=cost)
     try:
         integers = any(demands_integer(place.node) for _, place in _walk(root))
         return Compiled(root, targets, cost=cost, integers=integers)
     except ValueError as error:
         return _refuse_uncompiled(error)
+
+
+def _find_excess(schema: Any) -> str:
+    if is_deeper(schema, SCHEMA_DEPTH):
+        return f"is nested more than {SCHEMA_DEPTH} deep"
+    if _count_containers(schema) > CONTAINERS:
+        return f"has more than {CONTAINERS} objects and arrays"
+    return ""
 
 
 def is_deeper(value: Any, depth: int) -> bool:
@@ -190,103 +179,6 @@ def _refuse_reference(steps: Steps, reference: str) -> Problem:
         "so put the definition under $defs and refer to it as #/$defs/…"
     )
     return _refuse(steps, "$ref", message=message)
-
-
-# ── Size when written out ───────────────────────────────────────────────────────────
-
-_DEFINITIONS = frozenset({"$defs", "definitions"})
-_UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
-
-
-class _Way(NamedTuple):
-    """How a schema was come to, when references are written out."""
-
-    opened: frozenset[str] = frozenset({""})
-    """The references that are being written out."""
-    chain: int = 0
-    """Schemas around it."""
-    times: int = 1
-    """How often the validator looks at it for one value."""
-
-
-def _count_cost(root: Place, targets: Mapping[str, Place]) -> Cost | Problem:
-    """What the schema will cost, or why that is too much."""
-    patterns = {pattern for _, place in _walk(root) for pattern in _patterns_of(place.node)}
-    if len(patterns) > PATTERNS:
-        return _refuse((), "limit", message=f"has more than {PATTERNS} different patterns")
-    if sum(measure_pattern(pattern).positions for pattern in patterns) > POSITIONS:
-        message = f"has patterns of more than {POSITIONS} characters, repetitions written out"
-        return _refuse((), "limit", message=f"{message}: lengths belong into maxLength")
-    load, expansion = Load(), _Expansion(targets)
-    expansion.count(root, load, _Way())
-    if expansion.exceeded:
-        return _refuse((), "limit", message=expansion.exceeded)
-    cost = Cost(load, recursive=expansion.recursive)
-    if cost.rules > RULES:
-        message = f"has more than {RULES} rules about one value, options of an enum counted"
-        return _refuse((), "limit", message=message)
-    return cost
-
-
-def _patterns_of(node: Node) -> list[str]:
-    return [*node.get("patternProperties", ()), *([node["pattern"]] if "pattern" in node else ())]
-
-
-class _Expansion:
-    """Writes out a schema's references, as far as they do not lead back, and counts.
-
-    The validator remembers its verdict on a value only for references that lead back.
-    Everything else it works through again, wherever it is written out.
-    """
-
-    def __init__(self, targets: Mapping[str, Place]) -> None:
-        self.exceeded = ""
-        self.recursive = False
-        self._targets = targets
-        self._schemas = 0
-
-    def count(self, place: Place, load: Load, way: _Way) -> None:
-        """Count the rules of a schema, and of those inside it, by the value that they are about."""
-        self._schemas += 1
-        self.exceeded = self.exceeded or self._judge(way)
-        if self.exceeded:
-            return
-        node = place.node
-        load.add(node, way.times)
-        deeper = way._replace(chain=way.chain + 1)
-        # To know what was not evaluated, the validator goes through all of it once more.
-        again = 1 if _UNEVALUATED.isdisjoint(node) else _AGAIN
-        in_place = deeper._replace(times=way.times * again)
-        self._follow(place, load, in_place)
-        for steps, child in children(node):
-            if isinstance(child, dict) and steps[0] not in _DEFINITIONS:
-                if is_in_place(steps):
-                    self.count(place.inside(*steps), load, in_place)
-                else:
-                    self.count(place.inside(*steps), load.step(_name_value(steps)), deeper)
-
-    def _judge(self, way: _Way) -> str:
-        if self._schemas > EXPANSION:
-            return f"has more than {EXPANSION} schemas when its references are written out"
-        if way.chain > CHAIN:
-            return f"leads through more than {CHAIN} schemas inside one another"
-        if way.times > _AGAIN**UNEVALUATED:
-            return f"has more than {UNEVALUATED} unevaluatedProperties (or Items) about one value"
-        return ""
-
-    def _follow(self, place: Place, load: Load, way: _Way) -> None:
-        target = self._targets.get(place.node.get("$ref", ""))
-        if target is None:
-            return
-        if target.pointer in way.opened:
-            self.recursive = True
-        else:
-            self.count(target, load, way._replace(opened=way.opened | {target.pointer}))
-
-
-def _name_value(steps: Steps) -> str | int:
-    """The member that a schema is about; all items, and members without a name, are one."""
-    return steps[1] if steps[0] == "properties" else OTHERS
 
 
 # ── Refusals ────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TypeAlias
 
 from wholecall.core.assembler import Assembler
-from wholecall.core.choice import Mode
 from wholecall.core.conversation import Message, PastCall, Request
 from wholecall.core.ids import CallIds
 from wholecall.dialects.declaration import Dialect
@@ -40,13 +39,12 @@ class NativeSender:
 
     def __call__(self, request: Request) -> Sent:
         """The request as it is."""
-        # Where no call is wanted, what looks like one is text.
-        within = Assembler if request.choice.mode is Mode.NONE else RescuingAssembler
 
         def make_reader(answer: Answer) -> Reader:
             def new_assembler(tools: Tools | None) -> TurnAssembler:
-                inner = within(tools, hides_truncation=answer.hides_truncation, ids=self._ids)
-                return EnforcingAssembler(request.choice, inner)
+                hides = answer.hides_truncation
+                rescuing = RescuingAssembler(tools, hides_truncation=hides, ids=self._ids)
+                return EnforcingAssembler(request.choice, rescuing)
 
             return Reader(answer.protocol, request.tools, new_assembler=new_assembler)
 
@@ -68,8 +66,8 @@ class EmulatedSender:
         emulated = emulate(request, self._dialect, constrain=self._constrain)
 
         def make_reader(answer: Answer) -> Reader:
-            within = partial(Assembler, hides_truncation=answer.hides_truncation, ids=self._ids)
-            return emulated.reader(answer.protocol, within=within)
+            # A `{}` in the text was written by the model: no upstream puts it there for nothing.
+            return emulated.reader(answer.protocol, within=partial(Assembler, ids=self._ids))
 
         return Sent(emulated.request, make_reader)
 

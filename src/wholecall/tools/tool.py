@@ -66,16 +66,17 @@ class Tool:
     """Characters of a result that the model gets to see; None: the run's default."""
     ends_run: bool = False
     """Its result is the run's final answer."""
-    places: Places | None = field(init=False, repr=False, compare=False)
-    """Where its calls wait for each other, over all runs; None without `concurrency`."""
+    places: Places | None = field(default=None, repr=False, compare=False)
+    """Where its calls wait for each other, over all runs. `concurrency` makes them; tools that
+    share a limit, as those of one MCP server, are given the same ones."""
 
     def __post_init__(self) -> None:
         if self.timeout is not None and self.timeout <= 0:
             raise ValueError(f"the timeout of {self.name!r} must be more than 0 seconds")
         if self.retries and not self.repeatable:
             raise ValueError(f"{self.name!r} has retries, but is neither read_only nor idempotent")
-        places = None if self.concurrency is None else Places(self.concurrency)
-        object.__setattr__(self, "places", places)
+        if self.concurrency is not None:
+            object.__setattr__(self, "places", Places(self.concurrency))
 
     @property
     def name(self) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any
@@ -59,7 +59,7 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     request = _declare_called(request)
     leading = list(takewhile(lambda message: message.role is Role.SYSTEM, request.messages))
     messages = request.messages[len(leading) :]
-    written = list(_join(wire for message in messages for wire in _write(message)))
+    written = [wire for message in messages for wire in _write(message)]
     mended = mend(PROTOCOL, written, target=_place_system(target or family.target, messages))
     choice = encode_choice(request.choice, PROTOCOL)
     tools = list_tools(request, PROTOCOL, write=write_tool, only=choice.offer)
@@ -69,7 +69,7 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
         "model": request.model,
         "max_tokens": request.max_tokens or MAX_TOKENS,
         "system": _write_system([*system, *mended.system]),
-        "messages": _begin(mended.messages),
+        "messages": _begin(list(_join(mended.messages))),
         "tools": tools or None,
         **(choice.fields if said else {}),
         "stream": request.stream,
@@ -131,8 +131,8 @@ def _begin(messages: list[Any]) -> list[Any]:
     return [_OPENING, *messages] if role == "assistant" else messages
 
 
-def _join(messages: Iterator[Any]) -> Iterator[Any]:
-    """Put results that stand in messages of their own, and what the user adds, into one."""
+def _join(messages: Iterable[Any]) -> Iterator[Any]:
+    """Put the results of a turn and what the user says behind them into one message."""
     last: Any = None
     for message in messages:
         if last is not None and _holds_results(last) and message["role"] == "user":

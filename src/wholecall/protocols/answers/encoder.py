@@ -1,0 +1,139 @@
+"""From the events of an answer to the bytes of its client's stream.
+
+    encoder = make_encoder("openai-chat", head)
+    send(encoder.begin())
+    for event in events:
+        send(encoder.encode(event))
+    send(encoder.finish())
+
+Whatever its caller does, a stream has one beginning and one end, and it ends well only if its
+last turn did: `finish` writes an error where that was cut or failed, and behind the end nothing
+is written any more.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+
+from wholecall.core.values import JSON, Event, OfChoice, Usage
+from wholecall.errors import ProtocolError
+from wholecall.protocols.answers.failures import Failure
+from wholecall.protocols.answers.frames import KEEP_ALIVE
+from wholecall.protocols.answers.lane import CUT, Lane
+from wholecall.protocols.answers.usages import merge_usage
+from wholecall.protocols.answers.writer import Writer
+
+
+_NOTHING = b""
+_BAD_GATEWAY = 502
+
+
+class _Stage(enum.Enum):
+    NEW = "new"
+    OPEN = "open"
+    OVER = "over"
+
+
+class Encoder:
+    """Writes one answer. A run may take many turns for it; the client sees one."""
+
+    __slots__ = ("_first", "_lanes", "_live", "_stage", "_usage", "_writer")
+
+    def __init__(self, writer: Writer, *, live: bool = False) -> None:
+        self._writer = writer
+        self._live = live
+        self._stage = _Stage.NEW
+        self._lanes: dict[int, Lane] = {}
+        self._first: Lane | None = None
+        """The lane of the first choice, while the stream is open."""
+        self._usage: Usage | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the stream has its end: nothing more will be written."""
+        return self._stage is _Stage.OVER
+
+    def begin(self) -> bytes:
+        """The beginning of the stream: written once, at the latest with the first event."""
+        if self._stage is not _Stage.NEW:
+            return _NOTHING
+        self._stage = _Stage.OPEN
+        opening = self._writer.begin(self._usage) + self._open_lane(0)
+        self._first = self._lanes[0]
+        return opening
+
+    def encode(self, event: Event) -> bytes:
+        """The frames that this event brings about, if any."""
+        first = self._first
+        if first is None:
+            return self._encode_outside(event)
+        try:
+            if isinstance(event, OfChoice):
+                return self._encode_other(event)
+            if isinstance(event, Usage):
+                self._usage = merge_usage(self._usage, event)
+            return first.take(event)
+        except ProtocolError as error:  # what was shown of a call turned out to be wrong
+            return self.fail(Failure(message=str(error), status=_BAD_GATEWAY, code="bad_call"))
+
+    def finish(self) -> bytes:
+        """The end of the stream: its terminator if the answer ended well, else an error."""
+        if self._stage is _Stage.OVER:
+            return _NOTHING
+        opening = self.begin()
+        finishes = {index: lane.finish() for index, lane in self._lanes.items()}
+        whole = {index: finish for index, finish in finishes.items() if finish is not None}
+        if len(whole) < len(finishes):
+            return opening + self.fail(_blame(self._lanes.values()))
+        self._close()
+        return opening + self._writer.finish(whole, self._usage)
+
+    def fail(self, failure: Failure) -> bytes:
+        """An error in the protocol's shape, and no terminator."""
+        if self._stage is _Stage.OVER:
+            return _NOTHING
+        self._close()
+        return self._writer.fail(failure)
+
+    def keep_alive(self) -> bytes:
+        """A sign of life for a client that has to wait."""
+        return KEEP_ALIVE if self._stage is not _Stage.OPEN else self._writer.keep_alive()
+
+    def report(self, progress: JSON) -> bytes:
+        """Progress, for clients that asked for it; others read over it."""
+        if self._stage is _Stage.OVER:
+            return _NOTHING
+        return self.begin() + self._writer.report(progress)
+
+    def _encode_outside(self, event: Event) -> bytes:
+        """Before the beginning, or behind the end."""
+        if self._stage is _Stage.OVER:
+            return _NOTHING
+        if isinstance(event, Usage):  # a stream may begin with what it cost to read the request
+            self._usage = merge_usage(self._usage, event)
+            return _NOTHING
+        return self.begin() + self.encode(event)
+
+    def _encode_other(self, event: OfChoice[Event]) -> bytes:
+        opening = _NOTHING if event.choice in self._lanes else self._open_lane(event.choice)
+        lane = self._lanes.get(event.choice)
+        return _NOTHING if lane is None else opening + lane.take(event.value)
+
+    def _open_lane(self, index: int) -> bytes:
+        writer = self._writer.choice(index)
+        if writer is None:
+            return _NOTHING
+        self._lanes[index] = Lane(writer, live=self._live)
+        return writer.open()
+
+    def _close(self) -> None:
+        self._stage = _Stage.OVER
+        self._first = None
+
+
+def _blame(lanes: Iterable[Lane]) -> Failure:
+    faults = [lane.fault for lane in lanes if lane.fault is not None]
+    if not faults:
+        return Failure(message=CUT, status=_BAD_GATEWAY, code="stream_dropped")
+    return Failure(message=faults[0].message, status=_BAD_GATEWAY, code=faults[0].kind.value)

@@ -1,0 +1,59 @@
+"""Server-sent events, written.
+
+Text and arguments arrive in thousands of small pieces, so a frame around them is prepared
+once and only the piece itself is encoded (`quote`). Everything else is written by `dump`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from wholecall.protocols.wire import plain
+
+KEEP_ALIVE = b": keep-alive\n\n"
+"""A comment: every client reads over it, at any place of a stream."""
+DONE = b"data: [DONE]\n\n"
+END = b"\n\n"
+
+
+def _widen(value: object) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_widen)
+_encode = _ENCODER.encode
+
+
+def quote(text: str) -> bytes:
+    """A piece of text as JSON."""
+    try:
+        return _encode(text)
+    except UnicodeEncodeError:
+        # Half of a surrogate pair, as providers send it that cut inside a character. Escaped
+        # it can be sent on, and the client joins it with the half in the next piece.
+        return json.dumps(text).encode()
+
+
+def dump(value: Any) -> bytes:
+    """A value as JSON, on one line."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(plain(value), separators=(",", ":")).encode()
+
+
+def frame(payload: Any, name: str = "") -> bytes:
+    """One event of a stream."""
+    head = f"event: {name}\n".encode() if name else b""
+    return head + b"data: " + dump(payload) + END
+
+
+def comment(word: str, value: Any) -> bytes:
+    """A value that only those read who look into comments."""
+    return f": {word} ".encode() + dump(value) + END

@@ -1,0 +1,172 @@
+"""When the parts of one choice are sent.
+
+A call is *gated*: its frames are written when it is released, with the arguments that were
+checked, and a rejected one is never seen. In a *live* lane its text is written as it grows.
+That is a promise: when the call is released with other arguments than were shown, is rejected
+or turns out to be a repeat, the promise is broken and the answer fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from wholecall.core.merge import same_json
+from wholecall.core.parse import Parsed, parse
+from wholecall.core.values import (
+    Call,
+    Ended,
+    Event,
+    Fault,
+    Grew,
+    Opened,
+    ProviderBlock,
+    Reasoning,
+    Rejected,
+    Released,
+    Repeated,
+    Text,
+)
+from wholecall.errors import ProtocolError
+from wholecall.protocols.answers.frames import dump
+from wholecall.protocols.answers.writer import ChoiceWriter, Finish
+from wholecall.protocols.pieces import Pieces
+
+CUT = "the answer was cut off before its end"
+"""What is told of an answer that stopped without saying why."""
+_NOTHING = b""
+
+
+def finish_of(ended: Ended | None, *, called: bool) -> Finish | None:
+    """How a choice ended, by what its client really got; None if it was cut.
+
+    A turn may have called tools that the client never hears of, and the other way round: the
+    calls may come from an earlier turn.
+    """
+    if ended is None or ended.finish_reason is None:
+        return None
+    reason = ended.finish_reason
+    if called and reason != "content_filter":
+        reason = "tool_calls"
+    elif reason == "tool_calls":
+        reason = "stop"
+    return Finish(reason, ended.native)
+
+
+class Lane:
+    """One choice on its way to the client."""
+
+    __slots__ = ("_called", "_ended", "_shown", "_steps", "_writer", "fault")
+
+    def __init__(self, writer: ChoiceWriter, *, live: bool) -> None:
+        self._writer = writer
+        self._steps = _LIVE if live else _GATED
+        self._called = False
+        self._shown: dict[int, Pieces] = {}
+        """The text of each call that is being shown as it grows."""
+        self._ended: Ended | None = None
+        self.fault: Fault | None = None
+
+    def open(self) -> bytes:
+        """The choice begins."""
+        return self._writer.open()
+
+    def take(self, event: Event) -> bytes:
+        """What is to be sent now. A broken promise is a `ProtocolError`."""
+        step = self._steps.get(type(event))
+        return _NOTHING if step is None else step(self, event)
+
+    def finish(self) -> Finish | None:
+        """How the choice ended; None if it was cut."""
+        return finish_of(self._ended, called=self._called)
+
+    # ── Words ───────────────────────────────────────────────────────────────────────
+
+    def _say(self, event: Text) -> bytes:
+        return self._writer.say(event.text) if event.text else _NOTHING
+
+    def _think(self, event: Reasoning) -> bytes:
+        return self._writer.think(event)
+
+    def _add_block(self, event: ProviderBlock) -> bytes:
+        return self._writer.add_block(event.native)
+
+    # ── Calls ───────────────────────────────────────────────────────────────────────
+
+    def _release(self, event: Released) -> bytes:
+        self._called = True
+        return self._writer.add_call(event.call, _write(event.call))
+
+    def _show(self, event: Opened) -> bytes:
+        self._shown[event.number] = Pieces("a call on its way to the client")
+        return self._writer.open_call(event)
+
+    def _grow(self, event: Grew) -> bytes:
+        shown = self._shown.get(event.number)
+        if shown is None:
+            return _NOTHING
+        shown.add(event.text)
+        return self._writer.grow_call(event.number, event.text)
+
+    def _close(self, event: Released) -> bytes:
+        call = event.call
+        shown = self._shown.pop(call.number, None)
+        if shown is None:
+            return self._release(event)
+        self._called = True
+        rest, text = _NOTHING, shown.join()
+        if not text.strip():  # without arguments a call has `{}`, never an empty text
+            text = _write(call)
+            rest = self._writer.grow_call(call.number, text)
+        elif not _says(text, call):
+            raise ProtocolError(f"the arguments of call {call.id!r} were changed after being shown")
+        return rest + self._writer.close_call(call, text)
+
+    def _reject(self, event: Rejected) -> bytes:
+        return self._break(event.number, f"call {event.id!r} was rejected: {event.detail}")
+
+    def _repeat(self, event: Repeated) -> bytes:
+        return self._break(event.number, f"call {event.number} only repeats call {event.of}")
+
+    def _break(self, number: int, why: str) -> bytes:
+        if number in self._shown:
+            raise ProtocolError(why)
+        return _NOTHING
+
+    # ── The end ─────────────────────────────────────────────────────────────────────
+
+    def _fail(self, event: Fault) -> bytes:
+        self.fault = self.fault or event
+        return _NOTHING
+
+    def _end(self, event: Ended) -> bytes:
+        self._ended = event
+        return _NOTHING
+
+
+def _write(call: Call) -> str:
+    return dump(call.arguments).decode()
+
+
+def _says(text: str, call: Call) -> bool:
+    """Whether a text is the arguments of a call, to the letter of JSON."""
+    parsed = parse(text)
+    return isinstance(parsed, Parsed) and same_json(parsed.value, call.arguments)
+
+
+_GATED: dict[type[Event], Callable[[Lane, Any], bytes]] = {
+    Text: Lane._say,
+    Reasoning: Lane._think,
+    ProviderBlock: Lane._add_block,
+    Released: Lane._release,
+    Fault: Lane._fail,
+    Ended: Lane._end,
+}
+_LIVE: dict[type[Event], Callable[[Lane, Any], bytes]] = {
+    **_GATED,
+    Opened: Lane._show,
+    Grew: Lane._grow,
+    Released: Lane._close,
+    Rejected: Lane._reject,
+    Repeated: Lane._repeat,
+}

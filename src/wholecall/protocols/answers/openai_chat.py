@@ -1,0 +1,196 @@
+"""Answers as OpenAI's chat completions.
+
+A stream is a list of chunks that all begin alike, so that beginning is written once. A call
+takes one entry in one chunk: id, name and the whole text of its arguments. Progress stands in
+chunks without choices, as the usage does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from wholecall.core.conversation import Part, PastCall
+from wholecall.core.values import JSON, Call, Opened, Reasoning, Text, Usage
+from wholecall.protocols.answers.failures import Failure, openai_error
+from wholecall.protocols.answers.frames import DONE, END, KEEP_ALIVE, dump, frame, quote
+from wholecall.protocols.answers.head import PRIVATE, Head, Style
+from wholecall.protocols.answers.usages import write_chat_usage
+from wholecall.protocols.answers.whole import Said, Whole
+from wholecall.protocols.answers.writer import ChoiceWriter, Finish
+from wholecall.protocols.requests.encoding.openai_chat import CALL_EXTRAS, DETAILS
+
+_NOTHING = b""
+
+
+# ── Streams ─────────────────────────────────────────────────────────────────────────
+
+
+class ChatWriter:
+    """Writes one chat completion as a stream."""
+
+    def __init__(self, head: Head, style: Style) -> None:
+        fields = {
+            "id": head.id,
+            "object": "chat.completion.chunk",
+            "created": head.created,
+            "model": head.model,
+        }
+        self._before = b"data: " + dump(head.complete(fields))[:-1] + b',"choices":['
+        # Who asked for the usage gets the field in every chunk, null until it is known.
+        self._after = (b'],"usage":null}' if style.usage else b"]}") + END
+        self._tells_usage = style.usage
+
+    def begin(self, usage: Usage | None) -> bytes:
+        """Nothing: the first choice begins the stream."""
+        return _NOTHING
+
+    def choice(self, index: int) -> ChoiceWriter:
+        """The writer of a choice."""
+        return _ChatChoice(index, self._before, after=self._after)
+
+    def finish(self, finishes: Mapping[int, Finish], usage: Usage | None) -> bytes:
+        """A finish for each choice, the usage, and the terminator."""
+        chunks = [self._finish(index, finish) for index, finish in finishes.items()]
+        if usage is not None and self._tells_usage:
+            chunks.append(self._before + b'],"usage":' + dump(write_chat_usage(usage)) + b"}" + END)
+        return b"".join([*chunks, DONE])
+
+    def fail(self, failure: Failure) -> bytes:
+        """An error in place of a chunk."""
+        return frame(openai_error(failure))
+
+    def keep_alive(self) -> bytes:
+        """A comment."""
+        return KEEP_ALIVE
+
+    def report(self, progress: JSON) -> bytes:
+        """A chunk without choices, and the progress beside them."""
+        key = f'],"{PRIVATE}":'.encode()
+        return self._before + key + dump(progress) + b"}" + END
+
+    def _finish(self, index: int, finish: Finish) -> bytes:
+        return self._before + dump({"index": index, "delta": {}, **_write_finish(finish)}) + (
+            self._after
+        )
+
+
+class _ChatChoice:
+    """Writes the deltas of one choice."""
+
+    __slots__ = ("_after", "_before", "_calls", "_places")
+
+    def __init__(self, index: int, before: bytes, *, after: bytes) -> None:
+        self._before = before + f'{{"index":{index},"delta":'.encode()
+        self._after = b',"finish_reason":null}' + after
+        self._calls = 0
+        self._places: dict[int, int] = {}
+        """The indices of the calls that are being shown as they grow."""
+
+    def open(self) -> bytes:
+        """The role comes first, and alone."""
+        return self._delta({"role": "assistant", "content": None})
+
+    def say(self, text: str) -> bytes:
+        """A piece of the content."""
+        return self._before + b'{"content":' + quote(text) + b"}" + self._after
+
+    def think(self, event: Reasoning) -> bytes:
+        """Reasoning as DeepSeek and most others send it; this protocol's details with it."""
+        fields: dict[str, Any] = {"reasoning_content": event.text} if event.text else {}
+        fields |= {key: event.extras[key] for key in DETAILS if key in event.extras}
+        return self._delta(fields) if fields else _NOTHING
+
+    def add_block(self, native: Mapping[str, Any]) -> bytes:
+        """The protocol has no place for it."""
+        return _NOTHING
+
+    def add_call(self, call: Call, arguments: str) -> bytes:
+        """One entry with all that there is."""
+        return self._entry(self._take_place(), _write_call(call, arguments))
+
+    def open_call(self, opened: Opened) -> bytes:
+        """The first entry of a call: id and name, which are not sent again."""
+        self._places[opened.number] = place = self._take_place()
+        function = {"name": opened.name, "arguments": ""}
+        return self._entry(place, {"id": opened.id, "type": "function", "function": function})
+
+    def grow_call(self, number: int, text: str) -> bytes:
+        """A further entry of a call: more of its arguments."""
+        start = b'{"tool_calls":[{"index":%d,"function":{"arguments":' % self._places[number]
+        return self._before + start + quote(text) + b"}}]}" + self._after
+
+    def close_call(self, call: Call, arguments: str) -> bytes:
+        """The protocol has no word for it. What goes back with the call is known only now."""
+        place, extras = self._places.pop(call.number), _pick_extras(call)
+        return self._entry(place, extras) if extras else _NOTHING
+
+    def _take_place(self) -> int:
+        self._calls += 1
+        return self._calls - 1
+
+    def _entry(self, place: int, fields: Mapping[str, Any]) -> bytes:
+        return self._delta({"tool_calls": [{"index": place, **fields}]})
+
+    def _delta(self, fields: Mapping[str, Any]) -> bytes:
+        return self._before + dump(fields) + self._after
+
+
+# ── Whole answers ───────────────────────────────────────────────────────────────────
+
+
+def encode(whole: Whole, head: Head) -> dict[str, Any]:
+    """The body of a chat completion."""
+    fields: dict[str, Any] = {
+        "id": head.id,
+        "object": "chat.completion",
+        "created": head.created,
+        "model": head.model,
+        "choices": [_write_choice(index, said) for index, said in sorted(whole.choices.items())],
+    }
+    if whole.usage is not None:
+        fields["usage"] = write_chat_usage(whole.usage)
+    return head.complete(fields)
+
+
+def _write_choice(index: int, said: Said) -> dict[str, Any]:
+    return {"index": index, "message": _write_message(said.parts), **_write_finish(said.finish)}
+
+
+def _write_message(parts: Iterable[Part]) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": None}
+    for part in parts:
+        match part:
+            case Text(text):
+                message["content"] = (message["content"] or "") + text
+            case Reasoning():
+                _add_reasoning(message, part)
+            case PastCall():
+                call = _write_call(part, dump(part.arguments).decode())
+                message.setdefault("tool_calls", []).append(call)
+    return message
+
+
+def _add_reasoning(message: dict[str, Any], part: Reasoning) -> None:
+    if part.text:
+        message["reasoning_content"] = message.get("reasoning_content", "") + part.text
+    for key in DETAILS:
+        if key in part.extras:
+            message.setdefault(key, []).extend(part.extras[key])
+
+
+# ── Both ────────────────────────────────────────────────────────────────────────────
+
+
+def _write_call(call: Call | PastCall, arguments: str) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": arguments}
+    return {"id": call.id, "type": "function", "function": function, **_pick_extras(call)}
+
+
+def _pick_extras(call: Call | PastCall) -> dict[str, Any]:
+    return {key: call.extras[key] for key in CALL_EXTRAS if key in call.extras}
+
+
+def _write_finish(finish: Finish) -> dict[str, Any]:
+    native = {} if finish.native is None else {"native_finish_reason": finish.native}
+    return {"finish_reason": finish.reason, **native}

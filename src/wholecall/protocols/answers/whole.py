@@ -1,0 +1,66 @@
+"""An answer that is not streamed: its events, put together to what every protocol writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from wholecall.core.conversation import Part, PastCall
+from wholecall.core.values import Ended, Event, Fault, OfChoice, Rejected, Usage
+from wholecall.errors import UpstreamError
+from wholecall.protocols.answers.lane import CUT, finish_of
+from wholecall.protocols.answers.usages import merge_usage
+from wholecall.protocols.answers.writer import Finish
+from wholecall.protocols.requests.answers import answer_message
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One choice: its parts in order, and how it ended."""
+
+    parts: tuple[Part, ...]
+    finish: Finish
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """All choices of an answer, and what it cost."""
+
+    choices: Mapping[int, Said]
+    usage: Usage | None
+
+
+def gather(events: Iterable[Event], *, upstream: str = "") -> Whole:
+    """Put the events of an answer together.
+
+    An answer that did not end well is an `UpstreamError`: nothing of it may look like one that
+    did. Rejected calls are left out.
+    """
+    usage: Usage | None = None
+    choices: dict[int, list[Event]] = {0: []}
+    for event in events:
+        if isinstance(event, OfChoice):
+            choices.setdefault(event.choice, []).append(event.value)
+        elif isinstance(event, Usage):
+            usage = merge_usage(usage, event)
+        else:
+            choices[0].append(event)
+    said = {index: _put_together(each, upstream) for index, each in choices.items()}
+    return Whole(said, usage)
+
+
+def _put_together(events: list[Event], upstream: str) -> Said:
+    delivered = [event for event in events if not isinstance(event, Rejected)]
+    parts = answer_message(delivered, upstream).parts
+    ended = next((event for event in reversed(events) if isinstance(event, Ended)), None)
+    finish = finish_of(ended, called=any(isinstance(part, PastCall) for part in parts))
+    if finish is None:
+        raise _blame(events)
+    return Said(parts, finish)
+
+
+def _blame(events: Iterable[Event]) -> UpstreamError:
+    fault = next((event for event in events if isinstance(event, Fault)), None)
+    if fault is None:
+        return UpstreamError(CUT, code="stream_dropped")
+    return UpstreamError(fault.message, code=fault.kind.value)

@@ -1,0 +1,209 @@
+"""Keeps one server running: starts it, lists its tools, starts it again when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import anyio
+import httpx2
+from mcp import MCPError
+
+from wholecall.core.words import cut
+from wholecall.errors import ToolServerFailed
+from wholecall.tools.mcp.connection import Connection, News, connect
+from wholecall.tools.mcp.definitions import Definition
+from wholecall.tools.mcp.events import McpEvent, Refused, ServerLost
+from wholecall.tools.mcp.server import McpServer, Restart
+from wholecall.tools.mcp.transport import Signs
+
+TOOLS = 512
+"""Of one server. More would leave a model no room for anything else."""
+CLOSING_SECONDS = 5.0
+"""For a server to hear that we are leaving. A process has its own times: it is asked to end
+by closing its input, then terminated, then killed, two seconds apart."""
+_REASON = 500
+"""Characters of an error that are passed on."""
+# What the SDK and its transports raise when a server cannot be started or reached, or speaks
+# in no way that they understand. Task groups wrap it.
+_TROUBLE = (OSError, ValueError, RuntimeError, MCPError, httpx2.HTTPError, ExceptionGroup)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The tools of a server as it named them last."""
+
+    definitions: tuple[Definition, ...] = ()
+    refused: tuple[Refused, ...] = ()
+
+
+OnListed: TypeAlias = Callable[[str, Listing], None]
+
+
+class Keeper:
+    """One server, its connection, and the task in which that lives."""
+
+    def __init__(
+        self,
+        server: McpServer,
+        restart: Restart,
+        *,
+        on_listed: OnListed,
+        tap: Callable[[McpEvent], None],
+    ) -> None:
+        self.server = server
+        self._restart = restart
+        self._on_listed = on_listed
+        self._tap = tap
+        self._settled = asyncio.Event()
+        self._connection: Connection | None = None
+        self._news = News(on_end=self._unsettle)
+        self._scope = anyio.CancelScope()
+        self._stopping = False
+        self.failure: ToolServerFailed | None = None
+        """Why the last start came to nothing."""
+        self.loop = asyncio.get_running_loop()
+        self.task = asyncio.create_task(self._keep(), name=f"MCP server {server.name}")
+
+    async def wait_until_settled(self) -> None:
+        """Wait until the server is there, or could not be started."""
+        await self._settled.wait()
+
+    async def find_connection(self) -> Connection:
+        """The connection, as soon as there is one.
+
+        A server that has just ended is waited for. One that could not be started is not:
+        `ToolServerFailed`.
+        """
+        await self._settled.wait()
+        if self._connection is None:
+            # The reason is for the operator. It may tell a model more than it should know.
+            why = "cannot be reached at the moment; the call was not run"
+            name = self.server.name
+            raise ToolServerFailed(f"MCP server {name!r} {why}", server=name)
+        return self._connection
+
+    def stop(self) -> None:
+        """Let the server end. `task` is done when it has."""
+        self._stopping = True
+        if self._connection is None:
+            self._scope.cancel()
+        else:
+            self._scope.deadline = anyio.current_time() + CLOSING_SECONDS
+            self._news.end()
+
+    def _settle(self, connection: Connection | None, failure: ToolServerFailed | None) -> None:
+        self._connection = connection
+        self.failure = failure
+        self._settled.set()
+
+    def _unsettle(self) -> None:
+        """The server was there and will be again soon: calls that come now wait for it."""
+        if self._connection is not None:
+            self._connection = None
+            self._settled.clear()
+
+    # ── The task ────────────────────────────────────────────────────────────────────
+
+    async def _keep(self) -> None:
+        try:
+            with self._scope:
+                await self._serve_repeatedly()
+        finally:
+            self._settle(None, self.failure)
+
+    async def _serve_repeatedly(self) -> None:
+        failures = 0
+        while True:
+            began = self.loop.time()
+            loss = await self._serve()
+            if self._stopping:
+                return
+            steady = self.loop.time() - began >= self._restart.steady
+            failures = 1 if steady else failures + 1
+            delay = self._restart.delay(failures)
+            name = self.server.name
+            self._tap(ServerLost(server=name, reason=loss.reason, stderr=loss.stderr, delay=delay))
+            await self._restart.sleep(delay)
+
+    async def _serve(self) -> _Loss:
+        """Start the server and serve it until it ends; why it did."""
+        signs = Signs()
+        news = self._news = News(on_end=self._unsettle)
+        reason, started = "it ended", False
+        try:
+            with anyio.CancelScope(deadline=self._start_deadline()) as starting:
+                async with connect(
+                    self.server, news, signs=signs, sleep=self._restart.sleep
+                ) as connection:
+                    await self._list(connection)
+                    starting.deadline = math.inf
+                    started = True
+                    self._settle(connection, None)
+                    await self._watch(connection, news)
+            if starting.cancelled_caught:
+                reason = f"it did not answer in {self.server.start_timeout:g} seconds"
+        except _TROUBLE as error:
+            reason = _describe(error, signs)
+        self._unsettle()
+        loss = _Loss(reason, await signs.stderr.finish())
+        if not started:
+            self._settle(None, self._complain(loss))
+        return loss
+
+    def _start_deadline(self) -> float:
+        return anyio.current_time() + self.server.start_timeout
+
+    async def _watch(self, connection: Connection, news: News) -> None:
+        while await news.wait_for_change():
+            with anyio.fail_after(self.server.start_timeout):
+                await self._list(connection)
+
+    async def _list(self, connection: Connection) -> None:
+        found = await connection.list_tools()
+        self._on_listed(self.server.name, _choose(self.server, found))
+
+    def _complain(self, loss: _Loss) -> ToolServerFailed:
+        name = self.server.name
+        wrote = f"\nIt wrote:\n{loss.stderr}" if loss.stderr else ""
+        message = f"MCP server {name!r} did not start: {loss.reason}{wrote}"
+        return ToolServerFailed(message, server=name, stderr=loss.stderr)
+
+
+class _Loss(NamedTuple):
+    reason: str
+    stderr: str
+
+
+def _choose(server: McpServer, found: Iterable[Definition]) -> Listing:
+    """The tools that may be offered, and why others may not."""
+    chosen: dict[str, Definition] = {}
+    refused: list[Refused] = []
+    for definition in found:
+        if not server.offers(definition.name):
+            continue
+        flaw = _find_flaw(definition, chosen)
+        if flaw:
+            refused.append(Refused(server.name, definition.name, flaw))
+        else:
+            chosen[definition.name] = definition
+    return Listing(tuple(chosen.values()), tuple(refused))
+
+
+def _find_flaw(definition: Definition, chosen: Mapping[str, Definition]) -> str:
+    if definition.name in chosen:
+        return "the server names it twice"
+    if len(chosen) == TOOLS:
+        return f"the server has more than {TOOLS} tools"
+    return definition.find_flaw()
+
+
+def _describe(error: BaseException, signs: Signs) -> str:
+    """What went wrong at the bottom of it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    status = f" (HTTP {signs.refusal})" if signs.refusal else ""
+    return cut(f"{type(error).__name__}: {error}{status}", _REASON)
