@@ -241,17 +241,6 @@ _extras: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
 )
 _said = st.builds(Text, st.text(max_size=5)) | media(["image", "audio", "document"])
 _thoughts = st.builds(Reasoning, st.text(max_size=5), _extras)
-messes = st.lists(
-    st.builds(Message, st.just(Role.SYSTEM), st.builds(Text, texts).map(lambda text: (text,)))
-    | st.builds(Message, st.just(Role.USER), st.lists(_said, max_size=2).map(tuple))
-    | st.builds(
-        Message,
-        st.just(Role.ASSISTANT),
-        st.lists(st.builds(Text, st.text(max_size=5)) | _calls | _thoughts, max_size=4).map(tuple),
-    )
-    | st.builds(Message, st.just(Role.TOOL), st.lists(_results, max_size=3).map(tuple)),
-    max_size=7,
-).map(lambda messages: _tell_apart(messages))
 
 
 def _tell_apart(messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -264,6 +253,19 @@ def _tell_apart(messages: Sequence[Message]) -> tuple[Message, ...]:
         return replace(part, arguments={**part.arguments, "number": next(numbers)})
 
     return tuple(replace(each, parts=tuple(map(number, each.parts))) for each in messages)
+
+
+messes = st.lists(
+    st.builds(Message, st.just(Role.SYSTEM), st.builds(Text, texts).map(lambda text: (text,)))
+    | st.builds(Message, st.just(Role.USER), st.lists(_said, max_size=2).map(tuple))
+    | st.builds(
+        Message,
+        st.just(Role.ASSISTANT),
+        st.lists(st.builds(Text, st.text(max_size=5)) | _calls | _thoughts, max_size=4).map(tuple),
+    )
+    | st.builds(Message, st.just(Role.TOOL), st.lists(_results, max_size=3).map(tuple)),
+    max_size=7,
+).map(_tell_apart)
 
 
 # ── Comparing ───────────────────────────────────────────────────────────────────────

@@ -49,11 +49,12 @@ def render(
     except subprocess.TimeoutExpired:
         raise UnusableDialect(f"the chat template did not end within {2 * SECONDS} s") from None
     if done.returncode:
-        raise _failure(done.stderr)
+        raise failure(done.stderr)
     return [Rendering(**json.loads(line)) for line in done.stdout.splitlines()]
 
 
-def _failure(told: str) -> Exception:
+def failure(told: str) -> Exception:
+    """What the last line of a process that failed says."""
     last = (told.strip().splitlines() or ["it needed too much time or memory"])[-1]
     if "jinja2" in last and "ModuleNotFoundError" in last:
         return MissingExtra("chat templates need jinja2: pip install 'wholecall[learn]'")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -43,19 +43,25 @@ def _now(form: str) -> str:
     return datetime.now().astimezone().strftime(form)
 
 
-def _serve() -> None:
+def limit_process() -> None:
+    """Let the process end when it needs more than a template may."""
     if sys.platform != "win32":  # which has no such limits; the parent's timeout holds there
         import resource  # noqa: PLC0415 - there is none on Windows
 
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    order = json.load(sys.stdin)
-    for conversation in order["conversations"]:
-        rendering = _render_one(order["template"], {**order["tokens"], **conversation})
-        sys.stdout.write(json.dumps(rendering) + "\n")
 
 
-def _render_one(source: str, names: Mapping[str, JSON]) -> dict[str, JSON]:
+def serve(order: str) -> Iterator[str]:
+    """The lines that answer an order."""
+    described = json.loads(order)
+    for conversation in described["conversations"]:
+        rendering = render_one(described["template"], {**described["tokens"], **conversation})
+        yield json.dumps(rendering) + "\n"
+
+
+def render_one(source: str, names: Mapping[str, JSON]) -> dict[str, JSON]:
+    """What a template writes of these names, or why it does not."""
     # An optional extra, loaded only in this process.
     import jinja2  # noqa: PLC0415
     from jinja2.ext import Extension  # noqa: PLC0415
@@ -88,4 +94,5 @@ def _render_one(source: str, names: Mapping[str, JSON]) -> dict[str, JSON]:
 
 
 if __name__ == "__main__":
-    _serve()
+    limit_process()
+    sys.stdout.writelines(serve(sys.stdin.read()))

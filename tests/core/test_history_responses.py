@@ -176,3 +176,12 @@ def test_each_change_is_reported_with_its_place(
     reported = mend("openai-responses", items).changes
 
     assert [(change.kind, change.where) for change in reported] == changes
+
+
+def test_reasoning_before_a_repeated_call_leaves_with_it() -> None:
+    call = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
+    thought = {"type": "reasoning", "id": "rs_1", "summary": []}
+    result = {"type": "function_call_output", "call_id": "c1", "output": "empty"}
+    mended = mend("openai-responses", [call, thought, dict(call), result])
+    assert mended.messages == [call, result]
+    assert mend("openai-responses", mended.messages).changes == ()

@@ -60,7 +60,7 @@ def test_every_history_is_accepted(
 
 
 def is_accepted(protocol: str, body: dict[str, Any]) -> bool:
-    history = body[HISTORY[protocol]]
+    history: list[Any] = body[HISTORY[protocol]]
     return repair_history(protocol, history) == history
 
 

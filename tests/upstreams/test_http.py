@@ -346,3 +346,12 @@ async def test_the_environment_says_whose_certificates_are_trusted(authority: Pa
         with pytest.raises(UpstreamError, match="no safe connection") as caught:
             await ask_safely(server.url, {})
         assert caught.value.code == "certificate"
+
+
+@in_loop
+async def test_a_lone_surrogate_does_not_keep_a_request_from_being_sent() -> None:
+    request = replace(REQUEST, messages=(Message(Role.USER, (Text("caf\u00e9 \ud83d!"),)),))
+    async with serving(good) as server, asking(server.url) as upstream:
+        async with upstream.answer(request) as answer:
+            await received(answer)
+        assert json.loads(server.bodies[0])["messages"][0]["content"] == "caf\u00e9 ?!"

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 from wholecall.core.compiled import Compiled, Place, Type, matches, type_of
 from wholecall.core.expansion import CHAIN
 from wholecall.core.parse import Parsed, join_path, parse
+from wholecall.core.size import measure
 from wholecall.core.values import JSON, Coercion
 from wholecall.core.work import Allowance
 
@@ -44,7 +45,7 @@ class CoercionOptions:
 
 STRICT = CoercionOptions()
 
-COERCING = 1_000_000
+COERCING = 2_000_000
 """Rules that may be looked at to coerce the values of one call, in the units of `work`:
 enough for some thousand values of the wrong type."""
 LETTERS = 256 * 1024
@@ -125,7 +126,8 @@ class _Reader:
         if value is not before:
             coercions = (Coercion(path, before, value),)
         if isinstance(value, (dict, list)):
-            value, later = self._read_inside(place, value, path=path, chain=chain + 1)
+            inside = self._select(place, value, fits=fits and value is before)
+            value, later = self._read_inside(place, value, inside, path=path, chain=chain + 1)
             coercions += later
         if not place.speaks_alone:
             value, later = self._read_in_place(place, value, path=path, chain=chain + 1)
@@ -150,11 +152,11 @@ class _Reader:
         if isinstance(value, str) and len(value) <= self._letters:
             self._letters -= len(value)
             read = self._match_listed(place, value) or read_text(value, types)
-            self._whole_floats = self._whole_floats or isinstance(read, (dict, list))
+            self._whole_floats = self._whole_floats or measure({"": read}).whole_floats
             if read is not value:
                 return read
         if self._options.wrap_single and "array" in types and type_of(value) not in types:
-            inside = self._read_inside(place, [value], path=path, chain=chain + 1)
+            inside = self._read_inside(place, [value], [0], path=path, chain=chain + 1)
             return [value] if self._fits(place, inside.value) else value
         return value
 
@@ -175,12 +177,35 @@ class _Reader:
 
     # ── What is inside it ───────────────────────────────────────────────────────────
 
+    def _select(
+        self, place: Place, value: dict[str, JSON] | list[JSON], *, fits: bool
+    ) -> Iterable[str | int]:
+        """The steps to what must be read: all that may not fit, and all that may be a float."""
+        if fits:
+            children = value.items() if isinstance(value, dict) else enumerate(value)
+            return [step for step, child in children if isinstance(child, (float, dict, list))]
+        if isinstance(value, dict):
+            return value
+        first = min(len(place.node.get("prefixItems", ())), len(value))
+        if "items" not in place.node:
+            return range(first)
+        if self._whole_floats:
+            return range(len(value))
+        misfits = self._compiled.misfits(place.inside("items"), value, start=first)
+        return itertools.chain(range(first), misfits)
+
     def _read_inside(
-        self, place: Place, value: dict[str, JSON] | list[JSON], *, path: str, chain: int
+        self,
+        place: Place,
+        value: dict[str, JSON] | list[JSON],
+        steps: Iterable[str | int],
+        *,
+        path: str,
+        chain: int,
     ) -> Reading:
         changed: Any = value
         coercions: list[Coercion] = []
-        for step in value if isinstance(value, dict) else self._select(place, value):
+        for step in steps:
             if self._allowance.is_exhausted:
                 break
             for inside in self._describing(place, step):
@@ -190,16 +215,6 @@ class _Reader:
                     changed = value.copy() if changed is value else changed
                     changed[step] = reading.value
         return Reading(changed, tuple(coercions))
-
-    def _select(self, place: Place, items: list[JSON]) -> Iterable[int]:
-        """The items to be read: where no float can be meant, those which do not fit."""
-        first = min(len(place.node.get("prefixItems", ())), len(items))
-        if "items" not in place.node:
-            return range(first)
-        if self._whole_floats:
-            return range(len(items))
-        misfits = self._compiled.misfits(place.inside("items"), items, start=first)
-        return itertools.chain(range(first), misfits)
 
     def _describing(self, place: Place, step: str | int) -> list[Place]:
         """The schemas of one member or item."""

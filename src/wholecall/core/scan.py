@@ -18,15 +18,16 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Callable
 from functools import lru_cache
+from typing import ClassVar
 
-from wholecall.core.grammar import match_end
+from wholecall.core.grammar import skip_blanks
 from wholecall.core.limits import DEFAULT, Limits
 
 _BLANKS = " \t\r\n"
 # No pattern here can backtrack.
 _IN_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
-_OUTSIDE = re.compile(r'["{}\[\]]')
 _CLOSER_OF = {"{": "}", "[": "]"}
 
 
@@ -44,15 +45,28 @@ class Scan(enum.Enum):
 
 
 @lru_cache(maxsize=8)
-def _runs_up_to(blanks: int) -> re.Pattern[str]:
-    """A text in which no more white space than this stands in a row."""
-    return re.compile(rf"(?:[^ \t\r\n]++|[ \t\r\n]{{1,{blanks}}}+(?![ \t\r\n]))*+")
+def _plain_text(blanks: int) -> re.Pattern[str]:
+    """All that changes nothing: words, whole strings, and not too much white space."""
+    return re.compile(
+        rf'(?:[^"{{}}\[\] \t\r\n]++|"{_IN_STRING.pattern}"'
+        rf"|[ \t\r\n]{{1,{blanks}}}+(?![ \t\r\n]))*+",
+        re.DOTALL,
+    )
 
 
 class ObjectScanner:
     """Finds the end of one JSON object in a text that arrives in pieces."""
 
-    __slots__ = ("_blank_run", "_closers", "_escaped", "_in_string", "_limits", "_opened", "state")
+    __slots__ = (
+        "_blank_run",
+        "_closers",
+        "_escaped",
+        "_in_string",
+        "_limits",
+        "_opened",
+        "_plain",
+        "state",
+    )
 
     def __init__(self, limits: Limits = DEFAULT) -> None:
         self.state = Scan.BLANK
@@ -62,7 +76,8 @@ class ObjectScanner:
         self._escaped = False
         self._blank_run = 0
         self._opened = 0
-        """Brackets and strings so far."""
+        """Brackets so far."""
+        self._plain = _plain_text(limits.blank_run)
 
     def feed(self, text: str) -> int:
         """Read a piece; return how much of it was read.
@@ -101,7 +116,8 @@ class ObjectScanner:
         if self._escaped:
             self._escaped = False
             return at + 1
-        end = match_end(_IN_STRING, text, at=at)
+        found = _IN_STRING.match(text, at)  # always: it may be empty
+        end = at if found is None else found.end()
         if end == len(text):
             return end
         # A quote, or a backslash that ends the piece: what it escapes is still to come.
@@ -110,36 +126,37 @@ class ObjectScanner:
 
     def _structure(self, text: str, at: int) -> int:
         """Go on between strings; return where to go on from."""
-        found = _OUTSIDE.search(text, at)
-        if found is None:
-            self._gap(text[at:])
-            return len(text)
-        if found.start() > at:
-            self._gap(text[at : found.start()])
-            if self.state is not Scan.INSIDE:
-                return len(text)
+        if text[at] in _BLANKS:
+            return self._blanks(text, at)
+        found = self._plain.match(text, at)  # always: it may be empty
+        end = at if found is None else found.end()
+        if end == len(text):
+            self._blank_run = end - at - len(text[at:].rstrip(_BLANKS))
+            return end
         self._blank_run = 0
-        mark = found.group()
-        if mark == '"':
-            self._in_string = True
-            self._count_opened()
-        elif mark in _CLOSER_OF:
-            self._open(mark)
-        else:
-            self._close(mark)
-        return found.end()
+        mark = text[end]
+        self._MARKS[mark](self, mark)
+        return end + 1
+
+    def _blanks(self, text: str, at: int) -> int:
+        """Go on behind white space. A run is counted over pieces: the cut decides nothing."""
+        end = skip_blanks(text, at)
+        self._count_blanks(end - at)
+        return end
+
+    def _begin_string(self, _: str) -> None:
+        self._in_string = True
+
+    def _drown(self, _: str) -> None:
+        self.state = Scan.BLANK_FLOOD
 
     def _open(self, mark: str) -> None:
         self._blank_run = 0
         self._closers.append(_CLOSER_OF[mark])
-        self._count_opened()
+        self._opened += 1
         if len(self._closers) > self._limits.depth:
             self.state = Scan.TOO_DEEP
-
-    def _count_opened(self) -> None:
-        # A value is at most two of them: its key, and a bracket or a string.
-        self._opened += 1
-        if self._opened > 2 * self._limits.values + 1:
+        elif self._opened > self._limits.values + 1:
             self.state = Scan.TOO_MANY
 
     def _close(self, mark: str) -> None:
@@ -148,18 +165,16 @@ class ObjectScanner:
         elif not self._closers:
             self.state = Scan.CLOSED
 
-    def _gap(self, gap: str) -> None:
-        """White space, commas, colons, numbers and words between two marks."""
-        body = gap.lstrip(_BLANKS)
-        self._count_blanks(len(gap) - len(body))
-        if body:
-            longest = self._limits.blank_run
-            if len(body) > longest and match_end(_runs_up_to(longest), body, at=0) < len(body):
-                self.state = Scan.BLANK_FLOOD
-            self._blank_run = len(body) - len(body.rstrip(_BLANKS))
-
     def _count_blanks(self, count: int) -> None:
-        # The run is counted over pieces, so that the cut decides nothing.
         self._blank_run += count
         if self._blank_run > self._limits.blank_run:
             self.state = Scan.BLANK_FLOOD
+
+    # Where plain text ends. A string stands there if its end is still to come, a blank if too
+    # many follow it.
+    _MARKS: ClassVar[dict[str, Callable[[ObjectScanner, str], None]]] = {
+        '"': _begin_string,
+        **dict.fromkeys("{[", _open),
+        **dict.fromkeys("}]", _close),
+        **dict.fromkeys(_BLANKS, _drown),
+    }

@@ -23,7 +23,7 @@ from wholecall.core.values import JSON
 WORK = 1_000_000
 """Rules for one call: 20 milliseconds. A table of ten thousand rows needs a tenth of it;
 beyond are schemas with a thousand alternatives for arrays with a thousand items."""
-_STEP = 200
+_STEP = 150
 """Rules that could be looked at while we decide, in Python, what to judge next."""
 OTHERS = 0
 """The step to items, and to members without a name of their own."""
@@ -117,7 +117,7 @@ def _weigh_options(options: list[JSON]) -> Weight:
 
 def _weigh_constant(constant: JSON) -> Weight:
     weight = _weigh_option(constant)
-    return weight._replace(rules=max(weight.rules, 8))
+    return Weight(rules=8, numbers=8) if weight.numbers else weight
 
 
 def _weigh_bound(bound: float) -> Weight:
@@ -175,19 +175,20 @@ class Cost:
 class _Sum:
     """Several loads as one: a member has its own, and that of members without a name."""
 
-    __slots__ = ("_inside", "_loads", "numbers", "rules", "text")
+    __slots__ = ("_inside", "_loads", "_names", "numbers", "rules", "text")
 
     def __init__(self, loads: list[Load]) -> None:
         self.rules = sum(load.rules for load in loads)
         self.numbers = sum(load.numbers for load in loads)
         self.text = sum(load.text for load in loads)
         self._loads = loads
+        self._names = frozenset[str | int]().union(*(load.inside for load in loads))
         self._inside: dict[str | int, _Sum | None] = {}
 
     def step(self, name: str | int) -> _Sum | None:
         """The sum for a value inside; None if nothing speaks about it."""
-        known = any(name in load.inside for load in self._loads)
-        name = name if known else OTHERS
+        if name not in self._names:
+            name = OTHERS
         if name not in self._inside:
             steps = {name, OTHERS}
             inside = [load.inside[s] for load in self._loads for s in steps if s in load.inside]
@@ -205,7 +206,8 @@ def _count(load: Load, value: dict[str, JSON]) -> int:
             work += _weigh(child, inside, name=name)
             if work > WORK:
                 return work
-            waiting.append((child, inside))
+            if isinstance(child, (dict, list)):
+                waiting.append((child, inside))
     return work
 
 

@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -98,6 +100,14 @@ class _Begun:
     streamed: bool
 
 
+def _write_json(body: Mapping[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:
+        # A lone surrogate in some text: no upstream reads it, and the rest of it is fine.
+        return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+
+
 class HttpUpstream:
     """Asks an HTTP endpoint. One upstream serves many requests at a time, in any event loop."""
 
@@ -157,7 +167,7 @@ class HttpUpstream:
         return _Question(
             url=self.endpoint.url_for(request.model, stream=request.stream),
             headers=self.endpoint.headers_for(stream=request.stream),
-            body=msgspec.json.encode(encode_request(self.protocol, request)),
+            body=_write_json(encode_request(self.protocol, request)),
             stream=request.stream,
         )
 

@@ -29,7 +29,7 @@ _REASONING_DROPPED: dict[Reasoning, tuple[str, ...]] = {
     Reasoning.SIGNED: _PLAIN_REASONING,
     Reasoning.NONE: (*_PLAIN_REASONING, "reasoning_details", "thinking_blocks"),
 }
-_SIGNATURES = ("extra_content", "provider_specific_fields")
+_SIGNATURES = ("extra_content", "provider_specific_fields", "thought_signature")
 # What an assistant's message may hold and still say nothing.
 _ENVELOPE = frozenset({"role", "content", "name"})
 

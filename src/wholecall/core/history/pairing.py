@@ -18,7 +18,6 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
 
 from wholecall.core.history.ids import Ids
 from wholecall.core.history.pieces import (
@@ -27,6 +26,7 @@ from wholecall.core.history.pieces import (
     ChangeKind,
     Form,
     Mending,
+    Native,
     PastCall,
     PastResult,
     Piece,
@@ -37,7 +37,7 @@ from wholecall.core.history.stored import explain
 
 def settle(pieces: Sequence[Piece], form: Form, *, mending: Mending) -> list[Piece]:
     """The same pieces, lawful."""
-    once = [_drop_repeated(piece, mending) for piece in pieces]
+    once = [_make_unique(piece, mending) for piece in pieces]
     pairs = _pair(once, blind=mending.continues)
     for result, kind in pairs.dropped.items():
         mending.note(kind, result.at, detail=result.id)
@@ -49,20 +49,26 @@ def settle(pieces: Sequence[Piece], form: Form, *, mending: Mending) -> list[Pie
     return list(_Writer(form, mending, pairs, ids).write(once))
 
 
-def _drop_repeated(piece: Piece, mending: Mending) -> Piece:
-    """A call that stands twice in one turn, with the same id and arguments, is one call."""
+def _make_unique(piece: Piece, mending: Mending) -> Piece:
     if not isinstance(piece, Turn):
         return piece
+    return replace(piece, entries=tuple(drop_repeated(piece.entries, mending)))
+
+
+def drop_repeated(
+    entries: Iterable[PastCall | Native], mending: Mending
+) -> list[PastCall | Native]:
+    """A call that stands twice in one turn, with the same id and arguments, is one call."""
     first: dict[str, PastCall] = {}
-    kept: list[Any] = []
-    for entry in piece.entries:
+    kept: list[PastCall | Native] = []
+    for entry in entries:
         if isinstance(entry, PastCall) and entry.id:
             earlier = first.setdefault(entry.id, entry)
             if earlier is not entry and _is_same(earlier, entry):
                 mending.note(ChangeKind.CALL_REPEATED, entry.at, detail=entry.id)
                 continue
         kept.append(entry)
-    return replace(piece, entries=tuple(kept))
+    return kept
 
 
 def _is_same(first: PastCall, second: PastCall) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from wholecall.core.history.pairing import drop_repeated
 from wholecall.core.history.pieces import (
     Aside,
     ChangeKind,
@@ -103,12 +104,17 @@ def _read_said(item: Any, spot: Spot) -> Piece:
 
 def _read_run(run: Sequence[_Placed], mending: Mending, *, hidden: bool) -> list[Piece]:
     kept = _drop_silence(_drop_reasoning(run, mending), mending)
+    read = [(at, _read_entry(item, Spot(at, mending))) for at, item in kept]
+    # A repeated call leaves first: the reasoning before it has nothing behind it then.
+    once = drop_repeated([entry for _, entry in read], mending)
+    left = {id(entry) for entry in once}
+    placed = [(at, entry) for at, entry in read if id(entry) in left]
     if not hidden:
-        kept = _drop_dangling(kept, mending)
-    entries = tuple(_read_entry(item, Spot(at, mending)) for at, item in kept)
+        placed = _drop_dangling(placed, mending)
+    entries = tuple(entry for _, entry in placed)
     if any(isinstance(entry, PastCall) for entry in entries):
-        return [Turn(kept[-1][0], entries)]
-    return [Aside(at, item) for at, item in kept]
+        return [Turn(placed[-1][0], entries)]
+    return [Aside(at, entry) for at, entry in placed]
 
 
 def _drop_reasoning(run: Sequence[_Placed], mending: Mending) -> list[_Placed]:
@@ -148,7 +154,7 @@ def _drop_silence(run: Sequence[_Placed], mending: Mending) -> list[_Placed]:
 
 def _drop_dangling(run: list[_Placed], mending: Mending) -> list[_Placed]:
     """Reasoning with nothing behind it comes from a cut answer, and is refused."""
-    while run and _type(run[-1][1]) == _REASONING:
+    while run and not isinstance(run[-1][1], PastCall) and _type(run[-1][1]) == _REASONING:
         mending.note(ChangeKind.REASONING_DROPPED, run[-1][0], detail="nothing follows it")
         run = run[:-1]
     return run

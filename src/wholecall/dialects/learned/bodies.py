@@ -34,11 +34,12 @@ def cut_bodies(renderings: Mapping[Probe, str]) -> Bodies:
     text, one = renderings[Probe.TEXT], renderings[Probe.ONE]
     if TEXT not in text:
         raise UnusableDialect("the template does not write the words of an answer")
-    reasoning = _reasoning(renderings)
-    begin = _begin(one, text, prompt=renderings.get(Probe.PROMPT))
+    prompt = _prompt(renderings)
+    reasoning = _reasoning(renderings, prompt)
+    begin = _begin(one, text, prompt=prompt)
     end = common_suffix(text.partition(TEXT)[2], one[begin:])
     two = renderings.get(Probe.TWO, "")
-    start = _begin(text, one, prompt=renderings.get(Probe.PROMPT))
+    start = _begin(text, one, prompt=prompt)
     before, _, after = text[start:].partition(TEXT)
     for channel in reasoning:
         for mark in (channel.open, *channel.close):
@@ -53,9 +54,15 @@ def cut_bodies(renderings: Mapping[Probe, str]) -> Bodies:
     )
 
 
-def _begin(answer: str, other: str, *, prompt: str | None) -> int:
+def _prompt(renderings: Mapping[Probe, str]) -> str:
+    """What the template writes before an answer; empty if it cannot be told from the question."""
+    prompt = renderings.get(Probe.PROMPT, "")
+    return prompt if prompt != renderings.get(Probe.QUESTION) else ""
+
+
+def _begin(answer: str, other: str, *, prompt: str) -> int:
     """Where an answer begins: behind the prompt, or where another begins to differ from it."""
-    if prompt is not None and answer.startswith(prompt):
+    if prompt and answer.startswith(prompt):
         return len(prompt)
     return len(common_prefix(answer, other))
 
@@ -71,16 +78,16 @@ def _body(text: str, end: str, *, reasoning: tuple[Channel, ...]) -> str:
     return body
 
 
-def _reasoning(renderings: Mapping[Probe, str]) -> tuple[Channel, ...]:
+def _reasoning(renderings: Mapping[Probe, str], prompt: str) -> tuple[Channel, ...]:
     """The marks around a thought, if the template writes thoughts."""
     text = renderings.get(Probe.THOUGHT, "")
     before, found, after = text.partition(THOUGHT)
-    start = _begin(text, renderings[Probe.TEXT], prompt=renderings.get(Probe.PROMPT))
+    start = _begin(text, renderings[Probe.TEXT], prompt=prompt)
     opens = _whole_mark(before[start:]) or tuple(marks_in(before)[-1:])
     closes = marks_in(after.partition(TEXT)[0])
     if not found or not opens or not closes:
         return ()
-    prompted = renderings.get(Probe.PROMPT, "").rstrip().endswith(opens[0])
+    prompted = prompt.rstrip().endswith(opens[0])
     return (Channel(opens[0], (closes[0],), prompted=prompted or opens[0] == THINK.open),)
 
 

@@ -48,6 +48,7 @@ TOOLS: list[JSON] = [
 class Probe(enum.Enum):
     """One conversation."""
 
+    QUESTION = "a question"
     PROMPT = "a question that is to be answered"
     TEXT = "an answer in words"
     THOUGHT = "an answer after reasoning"
@@ -84,6 +85,7 @@ def conversations(manner: Manner) -> dict[Probe, list[Message]]:
     id = _id(manner, 0)
     result: Message = {"role": "tool", "content": OUTPUT, "name": NAMES[0], "tool_call_id": id}
     return {
+        Probe.QUESTION: [user],
         Probe.PROMPT: [user],
         Probe.TEXT: [user, answer],
         Probe.THOUGHT: [user, {**thought}],

@@ -21,6 +21,7 @@ from wholecall.protocols.answers.writer import ChoiceWriter, Finish
 from wholecall.protocols.requests.encoding.anthropic_messages import CALL_EXTRAS, PROTOCOL
 
 _NOTHING = b""
+_DELTA_END = b"}}" + END
 _PING = frame({"type": "ping"}, "ping")
 _REASONS = {
     "tool_calls": "tool_use",
@@ -49,7 +50,6 @@ _THINKING = _Growth(
     {"type": "thinking", "thinking": "", "signature": ""}, "thinking_delta", "thinking"
 )
 _INPUT = _Growth({}, "input_json_delta", "partial_json")
-
 
 
 # ── Streams ─────────────────────────────────────────────────────────────────────────
@@ -120,7 +120,7 @@ class _Blocks:
 
     def say(self, text: str) -> bytes:
         """A piece of text."""
-        return self._grow(_TEXT) + self._before + quote(text) + b"}}" + END
+        return self._grow(_TEXT) + self._before + quote(text) + _DELTA_END
 
     def think(self, event: Reasoning) -> bytes:
         """A piece of thinking, its signature, or thinking that is not shown."""
@@ -141,7 +141,7 @@ class _Blocks:
         return _event("content_block_stop", index=self._index)
 
     def _think(self, text: str) -> bytes:
-        return self._grow(_THINKING) + self._before + quote(text) + b"}}" + END
+        return self._grow(_THINKING) + self._before + quote(text) + _DELTA_END
 
     def _sign(self, signature: str) -> bytes:
         opening = self._grow(_THINKING)
@@ -179,11 +179,11 @@ class _Blocks:
 
     def grow_call(self, number: int, text: str) -> bytes:
         """A piece of the input."""
-        return self._places[number][1] + quote(text) + b"}}" + END
+        return self._places[number][1] + quote(text) + _DELTA_END
 
-    def close_call(self, call: Call, arguments: str) -> bytes:
+    def close_call(self, call: Call, _: str) -> bytes:
         """The input is over."""
-        index, _ = self._places.pop(call.number)
+        index = self._places.pop(call.number)[0]
         return _event("content_block_stop", index=index)
 
     def _open_call(self, number: int, block: Mapping[str, Any]) -> bytes:

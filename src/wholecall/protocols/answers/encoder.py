@@ -24,7 +24,6 @@ from wholecall.protocols.answers.lane import CUT, Lane
 from wholecall.protocols.answers.usages import merge_usage
 from wholecall.protocols.answers.writer import Writer
 
-
 _NOTHING = b""
 _BAD_GATEWAY = 502
 
@@ -75,7 +74,7 @@ class Encoder:
                 self._usage = merge_usage(self._usage, event)
             return first.take(event)
         except ProtocolError as error:  # what was shown of a call turned out to be wrong
-            return self.fail(Failure(message=str(error), status=_BAD_GATEWAY, code="bad_call"))
+            return self.fail(Failure(message=str(error), status=_BAD_GATEWAY, code="broken_answer"))
 
     def finish(self) -> bytes:
         """The end of the stream: its terminator if the answer ended well, else an error."""

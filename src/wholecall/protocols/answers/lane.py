@@ -141,6 +141,8 @@ class Lane:
 
     def _end(self, event: Ended) -> bytes:
         self._ended = event
+        if event.finish_reason is not None:
+            self.fault = None  # it was of an attempt that was made again
         return _NOTHING
 
 

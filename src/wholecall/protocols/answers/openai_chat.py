@@ -19,6 +19,7 @@ from wholecall.protocols.answers.usages import write_chat_usage
 from wholecall.protocols.answers.whole import Said, Whole
 from wholecall.protocols.answers.writer import ChoiceWriter, Finish
 from wholecall.protocols.requests.encoding.openai_chat import CALL_EXTRAS, DETAILS
+from wholecall.protocols.requests.fields import without
 
 _NOTHING = b""
 
@@ -36,12 +37,13 @@ class ChatWriter:
             "created": head.created,
             "model": head.model,
         }
-        self._before = b"data: " + dump(head.complete(fields))[:-1] + b',"choices":['
+        kept = without(head.complete(fields), ("choices", "usage"))
+        self._before = b"data: " + dump(kept)[:-1] + b',"choices":['
         # Who asked for the usage gets the field in every chunk, null until it is known.
         self._after = (b'],"usage":null}' if style.usage else b"]}") + END
         self._tells_usage = style.usage
 
-    def begin(self, usage: Usage | None) -> bytes:
+    def begin(self, _: Usage | None) -> bytes:
         """Nothing: the first choice begins the stream."""
         return _NOTHING
 
@@ -70,22 +72,35 @@ class ChatWriter:
         return self._before + key + dump(progress) + b"}" + END
 
     def _finish(self, index: int, finish: Finish) -> bytes:
-        return self._before + dump({"index": index, "delta": {}, **_write_finish(finish)}) + (
-            self._after
-        )
+        choice = {"index": index, "delta": {}, **_write_finish(finish)}
+        return self._before + dump(choice) + self._after
 
 
 class _ChatChoice:
     """Writes the deltas of one choice."""
 
-    __slots__ = ("_after", "_before", "_calls", "_places")
+    __slots__ = (
+        "_after",
+        "_before",
+        "_call_end",
+        "_calls",
+        "_places",
+        "_say",
+        "_think",
+        "_words_end",
+    )
 
     def __init__(self, index: int, before: bytes, *, after: bytes) -> None:
         self._before = before + f'{{"index":{index},"delta":'.encode()
         self._after = b',"finish_reason":null}' + after
+        # The frames around a piece of text, of reasoning, of arguments.
+        self._say = self._before + b'{"content":'
+        self._think = self._before + b'{"reasoning_content":'
+        self._words_end = b"}" + self._after
+        self._call_end = b"}}]}" + self._after
         self._calls = 0
-        self._places: dict[int, int] = {}
-        """The indices of the calls that are being shown as they grow."""
+        self._places: dict[int, tuple[int, bytes]] = {}
+        """The calls that are being shown as they grow: index, and how their pieces begin."""
 
     def open(self) -> bytes:
         """The role comes first, and alone."""
@@ -93,15 +108,17 @@ class _ChatChoice:
 
     def say(self, text: str) -> bytes:
         """A piece of the content."""
-        return self._before + b'{"content":' + quote(text) + b"}" + self._after
+        return self._say + quote(text) + self._words_end
 
     def think(self, event: Reasoning) -> bytes:
         """Reasoning as DeepSeek and most others send it; this protocol's details with it."""
-        fields: dict[str, Any] = {"reasoning_content": event.text} if event.text else {}
-        fields |= {key: event.extras[key] for key in DETAILS if key in event.extras}
-        return self._delta(fields) if fields else _NOTHING
+        frames = self._think + quote(event.text) + self._words_end if event.text else _NOTHING
+        if event.extras:
+            details = {key: event.extras[key] for key in DETAILS if key in event.extras}
+            frames += self._delta(details) if details else _NOTHING
+        return frames
 
-    def add_block(self, native: Mapping[str, Any]) -> bytes:
+    def add_block(self, _: Mapping[str, Any]) -> bytes:
         """The protocol has no place for it."""
         return _NOTHING
 
@@ -111,18 +128,19 @@ class _ChatChoice:
 
     def open_call(self, opened: Opened) -> bytes:
         """The first entry of a call: id and name, which are not sent again."""
-        self._places[opened.number] = place = self._take_place()
+        place = self._take_place()
+        grow = b'{"tool_calls":[{"index":%d,"function":{"arguments":' % place
+        self._places[opened.number] = place, self._before + grow
         function = {"name": opened.name, "arguments": ""}
         return self._entry(place, {"id": opened.id, "type": "function", "function": function})
 
     def grow_call(self, number: int, text: str) -> bytes:
         """A further entry of a call: more of its arguments."""
-        start = b'{"tool_calls":[{"index":%d,"function":{"arguments":' % self._places[number]
-        return self._before + start + quote(text) + b"}}]}" + self._after
+        return self._places[number][1] + quote(text) + self._call_end
 
-    def close_call(self, call: Call, arguments: str) -> bytes:
+    def close_call(self, call: Call, __: str) -> bytes:
         """The protocol has no word for it. What goes back with the call is known only now."""
-        place, extras = self._places.pop(call.number), _pick_extras(call)
+        (place, _), extras = self._places.pop(call.number), _pick_extras(call)
         return self._entry(place, extras) if extras else _NOTHING
 
     def _take_place(self) -> int:

@@ -61,6 +61,11 @@ def summary_part(text: str) -> dict[str, Any]:
     return {"type": "summary_text", "text": text}
 
 
+def thought_part(text: str) -> dict[str, Any]:
+    """A part of a reasoning's own text."""
+    return {"type": "reasoning_text", "text": text}
+
+
 def reasoning_item(id: str, summary: list[Any]) -> dict[str, Any]:
     """What was thought."""
     return {"id": id, "type": "reasoning", "summary": summary}
@@ -99,7 +104,7 @@ def write_response(
         "usage": None,
         **more,
     }
-    return {**_ECHO, **head.complete(fields)}
+    return {**fields, **_ECHO, **head.rest, **fields}
 
 
 def finish_response(

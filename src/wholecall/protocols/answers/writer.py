@@ -28,45 +28,45 @@ class ChoiceWriter(Protocol):
     def open(self) -> bytes:
         """The choice begins."""
 
-    def say(self, text: str) -> bytes:
+    def say(self, text: str, /) -> bytes:
         """A piece of text."""
 
-    def think(self, event: Reasoning) -> bytes:
+    def think(self, event: Reasoning, /) -> bytes:
         """A piece of reasoning, or what belongs to it."""
 
-    def add_block(self, native: Mapping[str, Any]) -> bytes:
+    def add_block(self, native: Mapping[str, Any], /) -> bytes:
         """What the provider itself did."""
 
-    def add_call(self, call: Call, arguments: str) -> bytes:
+    def add_call(self, call: Call, arguments: str, /) -> bytes:
         """A whole call; `arguments` is the text of its checked arguments."""
 
-    def open_call(self, opened: Opened) -> bytes:
+    def open_call(self, opened: Opened, /) -> bytes:
         """A call begins."""
 
-    def grow_call(self, number: int, text: str) -> bytes:
+    def grow_call(self, number: int, text: str, /) -> bytes:
         """The arguments of a call grow."""
 
-    def close_call(self, call: Call, arguments: str) -> bytes:
+    def close_call(self, call: Call, arguments: str, /) -> bytes:
         """A call is over; `arguments` is all the text that it grew to."""
 
 
 class Writer(Protocol):
     """Writes one answer in one protocol."""
 
-    def begin(self, usage: Usage | None) -> bytes:
+    def begin(self, usage: Usage | None, /) -> bytes:
         """The answer begins; `usage` is what is known of its cost so far."""
 
-    def choice(self, index: int) -> ChoiceWriter | None:
+    def choice(self, index: int, /) -> ChoiceWriter | None:
         """The writer of a choice; None where the protocol has but one."""
 
-    def finish(self, finishes: Mapping[int, Finish], usage: Usage | None) -> bytes:
+    def finish(self, finishes: Mapping[int, Finish], usage: Usage | None, /) -> bytes:
         """The answer is over, and it ended well."""
 
-    def fail(self, failure: Failure) -> bytes:
+    def fail(self, failure: Failure, /) -> bytes:
         """The answer failed."""
 
     def keep_alive(self) -> bytes:
         """Something that says nothing but that the connection lives."""
 
-    def report(self, progress: JSON) -> bytes:
+    def report(self, progress: JSON, /) -> bytes:
         """What clients read that asked for progress, and all others read over."""

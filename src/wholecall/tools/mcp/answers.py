@@ -66,10 +66,16 @@ def _read_block(block: types.ContentBlock) -> Content:
             return _read_media(block.data, block.mime_type, name=f"[{block.type}]")
         case types.ResourceLink():
             return Text(_describe_link(block))
-        case types.EmbeddedResource(resource=types.TextResourceContents() as resource):
-            return Text(f"[{resource.uri}]\n{resource.text}")
-        case types.EmbeddedResource(resource=types.BlobResourceContents() as resource):
-            return _read_media(resource.blob, resource.mime_type or "", name=f"[{resource.uri}]")
+        case types.EmbeddedResource():
+            return _read_resource(block.resource)
+
+
+def _read_resource(
+    resource: types.TextResourceContents | types.BlobResourceContents,
+) -> Content:
+    if isinstance(resource, types.TextResourceContents):
+        return Text(f"[{resource.uri}]\n{resource.text}")
+    return _read_media(resource.blob, resource.mime_type or "", name=f"[{resource.uri}]")
 
 
 def _describe_link(link: types.ResourceLink) -> str:

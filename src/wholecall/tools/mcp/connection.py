@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib import metadata
 from typing import TypeAlias
 
@@ -17,6 +18,7 @@ import mcp_types as types
 from mcp import MCPError
 from mcp.client import Client, IncomingMessage
 from mcp.client.subscriptions import SubscriptionLost
+from mcp.shared.dispatcher import ProgressFnT
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
@@ -146,7 +148,7 @@ async def connect(
     )
     async with client, anyio.create_task_group() as tasks:
         if _announces_changes(client):
-            tasks.start_soon(_subscribe, client, news, sleep)
+            tasks.start_soon(partial(_subscribe, client, news, sleep=sleep))
         yield Connection(client, server, news=news)
         tasks.cancel_scope.cancel()
 
@@ -155,9 +157,11 @@ def _dump(tool: types.Tool) -> dict[str, JSON]:
     return tool.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def _forward(report: Report) -> Callable[[float, float | None, str | None], Awaitable[None]]:
-    async def forward(progress: float, total: float | None, message: str | None) -> None:
-        told = {"progress": progress, "total": total, "message": message}
+def _forward(report: Report) -> ProgressFnT:
+    async def forward(  # noqa: PLR0917 - the SDK passes them by place
+        progress: float, total: float | None, message: str | None
+    ) -> None:
+        told: dict[str, JSON] = {"progress": progress, "total": total, "message": message}
         report({key: value for key, value in told.items() if value is not None})
 
     return forward
@@ -173,11 +177,7 @@ def _announces_changes(client: Client) -> bool:
     return announced and client.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
-async def _subscribe(
-    client: Client,
-    news: News,
-    sleep: Sleep,  # noqa: PLR0917 - a task group passes arguments by place
-) -> None:
+async def _subscribe(client: Client, news: News, *, sleep: Sleep) -> None:
     """Hear of changes for as long as the connection lives."""
     while await _listen(client, news):
         await sleep(_SUBSCRIBE_AGAIN)

@@ -17,9 +17,16 @@ class Refused:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class ServerStarted:
+    """A server is there, for the first time or again."""
+
+    server: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolsListed:
-    """A server is there and has named its tools: at its start, and whenever they change."""
+    """A server has named its tools, and they are not what they were before."""
 
     server: str
     offered: tuple[str, ...]
@@ -39,4 +46,4 @@ class ServerLost:
     delay: float
 
 
-McpEvent: TypeAlias = ToolsListed | ServerLost
+McpEvent: TypeAlias = ServerStarted | ToolsListed | ServerLost

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 import anyio
@@ -15,13 +14,11 @@ from mcp import MCPError
 from wholecall.core.words import cut
 from wholecall.errors import ToolServerFailed
 from wholecall.tools.mcp.connection import Connection, News, connect
-from wholecall.tools.mcp.definitions import Definition
-from wholecall.tools.mcp.events import McpEvent, Refused, ServerLost
+from wholecall.tools.mcp.events import McpEvent, ServerLost, ServerStarted
+from wholecall.tools.mcp.listing import Listing, choose
 from wholecall.tools.mcp.server import McpServer, Restart
 from wholecall.tools.mcp.transport import Signs
 
-TOOLS = 512
-"""Of one server. More would leave a model no room for anything else."""
 CLOSING_SECONDS = 5.0
 """For a server to hear that we are leaving. A process has its own times: it is asked to end
 by closing its input, then terminated, then killed, two seconds apart."""
@@ -30,14 +27,6 @@ _REASON = 500
 # What the SDK and its transports raise when a server cannot be started or reached, or speaks
 # in no way that they understand. Task groups wrap it.
 _TROUBLE = (OSError, ValueError, RuntimeError, MCPError, httpx2.HTTPError, ExceptionGroup)
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """The tools of a server as it named them last."""
-
-    definitions: tuple[Definition, ...] = ()
-    refused: tuple[Refused, ...] = ()
 
 
 OnListed: TypeAlias = Callable[[str, Listing], None]
@@ -143,6 +132,7 @@ class Keeper:
                     starting.deadline = math.inf
                     started = True
                     self._settle(connection, None)
+                    self._tap(ServerStarted(self.server.name))
                     await self._watch(connection, news)
             if starting.cancelled_caught:
                 reason = f"it did not answer in {self.server.start_timeout:g} seconds"
@@ -164,7 +154,7 @@ class Keeper:
 
     async def _list(self, connection: Connection) -> None:
         found = await connection.list_tools()
-        self._on_listed(self.server.name, _choose(self.server, found))
+        self._on_listed(self.server.name, choose(self.server, found))
 
     def _complain(self, loss: _Loss) -> ToolServerFailed:
         name = self.server.name
@@ -176,29 +166,6 @@ class Keeper:
 class _Loss(NamedTuple):
     reason: str
     stderr: str
-
-
-def _choose(server: McpServer, found: Iterable[Definition]) -> Listing:
-    """The tools that may be offered, and why others may not."""
-    chosen: dict[str, Definition] = {}
-    refused: list[Refused] = []
-    for definition in found:
-        if not server.offers(definition.name):
-            continue
-        flaw = _find_flaw(definition, chosen)
-        if flaw:
-            refused.append(Refused(server.name, definition.name, flaw))
-        else:
-            chosen[definition.name] = definition
-    return Listing(tuple(chosen.values()), tuple(refused))
-
-
-def _find_flaw(definition: Definition, chosen: Mapping[str, Definition]) -> str:
-    if definition.name in chosen:
-        return "the server names it twice"
-    if len(chosen) == TOOLS:
-        return f"the server has more than {TOOLS} tools"
-    return definition.find_flaw()
 
 
 def _describe(error: BaseException, signs: Signs) -> str:

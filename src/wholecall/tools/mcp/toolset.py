@@ -7,10 +7,9 @@ async with McpTools(McpServer("time", command="uvx", args=("mcp-server-time",)))
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from wholecall.core.conversation import Result
@@ -18,6 +17,7 @@ from wholecall.core.values import JSON
 from wholecall.errors import ToolServerFailed
 from wholecall.tools.mcp.definitions import Definition
 from wholecall.tools.mcp.events import McpEvent, Refused, ToolsListed
+from wholecall.tools.mcp.listing import Listing, Shelf, arrange
 from wholecall.tools.mcp.names import Origin, name_tools
 from wholecall.tools.mcp.pins import Changed, Pins
 from wholecall.tools.mcp.server import McpServer, Restart
@@ -26,9 +26,25 @@ from wholecall.tools.signals import Failed
 from wholecall.tools.tool import Context, Tool
 
 if TYPE_CHECKING:
-    from wholecall.tools.mcp.keeper import Keeper, Listing
+    from wholecall.tools.mcp.keeper import Keeper
 
-_WITHDRAWN = "its server has changed or withdrawn it; nobody has accepted the change yet"
+_WITHDRAWN = "its server has changed it or withdrawn it since it was offered"
+
+
+@dataclass(slots=True)
+class _Member:
+    """One of the servers, with what it offers."""
+
+    server: McpServer
+    keeper: Keeper
+    places: Places | None
+    listing: Listing
+    shelf: Shelf
+
+
+def _join(server: McpServer, keeper: Keeper) -> _Member:
+    places = None if server.concurrency is None else Places(server.concurrency)
+    return _Member(server, keeper, places, Listing(), Shelf())
 
 
 class McpTools:
@@ -49,51 +65,44 @@ class McpTools:
         if len(set(names)) < len(names):
             raise ValueError(f"MCP servers need names that differ: {', '.join(names)}")
         self._servers = servers
-        self.pins = pins or Pins()
-        """What each tool was when it was first seen. Keep them, and give them back next time."""
         self._restart = restart or Restart()
         self._tap = tap
-        self._keepers: dict[str, Keeper] = {}
-        self._shelves: dict[str, _Shelf] = {}
+        self._members: dict[str, _Member] = {}
+        self.pins = pins or Pins()
+        """What each tool was when it was first seen. Keep them, and give them back next time."""
 
     async def __aenter__(self) -> Self:
         """Start every server; `ToolServerFailed` if one that is required does not."""
-        # Importing the SDK takes more than a second; those who use no MCP do not wait for it.
-        keeping = import_module("wholecall.tools.mcp.keeper")
+        # Importing the SDK takes more than a second. Those who use no MCP do not wait for it,
+        # and the event loop goes on meanwhile.
+        keeping = await asyncio.to_thread(import_module, "wholecall.tools.mcp.keeper")
         for server in self._servers:
-            self._shelves[server.name] = _Shelf(server)
-            self._keepers[server.name] = keeping.Keeper(
-                server, self._restart, on_listed=self._put, tap=self._tap
-            )
+            keeper = keeping.Keeper(server, self._restart, on_listed=self._put, tap=self._tap)
+            self._members[server.name] = _join(server, keeper)
         try:
-            for keeper in self._keepers.values():
-                await keeper.wait_until_settled()
+            for member in self._members.values():
+                await member.keeper.wait_until_settled()
             self._demand_required()
         except BaseException:
             await self._close()
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._close()
 
     @property
     def tools(self) -> tuple[Tool, ...]:
         """The tools that may be used now."""
-        origins = {
-            Origin(shelf.server.name, shelf.server.written_prefix, definition.name): definition
-            for shelf in self._shelves.values()
-            for definition in shelf.offered.values()
+        members = {
+            Origin(server, member.server.written_prefix, tool): member
+            for server, member in self._members.items()
+            for tool in member.shelf.offered
         }
-        names = name_tools(origins)
+        names = name_tools(members)
         return tuple(
-            self._make_tool(definition, origin, name=names[origin])
-            for origin, definition in origins.items()
+            _make_tool(member, member.shelf.offered[origin.tool], name=names[origin])
+            for origin, member in members.items()
         )
 
     def __iter__(self) -> Iterator[Tool]:
@@ -102,59 +111,100 @@ class McpTools:
     @property
     def changed(self) -> tuple[Changed, ...]:
         """Tools that are not offered, because they are not what they were."""
-        return tuple(change for shelf in self._shelves.values() for change in shelf.changed)
+        return tuple(tool for member in self._members.values() for tool in member.shelf.changed)
 
     @property
     def refused(self) -> tuple[Refused, ...]:
         """Tools that cannot be offered."""
-        return tuple(tool for shelf in self._shelves.values() for tool in shelf.refused)
+        return tuple(tool for member in self._members.values() for tool in member.shelf.refused)
 
     def accept(self, *changes: Changed) -> None:
-        """Offer these tools as they are described in the changes. Keep `pins` afterwards."""
+        """Offer these tools as the changes describe them. Keep `pins` afterwards."""
         self.pins = self.pins.accept(*changes)
-        for shelf in self._shelves.values():
-            self._sort(shelf)
+        for server in {change.server for change in changes}:
+            self._put(server, self._members[server].listing)
+
+    def _put(self, server: str, listing: Listing) -> None:
+        """A server has named its tools."""
+        member = self._members[server]
+        shelf, self.pins = arrange(server, listing, pins=self.pins)
+        before, member.listing, member.shelf = member.shelf, listing, shelf
+        if shelf != before:
+            self._tap(_describe(server, shelf))
 
     # ── Servers ─────────────────────────────────────────────────────────────────────
 
     def _demand_required(self) -> None:
-        for keeper in self._keepers.values():
-            if keeper.server.required and keeper.failure is not None:
-                raise keeper.failure
+        for member in self._members.values():
+            if member.server.required and member.keeper.failure is not None:
+                raise member.keeper.failure
 
     async def _close(self) -> None:
-        """End every server. It is finished, even if we are cancelled meanwhile."""
-        for keeper in self._keepers.values():
-            keeper.stop()
-        pending = {keeper.task for keeper in self._keepers.values()}
+        """End every server. This is finished even if we are cancelled meanwhile."""
+        tasks = [member.keeper.task for member in self._members.values()]
+        for member in self._members.values():
+            member.keeper.stop()
         cancelled: asyncio.CancelledError | None = None
-        while pending:
+        while pending := [task for task in tasks if not task.done()]:
             try:
-                _, pending = await asyncio.wait(pending)
+                await asyncio.wait(pending)
             except asyncio.CancelledError as error:
                 cancelled = error
-                pending = {task for task in pending if not task.done()}
         if cancelled is not None:
             raise cancelled
+        for task in tasks:
+            task.result()
 
-    # ── Tools ───────────────────────────────────────────────────────────────────────
 
-    def _put(self, server: str, listing: Listing) -> None:
-        """A server has named its tools."""
-        shelf = self._shelves[server]
-        shelf.listed, shelf.refused = listing.definitions, listing.refused
-        before = shelf.event
-        self._sort(shelf)
-        if shelf.event != before:
-            self._tap(shelf.event)
+# ── Tools ───────────────────────────────────────────────────────────────────────────
 
-    def _sort(self, shelf: _Shelf) -> None:
-        self.pins, changed = self.pins.compare(shelf.server.name, shelf.listed)
-        withheld = {change.tool for change in changed}
-        shelf.changed = tuple(changed)
-        shelf.offered = {
-            definition.name: definition
-            for definition in shelf.listed
-            if definition.name not in withheld
-        }
-'''.replace if False else '''
+
+def _describe(server: str, shelf: Shelf) -> ToolsListed:
+    return ToolsListed(
+        server=server,
+        offered=tuple(shelf.offered),
+        changed=shelf.changed,
+        refused=shelf.refused,
+    )
+
+
+def _make_tool(member: _Member, definition: Definition, *, name: str) -> Tool:
+    server = member.server
+    read_only = server.trusted and definition.read_only
+    idempotent = server.trusted and definition.idempotent
+    return Tool(
+        spec=definition.make_spec(name, trusted=server.trusted),
+        run=_Runner(member, definition),
+        read_only=read_only,
+        idempotent=idempotent,
+        timeout=server.timeout,
+        # A server that ended is started again, and what may be repeated is asked once more.
+        retries=1 if read_only or idempotent else 0,
+        places=member.places,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Runner:
+    """Runs the calls of one tool, from any event loop."""
+
+    member: _Member
+    definition: Definition
+
+    async def __call__(self, arguments: Mapping[str, JSON], context: Context) -> Result:
+        keeper = self.member.keeper
+        if keeper.task.done():
+            name = keeper.server.name
+            raise ToolServerFailed(f"MCP server {name!r} was stopped", server=name)
+        if asyncio.get_running_loop() is keeper.loop:
+            return await self._run(arguments, context)
+        # The connection lives in one loop. A call from another is run there.
+        running = asyncio.run_coroutine_threadsafe(self._run(arguments, context), keeper.loop)
+        return await asyncio.wrap_future(running)
+
+    async def _run(self, arguments: Mapping[str, JSON], context: Context) -> Result:
+        connection = await self.member.keeper.find_connection()
+        # It is looked up after the wait: a server that was started again has been listed again.
+        if self.member.shelf.offered.get(self.definition.name) != self.definition:
+            raise Failed(_WITHDRAWN)
+        return await connection.call(self.definition, arguments, report=context.report)

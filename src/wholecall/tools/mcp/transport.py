@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -47,7 +48,7 @@ async def open_transport(
     # A stream without a buffer: the SDK's own pace is kept.
     sending, receiving = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     async with way as (messages, writing), anyio.create_task_group() as tasks:
-        tasks.start_soon(_pass_on, messages, sending, on_end)
+        tasks.start_soon(partial(_pass_on, messages, sending, on_end=on_end))
         try:
             yield receiving, writing
         finally:
@@ -59,7 +60,8 @@ async def open_transport(
 async def _pass_on(
     messages: ReadStream[SessionMessage | Exception],
     sending: MemoryObjectSendStream[SessionMessage | Exception],
-    on_end: Callable[[], None],  # noqa: PLR0917 - a task group passes arguments by place
+    *,
+    on_end: Callable[[], None],
 ) -> None:
     try:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):

@@ -1,0 +1,92 @@
+"""Answers in the clients' protocols: as streams, whole, and as errors.
+
+`make_encoder` makes what turns events to the bytes of a stream, `encode_answer` writes the body
+of an answer that is not streamed, `encode_failure` the body of an HTTP error. A protocol is one
+file and one line in each table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from wholecall.core.values import Event
+from wholecall.errors import UnknownProtocol
+from wholecall.protocols.answers import anthropic_messages, openai_chat, response_items
+from wholecall.protocols.answers.anthropic_messages import AnthropicWriter
+from wholecall.protocols.answers.encoder import Encoder
+from wholecall.protocols.answers.failures import (
+    Failure,
+    anthropic_error,
+    openai_error,
+    read_failure,
+)
+from wholecall.protocols.answers.frames import KEEP_ALIVE
+from wholecall.protocols.answers.head import PRIVATE, Head, Style, make_answer_id
+from wholecall.protocols.answers.openai_chat import ChatWriter
+from wholecall.protocols.answers.openai_responses import ResponsesWriter
+from wholecall.protocols.answers.whole import Whole, gather
+from wholecall.protocols.answers.writer import Writer
+
+__all__ = [
+    "KEEP_ALIVE",
+    "PRIVATE",
+    "Encoder",
+    "Failure",
+    "Head",
+    "Style",
+    "encode_answer",
+    "encode_failure",
+    "make_answer_id",
+    "make_encoder",
+    "read_failure",
+]
+
+_Found = TypeVar("_Found")
+
+_WRITERS: dict[str, Callable[[Head, Style], Writer]] = {
+    "openai-chat": ChatWriter,
+    "openai-responses": ResponsesWriter,
+    "anthropic": AnthropicWriter,
+}
+_BODIES: dict[str, Callable[[Whole, Head], dict[str, Any]]] = {
+    "openai-chat": openai_chat.encode,
+    "openai-responses": response_items.encode,
+    "anthropic": anthropic_messages.encode,
+}
+_FAILURES: dict[str, Callable[[Failure], dict[str, Any]]] = {
+    "openai-chat": openai_error,
+    "openai-responses": openai_error,
+    "anthropic": anthropic_error,
+}
+_GATED = Style()
+
+
+def make_encoder(protocol: str, head: Head, *, style: Style = _GATED) -> Encoder:
+    """An encoder for one stream."""
+    return Encoder(_find(protocol, _WRITERS)(head, style), live=style.live)
+
+
+def encode_answer(
+    protocol: str, events: Iterable[Event], *, head: Head, upstream: str = ""
+) -> dict[str, Any]:
+    """The body of a whole answer.
+
+    `upstream` is the protocol that the events were read from: what only that one has is handed
+    on to clients that speak it. An answer that did not end well is an `UpstreamError`.
+    """
+    encode = _find(protocol, _BODIES)
+    return encode(gather(events, upstream=upstream), head)
+
+
+def encode_failure(protocol: str, failure: Failure) -> dict[str, Any]:
+    """The body of an HTTP error."""
+    return _find(protocol, _FAILURES)(failure)
+
+
+def _find(protocol: str, table: Mapping[str, _Found]) -> _Found:
+    try:
+        return table[protocol]
+    except KeyError:
+        known = ", ".join(map(repr, table))
+        raise UnknownProtocol(f"no answer is written in {protocol!r}, only in {known}") from None

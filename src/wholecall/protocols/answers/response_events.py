@@ -1,0 +1,105 @@
+"""The events that tell of one text in a response: it begins, grows, and is said once more whole.
+
+Three kinds of text are told in the same way, under other names: what is said, the summary of
+what was thought, and what was thought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from wholecall.protocols.answers.frames import dump, frame, quote
+from wholecall.protocols.answers.response_items import summary_part, text_part, thought_part
+
+
+class Form(NamedTuple):
+    """The names of a kind of text."""
+
+    text: str
+    """Of the events about the text."""
+    part: str
+    """Of the events about the part that holds it."""
+    place: str
+    """Of the field that counts the parts."""
+    more: Mapping[str, Any]
+    """What else stands in the events about the text."""
+
+    def write_part(self, text: str) -> dict[str, Any]:
+        """The part that holds a text."""
+        return _PARTS[self.text](text)
+
+
+SAID = Form("response.output_text", "response.content_part", "content_index", more={"logprobs": []})
+SUMMARY = Form(
+    "response.reasoning_summary_text",
+    "response.reasoning_summary_part",
+    "summary_index",
+    more={},
+)
+THOUGHT = Form("response.reasoning_text", "response.content_part", "content_index", more={})
+_PARTS = {SAID.text: text_part, SUMMARY.text: summary_part, THOUGHT.text: thought_part}
+
+
+class Events:
+    """Writes events, each with the next number."""
+
+    __slots__ = ("next",)
+
+    def __init__(self) -> None:
+        self.next = 0
+        """The number of the event that is written next."""
+
+    def write(self, kind: str, **fields: Any) -> bytes:
+        """One event."""
+        number = self.next
+        self.next = number + 1
+        return frame({"type": kind, "sequence_number": number, **fields}, kind)
+
+
+class Growth:
+    """Writes the pieces of one text: all but the number and the piece is prepared once."""
+
+    __slots__ = ("_before", "_between", "_events")
+
+    def __init__(self, events: Events, kind: str, *, fields: Mapping[str, Any]) -> None:
+        self._events = events
+        self._before = f'event: {kind}\ndata: {{"type":"{kind}","sequence_number":'.encode()
+        self._between = b"," + dump(fields)[1:-1] + b',"delta":'
+
+    def write(self, text: str) -> bytes:
+        """One more piece."""
+        number = self._events.next
+        self._events.next = number + 1
+        return b"%b%d%b%b}\n\n" % (self._before, number, self._between, quote(text))
+
+
+class TextEvents:
+    """Writes the events of one text."""
+
+    __slots__ = ("_events", "_form", "_where", "grow")
+
+    def __init__(
+        self, events: Events, form: Form, *, where: Mapping[str, Any], at: int = 0
+    ) -> None:
+        """`where` names the item; `at` is the place of the part in it."""
+        self._events = events
+        self._form = form
+        self._where = {**where, form.place: at}
+        fields = {**self._where, **form.more}
+        self.grow = Growth(events, f"{form.text}.delta", fields=fields).write
+
+    def open(self) -> bytes:
+        """The part begins."""
+        part = self._form.write_part("")
+        return self._events.write(f"{self._form.part}.added", **self._where, part=part)
+
+    def close(self, text: str) -> bytes:
+        """The text is whole, and so is its part."""
+        form, part = self._form, self._form.write_part(text)
+        done = self._events.write(f"{form.text}.done", **self._where, text=text, **form.more)
+        return done + self._events.write(f"{form.part}.done", **self._where, part=part)
+
+    def write(self, text: str) -> bytes:
+        """A text that is whole already."""
+        return self.open() + self.grow(text) + self.close(text)

@@ -1,0 +1,1 @@
+"""The proxy: one address for OpenAI's and Anthropic's clients, any upstream behind it."""

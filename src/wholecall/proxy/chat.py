@@ -1,0 +1,24 @@
+"""Clients of OpenAI's chat completions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wholecall.protocols.answers import Style
+from wholecall.proxy.client import ClientProtocol
+
+
+def _read_style(body: Mapping[str, Any]) -> Style:
+    """The usage closes a stream only if the client asked for it: others fail at that chunk."""
+    options = body.get("stream_options")
+    wanted = isinstance(options, Mapping) and bool(options.get("include_usage"))
+    return Style(usage=wanted)
+
+
+CHAT = ClientProtocol(
+    protocol="openai-chat",
+    path="/v1/chat/completions",
+    request_id_header=b"x-request-id",
+    read_style=_read_style,
+)

@@ -1,0 +1,9 @@
+"""Clients of Anthropic's messages."""
+
+from __future__ import annotations
+
+from wholecall.proxy.client import ClientProtocol
+
+MESSAGES = ClientProtocol(
+    protocol="anthropic", path="/v1/messages", request_id_header=b"request-id"
+)

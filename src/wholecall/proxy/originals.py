@@ -1,0 +1,106 @@
+"""The fields above an answer's content, as the upstream sent them.
+
+`system_fingerprint`, `service_tier` and whatever comes next year is not ours to know, but it is
+the client's to see: where client and upstream speak the same protocol, it is handed on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from wholecall.core.conversation import Request
+from wholecall.protocols.answers import Head, make_answer_id
+from wholecall.protocols.reader import Chunk
+from wholecall.upstreams.base import Answer, Upstream
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """Where the fields stand in one protocol, and which of them the encoder writes itself."""
+
+    within: str
+    """The field of the stream's first event that holds them; empty: its top level."""
+    created: str
+    written: frozenset[str]
+
+
+_FORMS = {
+    "openai-chat": _Form("", "created", frozenset({"object", "choices", "usage"})),
+    "openai-responses": _Form(
+        "response",
+        "created_at",
+        frozenset({"object", "output", "usage", "status", "error", "incomplete_details"})
+        | {"completed_at", "output_text"},
+    ),
+    "anthropic": _Form(
+        "message",
+        "",
+        frozenset({"type", "role", "content", "usage", "stop_reason", "stop_sequence"})
+        | {"stop_details"},
+    ),
+}
+_DATA = b"data:"
+
+
+class PeekingUpstream:
+    """An upstream whose first answer is looked at on its way."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+        self._first: bytes | None = None
+
+    @property
+    def protocol(self) -> str:
+        """The protocol that it speaks."""
+        return self._upstream.protocol
+
+    @asynccontextmanager
+    async def answer(self, request: Request) -> AsyncIterator[Answer]:
+        """Ask, and read the answer inside of the context."""
+        async with self._upstream.answer(request) as answer:
+            yield answer if self._first else replace(answer, chunks=self._look(answer.chunks))
+
+    async def close(self) -> None:
+        """Leave it open: others use it."""
+
+    def make_head(self, protocol: str, model: str) -> Head:
+        """The head of the answer in a client's protocol; `model` is the name that it asked for."""
+        fields = self._fields() if protocol == self.protocol else {}
+        form = _FORMS[protocol]
+        rest = {name: value for name, value in fields.items() if name not in form.written}
+        id, created = rest.pop("id", None), rest.pop(form.created, None)
+        return Head(
+            id=id if isinstance(id, str) and id else make_answer_id(protocol),
+            model=str(rest.pop("model", None) or model),
+            created=int(created) if isinstance(created, int | float) else int(time.time()),
+            rest=rest,
+        )
+
+    async def _look(self, chunks: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
+        async for chunk in chunks:
+            if self._first is None:
+                self._first = chunk if isinstance(chunk, bytes) else b""
+            yield chunk
+
+    def _fields(self) -> Mapping[str, Any]:
+        payload = _read_first(self._first or b"")
+        within = _FORMS[self.protocol].within
+        inner = payload.get(within, payload) if within else payload
+        return inner if isinstance(inner, Mapping) else {}
+
+
+def _read_first(chunk: bytes) -> Mapping[str, Any]:
+    """The first payload of a stream, or a whole body. What is cut says nothing."""
+    if not chunk.lstrip().startswith(b"{"):
+        chunk = chunk.partition(_DATA)[2].partition(b"\n")[0]
+    try:
+        payload = msgspec.json.decode(chunk)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+    return payload if isinstance(payload, Mapping) else {}

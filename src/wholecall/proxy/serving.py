@@ -1,0 +1,115 @@
+"""What the proxy serves: models, the server's tools, and the answers that are under way."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from collections.abc import Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from wholecall.errors import UnknownModel
+from wholecall.proxy.client import Asked
+from wholecall.runs.limits import RunLimits
+from wholecall.tools.toolbox import Toolbox
+from wholecall.upstreams.base import Upstream
+
+ANY_MODEL = "*"
+"""The name under which every model is served that has no entry of its own."""
+
+
+class Mode(enum.Enum):
+    """Who runs calls."""
+
+    GATE = "gate"
+    """The client: calls are checked here and handed over."""
+    RUN = "run"
+    """The proxy runs its own tools; the client runs those that it brought along."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A model as clients know it."""
+
+    name: str
+    upstream: Upstream
+    model: str
+    """The name under which the upstream knows it."""
+    mode: Mode = Mode.GATE
+    emulate: str | None = None
+    """A dialect, `auto`, `native` or `constrained`: how the model is offered tools."""
+    limits: RunLimits = field(default_factory=RunLimits)
+    reask: int = 0
+    """In the mode `gate`: how often the model is asked again for a call that it got wrong."""
+    place: str = ""
+    """The upstream's address, which is none of the client's business."""
+
+
+class Service:
+    """Finds who answers, and knows what is under way."""
+
+    def __init__(self, models: Iterable[Served], *, toolbox: Toolbox | None = None) -> None:
+        self._models: dict[str, Served] = {}
+        self._toolbox = toolbox or Toolbox()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.replace(models, toolbox=self._toolbox)
+
+    @property
+    def models(self) -> Mapping[str, Served]:
+        """What is served, by the names that clients use."""
+        return self._models
+
+    @property
+    def toolbox(self) -> Toolbox:
+        """The tools that run here."""
+        return self._toolbox
+
+    def replace(self, models: Iterable[Served], *, toolbox: Toolbox) -> tuple[Upstream, ...]:
+        """Serve other models from now on. Returns the upstreams that nobody needs any more."""
+        before = {id(served.upstream): served.upstream for served in self._models.values()}
+        self._models = {served.name: served for served in models}
+        self._toolbox = toolbox
+        needed = {id(served.upstream) for served in self._models.values()}
+        return tuple(upstream for key, upstream in before.items() if key not in needed)
+
+    def find(self, model: str, asked: Asked) -> Served:
+        """Who answers for a model. One that the key may not use does not exist for it."""
+        served = self._models.get(model)
+        if served is None and ANY_MODEL in self._models:
+            served = replace(self._models[ANY_MODEL], name=model, model=model)
+        allowed = asked.models is None or model in asked.models
+        if served is None or not allowed:
+            raise UnknownModel(f"the model {model!r} does not exist")
+        return served
+
+    def list_models(self, asked: Asked) -> list[str]:
+        """The names that this key may use."""
+        names = (name for name in self._models if name != ANY_MODEL)
+        return [name for name in names if asked.models is None or name in asked.models]
+
+    def tools_for(self, asked: Asked) -> Toolbox:
+        """The server's tools that this key may use."""
+        if asked.tools is None:
+            return self._toolbox
+        return Toolbox(tool for tool in self._toolbox if tool.name in asked.tools)
+
+    def spawn(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+        """Do something that goes on although the request is over."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def settle(self, seconds: float) -> None:
+        """Wait for what goes on behind requests that are over; then break it off."""
+        if self._tasks:
+            _, late = await asyncio.wait(set(self._tasks), timeout=seconds)
+            for task in late:
+                task.cancel()
+
+    async def close(self) -> None:
+        """Give back connections."""
+        for upstream in {id(each.upstream): each.upstream for each in self._models.values()}.values():
+            await upstream.close()
+
+

@@ -1,0 +1,147 @@
+"""Where an answer is written: to the client that waits for it, over ASGI.
+
+Frames are collected and sent in one piece by `flush`, which is called once for each chunk that
+came from the upstream. The headers go out with the first bytes, so that whatever fails before
+them is told with a status of its own. A client that hears nothing for long gets a sign of life.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from starlette.types import Send
+
+Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
+BEAT_SECONDS = 15.0
+"""The longest silence in a stream. Proxies in between give up after 30 or 60 seconds."""
+_OK = 200
+_FRAME_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_STREAM_HEADERS: Headers = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    # nginx would collect a stream until its buffer is full.
+    (b"x-accel-buffering", b"no"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """An answer in one piece."""
+
+    status: int
+    content: bytes
+    headers: Headers = ()
+    media_type: bytes = b"application/json"
+
+
+class Sink(Protocol):
+    """Takes one answer: a stream, or a body in one piece."""
+
+    beat: Callable[[], bytes]
+    """Makes a sign of life."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether something of the answer is on its way, so that its status is settled."""
+
+    def put(self, frames: bytes) -> None:
+        """Add to the stream."""
+
+    async def flush(self) -> None:
+        """Send what was added; wait while whoever reads is slow."""
+
+    async def close(self) -> None:
+        """The stream is over."""
+
+    async def send_body(self, body: Body) -> None:
+        """Answer in one piece."""
+
+
+class ClientSink:
+    """Writes to the client of one request."""
+
+    def __init__(self, send: Send, *, headers: Headers, beat_seconds: float = BEAT_SECONDS) -> None:
+        self._send = send
+        self._headers = headers
+        self._beat_seconds = beat_seconds
+        self._pending: list[bytes] = []
+        self._begun = False
+        self._whole_frames = True
+        self._written_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._beating: asyncio.Task[None] | None = None
+        self.beat: Callable[[], bytes] = bytes
+
+    @property
+    def begun(self) -> bool:
+        """Whether the status has been sent."""
+        return self._begun
+
+    def add_headers(self, headers: Headers) -> None:
+        """More headers, as long as none were sent."""
+        self._headers += headers
+
+    def start_beating(self) -> None:
+        """From now on a silence is broken by a sign of life."""
+        loop = asyncio.get_running_loop()
+        self._written_at = loop.time()
+        self._timer = loop.call_later(self._beat_seconds, self._tick)
+
+    def put(self, frames: bytes) -> None:
+        """Add to the stream."""
+        if frames:
+            self._pending.append(frames)
+
+    async def flush(self) -> None:
+        """Send what was added, in one piece."""
+        if self._pending:
+            frames = b"".join(self._pending)
+            self._pending.clear()
+            await self._write(frames)
+
+    async def close(self) -> None:
+        """Send the rest, and end the stream."""
+        self.stop()
+        await self.flush()
+        await self._begin(_OK, _STREAM_HEADERS)
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def send_body(self, body: Body) -> None:
+        """Answer in one piece."""
+        self.stop()
+        length = str(len(body.content)).encode()
+        own = ((b"content-type", body.media_type), (b"content-length", length))
+        await self._begin(body.status, (*own, *body.headers))
+        await self._send({"type": "http.response.body", "body": body.content, "more_body": False})
+
+    def stop(self) -> None:
+        """Give no more signs of life."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _write(self, frames: bytes) -> None:
+        if not self._begun:
+            await self._begin(_OK, _STREAM_HEADERS)
+        self._whole_frames = frames.endswith(_FRAME_ENDS)
+        self._written_at = asyncio.get_running_loop().time()
+        await self._send({"type": "http.response.body", "body": frames, "more_body": True})
+
+    async def _begin(self, status: int, headers: Headers) -> None:
+        if self._begun:
+            return
+        self._begun = True
+        every = [*headers, *self._headers]
+        await self._send({"type": "http.response.start", "status": status, "headers": every})
+
+    def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        rest = self._written_at + self._beat_seconds - loop.time()
+        if rest <= 0:
+            rest = self._beat_seconds
+            if self._whole_frames:  # in the midst of a frame it would be taken for a part of it
+                self._beating = loop.create_task(self._write(self.beat()))
+        self._timer = loop.call_later(rest, self._tick)

@@ -1,0 +1,184 @@
+"""An MCP server that follows a script, well or badly. It needs no SDK, and starts at once.
+
+The script is a JSON object in the first argument:
+
+`pages`   what it lists: pages of tools; `later`: what it lists after `change` was called
+`starts`  a file in which it counts its starts; `crash`: the starts at which it crashes
+`mood`    `silent`: it answers nothing; `stubborn`: it will not end; `modern`: the protocol of 2026
+
+A tool does what its name says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+SCRIPT: dict[str, Any] = json.loads(sys.argv[1])
+MODERN = SCRIPT.get("mood") == "modern"
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+CACHE = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"} if MODERN else {}
+COMPLETE = {"resultType": "complete"} if MODERN else {}
+state: dict[str, Any] = {"pages": SCRIPT.get("pages", [[]]), "broken_off": None}
+
+
+def write(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def discover(_: Any) -> dict[str, Any]:
+    if not MODERN:
+        raise LookupError
+    capabilities = {"tools": {"listChanged": True}}
+    return {"supportedVersions": ["2026-07-28"], "capabilities": capabilities, **CACHE}
+
+
+def initialize(params: Any) -> dict[str, Any]:
+    return {
+        "protocolVersion": params["protocolVersion"],
+        "capabilities": {"tools": {"listChanged": True}},
+        "serverInfo": {"name": "script", "version": "1"},
+    }
+
+
+def list_tools(params: Any) -> dict[str, Any]:
+    page = int((params or {}).get("cursor") or 0)
+    answer = {"tools": state["pages"][min(page, len(state["pages"]) - 1)], **CACHE}
+    if SCRIPT.get("endless") or page + 1 < len(state["pages"]):
+        answer["nextCursor"] = str(page + 1)
+    return answer
+
+
+def say(text: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}], **COMPLETE}
+
+
+def echo(arguments: Any) -> dict[str, Any]:
+    return say(json.dumps(arguments, sort_keys=True))
+
+
+def die(arguments: Any) -> dict[str, Any]:
+    with Path(arguments["ran"]).open("a", encoding="utf-8") as file:
+        file.write("ran\n")
+    os._exit(3)
+
+
+def die_once(arguments: Any) -> dict[str, Any]:
+    ran = Path(arguments["ran"])
+    return say("done") if ran.exists() else die(arguments)
+
+
+def hang(arguments: Any) -> None:
+    state["broken_off"] = arguments["broken_off"]
+    Path(arguments["begun"]).touch()
+
+
+def change(_: Any) -> dict[str, Any]:
+    state["pages"] = SCRIPT["later"]
+    meta = {"_meta": {SUBSCRIPTION: state["subscription"]}} if MODERN else {}
+    write({"method": "notifications/tools/list_changed", "params": meta})
+    return say("changed")
+
+
+def end_subscription(_: Any) -> dict[str, Any]:
+    write({"id": state["subscription"], "result": COMPLETE})
+    return say("ended")
+
+
+def mumble(arguments: Any) -> dict[str, Any]:
+    sys.stdout.buffer.write(b"this is no JSON: \xff\n")
+    return echo(arguments)
+
+
+def answer_nonsense(_: Any) -> dict[str, Any]:
+    return {"content": 5}
+
+
+def ask_back(_: Any) -> dict[str, Any]:
+    return {"resultType": "input_required", "requestState": "waiting"}
+
+
+def refuse(arguments: Any) -> dict[str, Any]:
+    raise ValueError(arguments["code"])
+
+
+def listen(_: Any, request: Any) -> None:
+    """Agree to a subscription, as far as the script lets it."""
+    state["subscription"] = request
+    refusal = SCRIPT.get("refuses_subscription")
+    if refusal == "error":
+        write({"id": request, "error": {"code": -32601, "message": "no"}})
+        return
+    params = {
+        "notifications": {} if refusal == "honours nothing" else {"toolsListChanged": True},
+        "_meta": {SUBSCRIPTION: request},
+    }
+    write({"method": "notifications/subscriptions/acknowledged", "params": params})
+    if refusal == "lost at first" and not state.get("lost"):
+        state["lost"] = True
+        write({"id": request, "error": {"code": -32000, "message": "lost"}})
+
+
+Handler = Callable[[Any], dict[str, Any] | None]
+METHODS: dict[str, Handler] = {
+    "server/discover": discover,
+    "initialize": initialize,
+    "tools/list": list_tools,
+}
+TOOLS: dict[str, Handler] = {
+    tool.__name__: tool for tool in (echo, die, die_once, hang, change, end_subscription, mumble)
+} | {"answer_nonsense": answer_nonsense, "ask_back": ask_back, "refuse": refuse}
+
+
+def serve(message: Any) -> None:
+    method, params = message["method"], message.get("params")
+    if method == "notifications/cancelled" and state["broken_off"]:
+        Path(state["broken_off"]).touch()
+    if "id" not in message:
+        return
+    if method == "subscriptions/listen":
+        listen(params, message["id"])
+        return
+    try:
+        if method == "tools/call":
+            answer = TOOLS[params["name"]](params.get("arguments"))
+        else:
+            answer = METHODS[method](params)
+    except LookupError:
+        write({"id": message["id"], "error": {"code": -32601, "message": "no such method"}})
+        return
+    except ValueError as error:
+        write({"id": message["id"], "error": {"code": error.args[0], "message": "refused"}})
+        return
+    if answer is not None:
+        write({"id": message["id"], "result": answer})
+
+
+def count_start() -> int:
+    with Path(SCRIPT["starts"]).open("a+", encoding="utf-8") as file:
+        file.write(f"{os.getpid()}\n")
+        file.seek(0)
+        return len(file.readlines())
+
+
+def main() -> None:
+    if "starts" in SCRIPT and count_start() in SCRIPT.get("crash", []):
+        sys.exit("Traceback: the disk is full")
+    if SCRIPT.get("mood") == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for line in sys.stdin:
+        if SCRIPT.get("mood") != "silent":
+            serve(json.loads(line))
+    if SCRIPT.get("mood") == "stubborn":
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""An MCP server made with the SDK, for tests: over stdio, or over HTTP with `--http`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import TypedDict
+
+import uvicorn
+from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
+
+READ_ONLY = ToolAnnotations(read_only_hint=True)
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de"
+    "0000000c49444154789c63f8cfc000000301010018dd8db00000000049454e44ae426082"
+)
+
+server = MCPServer("tests")
+
+
+class Sum(TypedDict):
+    total: int
+
+
+@server.tool(annotations=READ_ONLY)
+def echo(text: str) -> str:
+    """Say it again."""
+    return text
+
+
+@server.tool()
+def add(one: int, other: int) -> Sum:
+    """Add two numbers."""
+    return {"total": one + other}
+
+
+@server.tool(structured_output=False)
+async def slow(ctx: Context) -> str:
+    """Tell how far it is."""
+    await ctx.report_progress(1, 2, "half of it")
+    await ctx.report_progress(2, 2)
+    return "done"
+
+
+@server.tool()
+def fails() -> str:
+    """Fail."""
+    raise ToolError("there is no such thing")
+
+
+@server.tool()
+def image() -> Image:
+    """Show a pixel."""
+    return Image(data=PIXEL, format="png")
+
+
+@server.tool()
+def dies() -> str:
+    """End the process."""
+    os._exit(3)
+
+
+@server.tool()
+async def hangs(begun: str, broken_off: str) -> str:
+    """Wait for ever; leave a file at the beginning and another when broken off."""
+    Path(begun).touch()
+    try:
+        await asyncio.Event().wait()
+    finally:
+        Path(broken_off).touch()
+    return ""
+
+
+@server.tool()
+async def grow(ctx: Context) -> str:
+    """Have another tool from now on."""
+    server.add_tool(echo, name="grown")
+    await ctx.notify_tools_changed()
+    return "grown"
+
+
+def serve_http() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        print(listener.getsockname()[1], flush=True)  # noqa: T201 - the test reads the port
+        app = server.streamable_http_app(stateless_http="--stateless" in sys.argv)
+        config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1)
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    if "--http" in sys.argv:
+        serve_http()
+    else:
+        server.run("stdio")
