@@ -74,6 +74,12 @@ def test_what_a_template_takes_is_told(capsys: pytest.CaptureFixture[str]) -> No
     assert "The template takes one call in an answer." in out
 
 
+def test_one_that_nobody_knew_is_learned(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "learn", str(TEMPLATES / "mistral_list.jinja"))
+    assert code == 0
+    assert "known as" not in out
+
+
 def test_what_cannot_be_learned_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, told = run(capsys, "learn", str(TEMPLATES / "silent.jinja"))
     assert code == 2

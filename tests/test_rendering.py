@@ -17,7 +17,7 @@ def test_every_conversation_is_rendered_or_has_a_reason() -> None:
     first, second = render("{{ s }}{{ messages[0].content }}", CONVERSATIONS, tokens={"s": "é"})
     assert first == Rendering("éhi")
     assert second.text is None
-    assert "undefined" in second.why
+    assert "no element 0" in second.why
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
@@ -25,6 +25,11 @@ def test_every_conversation_is_rendered_or_has_a_reason() -> None:
 def test_a_template_that_wants_everything_gets_nothing(template: str) -> None:
     with pytest.raises(UnusableDialect, match="could not be rendered"):
         render(template, CONVERSATIONS)
+
+
+def test_a_template_that_takes_too_long_is_ended() -> None:
+    with pytest.raises(UnusableDialect, match=r"did not end within 0\.01 s"):
+        render("x", CONVERSATIONS, timeout=0.01)
 
 
 def test_a_template_that_is_too_long_is_not_rendered() -> None:

@@ -31,8 +31,12 @@ def render(
     conversations: Sequence[Mapping[str, JSON]],
     *,
     tokens: Mapping[str, str] | None = None,
+    timeout: float = 2 * SECONDS,
 ) -> list[Rendering]:
-    """Render conversations: each has `messages`, and what else the template is to see."""
+    """Render conversations: each has `messages`, and what else the template is to see.
+
+    `timeout` is in seconds of the clock; the process has its own limit of processor time.
+    """
     if len(template) > LONGEST:
         raise UnusableDialect(f"the chat template has more than {LONGEST} characters")
     order = {"template": template, "tokens": dict(tokens or {}), "conversations": [*conversations]}
@@ -43,11 +47,11 @@ def render(
             capture_output=True,
             text=True,
             encoding="utf-8",
-            timeout=2 * SECONDS,
+            timeout=timeout,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise UnusableDialect(f"the chat template did not end within {2 * SECONDS} s") from None
+        raise UnusableDialect(f"the chat template did not end within {timeout} s") from None
     if done.returncode:
         raise failure(done.stderr)
     return [Rendering(**json.loads(line)) for line in done.stdout.splitlines()]

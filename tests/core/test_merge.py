@@ -1,11 +1,12 @@
 """Arguments that a server streams as objects instead of text."""
 
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from wholecall.core.limits import DEFAULT
-from wholecall.core.merge import merge_objects, same_json
+from wholecall.core.merge import merge_objects, same_json, write_json
 
 CONTRADICTION = None
 
@@ -72,3 +73,23 @@ PAIRS = [
 )
 def test_values_are_compared_as_json(one: Any, other: Any, *, same: bool) -> None:
     assert same_json(one, other) is same_json(other, one) is same
+
+
+CYCLE: list[Any] = []
+CYCLE.append(CYCLE)
+
+# what holds, the value, its text
+WRITTEN: list[tuple[str, Any, str]] = [
+    ("plain JSON, as short as it can be", {"a": [1, "é"]}, '{"a":[1,"é"]}'),
+    ("a mapping that is no dict", MappingProxyType({"a": MappingProxyType({})}), '{"a":{}}'),
+    ("what JSON has not is shown", {"a": b"x"}, '{"a":"b\'x\'"}'),
+    ("a value that holds itself", CYCLE, '"…"'),
+    ("digits without end", 10**5000, '"…"'),
+]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [row[1:] for row in WRITTEN], ids=[row[0] for row in WRITTEN]
+)
+def test_whatever_came_can_be_written(value: Any, text: str) -> None:
+    assert write_json(value) == text

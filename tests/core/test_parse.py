@@ -71,7 +71,7 @@ FLAWS = [
     ("a float that is infinite", '{"n": 1e999}', BAD, 6, "1e999}"),
     ("a key twice does not hide a number", '{"a":1,"a":1e999}', BAD, 11, "1e999}"),
     ("text after the value", "{} {}", BAD, 3, "{}"),
-    ("too deep", "[" * 100_000, LIMIT, 128, "[" * 39 + "…"),
+    ("too deep", "[" * 1000, LIMIT, 128, "[" * 39 + "…"),
     ("too deep behind keys", '{"a":' * 200 + "1" + "}" * 200, LIMIT, 640, ('{"a":' * 9)[:39] + "…"),
     ("brackets in Python's strings", "{'': '" + "[" * 200 + "'}", BAD, 1, "'': '" + "[" * 34 + "…"),
     ("many brackets, not deep, but broken", "[" + "[]," * 200 + "]", BAD, 601, "]"),

@@ -23,6 +23,9 @@ SEEDS = {
     "pythonic": ["[", "[f(a=", "[f(a='", "[f(a=["],
     "gemma4": ["<|tool_call>call:f{a:", "<|tool_call>call:f{a:[", "<|channel>"],
     "minimax_m3": ["]<]minimax[>[", "]<]minimax[>[<tool_call>", "]<]minimax[>[<a>"],
+    "yaml_xml": ["<f>", "<f>\na: ", "<f>\na:\n- - ", "<f>\na: [", "<f>\na: |\n  x\n", "\n ", "# "],
+    "morph_xml": ["<f>", "<f><a>", "</a>", "</f>"],
+    "hf_response_template": ["<tool_call><function=f>", "<tool_call><function=f>\na: x\n"],
     "auto": ["<tool_call>", "<f>", "<f><a>", '{"tool_calls":[', "<think>", "`", " "],
 }
 BEGINNINGS = [

@@ -126,10 +126,31 @@ async def run(tool: Tool, /, **arguments: JSON) -> Result:
     return await tool.run(arguments, make_context())
 
 
-async def until(happened: Callable[[], bool]) -> None:
-    """Wait for something that another process does; the test's own patience bounds it."""
-    while not happened():
-        await asyncio.sleep(0.01)
+class Words:
+    """What a server's process tells us on loopback."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self._heard: asyncio.Queue[str] = asyncio.Queue()
+
+    async def hear(self) -> str:
+        """The next word."""
+        return await self._heard.get()
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection is one word."""
+        self._heard.put_nowait((await reader.read()).decode())
+        writer.close()
+
+
+@asynccontextmanager
+async def hearing() -> AsyncIterator[Words]:
+    """Listen on a port that servers are told of."""
+    words = Words()
+    listener = await asyncio.start_server(words.take, "127.0.0.1", 0)
+    words.port = listener.sockets[0].getsockname()[1]
+    async with listener:
+        yield words
 
 
 def is_running(process: int) -> bool:

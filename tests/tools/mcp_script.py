@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -76,8 +77,13 @@ def die_once(arguments: Any) -> dict[str, Any]:
 
 
 def hang(arguments: Any) -> None:
-    state["broken_off"] = arguments["broken_off"]
-    Path(arguments["begun"]).touch()
+    state["broken_off"] = arguments["port"]
+    tell(arguments["port"], "begun")
+
+
+def tell(port: int, word: str) -> None:
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(word.encode())
 
 
 def change(_: Any) -> dict[str, Any]:
@@ -140,7 +146,7 @@ TOOLS: dict[str, Handler] = {
 def serve(message: Any) -> None:
     method, params = message["method"], message.get("params")
     if method == "notifications/cancelled" and state["broken_off"]:
-        Path(state["broken_off"]).touch()
+        tell(state["broken_off"], "broken off")
     if "id" not in message:
         return
     if method == "subscriptions/listen":

@@ -6,7 +6,6 @@ import asyncio
 import os
 import socket
 import sys
-from pathlib import Path
 from typing import TypedDict
 
 import uvicorn
@@ -66,14 +65,19 @@ def dies() -> str:
 
 
 @server.tool()
-async def hangs(begun: str, broken_off: str) -> str:
-    """Wait for ever; leave a file at the beginning and another when broken off."""
-    Path(begun).touch()
+async def hangs(port: int) -> str:
+    """Wait for ever; tell a port on loopback when it begins and when it is broken off."""
+    tell(port, "begun")
     try:
         await asyncio.Event().wait()
     finally:
-        Path(broken_off).touch()
+        tell(port, "broken off")
     return ""
+
+
+def tell(port: int, word: str) -> None:
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(word.encode())
 
 
 @server.tool()

@@ -126,8 +126,8 @@ class _Reader:
         if value is not before:
             coercions = (Coercion(path, before, value),)
         if isinstance(value, (dict, list)):
-            inside = self._select(place, value, fits=fits and value is before)
-            value, later = self._read_inside(place, value, inside, path=path, chain=chain + 1)
+            steps = self._select(place, value, fits=fits and value is before)
+            value, later = self._read_inside(place, value, steps=steps, path=path, chain=chain + 1)
             coercions += later
         if not place.speaks_alone:
             value, later = self._read_in_place(place, value, path=path, chain=chain + 1)
@@ -156,7 +156,7 @@ class _Reader:
             if read is not value:
                 return read
         if self._options.wrap_single and "array" in types and type_of(value) not in types:
-            inside = self._read_inside(place, [value], [0], path=path, chain=chain + 1)
+            inside = self._read_inside(place, [value], steps=[0], path=path, chain=chain + 1)
             return [value] if self._fits(place, inside.value) else value
         return value
 
@@ -198,8 +198,8 @@ class _Reader:
         self,
         place: Place,
         value: dict[str, JSON] | list[JSON],
-        steps: Iterable[str | int],
         *,
+        steps: Iterable[str | int],
         path: str,
         chain: int,
     ) -> Reading:

@@ -18,12 +18,11 @@ What is not in the table is a protocol error that names both sides.
 from __future__ import annotations
 
 import enum
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from wholecall.core.limits import Limits
-from wholecall.core.merge import merge_objects
+from wholecall.core.merge import merge_objects, write_json
 from wholecall.core.parse import Parsed, parse
 from wholecall.core.scan import ObjectScanner, Scan
 from wholecall.core.tail import MOST_REPEATS, Tail, read_tail
@@ -76,22 +75,6 @@ _EARLY_END: dict[Scan, tuple[Reason, str]] = {
     Scan.TOO_MANY: (Reason.LIMIT, "the arguments hold too many values"),
     Scan.BLANK_FLOOD: (Reason.DEGENERATE, "the arguments ran into endless white space"),
 }
-
-
-# Stands for a value that nobody can write out. It is no object and no blank.
-_UNWRITABLE = '"…"'
-
-
-def _write(value: Any) -> str:
-    """Write a value as JSON, whatever a client library has put into it."""
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
-    except (ValueError, RecursionError):  # digits or nesting without end
-        return _UNWRITABLE
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else repr(value)
 
 
 class Draft:
@@ -179,7 +162,7 @@ class Draft:
             self.merge(arguments)
         else:
             # A list, a number: no object, and it must not look like a call without any.
-            self.append(_write(arguments))
+            self.append(write_json(arguments))
 
     def append(self, text: str) -> None:
         """Add a piece of the arguments' text."""
@@ -224,7 +207,7 @@ class Draft:
     def _close(self, read: int) -> None:
         last = self._pieces[-1]
         self._pieces[-1], rest = last[:read], last[read:]
-        parsed = parse(self.text, limits=self._limits)
+        parsed = parse(self.text, limits=self._limits, shallow=True)
         if not isinstance(parsed, Parsed):
             # Braces, but no JSON. It may be another syntax: judged as a whole in the end.
             self._pieces[-1] = last
@@ -271,7 +254,7 @@ class Draft:
         One alone is measured where it is read, so that the usual call is written out once.
         """
         unmeasured = self._objects if len(self._objects) == 1 else ()
-        self._size += sum(len(_write(each)) for each in (*unmeasured, arguments))
+        self._size += sum(len(write_json(each)) for each in (*unmeasured, arguments))
 
     def seal(self, arguments: str | None = None) -> None:
         """The protocol says that the call is over, and may say its whole text once more."""
@@ -342,8 +325,8 @@ class Draft:
             return self.text
         merged = self.object()
         if merged is not None:
-            return _write(merged)
-        return self.text + "".join(map(_write, self._objects))
+            return write_json(merged)
+        return self.text + "".join(map(write_json, self._objects))
 
     @property
     def is_object(self) -> bool:

@@ -15,9 +15,11 @@ from itertools import accumulate, islice
 STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 """A string outside of which one stands, as a pattern; its end may be missing."""
 
-_NO_BRACKETS = rf"(?:{STRING}|[^\"{{}}\[\]]++)"
-BETWEEN_BRACKETS = re.compile(rf"{_NO_BRACKETS}++", re.DOTALL)
-_NEXT_BRACKET = re.compile(rf"{_NO_BRACKETS}*+[{{}}\[\]]", re.DOTALL)
+_NO_BRACKETS = rf"{STRING}|[^\"{{}}\[\]]++"
+_FLAT = rf"\{{(?:{_NO_BRACKETS})*+\}}|\[(?:{_NO_BRACKETS})*+\]"
+BETWEEN_BRACKETS = re.compile(rf"(?:{_NO_BRACKETS})++", re.DOTALL)
+_BETWEEN_NESTED = re.compile(rf"(?:{_NO_BRACKETS}|{_FLAT})++", re.DOTALL)
+_NEXT_BRACKET = re.compile(rf"(?:{_NO_BRACKETS})*+[{{}}\[\]]", re.DOTALL)
 _LEVELS = {"{": 1, "[": 1, "}": -1, "]": -1}
 
 
@@ -41,10 +43,19 @@ def find_too_deep(text: str, depth: int) -> int | None:
     """Behind the first bracket outside strings that goes too deep; None if none does."""
     if text.count("{") + text.count("[") <= depth:
         return None
-    brackets = BETWEEN_BRACKETS.sub("", text)
-    for index, level in enumerate(accumulate(_LEVELS[bracket] for bracket in brackets)):
-        if level > depth:
-            return next(islice(_NEXT_BRACKET.finditer(text), index, None)).end()
-        if level <= 0:  # the root is closed, and the parser stops there
+    # First without the innermost objects and arrays, which go one level deeper: the rows of a
+    # table are many, and each would be a step of Python.
+    if _find_level(_BETWEEN_NESTED.sub("", text), depth) is None:
+        return None
+    index = _find_level(BETWEEN_BRACKETS.sub("", text), depth + 1)
+    return None if index is None else next(islice(_NEXT_BRACKET.finditer(text), index, None)).end()
+
+
+def _find_level(brackets: str, level: int) -> int | None:
+    """Which of the brackets comes to a level."""
+    for index, reached in enumerate(accumulate(_LEVELS[bracket] for bracket in brackets)):
+        if reached == level:
+            return index
+        if reached <= 0:  # the root is closed, and the parser stops there
             break
     return None

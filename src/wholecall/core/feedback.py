@@ -25,6 +25,9 @@ from wholecall.core.values import JSON, Call, Problem, Reason, Rejected
 from wholecall.core.verdict import OUTPUT_LIMIT
 from wholecall.core.words import cut, show, show_names
 
+_REREAD = 64 * 1024
+"""Characters of arguments that are read once more, to name the parameters that came and the
+place that is wrong. Whoever sends more knows their names; the place stands in the detail."""
 _EXAMPLE = 2000
 """Characters of the longest example that is shown."""
 
@@ -175,7 +178,7 @@ def _make_of_arguments(subject: _Subject, message: str, *, hint: str) -> Feedbac
 
 
 def _make_bad_json(subject: _Subject) -> Feedback:
-    unparsed = parse(subject.rejection.raw)
+    unparsed = _reparse(subject.rejection)
     detail = subject.detail
     if isinstance(unparsed, Unparsed):
         found = f"{show(unparsed.found)} stands" if unparsed.found else "the text ends"
@@ -256,8 +259,12 @@ def _received_keys(rejection: Rejected) -> tuple[str, ...]:
 
 
 def _parsed(rejection: Rejected) -> JSON:
-    parsed = parse(rejection.raw)
+    parsed = _reparse(rejection)
     return parsed.value if isinstance(parsed, Parsed) else rejection.raw
+
+
+def _reparse(rejection: Rejected) -> Parsed | Unparsed | None:
+    return parse(rejection.raw) if len(rejection.raw) <= _REREAD else None
 
 
 def _example(spec: ToolSpec | None) -> Mapping[str, JSON] | None:

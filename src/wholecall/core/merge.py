@@ -10,6 +10,8 @@ from typing import Any, Final
 from wholecall.core.limits import DEFAULT
 
 _CONTRADICTION: Final = object()
+# Stands for a value that nobody can write out. It is no object and no blank.
+_UNWRITABLE = '"…"'
 
 
 def merge_objects(pieces: Sequence[Mapping[str, Any]], depth: int = 0) -> dict[str, Any] | None:
@@ -47,3 +49,15 @@ def _merge_values(values: list[Any], depth: int) -> Any:
 def same_json(one: Any, other: Any) -> bool:
     """Whether two values are the same JSON. To Python, 1, 1.0 and true are equal; to JSON not."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def write_json(value: Any) -> str:
+    """Write a value as JSON, whatever a client library has put into it."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+    except (ValueError, RecursionError):  # digits or nesting without end
+        return _UNWRITABLE
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else repr(value)

@@ -60,8 +60,11 @@ _REASONS = {
 }
 
 
-def parse(text: str, *, limits: Limits = DEFAULT) -> Parsed | Unparsed:
-    """Parse strict JSON. The text is never repaired here, except for lone surrogates."""
+def parse(text: str, *, limits: Limits = DEFAULT, shallow: bool = False) -> Parsed | Unparsed:
+    """Parse strict JSON. The text is never repaired here, except for lone surrogates.
+
+    `shallow` says that its depth is known to be within the limits.
+    """
     whole = replace_lone(text)
     if whole is None:
         return _refuse(text, 0, message=f"garbled: more than {HALVES} halves of surrogate pairs")
@@ -69,7 +72,7 @@ def parse(text: str, *, limits: Limits = DEFAULT) -> Parsed | Unparsed:
     too_many = find_too_many(text, limits.values)
     if too_many is not None:
         return _refuse(text, too_many - 1, message=f"too many: more than {limits.values} values")
-    too_deep = find_too_deep(text, limits.depth)
+    too_deep = None if shallow else find_too_deep(text, limits.depth)
     try:
         value, duplicates = _decode(text[:too_deep])
     except (json.JSONDecodeError, BadLiteral) as error:

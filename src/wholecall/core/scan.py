@@ -45,13 +45,16 @@ class Scan(enum.Enum):
 
 
 @lru_cache(maxsize=8)
-def _plain_text(blanks: int) -> re.Pattern[str]:
-    """All that changes nothing: words, whole strings, and not too much white space."""
-    return re.compile(
-        rf'(?:[^"{{}}\[\] \t\r\n]++|"{_IN_STRING.pattern}"'
-        rf"|[ \t\r\n]{{1,{blanks}}}+(?![ \t\r\n]))*+",
-        re.DOTALL,
-    )
+def _plain_text(blanks: int) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """All that changes nothing: words, whole strings, and not too much white space.
+
+    One level above the deepest that is allowed, whole objects and arrays of such text do not
+    change anything either: the second pattern. A table has one for every row.
+    """
+    words = rf'[^"{{}}\[\] \t\r\n]++|"{_IN_STRING.pattern}"'
+    text = rf"{words}|[ \t\r\n]{{1,{blanks}}}+(?![ \t\r\n])"
+    rows = rf"{text}|\{{(?:{text})*+\}}|\[(?:{text})*+\]"
+    return re.compile(rf"(?:{text})*+", re.DOTALL), re.compile(rf"(?:{rows})*+", re.DOTALL)
 
 
 class ObjectScanner:
@@ -128,7 +131,8 @@ class ObjectScanner:
         """Go on between strings; return where to go on from."""
         if text[at] in _BLANKS:
             return self._blanks(text, at)
-        found = self._plain.match(text, at)  # always: it may be empty
+        may_open = len(self._closers) < self._limits.depth
+        found = self._plain[may_open].match(text, at)  # always: it may be empty
         end = at if found is None else found.end()
         if end == len(text):
             self._blank_run = end - at - len(text[at:].rstrip(_BLANKS))

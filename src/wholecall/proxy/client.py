@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.datastructures import Headers
+from starlette.types import Scope
 
 from wholecall.protocols.answers import Style
 
@@ -42,6 +44,21 @@ class Asked:
     """The server's tools that this key may use; None: all of them."""
     models: frozenset[str] | None = None
     """The models that this key may use; None: all of them."""
+
+    @classmethod
+    def read(cls, client: ClientProtocol, scope: Scope) -> Asked:
+        """What the headers say, and what the edge found out about the caller."""
+        return cls(
+            client=client,
+            body=b"",
+            headers=Headers(scope=scope),
+            request_id=f"req_{secrets.token_hex(12)}",
+        )
+
+    @property
+    def answer_headers(self) -> tuple[tuple[bytes, bytes], ...]:
+        """The headers that every answer has."""
+        return ((self.client.request_id_header, self.request_id.encode("latin-1")),)
 
     @property
     def wants_progress(self) -> bool:

@@ -13,6 +13,18 @@ class ClientGone(Exception):
     """The client hung up: nobody waits for the answer any more."""
 
 
+async def read_body(receive: Receive) -> bytes:
+    """The body of a request. Its size is the edge's concern."""
+    pieces: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        pieces.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(pieces)
+
+
 @asynccontextmanager
 async def until_gone(receive: Receive) -> AsyncIterator[None]:
     """Break off the block when the client hangs up; it ends with `ClientGone` then."""

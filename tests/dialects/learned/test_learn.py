@@ -199,6 +199,12 @@ def test_other_shapes(call: str) -> None:
     assert learn_any(ONCE + template_of(call)).single
 
 
+def test_results_that_a_template_does_not_take_are_told_as_by_default() -> None:
+    refuses = "{% if messages[-1].role == 'tool' %}{{ raise_exception('no') }}{% endif %}"
+    learned = learn_any(refuses + template_of('<c>{"name": "N", "arguments": A}</c>'))
+    assert "<tool_response>" in learned.dialect.template.result
+
+
 def test_arguments_in_text_are_text_in_an_object() -> None:
     call = '<c>{"name": "N", "arguments": {{ call.function.arguments | string | tojson }}}</c>'
     learned = learn(renderings(template_of(call), Manner(as_text=True)), name="mine")

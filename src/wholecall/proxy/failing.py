@@ -1,0 +1,52 @@
+"""What a client is told when its request fails, and what it is never told."""
+
+from __future__ import annotations
+
+import math
+
+from wholecall.errors import RunFailed, UpstreamError, WholecallError
+from wholecall.protocols.answers import Failure, read_failure
+from wholecall.proxy.sinks import Headers
+
+LONGEST_RETRY_AFTER = 60.0
+"""Seconds. SDKs wait as long as they are told, and nobody waits an hour for an answer."""
+NEVER_AGAIN: Headers = ((b"x-should-retry", b"false"),)
+"""Official SDKs send a failed request again by themselves. After a tool ran they must not."""
+_BUG = "the proxy failed; its log says why under this request's id"
+_CLOSING = "the proxy is shutting down"
+_UNAVAILABLE = 503
+
+
+def explain(error: WholecallError, *, place: str, request_id: str) -> tuple[Failure, Headers]:
+    """A failure in words for the client, without the upstream's address."""
+    failure = read_failure(error, request_id=request_id)
+    hidden = failure.message.replace(place, "the upstream") if place else failure.message
+    told = Failure(
+        message=hidden,
+        status=failure.status,
+        code=failure.code,
+        param=failure.param,
+        request_id=request_id,
+    )
+    return told, _headers(error)
+
+
+def explain_bug(request_id: str) -> Failure:
+    """A mistake of ours. Its words could hold anything, so they stay here."""
+    return Failure(message=_BUG, code="internal_error", request_id=request_id)
+
+
+def explain_closing(request_id: str) -> Failure:
+    """The answer is broken off because the server ends."""
+    return Failure(
+        message=_CLOSING, status=_UNAVAILABLE, code="shutting_down", request_id=request_id
+    )
+
+
+def _headers(error: WholecallError) -> Headers:
+    if isinstance(error, RunFailed) and error.ran:
+        return NEVER_AGAIN
+    if isinstance(error, UpstreamError) and error.retry_after is not None:
+        seconds = math.ceil(min(error.retry_after, LONGEST_RETRY_AFTER))
+        return ((b"retry-after", str(seconds).encode()),)
+    return ()
