@@ -1,7 +1,5 @@
 """A person decides: mail to strangers leaves only after a yes."""
 
-from __future__ import annotations
-
 import asyncio
 
 import wholecall

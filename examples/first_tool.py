@@ -1,7 +1,5 @@
 """Your first tool: the model asks for the weather, your function answers, the model explains."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import wholecall

@@ -1,7 +1,5 @@
 """The tools of an MCP server: started here, offered to the model, ended with the block."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Three calls at a time, each telling how far it is, while the answer still streams in."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

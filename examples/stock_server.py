@@ -1,7 +1,5 @@
 """A small MCP server, as others write them. mcp_tools.py starts it and uses its tools."""
 
-from __future__ import annotations
-
 from mcp.server.mcpserver import MCPServer
 from mcp.types import ToolAnnotations
 

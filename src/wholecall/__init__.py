@@ -22,6 +22,7 @@ from wholecall.core.feedback import (
     tool_failed,
 )
 from wholecall.core.history import Mended, Target, mend, repair_history
+from wholecall.core.ids import CallIds
 from wholecall.core.limits import Limits
 from wholecall.core.outcome import Outcome
 from wholecall.core.preview import preview
@@ -33,7 +34,9 @@ from wholecall.core.values import (
     CallDelta,
     CallSealed,
     Coercion,
+    Delta,
     Ended,
+    Event,
     Evidence,
     Fault,
     FaultKind,
@@ -123,13 +126,16 @@ __all__ = [
     "Assembler",
     "Call",
     "CallDelta",
+    "CallIds",
     "CallSealed",
     "Choice",
     "Coercion",
     "CoercionOptions",
     "Context",
+    "Delta",
     "Emulated",
     "Ended",
+    "Event",
     "Evidence",
     "Executor",
     "ExecutorSettings",

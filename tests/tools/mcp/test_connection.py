@@ -125,7 +125,7 @@ async def test_a_refusal_of_the_server_is_a_failure_in_its_words() -> None:
 @in_loop
 async def test_no_answer_says_nothing_about_what_was_done() -> None:
     async with opened(make_server(scripted("refuse"))) as tools:
-        with pytest.raises(ToolServerFailed, match="no answer came .*is unknown"):
+        with pytest.raises(ToolServerFailed, match=r"no answer came .*is unknown"):
             await call(tools, "s__refuse", code=-32000)
 
 

@@ -1,56 +1,34 @@
 """From what was written to the settings: each value is checked against the type of its field.
 
-Every problem is collected, so that a file is mended in one go. A setting that is wrong takes
-its default in the meantime, and the result is thrown away.
+Every problem is collected, so that a file can be mended in one go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
-from functools import cache
-from types import UnionType
-from typing import (
-    Annotated,
-    Literal,
-    NamedTuple,
-    TypeAlias,
-    TypeVar,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from dataclasses import MISSING, fields, is_dataclass
+from typing import TYPE_CHECKING, TypeAlias, get_args, get_origin
 
 from wholecall.core.near import nearest
-from wholecall.core.words import list_some, show
+from wholecall.core.words import show, show_names
+from wholecall.proxy.config.environment import variable_of
+from wholecall.proxy.config.kinds import Expected, describe, expected_of, fits
 from wholecall.proxy.config.problems import ConfigProblem, Place
 from wholecall.proxy.config.secret import Secret
-from wholecall.proxy.config.settings import Range
+from wholecall.proxy.config.settings import Config
 from wholecall.proxy.config.written import Written
-from wholecall.runs.limits import RunLimits
 
-Kind: TypeAlias = object
-"""The type of a setting, as its field declares it."""
-_Settings = TypeVar("_Settings")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
-_POSITIVE = Range(0)
-# Types that know nothing of files, and where 0 switches something off.
-_MAY_BE_ZERO = {(RunLimits, "turn_retries"): Range(0), (RunLimits, "lost_threads"): Range(0)}
+Path: TypeAlias = tuple[str, ...]
+"""The name of a setting, with those of its sections before it."""
 
-
-class Unusable(NamedTuple):
-    """A value that does not fit, in words that complete "it …"."""
-
-    why: str
-
-
-class Expected(NamedTuple):
-    """What a setting takes."""
-
-    kind: Kind
-    bounds: Range | None = None
+_WRONG = object()
+"""Stands for a value that cannot be used. Why, is among the problems."""
+_LITERAL_KEY = (
+    "a key may not stand in the file: write ${NAME} and put it into the environment variable NAME"
+)
 
 
 class SettingsReader:
@@ -58,9 +36,129 @@ class SettingsReader:
 
     def __init__(self) -> None:
         self.problems: list[ConfigProblem] = []
-        self.places: dict[str, Place] = {}
+        self.places: dict[Path, Place] = {}
         """Where each setting was written that was written at all."""
 
-    def read(self, kind: type[_Settings], written: Written) -> _Settings | None:
-        """The settings, or None where something that has no default is missing or wrong."""
-        return cast("_Settings | None", self._read_section(kind, written, path=""))
+    def read(self, written: Written) -> Config | None:
+        """The settings; None if there are problems."""
+        config = self._read_section(Config, written, path=())
+        return config if isinstance(config, Config) and not self.problems else None
+
+    def _read(self, expected: Expected, written: Written, *, path: Path) -> object:
+        self.places[path] = written.place
+        if expected.optional and written.value is None:
+            return None
+        read = self._READERS.get(get_origin(expected.kind))
+        if read is not None:
+            return read(self, expected, written, path)
+        sections = [member for member in expected.members if is_dataclass(member)]
+        if sections:
+            return self._choose_section(sections, written, path=path)
+        return self._read_scalar(expected, written, path=path)
+
+    # ── Sections ────────────────────────────────────────────────────────────────────
+
+    def _choose_section(
+        self, sections: list[type[DataclassInstance]], written: Written, *, path: Path
+    ) -> object:
+        """Of several kinds of sections, the first setting of one says which it is."""
+        if len(sections) == 1:
+            return self._read_section(sections[0], written, path=path)
+        given = written.value if isinstance(written.value, Mapping) else {}
+        marks = {fields(section)[0].name: section for section in sections}
+        named = [section for mark, section in marks.items() if mark in given]
+        if len(named) != 1:
+            return self._refuse(written, path, f"write one of {show_names(marks)} here")
+        return self._read_section(named[0], written, path=path)
+
+    def _read_section(
+        self, section: type[DataclassInstance], written: Written, *, path: Path
+    ) -> object:
+        members = {} if written.value is None else written.value
+        if not isinstance(members, Mapping):
+            hint = f"{_show(written)} stands where a section with settings belongs"
+            return self._refuse(written, path, f"{hint}: {show_names(expected_of(section))}")
+        self._refuse_unknown(section, members, path=path)
+        values = {}
+        for field in fields(section):
+            if field.name in members:
+                below = (*path, field.name)
+                expected = expected_of(section)[field.name]
+                values[field.name] = self._read(expected, members[field.name], path=below)
+            elif field.default is MISSING and field.default_factory is MISSING:
+                self._refuse(written, path, f"the setting {field.name!r} is missing")
+                values[field.name] = _WRONG
+        return _WRONG if _WRONG in values.values() else section(**values)
+
+    def _refuse_unknown(
+        self, section: type, members: Mapping[str, Written], *, path: Path
+    ) -> None:
+        known = expected_of(section)
+        for name in members.keys() - known.keys():
+            near = nearest(name, known)
+            hint = f"did you mean {near!r}?" if near else f"known are {show_names(known)}"
+            self._refuse(members[name], (*path, name), f"there is no such setting; {hint}")
+
+    # ── Lists and mappings ──────────────────────────────────────────────────────────
+
+    def _read_list(self, expected: Expected, written: Written, path: Path) -> object:
+        if written.value is None:
+            return ()
+        if not isinstance(written.value, tuple):
+            return self._refuse(written, path, f"{_show(written)} is no list: write [ … ]")
+        item = expected.within(get_args(expected.kind)[0])
+        values = [
+            self._read(item, one, path=(*path, str(number)))
+            for number, one in enumerate(written.value)
+        ]
+        return _WRONG if _WRONG in values else tuple(values)
+
+    def _read_mapping(self, expected: Expected, written: Written, path: Path) -> object:
+        if written.value is None:
+            return {}
+        if not isinstance(written.value, Mapping):
+            return self._refuse(written, path, f"{_show(written)} has no names: write `name: …`")
+        member = expected.within(get_args(expected.kind)[1])
+        values = {
+            name: self._read(member, one, path=(*path, name))
+            for name, one in written.value.items()
+        }
+        return _WRONG if _WRONG in values.values() else values
+
+    _READERS: Mapping[object, Callable[[SettingsReader, Expected, Written, Path], object]] = {
+        tuple: _read_list,
+        Mapping: _read_mapping,
+    }
+
+    # ── Single values ───────────────────────────────────────────────────────────────
+
+    def _read_scalar(self, expected: Expected, written: Written, *, path: Path) -> object:
+        value = written.value
+        if isinstance(value, tuple | Mapping):
+            return self._refuse(written, path, f"{_show(written)} is not {describe(expected)}")
+        if fits(value, expected):
+            return float(value) if expected.kind is float and isinstance(value, int) else value
+        if expected.kind is Secret:
+            # An environment variable is where a key belongs, whatever its name.
+            from_environment = written.place.line is None and isinstance(value, str)
+            return Secret(str(value)) if from_environment else self._refuse(written, path, _LITERAL_KEY)
+        if isinstance(value, Secret):
+            instead = f"set the environment variable {variable_of(path)} instead"
+            return self._refuse(written, path, f"this setting takes no {value.written}; {instead}")
+        return self._refuse(written, path, f"{show(value)} is not {describe(expected)}")
+
+    def _refuse(self, written: Written, path: Path, why: str) -> object:  # noqa: PLR0917 - read as a sentence
+        self.problems.append(ConfigProblem(written.place, ".".join(path), why))
+        return _WRONG
+
+
+def _show(written: Written) -> str:
+    match written.value:
+        case tuple():
+            return "a list"
+        case Mapping():
+            return "a section"
+        case Secret():
+            return str(written.value)
+        case value:
+            return show(value)

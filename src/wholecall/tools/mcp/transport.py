@@ -45,9 +45,9 @@ async def open_transport(
     pass through here, and `on_end` is called before anybody who waits for one is told.
     """
     way = _start_process(server, signs) if server.command else _reach_endpoint(server, signs)
-    # A stream without a buffer: the SDK's own pace is kept.
-    sending, receiving = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     async with way as (messages, writing), anyio.create_task_group() as tasks:
+        # A stream without a buffer: the SDK's own pace is kept.
+        sending, receiving = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         tasks.start_soon(partial(_pass_on, messages, sending, on_end=on_end))
         try:
             yield receiving, writing
