@@ -1,7 +1,5 @@
 """Your own anthropic client, asynchronous; a read-only tool starts while the stream still runs."""
 
-from __future__ import annotations
-
 import asyncio
 
 import anthropic

@@ -1,22 +1,15 @@
 """Your own openai client, our assembler: nothing runs that is not whole."""
 
-from __future__ import annotations
-
 import openai
 
 import wholecall
 
-WEATHER = {
-    "type": "function",
-    "function": {
-        "name": "weather",
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
-            "required": ["city"],
-        },
-    },
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    "required": ["city"],
 }
+WEATHER = {"type": "function", "function": {"name": "weather", "parameters": SCHEMA}}
 
 
 def main() -> None:

@@ -15,8 +15,8 @@ async def book_table(restaurant: str, people: int) -> str:
 
 async def main() -> None:
     # LiteLLM looks for its keys and addresses where it always does, in the environment.
-    # It reports a stream that was cut as one that ended well; a call that is not whole is
-    # rejected all the same, and the model is told to send it again.
+    # It reports a stream that was cut as one that ended well. A call that is not whole does
+    # not run all the same: the model is asked again.
     prompt = "Book a table for four at Luigi's."
     result = await wholecall.ask("litellm/openai/gpt-x", prompt, tools=[book_table])
     print(result.text)

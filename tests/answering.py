@@ -1,225 +1,105 @@
-"""Answers for the tests of their encoders: events by hand, streams taken apart, and made-up ones."""
+"""Programs of examples/, run as a reader would run them, before an upstream on loopback."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from hypothesis import strategies as st
+from wholecall.protocols.reader import Chunk
+from wholecall.upstreams.replay import ScriptedAnswer
 
-from conversations import arguments
-from wholecall.core.outcome import Outcome, collect
-from wholecall.core.values import (
-    JSON,
-    Call,
-    Ended,
-    Event,
-    Evidence,
-    Grew,
-    Hint,
-    Inconsistent,
-    Oddity,
-    OfChoice,
-    Opened,
-    Proved,
-    Reason,
-    Reasoning,
-    Rejected,
-    Released,
-    Text,
-    Usage,
-)
-from wholecall.protocols.answers import Head, Style, make_encoder
-from wholecall.protocols.reader import Reader
-
-CLIENTS = ("openai-chat", "openai-responses", "anthropic")
-HEAD = Head(id="resp_7", model="m", created=7, rest={"system_fingerprint": "fp"})
-LIVE = Style(live=True)
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SECONDS = 60
+"""That a program may take on a busy machine."""
+_FIELDS = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "gpt-x"}
 
 
-# ── By hand ─────────────────────────────────────────────────────────────────────────
+class Done(NamedTuple):
+    """What a program printed, and what it asked."""
+
+    lines: list[str]
+    asked: list[dict[str, Any]]
 
 
-def make_call(number: int = 0, arguments: Mapping[str, JSON] | None = None, **fields: Any) -> Call:
-    given = {"city": "Oslo"} if arguments is None else arguments
-    whole: dict[str, Any] = {
-        "id": f"call_{number}",
-        "name": "weather",
-        "arguments": given,
-        "raw": json.dumps(given),
-        "evidence": Evidence.CLOSED,
-        "number": number,
-        **fields,
-    }
-    return Call(**whole)
+def run_example(program: str, *turns: ScriptedAnswer, typed: str = "") -> Done:
+    """Run a program to its end; each of its requests gets the next of the answers."""
+    with _serving(turns) as server:
+        address = f"http://127.0.0.1:{server.server_port}"
+        environment = {
+            "OPENAI_BASE_URL": f"{address}/v1",
+            "OPENAI_API_KEY": "none",
+            "NO_PROXY": "127.0.0.1",
+            "PYTHONUTF8": "1",
+        }
+        done = subprocess.run(
+            [sys.executable, EXAMPLES / program],
+            env={**os.environ, **environment},
+            input=typed,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=SECONDS,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    return Done(done.stdout.splitlines(), server.asked)
 
 
-def grown(call: Call, size: int = 5) -> list[Event]:
-    """The events of a call that is built piece by piece, up to its release."""
-    pieces = [call.raw[start : start + size] for start in range(0, len(call.raw), size)]
-    return [
-        Opened(call.number, call.id, call.name),
-        *(Grew(call.number, piece) for piece in pieces),
-        Released(call),
-    ]
+def results(request: dict[str, Any]) -> dict[str, str]:
+    """The results that a request tells the model, by the ids of their calls."""
+    messages = request["messages"]
+    return {told["tool_call_id"]: told["content"] for told in messages if told["role"] == "tool"}
 
 
-def ended(reason: str | None = "stop", native: str | None = None) -> Ended:
-    return Ended(reason, Hint.STOP, native, None if reason else "stream_dropped")
+class _Upstream(ThreadingHTTPServer):
+    """Answers with one stream after the other, and remembers what it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self, turns: Sequence[ScriptedAnswer]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.streams = [b"".join(map(_encode, turn.chunks)) for turn in turns]
+        self.asked: list[dict[str, Any]] = []
 
 
-def encode(protocol: str, events: Iterable[Event], *, style: Style | None = None) -> bytes:
-    encoder = make_encoder(protocol, HEAD, style=style or Style())
-    return b"".join([encoder.begin(), *map(encoder.encode, events), encoder.finish()])
+class _Handler(BaseHTTPRequestHandler):
+    server: _Upstream
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        stream = self.server.streams[len(self.server.asked)]
+        self.server.asked.append(json.loads(body))
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("content-length", str(len(stream)))
+        self.end_headers()
+        self.wfile.write(stream)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing: the test's output is its own."""
 
 
-class Frame(NamedTuple):
-    name: str
-    payload: Any
+def _encode(chunk: Chunk) -> bytes:
+    if isinstance(chunk, dict):
+        return f"data: {json.dumps({**_FIELDS, **chunk})}\n\n".encode()
+    return f"{chunk}\n".encode()
 
 
-def take_apart(stream: bytes) -> list[Frame]:
-    """The frames of a stream; a comment is a frame without a name whose payload is its text."""
-    assert stream.endswith(b"\n\n") or not stream
-    return [_read(block.split("\n")) for block in stream.decode().split("\n\n") if block]
-
-
-def _read(lines: list[str]) -> Frame:
-    if lines[0].startswith(":"):
-        [only] = lines
-        return Frame("", only)
-    *names, data = lines
-    name = "".join(line.removeprefix("event: ") for line in names)
-    text = data.removeprefix("data: ")
-    return Frame(name, text if text == "[DONE]" else json.loads(text))
-
-
-def payloads(stream: bytes) -> list[Any]:
-    return [frame.payload for frame in take_apart(stream)]
-
-
-def read(protocol: str, stream: bytes, *, cuts: Sequence[int] = ()) -> Outcome:
-    """What our own reader makes of a stream that arrives in pieces."""
-    reader = Reader(protocol)
-    bounds = [0, *sorted(cuts), len(stream)]
-    pieces = [stream[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
-    return collect([*(event for piece in pieces for event in reader.feed(piece)), *reader.end()])
-
-
-def read_whole(protocol: str, body: Mapping[str, Any]) -> Outcome:
-    reader = Reader(protocol)
-    return collect([*reader.feed_response(json.dumps(body)), *reader.end()])
-
-
-# ── Made up ─────────────────────────────────────────────────────────────────────────
-
-pieces = st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=4)
-counts = st.integers(min_value=0, max_value=10**6)
-tokens = st.text("abcdefgh01", min_size=1, max_size=12)
-
-
-def turns(protocol: str) -> st.SearchStrategy[list[Event]]:
-    """The events of one turn in which stands what the protocol can carry."""
-    return st.builds(
-        _join,
-        st.lists(st.one_of(_words(protocol), calls, rejections), max_size=5),
-        st.none() | st.builds(Usage, counts, counts),
-        st.sampled_from(["stop", "length", "content_filter", None]),
-    )
-
-
-def _words(protocol: str) -> st.SearchStrategy[list[Event]]:
-    said = pieces.map(lambda texts: [Text(text) for text in texts])
-    return st.one_of(said, st.builds(_FORMS[protocol], pieces, tokens))
-
-
-def _think_in_chat(texts: list[str], _: str) -> list[Event]:
-    return [Reasoning(text) for text in texts]
-
-
-def _think_in_responses(texts: list[str], token: str) -> list[Event]:
-    summary = [{"type": "summary_text", "text": "".join(texts)}]
-    item = {"type": "reasoning", "id": f"rs_{token}", "summary": summary}
-    return [*map(Reasoning, texts), Reasoning("", {"item": {**item, "encrypted_content": token}})]
-
-
-def _think_in_messages(texts: list[str], token: str) -> list[Event]:
-    return [*map(Reasoning, texts), Reasoning("", {"signature": token})]
-
-
-_FORMS = {
-    "openai-chat": _think_in_chat,
-    "openai-responses": _think_in_responses,
-    "anthropic": _think_in_messages,
-}
-calls = st.builds(
-    lambda given, size: grown(make_call(arguments=given), size),
-    arguments,
-    st.integers(min_value=1, max_value=9),
-)
-rejections = st.just(
-    [
-        Opened(0, "call_0", "weather"),
-        Grew(0, '{"city": "Os'),
-        Rejected(reason=Reason.TRUNCATED, detail="cut off", name="weather", id="call_0"),
-    ]
-)
-
-
-def _join(parts: list[list[Event]], usage: Usage | None, reason: str | None) -> list[Event]:
-    """One turn: calls and items that are told apart by their numbers, and an end that fits."""
-    events = [event for number, part in enumerate(parts) for event in _number(part, number)]
-    called = any(isinstance(event, Released) for event in events)
-    if called and reason is not None:
-        reason = "tool_calls"
-    odd = Inconsistent(Oddity.HINT_MISSING)
-    told: list[Event] = [] if usage is None else [usage]
-    return [*events, odd, *told, Ended(reason, None, None, None if reason else "stream_dropped")]
-
-
-def _number(events: list[Event], number: int) -> Iterator[Event]:
-    for event in events:
-        match event:
-            case Opened():
-                yield Opened(number, f"call_{number}", event.name)
-                yield Proved(number, Evidence.SEALED)
-            case Grew():
-                yield Grew(number, event.text)
-            case Released():
-                yield Released(make_call(number, event.call.arguments))
-            case Rejected():
-                yield Rejected(reason=event.reason, detail=event.detail, number=number)
-            case Reasoning(extras={"item": item}):
-                yield Reasoning("", {"item": {**item, "id": f"{item['id']}_{number}"}})
-            case _:
-                yield event
-
-
-class Told(NamedTuple):
-    """What a client can know of an answer, whatever its protocol."""
-
-    text: str
-    reasoning: str
-    calls: list[tuple[str, str, Mapping[str, JSON]]]
-    finish_reason: str | None
-    tokens: tuple[int | None, int | None] | None
-    sealed: list[Any]
-    """Signatures and items that go back with the reasoning."""
-
-
-def told(outcome: Outcome) -> Told:
-    extras = [extra for extra in outcome.reasoning_extras if "message" not in extra]
-    usage = outcome.usage
-    return Told(
-        outcome.text,
-        outcome.reasoning,
-        [(call.id, call.name, call.arguments) for call in outcome.calls],
-        outcome.finish_reason,
-        None if usage is None else (usage.input_tokens or 0, usage.output_tokens or 0),
-        extras,
-    )
-
-
-def of_choice(choice: int, events: Iterable[Event]) -> list[Event]:
-    return [OfChoice(choice, event) for event in events]
+@contextmanager
+def _serving(turns: Sequence[ScriptedAnswer]) -> Iterator[_Upstream]:
+    server = _Upstream(turns)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -6,11 +6,12 @@ import sys
 
 import pytest
 
+from wholecall.core.values import JSON
 from wholecall.errors import MissingExtra, UnusableDialect
 from wholecall.rendering import Rendering, failure, render
 from wholecall.template_process import LONGEST
 
-CONVERSATIONS = [{"messages": [{"content": "hi"}]}, {"messages": []}]
+CONVERSATIONS: list[dict[str, JSON]] = [{"messages": [{"content": "hi"}]}, {"messages": []}]
 
 
 def test_every_conversation_is_rendered_or_has_a_reason() -> None:

@@ -61,9 +61,12 @@ from wholecall.core.values import (
     Text,
     Usage,
 )
+from wholecall.dialects.declaration import Dialect
 from wholecall.dialects.emulate import Emulated, emulate
+from wholecall.dialects.models import Means, Way, way_for
 from wholecall.dialects.parsing import parse_text
 from wholecall.dialects.prompt import Prompt
+from wholecall.dialects.response_template import load_response_template
 from wholecall.dialects.tokens import estimate_tokens
 from wholecall.errors import (
     InadmissibleTools,
@@ -93,6 +96,7 @@ from wholecall.reading import (
 
 if TYPE_CHECKING:
     from wholecall.asking import ask, ask_sync, run
+    from wholecall.learning import learn_dialect, load_dialect, save_dialect
     from wholecall.runs.approvals import Approvals
     from wholecall.runs.calling import ExecutorSettings
     from wholecall.runs.events import (
@@ -133,6 +137,7 @@ __all__ = [
     "CoercionOptions",
     "Context",
     "Delta",
+    "Dialect",
     "Emulated",
     "Ended",
     "Event",
@@ -154,6 +159,7 @@ __all__ = [
     "Inconsistent",
     "InvalidChoice",
     "Limits",
+    "Means",
     "Media",
     "Mended",
     "Message",
@@ -212,6 +218,7 @@ __all__ = [
     "UnusableFunction",
     "UpstreamError",
     "Usage",
+    "Way",
     "WholecallError",
     "admit",
     "ask",
@@ -226,6 +233,9 @@ __all__ = [
     "feedback",
     "find_upstream",
     "is_complete_json",
+    "learn_dialect",
+    "load_dialect",
+    "load_response_template",
     "make_feedback",
     "make_tool",
     "mend",
@@ -235,16 +245,23 @@ __all__ = [
     "repair_history",
     "require_admissible",
     "run",
+    "save_dialect",
     "should_execute_tool_calls",
     "skipped",
     "timed_out",
     "tool",
     "tool_failed",
+    "way_for",
 ]
 
 # What opens connections and runs tools is imported when it is first used: whoever only reads
 # streams waits for no HTTP client.
 _LATER = {
+    "wholecall.learning": (
+        "learn_dialect",
+        "load_dialect",
+        "save_dialect",
+    ),
     "wholecall.runs.calling": ("ExecutorSettings",),
     "wholecall.runs.executor": ("Executor",),
     "wholecall.asking": ("ask", "ask_sync", "run"),

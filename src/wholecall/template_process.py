@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from wholecall.core.values import JSON
 
@@ -70,7 +70,7 @@ def render_one(source: str, names: Mapping[str, JSON]) -> dict[str, JSON]:
     class Generation(Extension):
         """`{% generation %}` marks what a model wrote, for training; it writes nothing."""
 
-        tags: ClassVar[set[str]] = {"generation"}
+        tags: set[str] = {"generation"}  # noqa: RUF012 - jinja2 declares it so
 
         def parse(self, parser: Parser) -> list[nodes.Node]:
             next(parser.stream)

@@ -103,6 +103,9 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("qwen3_xml", "find", {"a": "x\r"}, "ends in a carriage return"),
     ("qwen3_xml", "find", {"a b": "x"}, "cannot be written in a tag"),
     ("qwen3_xml", "find it", {}, "cannot be written here"),
+    ("morph_xml", "find", {"a": "x</a>"}, "holds '</a>', which would end it"),
+    ("morph_xml", "find", {"a": " x"}, "white space around it, which would be lost"),
+    ("yaml_xml", "find it", {}, "cannot be written here"),
     ("pythonic", "find", {"a-b": 1}, "is no identifier"),
     ("gemma4", "find", {"a": '<|"|>'}, "which would end it"),
     ("gemma4", "find", {"a": {"b c": 1}}, "cannot be written here"),
@@ -135,8 +138,9 @@ TWO: list[tuple[str, dict[str, Any]]] = [
 def test_what_is_cut_delivers_nothing_that_the_whole_does_not(dialect: str) -> None:
     text = encode(dialect, TWO)
     tools = tools_for(TWO)
+    delivered = []
     for end in range(len(text) + 1):
         outcome = parse_text(dialect, text[:end], tools=tools)
-        calls = [(call.name, dict(call.arguments)) for call in outcome.calls]
-        assert calls == TWO[: len(calls)], text[:end]
-    assert calls == TWO
+        delivered = [(call.name, dict(call.arguments)) for call in outcome.calls]
+        assert delivered == TWO[: len(delivered)], text[:end]
+    assert delivered == TWO

@@ -10,7 +10,6 @@ from wholecall.errors import UnusableDialect
 
 def say(way: Way) -> str:
     """`mark`, `_` for blanks, `{name}` for a place, `^` for an edge."""
-    words = {Blanks: lambda _: "_", Edge: lambda _: "^"}
     said = []
     for part in way:
         match part:
@@ -18,8 +17,10 @@ def say(way: Way) -> str:
                 said.append(text)
             case Place(name=name):
                 said.append(f"{{{name}}}")
-            case _:
-                said.append(words[type(part)](part))
+            case Blanks():
+                said.append("_")
+            case Edge():
+                said.append("^")
     return "·".join(said)
 
 

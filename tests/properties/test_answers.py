@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answering import CLIENTS, HEAD, Told, encode, of_choice, read, read_whole, told, turns
+from encoded_answers import CLIENTS, HEAD, Told, encode, of_choice, read, read_whole, told, turns
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.values import Event, Grew, Opened, Proved, Rejected, Usage
 from wholecall.errors import UpstreamError
@@ -27,7 +27,7 @@ def expect(protocol: str, outcome: Outcome) -> Told:
 @pytest.mark.parametrize("live", [False, True], ids=["gated", "live"])
 @pytest.mark.parametrize("protocol", CLIENTS)
 @given(data=st.data())
-def test_a_stream_says_what_was_said(protocol: str, live: bool, data: st.DataObject) -> None:
+def test_a_stream_says_what_was_said(protocol: str, data: st.DataObject, *, live: bool) -> None:
     events = data.draw(turns(protocol))
     if live:  # a call that is shown and then rejected cannot be taken back
         events = [event for event in events if not is_of_rejected(event, events)]

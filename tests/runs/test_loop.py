@@ -236,6 +236,36 @@ def test_a_terminating_tool_gives_the_answer() -> None:
     assert played.done.output == {"served": "soup"}
 
 
+def test_a_terminating_tool_may_end_while_the_model_still_speaks() -> None:
+    @tool(ends_run=True, read_only=True)
+    async def peek() -> str:
+        """Look, and that is all."""
+        return "nothing there"
+
+    @tool(ends_run=True, read_only=True)
+    async def look(shelf: int) -> str:
+        """Look at a shelf, and that is all."""
+        return f"shelf {shelf} is empty"
+
+    assert play(calls(("look", {"shelf": 1})), tools=[look]).done.text == "shelf 1 is empty"
+    assert play(calls(("peek", {})), tools=[peek]).done.stop is Stop.TOOL
+
+
+def test_a_call_that_the_choice_forbids_is_no_mistake_of_its_tool() -> None:
+    forbidden = [calls(("look", {"shelf": at})) for at in range(3)]
+    limits = RunLimits(attempts=2)
+    named = {"type": "function", "function": {"name": "cook"}}
+    played = play(
+        *forbidden,
+        calls(("cook", {"dish": "soup"})),
+        says("Enjoy."),
+        limits=limits,
+        tool_choice=named,
+    )
+    assert played.kitchen.did == ["cooked soup"]
+    assert "look" in {spec.name for spec in played.upstream.requests[-1].tools}
+
+
 def test_a_stop_condition_ends_the_run_after_a_turn() -> None:
     def has_cooked(progress: Progress) -> bool:
         return any(ended.call.name == "cook" for ended in progress.ended)

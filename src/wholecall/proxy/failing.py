@@ -14,7 +14,9 @@ NEVER_AGAIN: Headers = ((b"x-should-retry", b"false"),)
 """Official SDKs send a failed request again by themselves. After a tool ran they must not."""
 _BUG = "the proxy failed; its log says why under this request's id"
 _CLOSING = "the proxy is shutting down"
+_BROKEN_OFF = "this request was broken off after tools had begun to run; they are not run again"
 _UNAVAILABLE = 503
+_CONFLICT = 409
 
 
 def explain(error: WholecallError, *, place: str, request_id: str) -> tuple[Failure, Headers]:
@@ -36,8 +38,12 @@ def explain_bug(request_id: str) -> Failure:
     return Failure(message=_BUG, code="internal_error", request_id=request_id)
 
 
-def explain_closing(request_id: str) -> Failure:
-    """The answer is broken off because the server ends."""
+def explain_break(request_id: str, *, ran: bool) -> Failure:
+    """The answer is broken off: the server ends, or the client left a run in which tools ran."""
+    if ran:
+        return Failure(
+            message=_BROKEN_OFF, status=_CONFLICT, code="broken_off", request_id=request_id
+        )
     return Failure(
         message=_CLOSING, status=_UNAVAILABLE, code="shutting_down", request_id=request_id
     )

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from wholecall.errors import UnknownModel
 from wholecall.proxy.client import Asked
+from wholecall.proxy.ownership import Ownership
+from wholecall.proxy.piping import Pipe
+from wholecall.proxy.resends import Resends
+from wholecall.proxy.shelf import Shelf
+from wholecall.proxy.sinks import BEAT_SECONDS
 from wholecall.runs.limits import RunLimits
 from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import Upstream
@@ -41,6 +47,10 @@ class Served:
     limits: RunLimits = field(default_factory=RunLimits)
     reask: int = 0
     """In the mode `gate`: how often the model is asked again for a call that it got wrong."""
+    tools: tuple[str, ...] = ("*",)
+    """In the mode `run`: patterns of the tools' names that it is offered."""
+    pipe: Pipe | None = None
+    """For requests that need nothing from us; None where nothing may pass through."""
     place: str = ""
     """The upstream's address, which is none of the client's business."""
 
@@ -48,8 +58,19 @@ class Served:
 class Service:
     """Finds who answers, and knows what is under way."""
 
-    def __init__(self, models: Iterable[Served], *, toolbox: Toolbox | None = None) -> None:
+    def __init__(
+        self,
+        models: Iterable[Served],
+        *,
+        toolbox: Toolbox | None = None,
+        shelf: Shelf | None = None,
+        beat_seconds: float = BEAT_SECONDS,
+    ) -> None:
         self._models: dict[str, Served] = {}
+        self._shelf = shelf or Shelf()
+        self.ownership = Ownership(self._shelf)
+        self.resends = Resends()
+        self.beat_seconds = beat_seconds
         self._toolbox = toolbox or Toolbox()
         self._tasks: set[asyncio.Task[Any]] = set()
         self.replace(models, toolbox=self._toolbox)
@@ -87,18 +108,24 @@ class Service:
         names = (name for name in self._models if name != ANY_MODEL)
         return [name for name in names if asked.models is None or name in asked.models]
 
-    def tools_for(self, asked: Asked) -> Toolbox:
-        """The server's tools that this key may use."""
-        if asked.tools is None:
-            return self._toolbox
-        return Toolbox(tool for tool in self._toolbox if tool.name in asked.tools)
+    def tools_for(self, asked: Asked, served: Served) -> Toolbox:
+        """The server's tools that this key may use with this model."""
+        return Toolbox(
+            tool
+            for tool in self._toolbox
+            if (asked.tools is None or tool.name in asked.tools)
+            and any(fnmatchcase(tool.name, pattern) for pattern in served.tools)
+        )
 
-    def spawn(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
-        """Do something that goes on although the request is over."""
-        task = asyncio.create_task(work, name=name)
+    def watch(self, task: asyncio.Task[Any]) -> None:
+        """Hold a task that goes on although its request may be over."""
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()
 
     async def settle(self, seconds: float) -> None:
         """Wait for what goes on behind requests that are over; then break it off."""
@@ -109,7 +136,8 @@ class Service:
 
     async def close(self) -> None:
         """Give back connections."""
-        for upstream in {id(each.upstream): each.upstream for each in self._models.values()}.values():
-            await upstream.close()
-
-
+        for served in self._models.values():
+            await served.upstream.close()
+            if served.pipe is not None:
+                await served.pipe.close()
+        self._shelf.close()

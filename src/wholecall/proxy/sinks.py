@@ -47,11 +47,17 @@ class Sink(Protocol):
     def begun(self) -> bool:
         """Whether something of the answer is on its way, so that its status is settled."""
 
+    def add_headers(self, headers: Headers) -> None:
+        """More headers, as long as none were sent."""
+
     def put(self, frames: bytes) -> None:
         """Add to the stream."""
 
     async def flush(self) -> None:
         """Send what was added; wait while whoever reads is slow."""
+
+    def wake(self) -> None:
+        """Send soon what was added: no `flush` is near."""
 
     async def close(self) -> None:
         """The stream is over."""
@@ -101,6 +107,10 @@ class ClientSink:
             frames = b"".join(self._pending)
             self._pending.clear()
             await self._write(frames)
+
+    def wake(self) -> None:
+        """Send soon what was added."""
+        self._beating = asyncio.get_running_loop().create_task(self.flush())
 
     async def close(self) -> None:
         """Send the rest, and end the stream."""

@@ -16,7 +16,7 @@ from wholecall.core.choice import Choice, Mode, obeyed
 from wholecall.core.conversation import CallResult, Message, Request, Result, Role
 from wholecall.core.feedback import feedback
 from wholecall.core.outcome import Outcome
-from wholecall.core.values import Call, Rejected, Text
+from wholecall.core.values import Call, Reason, Rejected, Text
 from wholecall.errors import RunFailed, UpstreamError
 from wholecall.runs.events import RunEvent, Status, ToolEnded, TurnRetried, TurnStarted
 from wholecall.runs.executor import Executor
@@ -32,6 +32,8 @@ REMINDERS = 2
 """How often a model is told that its final answer will not do (choice, output form)."""
 _GO_ON = "Go on exactly where you stopped, without repeating anything."
 _FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT})
+# The call itself was right; it was not wanted, or it is a limit that stood against it.
+_NO_MISTAKES = frozenset({Reason.UNKNOWN_TOOL, Reason.LIMIT, Reason.CONTENT_FILTER})
 
 
 class Loop:
@@ -60,6 +62,8 @@ class Loop:
         self._output: object = None
         self._reminders = 0
         self._begun: list[Call] = []
+        self._ended_before = 0
+        """How many calls had ended when the turn began."""
         self._cap: Stop | None = None
 
     async def run(self) -> RunResult:
@@ -115,6 +119,7 @@ class Loop:
         recovery = Recovery(self._plan.limits)
         while True:
             self._begun.clear()
+            self._ended_before = len(self._ended)
             self._emit(TurnStarted(self._ledger.turns + 1))
             try:
                 given = await self._try(request, recovery)
@@ -184,9 +189,8 @@ class Loop:
 
     async def _answer_calls(self, outcome: Outcome) -> Stop | None:
         """Give every call of the answer its result."""
-        before = len(self._ended)
         results = {result.call_id: result for result in await self._settle()}
-        ended = self._ended[before:]
+        ended = self._ended[self._ended_before :]
         for each in ended:
             self._count(each)
         answers: list[tuple[int, CallResult]] = [
@@ -241,7 +245,7 @@ class Loop:
 
     def _reject(self, rejected: Rejected) -> CallResult:
         name = rejected.name or ""
-        if name in self._plan.toolbox:
+        if name in self._plan.toolbox and rejected.reason not in _NO_MISTAKES:
             self._guard.failed(name)
         told = Result((Text(self._explain(rejected)),), failed=True)
         return CallResult(call_id=rejected.id, name=name, result=told)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,10 @@ def renderings(source: str, manner: Manner) -> dict[Probe, str]:
 
 def learn_any(source: str, name: str = "mine") -> Any:
     """What is learned from the first manner that works."""
-    for manner in MANNERS:
-        try:
+    for manner in MANNERS[:-1]:
+        with suppress(UnusableDialect):
             return learn(renderings(source, manner), name=name)
-        except UnusableDialect as error:
-            last = error
-    raise last
+    return learn(renderings(source, MANNERS[-1]), name=name)
 
 
 # the template, the family, what it is known as, one mark of it, a part of the result's form

@@ -4,7 +4,18 @@ from collections.abc import Callable
 
 import pytest
 
-from answering import CLIENTS, HEAD, LIVE, encode, ended, grown, make_call, payloads, take_apart
+from encoded_answers import (
+    CLIENTS,
+    HEAD,
+    LIVE,
+    encode,
+    ended,
+    grown,
+    make_call,
+    payloads,
+    read,
+    take_apart,
+)
 from wholecall.core.values import (
     Event,
     Fault,
@@ -45,9 +56,8 @@ class TestEveryProtocol:
     def test_nothing_comes_behind_the_end(self, protocol: str) -> None:
         encoder = make_encoder(protocol, HEAD)
         encoder.encode(ended("stop"))
-        assert not encoder.is_over
-        assert encoder.finish()
-        assert encoder.is_over
+        states = [encoder.is_over, bool(encoder.finish()), encoder.is_over]
+        assert states == [False, True, True]
         assert _write_more(encoder) == b""
 
     def test_nothing_comes_behind_an_error(self, protocol: str) -> None:
@@ -97,9 +107,21 @@ class TestEveryProtocol:
         assert encoder.report({"turn": 2}) == opening + other.report({"turn": 2})
         assert b'{"turn":2}' in encoder.report({"turn": 2})
 
+    def test_half_of_a_character_is_sent_on_in_each_piece(self, protocol: str) -> None:
+        halves: list[Event] = [Text("\ud83d"), Text("\ude00"), ended()]
+        outcome = read(protocol, encode(protocol, halves))
+        assert outcome.text == "\ud83d\ude00"
+        assert outcome.error is None
+
     def test_intermediate_turns_are_one_answer(self, protocol: str) -> None:
         once = encode(protocol, [Text("Hi"), Usage(5, 7), ended("stop")])
-        turns = [ended("tool_calls"), Text("Hi"), Usage(1, 2), Usage(5, 7), ended("stop")]
+        turns: list[Event] = [
+            ended("tool_calls"),
+            Text("Hi"),
+            Usage(1, 2),
+            Usage(5, 7),
+            ended("stop"),
+        ]
         assert encode(protocol, turns) == once
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from answering import ended, grown, make_call
+from encoded_answers import ended, grown, make_call
 from wholecall.core.values import (
     Call,
     Coercion,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from answering import ended, grown, make_call, of_choice
+from encoded_answers import ended, grown, make_call, of_choice
 from wholecall.core.conversation import Native, PastCall
 from wholecall.core.values import (
     Event,

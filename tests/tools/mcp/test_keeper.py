@@ -117,6 +117,39 @@ async def test_a_start_that_is_cancelled_leaves_no_process(tmp_path: Path) -> No
 
 
 @in_loop
+async def test_a_server_ends_when_our_process_is_killed() -> None:
+    ended: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def watch(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        ended.put_nowait(await reader.readline())
+        # The system closes the connection when the server's process is gone.
+        ended.put_nowait(await reader.read())
+        writer.close()
+
+    listener = await asyncio.start_server(watch, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    child = (
+        "import socket, sys\n"
+        f"watched = socket.create_connection(('127.0.0.1', {port}))\n"
+        "watched.sendall(b'begun\\n')\n"
+        "for line in sys.stdin: pass"
+    )
+    parent = (
+        "import asyncio, sys\n"
+        "from wholecall.tools.mcp.server import McpServer\n"
+        "from wholecall.tools.mcp.toolset import McpTools\n"
+        f"server = McpServer('s', command=sys.executable, args=('-c', {child!r}))\n"
+        "asyncio.run(McpTools(server).__aenter__())"
+    )
+    async with listener:
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", parent)
+        assert await ended.get() == b"begun\n"
+        process.kill()
+        await process.wait()
+        assert await ended.get() == b""
+
+
+@in_loop
 async def test_no_task_is_left(tmp_path: Path) -> None:
     before = asyncio.all_tasks()
     async with opened(make_server(scripted("die", mood="modern"))) as tools:
@@ -182,7 +215,7 @@ async def test_calls_fail_at_once_while_a_server_does_not_start(tmp_path: Path) 
             await call(tools, "s__die", ran=str(tmp_path / "ran"))
         await crashed.wait()
         with pytest.raises(
-            ToolServerFailed, match="'s' cannot be reached .* was not run"
+            ToolServerFailed, match=r"'s' cannot be reached .* was not run"
         ) as failed:
             await run(echo)
         # What the process wrote is for the operator, not for the model.

@@ -1,12 +1,15 @@
 """The tools of servers as a run sees them: named, believed, pinned, shared."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from executing import Ear as ToolEar
 from executing import make_call
 from tools.mcp_asking import (
     Ear,
@@ -15,7 +18,6 @@ from tools.mcp_asking import (
     find,
     hearing,
     in_loop,
-    make_context,
     make_server,
     opened,
     run,
@@ -23,10 +25,11 @@ from tools.mcp_asking import (
 )
 from wholecall.core.values import Start
 from wholecall.errors import ToolServerFailed
+from wholecall.runs.events import ToolStarted
 from wholecall.runs.executor import Executor
 from wholecall.tools.mcp.events import ToolsListed
 from wholecall.tools.mcp.pins import Pins
-from wholecall.tools.mcp.server import McpServer
+from wholecall.tools.mcp.server import McpServer, Restart
 from wholecall.tools.mcp.toolset import McpTools
 from wholecall.tools.signals import Failed
 from wholecall.tools.toolbox import Toolbox
@@ -85,25 +88,25 @@ def test_annotations_are_believed_of_trusted_servers_only(
     scenario()
 
 
-@pytest.mark.parametrize(
-    ("trusted", "runs", "failed"), [(True, "ran\n", False), (False, "ran\n", True)]
-)
+@pytest.mark.parametrize("trusted", [True, False])
 def test_a_call_is_repeated_only_if_a_trusted_server_says_that_it_may_be(
-    tmp_path: Path, runs: str, *, trusted: bool, failed: bool
+    tmp_path: Path, *, trusted: bool
 ) -> None:
-    ran = tmp_path / "ran"
+    ran, ear = tmp_path / "ran", ToolEar()
 
     @in_loop
     async def scenario() -> None:
         args = scripted(define("die_once", annotations={"idempotentHint": True}))
-        async with opened(make_server(args, trusted=trusted)) as tools:
-            executor = Executor(Toolbox(tools), emit=lambda _: None)
-            executor.begin(make_call("s__die_once", ran=str(ran)))
-            [result] = await executor.finish()
-        assert result.result.failed is failed
+        async with (
+            opened(make_server(args, trusted=trusted)) as tools,
+            Executor(Toolbox(tools), emit=ear) as executor,
+        ):
+            executor.start(make_call("s__die_once", ran=str(ran)))
+            [ended] = await executor.settle()
+        assert ended.result.failed is not trusted
+        assert ear.count(ToolStarted) == (2 if trusted else 1)
 
     scenario()
-    assert ran.read_text("utf-8") == runs
 
 
 @in_loop
@@ -115,6 +118,16 @@ async def test_the_tools_of_a_server_share_its_concurrency() -> None:
         assert find(tools, "s__echo").places is one.places
     async with opened(make_server(scripted("echo"))) as tools:
         assert find(tools, "s__echo").places is None
+
+
+@in_loop
+async def test_servers_can_be_opened_again_but_not_twice_at_once() -> None:
+    tools = McpTools(make_server(scripted("echo")))
+    for _ in range(2):
+        async with tools:
+            with pytest.raises(RuntimeError, match="running already"):
+                await tools.__aenter__()
+            assert (await call(tools, "s__echo")).text == "{}"
 
 
 # ── Pins ────────────────────────────────────────────────────────────────────────────
@@ -172,7 +185,7 @@ async def test_strict_pins_offer_nothing_that_was_never_seen() -> None:
 
 @in_loop
 async def test_a_tool_that_cannot_be_offered_is_told() -> None:
-    broken = define("broken") | {"inputSchema": {"type": "object", "required": 5}}
+    broken = define("broken") | {"inputSchema": {"type": "object", "minProperties": -1}}
     async with opened(make_server(scripted("echo", broken))) as tools:
         assert [tool.name for tool in tools] == ["s__echo"]
         [refused] = tools.refused
@@ -234,8 +247,6 @@ async def test_calls_that_wait_for_a_restart_end_with_the_servers(tmp_path: Path
         pausing.set()
         await asyncio.Event().wait()
 
-    from wholecall.tools.mcp.server import Restart
-
     async with McpTools(
         make_server(scripted("die", "echo")), restart=Restart(sleep=sleep)
     ) as tools:
@@ -250,13 +261,9 @@ async def test_calls_that_wait_for_a_restart_end_with_the_servers(tmp_path: Path
 
 
 def test_the_sdk_is_imported_only_when_a_server_is_opened() -> None:
-    import subprocess
-    import sys
-
     program = (
         "import sys\n"
         "from wholecall.tools.mcp.toolset import McpTools\n"
         "assert not {'mcp', 'mcp_types', 'anyio'} & set(sys.modules), 'the SDK was imported'"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
-    assert make_context().call_id == "c"

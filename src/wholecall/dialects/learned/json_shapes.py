@@ -29,7 +29,6 @@ def learn_objects(one: str, two: str | None) -> CallShape | None:
     if found is None:
         return None
     begin, end, keys = found
-    grammar_keys = {"name_keys": (keys[0],), "argument_keys": (keys[1],)}
     head, tail = one[:begin], one[end:]
     call = _object_template(one[begin:end], keys)
     opener = head.strip().removesuffix("[").strip()
@@ -37,7 +36,9 @@ def learn_objects(one: str, two: str | None) -> CallShape | None:
     if keys == ("", ""):
         grammar = JsonCalls(closers, name_is_key=True)
     else:
-        grammar = JsonCalls(closers, marked=bool(opener), **grammar_keys)
+        grammar = JsonCalls(
+            closers, marked=bool(opener), name_keys=(keys[0],), argument_keys=(keys[1],)
+        )
     return CallShape(
         written=(Written((opener,), grammar),) if opener else (),
         bare=() if opener else (grammar,),

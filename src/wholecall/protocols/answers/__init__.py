@@ -1,8 +1,8 @@
 """Answers in the clients' protocols: as streams, whole, and as errors.
 
 `make_encoder` makes what turns events to the bytes of a stream, `encode_answer` writes the body
-of an answer that is not streamed, `encode_failure` the body of an HTTP error. A protocol is one
-file and one line in each table.
+of an answer that is not streamed, `encode_failure` the body of an HTTP error; `dump` makes bytes
+of a body. A protocol is one file and one line in each table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wholecall.protocols.answers.failures import (
     openai_error,
     read_failure,
 )
-from wholecall.protocols.answers.frames import KEEP_ALIVE
+from wholecall.protocols.answers.frames import KEEP_ALIVE, dump
 from wholecall.protocols.answers.head import PRIVATE, Head, Style, make_answer_id
 from wholecall.protocols.answers.openai_chat import ChatWriter
 from wholecall.protocols.answers.openai_responses import ResponsesWriter
@@ -35,6 +35,7 @@ __all__ = [
     "Failure",
     "Head",
     "Style",
+    "dump",
     "encode_answer",
     "encode_failure",
     "make_answer_id",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from wholecall.core.conversation import Native, Part, PastCall
+from wholecall.core.conversation import Native, PastCall
 from wholecall.core.values import JSON, Call, Opened, Reasoning, Text, Usage
 from wholecall.protocols.answers.failures import Failure, anthropic_error
 from wholecall.protocols.answers.frames import END, comment, frame, quote
@@ -216,13 +216,8 @@ def _delta_start(index: int, growth: _Growth) -> bytes:
 def encode(whole: Whole, head: Head) -> dict[str, Any]:
     """The body of a message. It has one choice; others have no place in it."""
     said = whole.choices[0]
-    content = [block for part in said.parts for block in _write_part(part)]
+    content = [block for part in said.parts for block in _PARTS[type(part)](part)]
     return _write_message(head, content, finish=said.finish, usage=whole.usage)
-
-
-def _write_part(part: Part) -> Iterator[Mapping[str, Any]]:
-    write = _PARTS.get(type(part))
-    return iter(()) if write is None else write(part)
 
 
 def _write_text(part: Text) -> Iterator[dict[str, Any]]:

@@ -136,7 +136,7 @@ def _write_items(parts: Iterable[Part], ids: ItemIds) -> list[Any]:
     for part in parts:
         if isinstance(part, Reasoning) and MESSAGE in part.extras:
             items[-1:] = [{**item, **part.extras[MESSAGE]} for item in items[-1:]]
-        elif type(part) in _PARTS:
+        else:
             items += _PARTS[type(part)](part, ids)
     return items
 

@@ -50,11 +50,6 @@ def _fold(name: str) -> str:
     return _FOREIGN.sub("_", name.upper())
 
 
-def variable_of(path: Sequence[str]) -> str:
-    """The variable that overrides a setting."""
-    return PREFIX + _SEPARATOR.join(map(_fold, path))
-
-
 # ── Keys ────────────────────────────────────────────────────────────────────────────
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from types import NoneType, UnionType
 from typing import (
@@ -83,13 +84,14 @@ def describe(expected: Expected) -> str:
     kind = expected.kind
     if get_origin(kind) is Literal:
         return list_some(get_args(kind), " or ", word=show)
-    if get_origin(kind) is tuple:
-        return "a list"
+    if get_origin(kind) in _CONTAINERS:
+        return _CONTAINERS[get_origin(kind)]
     if kind in (int, float):
         return f"{_WORDS[kind]} {_describe_bounds(expected.bounds)}"
     return _WORDS.get(expected.members[0], "a section with settings")
 
 
+_CONTAINERS: dict[Kind, str] = {tuple: "a list", Mapping: "names with texts"}
 _WORDS: dict[Kind, str] = {
     bool: "true or false",
     int: "a whole number",
@@ -105,6 +107,23 @@ def _describe_bounds(bounds: Range | None) -> str:
     if bounds.most is None:
         return f"of at least {bounds.least}"
     return f"from {bounds.least} to {bounds.most}"
+
+
+def hint_for(value: Scalar, expected: Expected) -> str:
+    """What to write instead, where it is only a matter of quotes."""
+    if str in expected.members and isinstance(value, int | float):
+        return f'; write "{json.dumps(value)}" in quotes'
+    if isinstance(value, str) and fits(_unquote(value), expected):
+        return f"; write {value.strip()} without quotes"
+    return ""
+
+
+def _unquote(text: str) -> Scalar:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, int | float) else None
 
 
 # ── Single values ───────────────────────────────────────────────────────────────────

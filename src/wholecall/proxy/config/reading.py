@@ -5,14 +5,13 @@ Every problem is collected, so that a file can be mended in one go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, TypeAlias, get_args, get_origin
 
 from wholecall.core.near import nearest
 from wholecall.core.words import show, show_names
-from wholecall.proxy.config.environment import variable_of
-from wholecall.proxy.config.kinds import Expected, describe, expected_of, fits
+from wholecall.proxy.config.kinds import Expected, describe, expected_of, fits, hint_for
 from wholecall.proxy.config.problems import ConfigProblem, Place
 from wholecall.proxy.config.secret import Secret
 from wholecall.proxy.config.settings import Config
@@ -41,6 +40,7 @@ class SettingsReader:
 
     def read(self, written: Written) -> Config | None:
         """The settings; None if there are problems."""
+        self.places[()] = written.place
         config = self._read_section(Config, written, path=())
         return config if isinstance(config, Config) and not self.problems else None
 
@@ -48,9 +48,10 @@ class SettingsReader:
         self.places[path] = written.place
         if expected.optional and written.value is None:
             return None
-        read = self._READERS.get(get_origin(expected.kind))
-        if read is not None:
-            return read(self, expected, written, path)
+        if get_origin(expected.kind) is tuple:
+            return self._read_list(expected, written, path=path)
+        if get_origin(expected.kind) is Mapping:
+            return self._read_mapping(expected, written, path=path)
         sections = [member for member in expected.members if is_dataclass(member)]
         if sections:
             return self._choose_section(sections, written, path=path)
@@ -68,7 +69,7 @@ class SettingsReader:
         marks = {fields(section)[0].name: section for section in sections}
         named = [section for mark, section in marks.items() if mark in given]
         if len(named) != 1:
-            return self._refuse(written, path, f"write one of {show_names(marks)} here")
+            return self._refuse(written, f"write one of {show_names(marks)} here", path=path)
         return self._read_section(named[0], written, path=path)
 
     def _read_section(
@@ -77,7 +78,7 @@ class SettingsReader:
         members = {} if written.value is None else written.value
         if not isinstance(members, Mapping):
             hint = f"{_show(written)} stands where a section with settings belongs"
-            return self._refuse(written, path, f"{hint}: {show_names(expected_of(section))}")
+            return self._refuse(written, f"{hint}: {show_names(expected_of(section))}", path=path)
         self._refuse_unknown(section, members, path=path)
         values = {}
         for field in fields(section):
@@ -86,26 +87,24 @@ class SettingsReader:
                 expected = expected_of(section)[field.name]
                 values[field.name] = self._read(expected, members[field.name], path=below)
             elif field.default is MISSING and field.default_factory is MISSING:
-                self._refuse(written, path, f"the setting {field.name!r} is missing")
+                self._refuse(written, f"the setting {field.name!r} is missing", path=path)
                 values[field.name] = _WRONG
         return _WRONG if _WRONG in values.values() else section(**values)
 
-    def _refuse_unknown(
-        self, section: type, members: Mapping[str, Written], *, path: Path
-    ) -> None:
+    def _refuse_unknown(self, section: type, members: Mapping[str, Written], *, path: Path) -> None:
         known = expected_of(section)
         for name in members.keys() - known.keys():
             near = nearest(name, known)
             hint = f"did you mean {near!r}?" if near else f"known are {show_names(known)}"
-            self._refuse(members[name], (*path, name), f"there is no such setting; {hint}")
+            self._refuse(members[name], f"there is no such setting; {hint}", path=(*path, name))
 
     # ── Lists and mappings ──────────────────────────────────────────────────────────
 
-    def _read_list(self, expected: Expected, written: Written, path: Path) -> object:
+    def _read_list(self, expected: Expected, written: Written, *, path: Path) -> object:
         if written.value is None:
             return ()
         if not isinstance(written.value, tuple):
-            return self._refuse(written, path, f"{_show(written)} is no list: write [ … ]")
+            return self._refuse(written, f"{_show(written)} is no list: write [ … ]", path=path)
         item = expected.within(get_args(expected.kind)[0])
         values = [
             self._read(item, one, path=(*path, str(number)))
@@ -113,41 +112,39 @@ class SettingsReader:
         ]
         return _WRONG if _WRONG in values else tuple(values)
 
-    def _read_mapping(self, expected: Expected, written: Written, path: Path) -> object:
+    def _read_mapping(self, expected: Expected, written: Written, *, path: Path) -> object:
         if written.value is None:
             return {}
         if not isinstance(written.value, Mapping):
-            return self._refuse(written, path, f"{_show(written)} has no names: write `name: …`")
+            return self._refuse(
+                written, f"{_show(written)} has no names: write `name: …`", path=path
+            )
         member = expected.within(get_args(expected.kind)[1])
         values = {
-            name: self._read(member, one, path=(*path, name))
-            for name, one in written.value.items()
+            name: self._read(member, one, path=(*path, name)) for name, one in written.value.items()
         }
         return _WRONG if _WRONG in values.values() else values
-
-    _READERS: Mapping[object, Callable[[SettingsReader, Expected, Written, Path], object]] = {
-        tuple: _read_list,
-        Mapping: _read_mapping,
-    }
 
     # ── Single values ───────────────────────────────────────────────────────────────
 
     def _read_scalar(self, expected: Expected, written: Written, *, path: Path) -> object:
         value = written.value
         if isinstance(value, tuple | Mapping):
-            return self._refuse(written, path, f"{_show(written)} is not {describe(expected)}")
+            return self._refuse(written, f"{_show(written)} is not {describe(expected)}", path=path)
         if fits(value, expected):
             return float(value) if expected.kind is float and isinstance(value, int) else value
-        if expected.kind is Secret:
+        if expected.kind is Secret and isinstance(value, str) and written.place.line is None:
             # An environment variable is where a key belongs, whatever its name.
-            from_environment = written.place.line is None and isinstance(value, str)
-            return Secret(str(value)) if from_environment else self._refuse(written, path, _LITERAL_KEY)
+            return Secret(value)
+        if expected.kind is Secret:
+            return self._refuse(written, _LITERAL_KEY, path=path)
         if isinstance(value, Secret):
-            instead = f"set the environment variable {variable_of(path)} instead"
-            return self._refuse(written, path, f"this setting takes no {value.written}; {instead}")
-        return self._refuse(written, path, f"{show(value)} is not {describe(expected)}")
+            why = f"this setting takes no {value.written}: only keys, headers and env do"
+            return self._refuse(written, why, path=path)
+        why = f"{show(value)} is not {describe(expected)}{hint_for(value, expected)}"
+        return self._refuse(written, why, path=path)
 
-    def _refuse(self, written: Written, path: Path, why: str) -> object:  # noqa: PLR0917 - read as a sentence
+    def _refuse(self, written: Written, why: str, *, path: Path) -> object:
         self.problems.append(ConfigProblem(written.place, ".".join(path), why))
         return _WRONG
 

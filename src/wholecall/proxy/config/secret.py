@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 HIDDEN = "***"
 
 
-@dataclass(frozen=True, slots=True)
 class Secret:
-    """A key, or a text that holds one. Neither `str` nor `repr` shows it."""
+    """A key, or a text that holds one. Neither `str` nor `repr` shows it. It does not change."""
 
-    _text: str = field(repr=False)
-    written: str = field(default=HIDDEN, compare=False)
-    """How the file says it: `${OPENAI_API_KEY}`."""
+    __slots__ = ("_text", "_written")
+
+    def __init__(self, text: str, *, written: str = HIDDEN) -> None:
+        self._text = text
+        self._written = written
+
+    @property
+    def written(self) -> str:
+        """How the file says it: `${OPENAI_API_KEY}`."""
+        return self._written
 
     def reveal(self) -> str:
         """The text itself, for the one place that needs it."""
         return self._text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        return f"Secret({self._written!r})"
 
     def __str__(self) -> str:
         return HIDDEN

@@ -47,7 +47,9 @@ class ListenConfig:
     workers: Annotated[int, Range(1, 256), RESTART] = 1
     """Processes that share the port. Each counts requests and runs for itself."""
     hosts: tuple[str, ...] = ()
-    """Names by which clients may call it (the `Host` header), besides those of the loopback; `*.example.com` is a pattern, `*` any name. Keeps websites from reaching it through a name of theirs."""
+    """Names by which clients may call it (the `Host` header), besides those of the loopback;
+    `*.example.com` is a pattern, `*` any name. Keeps websites from reaching it through a name
+    of theirs."""
     origins: tuple[str, ...] = ()
     """Websites whose pages may call it from a browser, such as `https://chat.example.com`."""
 
@@ -57,19 +59,24 @@ class ModelConfig:
     """A model under the name that clients use for it."""
 
     upstream: str
-    """Who answers, and their name for the model: `openai/gpt-x`, `responses/…`, `anthropic/…`, `ollama/…`, `gemini/…` or `litellm/…`. For the model `*`: `openai/*`."""
+    """Who answers, and their name for the model: `openai/gpt-x`, `responses/…`, `anthropic/…`,
+    `ollama/…`, `gemini/…` or `litellm/…`. For the model `*`: `openai/*`."""
     base_url: str | None = None
     """Address of the upstream instead of its usual one."""
     api_key: Secret | None = None
-    """Key for the upstream, only as `${NAME}`. Without it the upstream's usual variable is read, such as `OPENAI_API_KEY`."""
+    """Key for the upstream, only as `${NAME}`. Without it the upstream's usual variable is
+    read, such as `OPENAI_API_KEY`."""
     headers: Mapping[str, str | Secret] = field(default_factory=dict)
     """Headers for the upstream. Those that hold keys only as `${NAME}`."""
     mode: Literal["gate", "run"] = "gate"
-    """`gate`: calls are checked and handed to the client. `run`: the tools below run here, others are handed to the client."""
+    """`gate`: calls are checked and handed to the client. `run`: the tools below run here,
+    others are handed to the client."""
     tools: tuple[str, ...] = ANYTHING
-    """Names of the tools that are offered in mode `run`; `*` stands for anything. A key needs a right to them, too."""
+    """Names of the tools that are offered in mode `run`; `*` stands for anything. A key needs a
+    right to them, too."""
     emulate: str = "native"
-    """How the model gets tools: `native`, `auto` (by its name), `constrained`, or the name of a dialect."""
+    """How the model gets tools: `native`, `auto` (by its name), `constrained`, or the name of a
+    dialect."""
     reask: Annotated[int, Range(0, 5)] = 0
     """Mode `gate`: how often the model is asked again for a bad call before the client sees it."""
     retries: Annotated[int, Range(0, 5)] = 2
@@ -111,7 +118,8 @@ class McpTool:
     headers: Mapping[str, str | Secret] = field(default_factory=dict)
     """Headers for the address. Those that hold keys only as `${NAME}`."""
     trusted: bool = False
-    """Whether to believe it which of its tools are read-only. These may start early and run again."""
+    """Whether to believe it which of its tools are read-only. These may start early and run
+    again."""
     required: bool = True
     """Whether the proxy waits for it before it is ready."""
     timeout: float | None = None

@@ -25,7 +25,7 @@ VALUES = 20_000
 DEPTH = 16
 """Of values in each other. The settings need six levels."""
 
-Scalar: TypeAlias = str | int | float | bool | None | Secret
+Scalar: TypeAlias = str | int | float | bool | Secret | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,9 @@ class _Composer:
         if depth == 0:
             raise self._refuse(node.start_mark, f"it is nested more than {DEPTH} levels deep")
         if node.tag not in _DEFAULT_TAGS:
-            raise self._refuse(node.start_mark, f"the tag {node.tag!r} is not allowed: leave it out")
+            raise self._refuse(
+                node.start_mark, f"the tag {node.tag!r} is not allowed: leave it out"
+            )
         place = self._place(node.start_mark)
         match node:
             case yaml.ScalarNode():

@@ -66,7 +66,7 @@ def _read_block(block: types.ContentBlock) -> Content:
             return _read_media(block.data, block.mime_type, name=f"[{block.type}]")
         case types.ResourceLink():
             return Text(_describe_link(block))
-        case types.EmbeddedResource():
+        case _:
             return _read_resource(block.resource)
 
 

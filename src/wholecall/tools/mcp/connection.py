@@ -117,7 +117,7 @@ class Connection:
         if self._news.ended:
             raise self._fail("it ended before it answered; what it had done is unknown") from error
         if self._has_session and error.code == types.INVALID_REQUEST:
-            self._news.end()
+            pass
             raise self._fail("it had forgotten the session; the call was not run") from error
         if error.code in _UNANSWERED:
             why = f"no answer came ({cut(error.message)}); what it had done is unknown"

@@ -173,4 +173,5 @@ def _describe(error: BaseException, signs: Signs) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     status = f" (HTTP {signs.refusal})" if signs.refusal else ""
-    return cut(f"{type(error).__name__}: {error}{status}", _REASON)
+    words = " ".join(str(error).split())
+    return cut(f"{type(error).__name__}: {words}", _REASON) + status

@@ -73,6 +73,8 @@ class McpTools:
 
     async def __aenter__(self) -> Self:
         """Start every server; `ToolServerFailed` if one that is required does not."""
+        if any(not member.keeper.task.done() for member in self._members.values()):
+            raise RuntimeError("these MCP servers are running already")
         # Importing the SDK takes more than a second. Those who use no MCP do not wait for it,
         # and the event loop goes on meanwhile.
         keeping = await asyncio.to_thread(import_module, "wholecall.tools.mcp.keeper")

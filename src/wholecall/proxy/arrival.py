@@ -1,0 +1,143 @@
+"""What the headers of a request must be before it is let in. Values in, values out.
+
+The `Host` check is against DNS rebinding: a website that gives its own name the address of
+this machine reaches us with the browser of whoever looks at it, but under that name. The
+`Origin` check is against websites that call us by our own.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from starlette.types import Scope
+
+from wholecall.proxy.config.rules import is_loopback
+from wholecall.proxy.config.settings import ListenConfig, ServerLimits, matches
+from wholecall.proxy.keys import PREFIX
+from wholecall.proxy.refusing import Refused
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+_PORT = re.compile(r":\d{1,5}$")
+_BEARER = "bearer "
+
+
+class Arrival(NamedTuple):
+    """The head of a request."""
+
+    method: str
+    path: str
+    headers: tuple[tuple[str, str], ...]
+    """Names in lower case, in the order in which they came."""
+    size: int
+    """Bytes of the path and all headers."""
+
+    @classmethod
+    def of(cls, scope: Scope) -> Arrival:
+        """The head, as the server describes it."""
+        raw: Iterable[tuple[bytes, bytes]] = scope["headers"]
+        headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in raw)
+        size = sum(len(name) + len(value) for name, value in headers)
+        size += len(scope["path"]) + len(scope.get("query_string", b""))
+        return cls(scope["method"], scope["path"], headers, size)
+
+    def find(self, name: str) -> list[str]:
+        """Every value of a header."""
+        return [value for each, value in self.headers if each == name]
+
+
+def choose_request_id(arrival: Arrival) -> str:
+    """The id that the client chose, if it is a plain word; else one of ours."""
+    given = arrival.find("x-request-id")
+    if len(given) == 1 and _REQUEST_ID.fullmatch(given[0]):
+        return given[0]
+    return f"req_{secrets.token_hex(12)}"
+
+
+def check_size(arrival: Arrival, limits: ServerLimits) -> None:
+    """Refuse too many headers, or too large ones."""
+    if len(arrival.headers) > limits.header_count:
+        raise Refused(
+            431, f"more than {limits.header_count} headers were sent", code="headers_too_large"
+        )
+    if arrival.size > limits.header_bytes:
+        raise Refused(
+            431, f"the headers have more than {limits.header_bytes} bytes", code="headers_too_large"
+        )
+
+
+def check_host(arrival: Arrival, listen: ListenConfig) -> None:
+    """Refuse a request that was sent to a name that is not ours."""
+    given = arrival.find("host")
+    if len(given) != 1:
+        raise Refused(400, "exactly one Host header is needed", code="invalid_host")
+    name = _PORT.sub("", given[0]).strip("[]").rstrip(".").lower()
+    hosts = tuple(host.lower().strip("[]") for host in listen.hosts)
+    if not is_loopback(name) and not matches(name, hosts):
+        raise Refused(
+            421,
+            "this host is not served here; the operator can add it to listen.hosts",
+            code="invalid_host",
+        )
+
+
+def check_origin(arrival: Arrival, listen: ListenConfig) -> str | None:
+    """The website that calls, if its pages may read the answer; refuse any other website."""
+    given = arrival.find("origin")
+    if not given:
+        return None
+    if len(given) == 1 and given[0] in listen.origins:
+        return given[0]
+    # Our own pages call us, too. That the host is ours was checked before.
+    ours = {f"{scheme}://{host}" for host in arrival.find("host") for scheme in ("http", "https")}
+    if len(given) == 1 and given[0] in ours:
+        return None
+    raise Refused(
+        403,
+        "pages of this website may not call this proxy; the operator can add it to listen.origins",
+        code="invalid_origin",
+    )
+
+
+def read_key(arrival: Arrival) -> str | None:
+    """The key that a client sent, in the header of OpenAI's clients or in that of Anthropic's.
+
+    SDKs want some key even where none is needed, so what cannot be one of ours is none.
+    """
+    bearers = (
+        value[len(_BEARER) :].strip()
+        for value in arrival.find("authorization")
+        if value[: len(_BEARER)].lower() == _BEARER
+    )
+    plain = (value.strip() for value in arrival.find("x-api-key"))
+    found = {key for key in (*bearers, *plain) if key.startswith(PREFIX)}
+    if len(found) > 1:
+        raise refuse_key("two different keys were sent")
+    return next(iter(found), None)
+
+
+def refuse_key(message: str) -> Refused:
+    """Turn a request away for its key."""
+    return Refused(
+        401, message, code="invalid_api_key", headers=((b"www-authenticate", b"Bearer"),)
+    )
+
+
+def check_length(arrival: Arrival, limits: ServerLimits) -> None:
+    """Refuse a body that says itself that it is too large. The others are counted as they come."""
+    for length in arrival.find("content-length"):
+        if length.isdecimal() and int(length[:20]) > limits.body_bytes:
+            raise refuse_body(limits)
+
+
+def refuse_body(limits: ServerLimits) -> Refused:
+    """Turn a request away for its size."""
+    return Refused(
+        413,
+        f"the request has more than {limits.body_bytes} bytes",
+        code="request_too_large",
+        # What is still to come of it is not read.
+        headers=((b"connection", b"close"),),
+    )

@@ -1,0 +1,101 @@
+"""Every setting in a table: what docs/configuration.md and `wholecall config settings` show."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
+from textwrap import dedent
+from typing import TYPE_CHECKING, NamedTuple, get_args, get_origin
+
+from wholecall.core.words import show
+from wholecall.proxy.config.kinds import Expected, describe, expected_of
+from wholecall.proxy.config.settings import Config
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_HEAD = (
+    "| setting | takes | default | meaning |",
+    "|---|---|---|---|",
+)
+_RESTART_MARK = " †"
+
+
+class Row(NamedTuple):
+    """One setting."""
+
+    setting: str
+    """Its full name; what the operator names stands in it as `NAME`, an item of a list as `N`."""
+    takes: str
+    default: str
+    meaning: str
+    restart: bool = False
+
+
+def list_settings() -> list[Row]:
+    """Every setting, in the order of the file."""
+    return list(_list_section(Config, ""))
+
+
+def write_markdown() -> str:
+    """The table of the docs."""
+    return "\n".join([*_HEAD, *map(_write, list_settings())])
+
+
+def _write(row: Row) -> str:
+    mark = _RESTART_MARK if row.restart else ""
+    cells = (f"`{row.setting}`{mark}", row.takes, row.default, row.meaning)
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+def _list_section(section: type[DataclassInstance], prefix: str) -> Iterator[Row]:
+    meanings = _read_meanings(section)
+    for field in fields(section):
+        expected = expected_of(section)[field.name]
+        name = prefix + field.name
+        below = list(_sections_below(expected))
+        for suffix, part in below:
+            yield from _list_section(part, f"{name}{suffix}.")
+        if not below:
+            meaning = meanings[field.name]
+            default = _write_default(field)
+            yield Row(name, describe(expected), default, meaning, restart=expected.restart)
+
+
+def _sections_below(expected: Expected) -> Iterator[tuple[str, type[DataclassInstance]]]:
+    """The sections that a setting holds, and how the name goes on to theirs."""
+    suffix = ""
+    if get_origin(expected.kind) is Mapping:
+        suffix, expected = ".NAME", expected.within(get_args(expected.kind)[1])
+    elif get_origin(expected.kind) is tuple:
+        suffix, expected = ".N", expected.within(get_args(expected.kind)[0])
+    for member in expected.members:
+        if isinstance(member, type) and is_dataclass(member) and expected_of(member):
+            yield suffix, member
+
+
+def _write_default(field: Field[object]) -> str:
+    value = field.default if field.default_factory is MISSING else field.default_factory()
+    if value is MISSING:
+        return "(required)"
+    if value is None or value in ({}, ()):
+        return "none"
+    return f"`{show(list(value) if isinstance(value, tuple) else value)}`"
+
+
+@cache
+def _read_meanings(section: type) -> dict[str, str]:
+    """The texts below the fields of a class. Python does not keep them; its source has them."""
+    [definition] = ast.parse(dedent(inspect.getsource(section))).body
+    found: dict[str, str] = {}
+    name = ""
+    for statement in definition.body if isinstance(definition, ast.ClassDef) else ():
+        match statement:
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                found[name] = ""
+            case ast.Expr(value=ast.Constant(value=str(text))) if name:
+                found[name] = " ".join(text.split())
+    return found

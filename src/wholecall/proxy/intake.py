@@ -1,0 +1,64 @@
+"""The body of a request as it comes in: counted, and waited for no longer than allowed."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.types import Message, Receive
+
+from wholecall.proxy.arrival import refuse_body
+from wholecall.proxy.config.settings import ServerLimits
+from wholecall.proxy.refusing import Refused
+from wholecall.proxy.reply import Reply
+
+_GONE: Message = {"type": "http.disconnect"}
+
+
+class Intake:
+    """Stands between the server and the application.
+
+    When a limit is passed the client gets its answer from here, and to the application it
+    looks as if the client were gone: then nothing is done for it any more.
+    """
+
+    def __init__(self, receive: Receive, limits: ServerLimits, *, reply: Reply) -> None:
+        self._receive = receive
+        self._limits = limits
+        self._reply = reply
+        self._bytes = 0
+        self._whole = False
+        self._deadline: float | None = None
+
+    async def receive(self) -> Message:
+        """The next message from the server."""
+        if self._whole:
+            return _GONE if self._reply.refused else await self._receive()
+        try:
+            async with asyncio.timeout_at(self._find_deadline()):
+                message = await self._receive()
+        except TimeoutError:
+            return await self._turn_away(_refuse_slowness(self._limits))
+        self._bytes += len(message.get("body", b""))
+        if self._bytes > self._limits.body_bytes:
+            return await self._turn_away(refuse_body(self._limits))
+        self._whole = not message.get("more_body", False)
+        return message
+
+    def _find_deadline(self) -> float:
+        if self._deadline is None:
+            self._deadline = asyncio.get_running_loop().time() + self._limits.body_seconds
+        return self._deadline
+
+    async def _turn_away(self, refused: Refused) -> Message:
+        self._whole = True
+        await self._reply.refuse(refused)
+        return _GONE
+
+
+def _refuse_slowness(limits: ServerLimits) -> Refused:
+    return Refused(
+        408,
+        f"the request did not come within {limits.body_seconds:g} seconds",
+        code="request_timeout",
+        headers=((b"connection", b"close"),),
+    )

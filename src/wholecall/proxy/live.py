@@ -1,0 +1,122 @@
+"""An answer that is made for whoever reads it: now, or a moment later.
+
+The run that makes it has a task of its own. All that it wrote is kept, so that a client that
+lost its connection and asks again reads the same answer from the beginning, instead of a second
+run doing the same things a second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from wholecall.errors import UpstreamError
+from wholecall.proxy.sinks import Body, ClientSink, Headers
+
+MOST_BYTES = 64 * 1024 * 1024
+"""Of one answer."""
+
+
+class LiveAnswer:
+    """A sink that any number of clients read."""
+
+    def __init__(self) -> None:
+        self._frames: list[bytes] = []
+        self._size = 0
+        self._body: Body | None = None
+        self._over = False
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._readers = 0
+        self.beat: Callable[[], bytes] = bytes
+
+    # ── Writing ─────────────────────────────────────────────────────────────────────
+
+    def start(self, make: Callable[[LiveAnswer], Awaitable[None]]) -> asyncio.Task[None]:
+        """Let the answer be made."""
+
+        async def work() -> None:
+            try:
+                await make(self)
+            finally:
+                self._over = True
+                self._changed.set()
+
+        self._task = asyncio.create_task(work(), name="answer for whoever reads it")
+        return self._task
+
+    @property
+    def begun(self) -> bool:
+        """Whether something of it may have been read."""
+        return bool(self._frames)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is written."""
+        return self._over
+
+    def add_headers(self, headers: Headers) -> None:
+        """Headers of an upstream's answer say nothing about a run of many."""
+
+    def put(self, frames: bytes) -> None:
+        """Add to the stream."""
+        if frames:
+            self._frames.append(frames)
+            self._size += len(frames)
+
+    async def flush(self) -> None:
+        """Let the readers read."""
+        self._changed.set()
+        if self._size > MOST_BYTES:
+            raise UpstreamError(f"the answer has more than {MOST_BYTES} bytes", code="limit")
+
+    def wake(self) -> None:
+        """Let the readers read."""
+        self._changed.set()
+
+    async def close(self) -> None:
+        """The stream is over."""
+        self._changed.set()
+
+    async def send_body(self, body: Body) -> None:
+        """It is an answer in one piece."""
+        self._body = body
+        self._changed.set()
+
+    # ── Reading ─────────────────────────────────────────────────────────────────────
+
+    async def copy_to(self, sink: ClientSink) -> None:
+        """Read all of it, from its beginning to its end. The last reader who leaves ends it."""
+        self._readers += 1
+        try:
+            await self._copy(sink)
+        finally:
+            self._readers -= 1
+            if not self._readers and self._task is not None and not self._over:
+                self._task.cancel()
+
+    async def _copy(self, sink: ClientSink) -> None:
+        sink.beat = self._beat
+        read = 0
+        while True:
+            frames = b"".join(self._frames[read:])
+            read = len(self._frames)
+            sink.put(frames)
+            await sink.flush()
+            if self._over and read == len(self._frames):
+                break
+            if read == len(self._frames):
+                await self._wait()
+        if self._body is not None and not read:
+            await sink.send_body(self._body)
+        else:
+            await sink.close()
+
+    async def _wait(self) -> None:
+        changed = self._changed
+        await changed.wait()
+        if self._changed is changed:  # the first of the readers makes the next one
+            self._changed = asyncio.Event()
+
+    def _beat(self) -> bytes:
+        return self.beat()

@@ -1,0 +1,123 @@
+"""Connections to an upstream for bodies that are not ours: sent as they came.
+
+Attempts, refusals and secrets are treated as `upstreams.http` does; but nothing here looks into
+a body, neither on its way out nor back.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import aiohttp
+
+from wholecall.errors import UpstreamError
+from wholecall.upstreams import refusals
+from wholecall.upstreams.endpoint import Endpoint
+from wholecall.upstreams.http import (
+    KEEP_ALIVE_SECONDS,
+    MOST_BODY_BYTES,
+    MOST_CONNECTIONS,
+    HttpSettings,
+)
+from wholecall.upstreams.network import find_certificates, find_proxy
+from wholecall.upstreams.retry import Failure, ask
+from wholecall.upstreams.sessions import Sessions
+
+_GOOD = range(200, 300)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """A body for an upstream."""
+
+    content: bytes
+    model: str
+    stream: bool
+    below: str = ""
+    """A path below the protocol's own: `count_tokens`."""
+
+
+class Pipe:
+    """Sends bodies to one endpoint."""
+
+    def __init__(self, endpoint: Endpoint, settings: HttpSettings | None = None) -> None:
+        self.endpoint = endpoint
+        self._settings = settings or HttpSettings()
+        self._sessions = Sessions(self._make_session)
+
+    @asynccontextmanager
+    async def send(self, letter: Letter) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a body; its answer has begun well inside of the context."""
+        response = await ask(partial(self._attempt, letter), self._settings.retry)
+        try:
+            yield response
+        finally:
+            response.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._sessions.close()
+
+    def fail(self, error: Exception) -> UpstreamError:
+        """What is told of a connection that failed."""
+        if isinstance(error, TimeoutError):
+            return UpstreamError("the upstream fell silent", code="timeout")
+        return UpstreamError("the connection to the upstream failed", code="connection")
+
+    async def _attempt(self, letter: Letter) -> aiohttp.ClientResponse | Failure:
+        session = await self._sessions.current()
+        url = self.endpoint.url_for(letter.model, stream=letter.stream)
+        try:
+            response = await session.post(
+                url / letter.below if letter.below else url,
+                data=io.BytesIO(letter.content),
+                headers=self.endpoint.headers_for(stream=letter.stream),
+                allow_redirects=False,
+            )
+        except (aiohttp.ClientError, OSError) as error:
+            # After a silence the upstream may still be at work on it.
+            repeatable = not isinstance(error, TimeoutError)
+            return Failure(self.fail(error), repeatable, error)
+        if response.status in _GOOD:
+            return response
+        return await self._refuse(response)
+
+    async def _refuse(self, response: aiohttp.ClientResponse) -> Failure:
+        try:
+            body = await response.content.read(refusals.MOST_BYTES)
+        except (aiohttp.ClientError, OSError):
+            body = b""
+        response.close()
+        return refusals.refuse(self.endpoint, response.status, headers=response.headers, body=body)
+
+    def _make_session(self) -> aiohttp.ClientSession:
+        timeouts, environ = self._settings.timeouts, self._settings.environ
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=MOST_CONNECTIONS,
+                keepalive_timeout=KEEP_ALIVE_SECONDS,
+                ssl=find_certificates(environ) or True,
+            ),
+            proxy=find_proxy(self.endpoint.url_for("", stream=True), environ),
+            timeout=aiohttp.ClientTimeout(connect=timeouts.connect, sock_read=timeouts.first_byte),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+
+
+async def read_whole(pipe: Pipe, response: aiohttp.ClientResponse) -> bytes:
+    """A body in one piece, of a bounded size."""
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        async for piece in response.content.iter_any():
+            size += len(piece)
+            if size > MOST_BODY_BYTES:
+                raise UpstreamError("the upstream's answer is too large", code="limit")
+            pieces.append(piece)
+    except (aiohttp.ClientError, OSError) as error:
+        raise pipe.fail(error) from error
+    return b"".join(pieces)

@@ -1,0 +1,68 @@
+"""How much each key may ask for: requests a minute, and requests at a time.
+
+A minute's requests are a bucket that fills at a steady rate and holds a minute's worth: a
+key may use them all at once and then has to wait, and no minute sees more than twice as many.
+The figures are of this process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wholecall.proxy.keys import Key
+
+_MINUTE = 60.0
+_BUSY_SECONDS = 1.0
+"""When to come back after too many requests at a time: nobody knows when one of them ends."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """What is left of a key's requests, and when that was counted."""
+
+    left: float
+    at: float
+
+
+class Quotas:
+    """Counts for every key."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._buckets: dict[str, _Bucket] = {}
+        self._running: Counter[str] = Counter()
+
+    @property
+    def running(self) -> int:
+        """Requests to models that are under way."""
+        return self._running.total()
+
+    def take(self, key: Key) -> float:
+        """Count a request. 0: it may pass; otherwise the seconds after which one may."""
+        if key.rpm is None:
+            return 0.0
+        now = self._clock()
+        rate = key.rpm / _MINUTE
+        bucket = self._buckets.setdefault(key.id, _Bucket(key.rpm, now))
+        bucket.left = min(bucket.left + (now - bucket.at) * rate, key.rpm)
+        bucket.at = now
+        if bucket.left < 1:
+            return (1 - bucket.left) / rate
+        bucket.left -= 1
+        return 0.0
+
+    def begin(self, key: Key) -> float:
+        """Count a request to a model that begins. 0: it may; otherwise when to come back."""
+        if key.concurrent is not None and self._running[key.id] >= key.concurrent:
+            return _BUSY_SECONDS
+        self._running[key.id] += 1
+        return 0.0
+
+    def end(self, key: Key) -> None:
+        """It is over."""
+        self._running[key.id] -= 1
+        if not self._running[key.id]:
+            del self._running[key.id]

@@ -1,0 +1,61 @@
+"""Requests that are turned away before anybody looks at their bodies, in the client's shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from wholecall.protocols.answers.failures import Failure, anthropic_error, openai_error
+
+_ANTHROPIC = "/v1/messages"
+
+
+class Refused(Exception):
+    """A request is turned away; the words are for the client."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str,
+        headers: tuple[tuple[bytes, bytes], ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.code = code
+        self.headers = headers
+
+
+def refuse_for_now(status: int, message: str, *, code: str, seconds: float) -> Refused:
+    """Turn a request away that may come again after so many seconds."""
+    retry_after = str(max(math.ceil(seconds), 1)).encode()
+    return Refused(status, message, code=code, headers=((b"retry-after", retry_after),))
+
+
+def encode_refusal(path: str, refused: Refused, *, request_id: str) -> bytes:
+    """The body of the answer, as the clients of this path read errors."""
+    failure = Failure(
+        message=refused.message,
+        status=refused.status,
+        code=refused.code,
+        request_id=request_id,
+    )
+    return msgspec.json.encode(_shape_of(path)(failure))
+
+
+def request_id_header(path: str) -> bytes:
+    """The header in which the clients of this path look for the id of their request."""
+    return b"request-id" if _is_anthropic(path) else b"x-request-id"
+
+
+def _shape_of(path: str) -> Callable[[Failure], dict[str, Any]]:
+    return anthropic_error if _is_anthropic(path) else openai_error
+
+
+def _is_anthropic(path: str) -> bool:
+    return path == _ANTHROPIC or path.startswith(f"{_ANTHROPIC}/")

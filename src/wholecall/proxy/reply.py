@@ -1,0 +1,67 @@
+"""The answer on its way out: the headers that every one has, and refusals."""
+
+from __future__ import annotations
+
+from starlette.types import Message, Send
+
+from wholecall.proxy.refusing import Refused, encode_refusal, request_id_header
+
+_START = "http.response.start"
+_EXPOSED = b"x-request-id, request-id, retry-after, x-should-retry"
+
+
+class Reply:
+    """Stands between the application and the server."""
+
+    def __init__(self, send: Send, path: str, *, request_id: str) -> None:
+        self.request_id = request_id
+        self.origin: str | None = None
+        """The website whose pages may read the answer."""
+        self.refused = False
+        """Whether it was answered here. What the application still says is not sent."""
+        self._send = send
+        self._path = path
+        self._begun = False
+
+    async def send(self, message: Message) -> None:
+        """Pass on what the application says."""
+        if self.refused:
+            return
+        if not self._begun and message["type"] == _START:
+            self._begun = True
+            given = list(message.get("headers", ()))
+            message = {**message, "headers": [*given, *self._missing_from(given)]}
+        await self._send(message)
+
+    async def refuse(self, refused: Refused) -> None:
+        """Answer instead of the application, unless it has begun to."""
+        if self._begun or self.refused:
+            return
+        body = encode_refusal(self._path, refused, request_id=self.request_id)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            *refused.headers,
+        ]
+        await self.send({"type": _START, "status": refused.status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body})
+        self.refused = True
+
+    async def approve(self, headers: list[tuple[bytes, bytes]]) -> None:
+        """Answer a browser that asks whether a page may call us."""
+        await self.send({"type": _START, "status": 204, "headers": headers})
+        await self.send({"type": "http.response.body", "body": b""})
+
+    def _missing_from(self, given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        names = {name.lower() for name, _ in given}
+        return [(name, value) for name, value in self._own_headers() if name not in names]
+
+    def _own_headers(self) -> list[tuple[bytes, bytes]]:
+        own = [(request_id_header(self._path), self.request_id.encode())]
+        if self.origin is not None:
+            own += [
+                (b"access-control-allow-origin", self.origin.encode()),
+                (b"access-control-expose-headers", _EXPOSED),
+                (b"vary", b"Origin"),
+            ]
+        return own

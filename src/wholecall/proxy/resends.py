@@ -1,0 +1,92 @@
+"""Requests that come twice.
+
+Official SDKs send a request again by themselves, up to two times: after a timeout, a dropped
+connection, a 5xx. If tools run here, doing it all again would run them again. So the second one
+reads the answer to the first. What tells a resend from a new request with the same words:
+
+- `Idempotency-Key`: the client says so itself. With other words it is a mistake, and refused.
+- `x-stainless-retry-count`, which the official SDKs count up: above 0 it is a resend, at 0 none.
+- Without either: the same words while the first request is still being answered.
+
+After a client is gone the run is broken off (see `departing`). If a tool had begun by then, what
+it did is done, and a resend is told so instead of doing it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from wholecall.errors import UnreadableRequest
+from wholecall.proxy.client import Asked
+from wholecall.proxy.live import LiveAnswer
+
+KEPT_SECONDS = 120.0
+"""How long a finished answer is kept: SDKs wait at most 8 seconds, or as long as they are told."""
+MOST_KEPT = 256
+"""Finished answers that are kept. The oldest goes first."""
+
+
+class _Name(NamedTuple):
+    key_id: str
+    path: str
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    answer: LiveAnswer
+    digest: str
+
+
+class Resends:
+    """The answers that a resend may ask for."""
+
+    def __init__(self, *, seconds: float = KEPT_SECONDS) -> None:
+        self._seconds = seconds
+        self._kept: OrderedDict[_Name, _Kept] = OrderedDict()
+
+    def find(self, asked: Asked) -> LiveAnswer | None:
+        """The answer that this request asks for a second time."""
+        digest = _digest(asked)
+        key = asked.headers.get("idempotency-key")
+        if key:
+            kept = self._kept.get(_name(asked, key))
+            if kept is not None and kept.digest != digest:
+                said = "this Idempotency-Key came before with another request"
+                raise UnreadableRequest(said, param="Idempotency-Key")
+            return None if kept is None else kept.answer
+        kept = self._kept.get(_name(asked, digest))
+        count = asked.headers.get("x-stainless-retry-count")
+        if kept is None or count == "0" or (count is None and kept.answer.is_over):
+            return None
+        return kept.answer
+
+    def keep(self, asked: Asked, answer: LiveAnswer) -> None:
+        """Remember an answer that is being made, and for a while after it is."""
+        digest = _digest(asked)
+        words = {digest, asked.headers.get("idempotency-key") or digest}
+        for word in words:
+            self._kept[_name(asked, word)] = _Kept(answer, digest)
+        while len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+
+    def forget(self, answer: LiveAnswer) -> None:
+        """Nothing was done that must not be done again."""
+        for name in [name for name, kept in self._kept.items() if kept.answer is answer]:
+            del self._kept[name]
+
+    def forget_later(self, answer: LiveAnswer) -> None:
+        """The answer is over; it is kept for those who lost it on the way."""
+        asyncio.get_running_loop().call_later(self._seconds, self.forget, answer)
+
+
+def _name(asked: Asked, word: str) -> _Name:
+    return _Name(asked.key_id, asked.client.path, word)
+
+
+def _digest(asked: Asked) -> str:
+    return hashlib.sha256(asked.body).hexdigest()

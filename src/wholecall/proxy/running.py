@@ -1,0 +1,97 @@
+"""The mode `run`: the server's tools run here, the client runs those that it brought along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from wholecall.core.conversation import Request
+from wholecall.core.values import Call
+from wholecall.proxy.answering import Answering
+from wholecall.proxy.ownership import Ownership
+from wholecall.proxy.viewing import View
+from wholecall.runs.calling import ExecutorSettings
+from wholecall.runs.events import RunEvent, ToolEnded, ToolReported
+from wholecall.runs.executor import Executor
+from wholecall.runs.loop import Loop
+from wholecall.runs.plan import Plan, RunResult
+from wholecall.tools.toolbox import Toolbox
+
+
+class PatientExecutor(Executor):
+    """Lets tools that must not be broken off come to their end, although nobody waits for them."""
+
+    async def cancel(self, *, keep_unsafe: bool = True) -> None:
+        """Begin nothing more; stop what may be stopped."""
+        await super().cancel(keep_unsafe=keep_unsafe)
+
+
+def join_tools(server: Toolbox, request: Request) -> tuple[Toolbox, Request]:
+    """The tools of both sides in one box, and the request that offers them.
+
+    A client that brings a tool of the same name along means its own.
+    """
+    brought = {spec.name for spec in request.tools}
+    ours = [tool for tool in server if tool.name not in brought]
+    toolbox = Toolbox([*ours, *request.tools])
+    return toolbox, replace(request, tools=tuple(toolbox.offer.values()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Who a run is for."""
+
+    key_id: str
+    request_id: str
+    ownership: Ownership
+
+
+class Running:
+    """Carries out one run for one client."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        answering: Answering,
+        *,
+        owner: Owner,
+        wake: Callable[[], None],
+    ) -> None:
+        self._plan = plan
+        self._answering = answering
+        self._owner = owner
+        self._wake = wake
+        self._view = View(answering)
+
+    @property
+    def ran(self) -> bool:
+        """Whether a tool has begun."""
+        return self._view.ran
+
+    async def run(self) -> None:
+        """Take turns, and hand the answer over."""
+        loop = Loop(
+            self._plan,
+            make_executor=self._make_executor,
+            emit=self._take,
+            room=self._answering.flush,
+        )
+        result = await loop.run()
+        self._view.conclude(result, await self._hand_over(result))
+
+    def _make_executor(self, emit: Callable[[RunEvent], None]) -> Executor:
+        settings = ExecutorSettings(run_id=self._owner.request_id, user=self._owner.key_id or None)
+        return PatientExecutor(
+            self._plan.toolbox, emit=emit, limits=self._plan.limits, settings=settings
+        )
+
+    def _take(self, event: RunEvent) -> None:
+        self._view.take(event)
+        if isinstance(event, ToolReported | ToolEnded):
+            self._wake()  # while tools run, no chunk comes that would send it
+
+    async def _hand_over(self, result: RunResult) -> tuple[Call, ...]:
+        """The client's calls. What it does not see of the run is kept until it comes back."""
+        if not result.pending or not result.ended:
+            return result.pending
+        return await self._owner.ownership.keep(self._owner.key_id, result)
