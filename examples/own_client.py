@@ -29,7 +29,7 @@ def main() -> None:
     while (turn := ask(client, messages)).calls or turn.rejected:
         told = {call.id: f"rain in {call.arguments['city']}" for call in turn.calls}
         told |= {rejected.id: wholecall.feedback(rejected, SPEC) for rejected in turn.rejected}
-        calls = [encode(made) for made in (*turn.calls, *turn.rejected)]
+        calls = [*map(encode, turn.calls), *map(encode, turn.rejected)]
         messages.append({"role": "assistant", "content": turn.text, "tool_calls": calls})
         messages += [{"role": "tool", "tool_call_id": id, "content": told[id]} for id in told]
         messages = wholecall.repair_history("openai-chat", messages)

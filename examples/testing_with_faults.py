@@ -20,8 +20,9 @@ def run_agent(base_url: str, *, model: str, prompt: str) -> list[Run]:
         ran.append(Run("write_file", {"path": path, "content": content}))
         return "written"
 
-    tools = [send_email, write_file]
-    wholecall.ask_sync(model, prompt, tools=tools, base_url=base_url, api_key="any")
+    wholecall.ask_sync(
+        model, prompt, tools=[send_email, write_file], base_url=base_url, api_key="any"
+    )
     return ran
 
 

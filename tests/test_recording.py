@@ -133,9 +133,9 @@ def test_cases_bring_their_titles_and_tools(write: Write) -> None:
 
 
 def test_cases_bring_the_seconds_before_each_event(write: Write) -> None:
-    [timed, plain] = load(write(json_lines([{**CASE, "pauses": [0.5, 1, 0]}, CASE])))
-    assert timed.pauses == (0.5, 1, 0)
-    assert plain.pauses == ()
+    cases = [{**CASE, "pauses": [0.5, 1, 0]}, CASE]
+    pauses = [each.pauses for each in load(write(json_lines(cases)))]
+    assert pauses == [(0.5, 1, 0), ()]
 
 
 def test_given_tools_replace_the_recorded_ones(write: Write) -> None:

@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from wholecall.runs.events import (
         ApprovalAnswered,
         ApprovalAsked,
+        RunEvent,
         Status,
         ToolAbandoned,
         ToolEnded,
@@ -118,7 +119,7 @@ if TYPE_CHECKING:
     from wholecall.tools.from_function import FunctionTool, make_tool, tool
     from wholecall.tools.signals import Failed, Retry
     from wholecall.tools.tool import Context, Tool
-    from wholecall.tools.toolbox import Toolbox
+    from wholecall.tools.toolbox import Offered, Toolbox
     from wholecall.upstreams.http import HttpSettings, HttpUpstream, Timeouts
     from wholecall.upstreams.names import find_upstream
     from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer
@@ -167,6 +168,7 @@ __all__ = [
     "ObjectScanner",
     "Oddity",
     "OfChoice",
+    "Offered",
     "Opened",
     "Outcome",
     "Problem",
@@ -188,6 +190,7 @@ __all__ = [
     "Retry",
     "Role",
     "Run",
+    "RunEvent",
     "RunFailed",
     "RunLimits",
     "RunResult",
@@ -269,6 +272,7 @@ _LATER = {
     "wholecall.runs.events": (
         "ApprovalAnswered",
         "ApprovalAsked",
+        "RunEvent",
         "Status",
         "ToolAbandoned",
         "ToolEnded",
@@ -284,7 +288,10 @@ _LATER = {
     "wholecall.tools.from_function": ("FunctionTool", "make_tool", "tool"),
     "wholecall.tools.signals": ("Failed", "Retry"),
     "wholecall.tools.tool": ("Context", "Tool"),
-    "wholecall.tools.toolbox": ("Toolbox",),
+    "wholecall.tools.toolbox": (
+        "Offered",
+        "Toolbox",
+    ),
     "wholecall.upstreams.http": ("HttpSettings", "HttpUpstream", "Timeouts"),
     "wholecall.upstreams.names": ("find_upstream",),
     "wholecall.upstreams.replay": ("ReplayUpstream", "ScriptedAnswer"),

@@ -19,6 +19,7 @@ from wholecall.runs.limits import RunLimits
 from wholecall.runs.plan import Progress, RunResult
 from wholecall.tools.from_function import tool
 from wholecall.tools.signals import Failed
+from wholecall.tools.toolbox import Offered
 from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer, Turn
 
 
@@ -52,7 +53,7 @@ class Kitchen:
             """Serve a dish. The last thing to do."""
             return {"served": dish}
 
-        self.tools = [cook, look, burn, serve]
+        self.tools: list[Offered] = [cook, look, burn, serve]
 
 
 @dataclass

@@ -93,6 +93,12 @@ def change(_: Any) -> dict[str, Any]:
     return say("changed")
 
 
+def slip(_: Any) -> dict[str, Any]:
+    """Change while nobody listens."""
+    state["pages"] = SCRIPT["later"]
+    return end_subscription(_)
+
+
 def end_subscription(_: Any) -> dict[str, Any]:
     write({"id": state["subscription"], "result": COMPLETE})
     return say("ended")
@@ -139,7 +145,8 @@ METHODS: dict[str, Handler] = {
     "tools/list": list_tools,
 }
 TOOLS: dict[str, Handler] = {
-    tool.__name__: tool for tool in (echo, die, die_once, hang, change, end_subscription, mumble)
+    tool.__name__: tool
+    for tool in (echo, die, die_once, hang, change, end_subscription, mumble, slip)
 } | {"answer_nonsense": answer_nonsense, "ask_back": ask_back, "refuse": refuse}
 
 

@@ -152,7 +152,8 @@ class _Reader:
         if isinstance(value, str) and len(value) <= self._letters:
             self._letters -= len(value)
             read = self._match_listed(place, value) or read_text(value, types)
-            self._whole_floats = self._whole_floats or measure({"": read}).whole_floats
+            if isinstance(read, (dict, list)):
+                self._whole_floats = self._whole_floats or measure({"": read}).whole_floats
             if read is not value:
                 return read
         if self._options.wrap_single and "array" in types and type_of(value) not in types:

@@ -15,7 +15,7 @@ from wholecall.core.patterns import measure_pattern
 from wholecall.core.translate import Node, Steps, children
 from wholecall.core.work import OTHERS, WORK, Cost, Load
 
-EXPANSION = 5000
+EXPANSION = 3000
 """Schemas that a schema has when its references are written out, except those that lead
 back."""
 CHAIN = 160

@@ -27,9 +27,9 @@ SCHEMA_BYTES = 64 * 1024
 """Of one tool's schema as JSON. Providers refuse far smaller ones."""
 SCHEMA_DEPTH = 128
 """Nesting of one schema. The compiler recurses."""
-CONTAINERS = 5000
+CONTAINERS = 3000
 """Objects and arrays in one schema. Each is looked at a dozen times before it is compiled;
-64 kB of honest parameters are half as many."""
+a tool with hundreds of parameters has a third of them."""
 CACHED = 256
 """Compiled schemas that are kept. One request has at most 128 tools."""
 
@@ -75,15 +75,16 @@ def _prepare(text: bytes) -> Compiled | Problem:
         return _refuse_invalid(error)
     # From here on, what stands where a schema is expected is one.
     root = Place("", schema)
-    targets = _find_targets(root)
+    places = list(_walk(root))
+    targets = _find_targets(places)
     if isinstance(targets, Problem):
         return targets
-    patterns = [pattern for _, place in _walk(root) for pattern in patterns_of(place.node)]
+    patterns = [pattern for _, place in places for pattern in patterns_of(place.node)]
     cost = count_cost(root, targets, patterns=patterns)
     if isinstance(cost, str):
         return _refuse((), "limit", message=cost)
     try:
-        integers = any(demands_integer(place.node) for _, place in _walk(root))
+        integers = any(demands_integer(place.node) for _, place in places)
         return Compiled(root, targets, cost=cost, integers=integers)
     except ValueError as error:
         return _refuse_uncompiled(error)
@@ -92,9 +93,11 @@ def _prepare(text: bytes) -> Compiled | Problem:
 def _find_excess(schema: Any) -> str:
     if is_deeper(schema, SCHEMA_DEPTH):
         return f"is nested more than {SCHEMA_DEPTH} deep"
-    if _count_containers(schema) > CONTAINERS:
-        return f"has more than {CONTAINERS} objects and arrays"
-    return ""
+    level, count = [schema], 1
+    while level and count <= CONTAINERS:
+        level = [child for parent in level for child in _containers_in(parent)]
+        count += len(level)
+    return f"has more than {CONTAINERS} objects and arrays" if level else ""
 
 
 def is_deeper(value: Any, depth: int) -> bool:
@@ -107,17 +110,17 @@ def is_deeper(value: Any, depth: int) -> bool:
     return True
 
 
-def _count_containers(value: Any) -> int:
-    level, count = [value], 0
-    while level:
-        count += len(level)
-        level = [child for parent in level for child in _containers_in(parent)]
-    return count
-
-
 def _containers_in(parent: Any) -> list[Any]:
-    inside = parent.values() if isinstance(parent, Mapping) else parent
-    return [child for child in inside if isinstance(child, (Mapping, list, tuple))]
+    inside = parent.values() if isinstance(parent, (dict, Mapping)) else parent
+    return [
+        child
+        for child in inside
+        if type(child) not in _SCALARS and isinstance(child, (dict, list, tuple, Mapping))
+    ]
+
+
+# To ask what else is a mapping takes ten times longer.
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 # ── References ──────────────────────────────────────────────────────────────────────
@@ -125,12 +128,11 @@ def _containers_in(parent: Any) -> list[Any]:
 _DYNAMIC = ("$dynamicRef", "$recursiveRef")
 
 
-def _find_targets(root: Place) -> dict[str, Place] | Problem:
+def _find_targets(places: list[tuple[Steps, Place]]) -> dict[str, Place] | Problem:
     """Every reference in the schema, and the place inside it to which it leads.
 
     There must be one for each: what is not seen here is not counted below.
     """
-    places = list(_walk(root))
     known = {f"#{place.pointer}": place for _, place in places}
     known |= {f"#{place.node['$anchor']}": place for _, place in places if "$anchor" in place.node}
     targets: dict[str, Place] = {}

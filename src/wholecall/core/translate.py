@@ -314,10 +314,13 @@ def _quote_reference(node: Node) -> Node:
 
 
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/$")
+_PLAIN = frozenset(map(chr, _UNRESERVED))
 
 
 def quote(text: str) -> str:
     """Escape what may not stand in the fragment of a URI."""
+    if _PLAIN.issuperset(text):
+        return text
     octets = text.encode("utf-8", "replace")
     return "".join(chr(octet) if octet in _UNRESERVED else f"%{octet:02X}" for octet in octets)
 

@@ -21,6 +21,7 @@ from wholecall.proxy.refusing import Refused
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _PORT = re.compile(r":\d{1,5}$")
+_HEADER_NAMES = re.compile(r"[A-Za-z0-9_, -]{0,2000}")
 _BEARER = "bearer "
 
 
@@ -99,6 +100,23 @@ def check_origin(arrival: Arrival, listen: ListenConfig) -> str | None:
         "pages of this website may not call this proxy; the operator can add it to listen.origins",
         code="invalid_origin",
     )
+
+
+def is_preflight(arrival: Arrival, origin: str | None) -> bool:
+    """Whether a browser asks if a page of an admitted website may call. It sends no key yet."""
+    asks = arrival.method == "OPTIONS" and bool(arrival.find("access-control-request-method"))
+    return asks and origin is not None
+
+
+def approve_preflight(arrival: Arrival) -> list[tuple[bytes, bytes]]:
+    """The headers that let the page call, with whichever headers it wants to send."""
+    wanted = ", ".join(arrival.find("access-control-request-headers"))
+    allowed = wanted if _HEADER_NAMES.fullmatch(wanted) else ""
+    return [
+        (b"access-control-allow-methods", b"GET, POST, DELETE"),
+        (b"access-control-allow-headers", allowed.encode()),
+        (b"access-control-max-age", b"600"),
+    ]
 
 
 def read_key(arrival: Arrival) -> str | None:

@@ -19,6 +19,5 @@ def _read_style(body: Mapping[str, Any]) -> Style:
 CHAT = ClientProtocol(
     protocol="openai-chat",
     path="/v1/chat/completions",
-    request_id_header=b"x-request-id",
     read_style=_read_style,
 )

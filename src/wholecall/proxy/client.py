@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,8 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from wholecall.protocols.answers import Style
+from wholecall.proxy.edge import CALLER, Caller
+from wholecall.proxy.keys import ANONYMOUS, Key
 
 
 def _plain_style(_: Mapping[str, Any]) -> Style:
@@ -24,8 +25,6 @@ class ClientProtocol:
     protocol: str
     """Its name in the registries: `openai-chat`, …"""
     path: str
-    request_id_header: bytes
-    """The header in which the protocol's SDKs look for the id of a request."""
     read_style: Callable[[Mapping[str, Any]], Style] = _plain_style
     """How a request's body says that its stream should look."""
 
@@ -38,27 +37,20 @@ class Asked:
     body: bytes
     headers: Headers
     request_id: str
-    key_id: str = ""
-    """Whose key it came with; empty where none is demanded."""
-    tools: frozenset[str] | None = None
-    """The server's tools that this key may use; None: all of them."""
-    models: frozenset[str] | None = None
-    """The models that this key may use; None: all of them."""
+    key: Key = ANONYMOUS
+    """What the client may do."""
 
     @classmethod
     def read(cls, client: ClientProtocol, scope: Scope) -> Asked:
         """What the headers say, and what the edge found out about the caller."""
+        caller: Caller = scope[CALLER]
         return cls(
             client=client,
             body=b"",
             headers=Headers(scope=scope),
-            request_id=f"req_{secrets.token_hex(12)}",
+            request_id=caller.request_id,
+            key=caller.key,
         )
-
-    @property
-    def answer_headers(self) -> tuple[tuple[bytes, bytes], ...]:
-        """The headers that every answer has."""
-        return ((self.client.request_id_header, self.request_id.encode("latin-1")),)
 
     @property
     def wants_progress(self) -> bool:

@@ -6,8 +6,7 @@ route, whether it exists or not. Only `/health` says that it is alive to whoever
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -15,26 +14,35 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wholecall.proxy.arrival import (
     Arrival,
+    approve_preflight,
     check_host,
     check_length,
     check_origin,
     check_size,
     choose_request_id,
+    is_preflight,
     read_key,
     refuse_key,
 )
 from wholecall.proxy.config.settings import Config
 from wholecall.proxy.intake import Intake
-from wholecall.proxy.keys import ANONYMOUS, Key, KeyStore
+from wholecall.proxy.keys import ANONYMOUS, STRANGER, Key, KeyStore
 from wholecall.proxy.quotas import Quotas
 from wholecall.proxy.refusing import Refused, refuse_for_now
 from wholecall.proxy.reply import Reply
 
 CALLER = "wholecall"
 """Where the scope of a request has its `Caller`."""
+BUSY_SECONDS = 1.0
+"""When to come back if all places are taken: nobody knows when one of them gets free."""
 _ALIVE = "/health"
+_RUNS = frozenset({"/v1/chat/completions", "/v1/responses", "/v1/messages"})
+"""Where a model is asked, which may take minutes."""
 _POLICY_VIOLATION = 1008
-_HEADER_NAMES = re.compile(r"[A-Za-z0-9_, -]{0,2000}")
+_NO_KEY = "a key is needed: send it as `Authorization: Bearer wc_…` or as `x-api-key: wc_…`"
+_BAD_KEY = "this key is not known, has ended, or was revoked"
+_FULL = "too many requests are under way"
+_BUG = "the proxy failed; its log says why under this request's id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,20 +87,64 @@ class Edge:
     async def _serve(self, scope: Scope, receive: Receive, *, send: Send) -> None:
         arrival = Arrival.of(scope)
         reply = Reply(send, arrival.path, request_id=choose_request_id(arrival))
-        limits = self._config.limits
         try:
-            key = self._let_in(arrival, reply)
-            if key is None:
-                await reply.preflight(arrival)
+            self._look_at(arrival, reply)
+            if is_preflight(arrival, reply.origin):
+                await reply.approve(approve_preflight(arrival))
                 return
+            key = self._find_key(arrival)
             with self._counted(arrival, key):
-                check_length(arrival, limits)
                 scope[CALLER] = Caller(key, reply.request_id)
-                intake = Intake(receive, limits, reply=reply)
+                intake = Intake(receive, self._config.limits, reply=reply)
                 await self._app(scope, intake.receive, reply.send)
         except Refused as refused:
             await reply.refuse(refused)
         except Exception:
-            # A mistake of ours: the client is told so, and the server logs it.
-            await reply.refuse(Refused(500, "the proxy failed", code="internal_error"))
+            # A mistake of ours: the client is told that, and the server logs what it was.
+            await reply.refuse(Refused(500, _BUG, code="internal_error"))
             raise
+
+    def _look_at(self, arrival: Arrival, reply: Reply) -> None:
+        config = self._config
+        check_size(arrival, config.limits)
+        check_length(arrival, config.limits)
+        if arrival.path != _ALIVE:
+            check_host(arrival, config.listen)
+            reply.origin = check_origin(arrival, config.listen)
+
+    def _find_key(self, arrival: Arrival) -> Key:
+        if arrival.path == _ALIVE or _is_below(arrival.path, self._config.keys.open):
+            return STRANGER
+        text = read_key(arrival)
+        if not self._config.keys.required and (text is None or self._keys is None):
+            return ANONYMOUS
+        if text is None:
+            raise refuse_key(_NO_KEY)
+        key = None if self._keys is None else self._keys.check(text)
+        if key is None:
+            raise refuse_key(_BAD_KEY)
+        return key
+
+    @contextmanager
+    def _counted(self, arrival: Arrival, key: Key) -> Iterator[None]:
+        """Hold a place for the request, if there is one."""
+        wait = self._quotas.take(key)
+        if wait:
+            why = f"this key has {key.rpm} requests a minute, and they are used up"
+            raise refuse_for_now(429, why, code="rate_limit_exceeded", seconds=wait)
+        if arrival.path not in _RUNS:
+            yield
+            return
+        if self._quotas.running >= self._config.limits.concurrent:
+            raise refuse_for_now(503, _FULL, code="overloaded", seconds=BUSY_SECONDS)
+        if not self._quotas.begin(key):
+            why = f"this key has {key.concurrent} requests at a time, and they are under way"
+            raise refuse_for_now(429, why, code="concurrency_limit_exceeded", seconds=BUSY_SECONDS)
+        try:
+            yield
+        finally:
+            self._quotas.end(key)
+
+
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)

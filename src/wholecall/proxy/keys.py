@@ -75,6 +75,9 @@ class Key:
 ANONYMOUS = Key(id="", name="anonymous", tools=ANYTHING)
 """Who comes without a key where none is needed: on a loopback address, whoever started it."""
 
+STRANGER = Key(id="", name="stranger", models=())
+"""Who looks at a page that needs no key."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:

@@ -17,6 +17,27 @@ MOST_BYTES = 64 * 1024 * 1024
 """Of one answer."""
 
 
+async def _do_nothing() -> None:
+    """Nobody has begun to write."""
+
+
+class _Reading:
+    """How far one client has read."""
+
+    def __init__(self, frames: list[bytes]) -> None:
+        self._frames = frames
+        self.count = 0
+
+    @property
+    def is_behind(self) -> bool:
+        return self.count < len(self._frames)
+
+    def take(self) -> bytes:
+        frames = b"".join(self._frames[self.count :])
+        self.count = len(self._frames)
+        return frames
+
+
 class LiveAnswer:
     """A sink that any number of clients read."""
 
@@ -29,6 +50,8 @@ class LiveAnswer:
         self._task: asyncio.Task[None] | None = None
         self._readers = 0
         self.beat: Callable[[], bytes] = bytes
+        self.break_off: Callable[[], Awaitable[None]] = _do_nothing
+        """Writes that the answer ends here."""
 
     # ── Writing ─────────────────────────────────────────────────────────────────────
 
@@ -88,29 +111,36 @@ class LiveAnswer:
     async def copy_to(self, sink: ClientSink) -> None:
         """Read all of it, from its beginning to its end. The last reader who leaves ends it."""
         self._readers += 1
+        reading = _Reading(self._frames)
+        sink.beat = self._beat
         try:
-            await self._copy(sink)
+            while not self._over or reading.is_behind:
+                if not reading.is_behind:
+                    await self._wait()
+                sink.put(reading.take())
+                await sink.flush()
+            await self._end(sink, reading)
+        except asyncio.CancelledError:
+            if self._readers == 1:
+                await self._leave(sink, reading)
+            raise
         finally:
             self._readers -= 1
-            if not self._readers and self._task is not None and not self._over:
-                self._task.cancel()
 
-    async def _copy(self, sink: ClientSink) -> None:
-        sink.beat = self._beat
-        read = 0
-        while True:
-            frames = b"".join(self._frames[read:])
-            read = len(self._frames)
-            sink.put(frames)
-            await sink.flush()
-            if self._over and read == len(self._frames):
-                break
-            if read == len(self._frames):
-                await self._wait()
-        if self._body is not None and not read:
+    async def _end(self, sink: ClientSink, reading: _Reading) -> None:
+        if self._body is not None and not reading.count:
             await sink.send_body(self._body)
         else:
+            sink.put(reading.take())
             await sink.close()
+
+    async def _leave(self, sink: ClientSink, reading: _Reading) -> None:
+        """Nobody reads any more, or the server ends. Whoever still listens hears of it."""
+        if not self._over:
+            await self.break_off()
+            if self._task is not None:
+                self._task.cancel()
+        await self._end(sink, reading)
 
     async def _wait(self) -> None:
         changed = self._changed

@@ -71,7 +71,7 @@ async def prepare(service: Service, asked: Asked) -> Prepared:
     way = Gate(request)
     if served.mode is Mode.RUN:
         tools = service.tools_for(asked, served)
-        messages = await service.ownership.restore(asked.key_id, request.messages)
+        messages = await service.ownership.restore(asked.key.id, request.messages)
         way = _choose_run(replace(request, messages=messages), tools)
     style = replace(asked.client.read_style(body), upstream=served.upstream.protocol)
     return Prepared(asked=asked, served=served, stream=request.stream, style=style, way=way)

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from wholecall.proxy.keys import Key
 
 _MINUTE = 60.0
-_BUSY_SECONDS = 1.0
-"""When to come back after too many requests at a time: nobody knows when one of them ends."""
 
 
 @dataclass(slots=True)
@@ -54,12 +52,12 @@ class Quotas:
         bucket.left -= 1
         return 0.0
 
-    def begin(self, key: Key) -> float:
-        """Count a request to a model that begins. 0: it may; otherwise when to come back."""
+    def begin(self, key: Key) -> bool:
+        """Count a request to a model that begins; False: the key has no place for it."""
         if key.concurrent is not None and self._running[key.id] >= key.concurrent:
-            return _BUSY_SECONDS
+            return False
         self._running[key.id] += 1
-        return 0.0
+        return True
 
     def end(self, key: Key) -> None:
         """It is over."""

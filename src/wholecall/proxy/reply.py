@@ -25,8 +25,10 @@ class Reply:
 
     async def send(self, message: Message) -> None:
         """Pass on what the application says."""
-        if self.refused:
-            return
+        if not self.refused:
+            await self._forward(message)
+
+    async def _forward(self, message: Message) -> None:
         if not self._begun and message["type"] == _START:
             self._begun = True
             given = list(message.get("headers", ()))
@@ -37,20 +39,20 @@ class Reply:
         """Answer instead of the application, unless it has begun to."""
         if self._begun or self.refused:
             return
+        self.refused = True
         body = encode_refusal(self._path, refused, request_id=self.request_id)
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
             *refused.headers,
         ]
-        await self.send({"type": _START, "status": refused.status, "headers": headers})
-        await self.send({"type": "http.response.body", "body": body})
-        self.refused = True
+        await self._forward({"type": _START, "status": refused.status, "headers": headers})
+        await self._forward({"type": "http.response.body", "body": body})
 
     async def approve(self, headers: list[tuple[bytes, bytes]]) -> None:
         """Answer a browser that asks whether a page may call us."""
-        await self.send({"type": _START, "status": 204, "headers": headers})
-        await self.send({"type": "http.response.body", "body": b""})
+        await self._forward({"type": _START, "status": 204, "headers": headers})
+        await self._forward({"type": "http.response.body", "body": b""})
 
     def _missing_from(self, given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         names = {name.lower() for name, _ in given}

@@ -85,7 +85,7 @@ class Resends:
 
 
 def _name(asked: Asked, word: str) -> _Name:
-    return _Name(asked.key_id, asked.client.path, word)
+    return _Name(asked.key.id, asked.client.path, word)
 
 
 def _digest(asked: Asked) -> str:

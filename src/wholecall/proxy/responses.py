@@ -5,5 +5,5 @@ from __future__ import annotations
 from wholecall.proxy.client import ClientProtocol
 
 RESPONSES = ClientProtocol(
-    protocol="openai-responses", path="/v1/responses", request_id_header=b"x-request-id"
+    protocol="openai-responses", path="/v1/responses"
 )

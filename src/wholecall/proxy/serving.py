@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import Any
 
 from wholecall.errors import UnknownModel
 from wholecall.proxy.client import Asked
+from wholecall.proxy.config.settings import ANYTHING, matches
 from wholecall.proxy.ownership import Ownership
 from wholecall.proxy.piping import Pipe
 from wholecall.proxy.resends import Resends
 from wholecall.proxy.shelf import Shelf
 from wholecall.proxy.sinks import BEAT_SECONDS
 from wholecall.runs.limits import RunLimits
+from wholecall.tools.tool import Tool
 from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import Upstream
 
@@ -47,12 +48,22 @@ class Served:
     limits: RunLimits = field(default_factory=RunLimits)
     reask: int = 0
     """In the mode `gate`: how often the model is asked again for a call that it got wrong."""
-    tools: tuple[str, ...] = ("*",)
+    tools: tuple[str, ...] = ANYTHING
     """In the mode `run`: patterns of the tools' names that it is offered."""
     pipe: Pipe | None = None
     """For requests that need nothing from us; None where nothing may pass through."""
     place: str = ""
     """The upstream's address, which is none of the client's business."""
+
+    async def close(self) -> None:
+        """Give back connections."""
+        await self.upstream.close()
+        if self.pipe is not None:
+            await self.pipe.close()
+
+
+def _offer_nothing() -> Iterable[Tool]:
+    return ()
 
 
 class Service:
@@ -60,84 +71,73 @@ class Service:
 
     def __init__(
         self,
-        models: Iterable[Served],
+        models: Iterable[Served] = (),
         *,
-        toolbox: Toolbox | None = None,
+        tools: Callable[[], Iterable[Tool]] = _offer_nothing,
         shelf: Shelf | None = None,
         beat_seconds: float = BEAT_SECONDS,
     ) -> None:
-        self._models: dict[str, Served] = {}
+        self._models = {served.name: served for served in models}
         self._shelf = shelf or Shelf()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.offer_tools = tools
+        """The tools that run here; those of MCP servers come and go."""
         self.ownership = Ownership(self._shelf)
         self.resends = Resends()
         self.beat_seconds = beat_seconds
-        self._toolbox = toolbox or Toolbox()
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self.replace(models, toolbox=self._toolbox)
+
+    # ── Models and tools ────────────────────────────────────────────────────────────
 
     @property
     def models(self) -> Mapping[str, Served]:
         """What is served, by the names that clients use."""
         return self._models
 
-    @property
-    def toolbox(self) -> Toolbox:
-        """The tools that run here."""
-        return self._toolbox
-
-    def replace(self, models: Iterable[Served], *, toolbox: Toolbox) -> tuple[Upstream, ...]:
-        """Serve other models from now on. Returns the upstreams that nobody needs any more."""
-        before = {id(served.upstream): served.upstream for served in self._models.values()}
+    def serve(self, models: Iterable[Served]) -> tuple[Served, ...]:
+        """Serve these models from now on; returns those that were served before."""
+        before = tuple(self._models.values())
         self._models = {served.name: served for served in models}
-        self._toolbox = toolbox
-        needed = {id(served.upstream) for served in self._models.values()}
-        return tuple(upstream for key, upstream in before.items() if key not in needed)
+        return before
 
     def find(self, model: str, asked: Asked) -> Served:
         """Who answers for a model. One that the key may not use does not exist for it."""
         served = self._models.get(model)
         if served is None and ANY_MODEL in self._models:
             served = replace(self._models[ANY_MODEL], name=model, model=model)
-        allowed = asked.models is None or model in asked.models
-        if served is None or not allowed:
+        if served is None or not asked.key.may_use(model):
             raise UnknownModel(f"the model {model!r} does not exist")
         return served
-
-    def list_models(self, asked: Asked) -> list[str]:
-        """The names that this key may use."""
-        names = (name for name in self._models if name != ANY_MODEL)
-        return [name for name in names if asked.models is None or name in asked.models]
 
     def tools_for(self, asked: Asked, served: Served) -> Toolbox:
         """The server's tools that this key may use with this model."""
         return Toolbox(
             tool
-            for tool in self._toolbox
-            if (asked.tools is None or tool.name in asked.tools)
-            and any(fnmatchcase(tool.name, pattern) for pattern in served.tools)
+            for tool in self.offer_tools()
+            if asked.key.may_call(tool.name) and matches(tool.name, served.tools)
         )
+
+    # ── What goes on ────────────────────────────────────────────────────────────────
 
     def watch(self, task: asyncio.Task[Any]) -> None:
         """Hold a task that goes on although its request may be over."""
         self._tasks.add(task)
         task.add_done_callback(self._forget)
 
+    async def settle(self, seconds: float) -> None:
+        """Wait for what goes on behind requests that are over; then break it off."""
+        if not self._tasks:
+            return
+        _, late = await asyncio.wait(set(self._tasks), timeout=seconds)
+        for task in late:
+            task.cancel()
+
+    async def close(self) -> None:
+        """Give back connections and files."""
+        for served in self._models.values():
+            await served.close()
+        self._shelf.close()
+
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()
-
-    async def settle(self, seconds: float) -> None:
-        """Wait for what goes on behind requests that are over; then break it off."""
-        if self._tasks:
-            _, late = await asyncio.wait(set(self._tasks), timeout=seconds)
-            for task in late:
-                task.cancel()
-
-    async def close(self) -> None:
-        """Give back connections."""
-        for served in self._models.values():
-            await served.upstream.close()
-            if served.pipe is not None:
-                await served.pipe.close()
-        self._shelf.close()

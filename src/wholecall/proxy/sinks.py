@@ -69,9 +69,9 @@ class Sink(Protocol):
 class ClientSink:
     """Writes to the client of one request."""
 
-    def __init__(self, send: Send, *, headers: Headers, beat_seconds: float = BEAT_SECONDS) -> None:
+    def __init__(self, send: Send, *, beat_seconds: float = BEAT_SECONDS) -> None:
         self._send = send
-        self._headers = headers
+        self._headers: Headers = ()
         self._beat_seconds = beat_seconds
         self._pending: list[bytes] = []
         self._begun = False

@@ -39,9 +39,7 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         """Answer one request."""
         asked = Asked.read(self._client, scope)
-        sink = ClientSink(
-            send, headers=asked.answer_headers, beat_seconds=self._service.beat_seconds
-        )
+        sink = ClientSink(send, beat_seconds=self._service.beat_seconds)
         try:
             asked = replace(asked, body=await read_body(receive))
             async with until_gone(receive):
@@ -76,6 +74,7 @@ def _start_live(service: Service, prepared: Prepared) -> LiveAnswer:
 
     async def work(sink: LiveAnswer) -> None:
         turning = Turning(service, prepared, sink=sink)
+        answer.break_off = turning.break_off
         try:
             await turning.run()
         except asyncio.CancelledError:
@@ -118,12 +117,17 @@ class Turning:
         except asyncio.CancelledError:
             # A client that is gone does not read this. The others do: the server ends, or they
             # ask for the same answer again.
-            await self._fail(explain_break(request_id, ran=self.ran))
+            await self.break_off()
             raise
         # A mistake of ours would otherwise cut the connection without a word.
         except Exception:  # noqa: BLE001
             _LOG.exception("request %s failed", request_id)
             await self._fail(explain_bug(request_id))
+
+    async def break_off(self) -> None:
+        """Say that the answer ends here."""
+        request_id = self._prepared.asked.request_id
+        await self._fail(explain_break(request_id, ran=self.ran))
 
     async def _answer(self) -> None:
         match self._prepared.way:
@@ -157,7 +161,7 @@ class Turning:
             limits=served.limits,
         )
         owner = Owner(
-            key_id=asked.key_id, request_id=asked.request_id, ownership=self._service.ownership
+            key_id=asked.key.id, request_id=asked.request_id, ownership=self._service.ownership
         )
         self._running = Running(plan, self._answering, owner=owner, wake=self._sink.wake)
         await self._running.run()

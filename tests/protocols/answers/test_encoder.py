@@ -132,6 +132,7 @@ def _write_more(encoder: Encoder) -> bytes:
         lambda: encoder.encode(Usage(1, 2)),
         lambda: encoder.encode(OfChoice(1, Text("more"))),
         lambda: encoder.report({}),
+        encoder.keep_alive,
         lambda: encoder.fail(Failure(message="late")),
         encoder.finish,
     ]

@@ -147,7 +147,9 @@ def test_progress_stands_beside_no_choices() -> None:
 
 def test_other_fields_cannot_break_a_chunk() -> None:
     head = Head(id="a", model="m", rest={"choices": [1], "usage": {}, "id": "b", "x": 1})
-    [chunk] = payloads(make_encoder("openai-chat", head, style=LIVE).begin())
+    stream = make_encoder("openai-chat", head, style=LIVE).begin()
+    [chunk] = payloads(stream)
+    assert (stream.count(b'"choices":'), stream.count(b'"usage":')) == (1, 1)
     assert (chunk["id"], chunk["x"], chunk["usage"]) == ("a", 1, None)
     assert chunk["choices"][0]["delta"] == ROLE
 

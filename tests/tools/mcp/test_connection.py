@@ -97,6 +97,15 @@ def test_a_subscription_that_ended_is_opened_again(options: dict[str, Any], how:
 
 
 @in_loop
+async def test_what_changed_while_nobody_listened_is_noticed() -> None:
+    ear = Ear()
+    args = scripted("slip", later=[[define("new")]], mood="modern")
+    async with opened(make_server(args), tap=ear) as tools:
+        await call(tools, "s__slip")
+        assert (await ear.wait_for(ToolsListed, 2)).offered == ("new",)
+
+
+@in_loop
 async def test_a_call_that_is_broken_off_is_broken_off_at_the_server() -> None:
     async with hearing() as words, opened(make_server(scripted("hang", "echo"))) as tools:
         calling = asyncio.create_task(call(tools, "s__hang", port=words.port))

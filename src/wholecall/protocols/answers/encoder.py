@@ -97,7 +97,10 @@ class Encoder:
 
     def keep_alive(self) -> bytes:
         """A sign of life for a client that has to wait."""
-        return KEEP_ALIVE if self._stage is not _Stage.OPEN else self._writer.keep_alive()
+        if self._stage is _Stage.OVER:
+            return _NOTHING
+        # No protocol has a sign of its own that may stand before its beginning.
+        return KEEP_ALIVE if self._stage is _Stage.NEW else self._writer.keep_alive()
 
     def report(self, progress: JSON) -> bytes:
         """Progress, for clients that asked for it; others read over it."""

@@ -33,7 +33,7 @@ class Restart(NamedTuple):
 
 
 RESTART = Restart()
-OpenPath: TypeAlias = Literal["/health", "/ready", "/metrics", "/inspector"]
+OpenPath: TypeAlias = Literal["/ready", "/metrics", "/inspector"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,8 +167,8 @@ class KeysConfig:
     """File of the keys, seen from the folder of the configuration file."""
     required: bool = False
     """Whether a client needs a key. Without one, whoever reaches the proxy may use all of it."""
-    open: tuple[OpenPath, ...] = ("/health",)
-    """Pages that need no key."""
+    open: tuple[OpenPath, ...] = ()
+    """Pages that need no key: `/ready`, `/metrics`, `/inspector`. `/health` never needs one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,7 +117,7 @@ class Connection:
         if self._news.ended:
             raise self._fail("it ended before it answered; what it had done is unknown") from error
         if self._has_session and error.code == types.INVALID_REQUEST:
-            pass
+            self._news.end()
             raise self._fail("it had forgotten the session; the call was not run") from error
         if error.code in _UNANSWERED:
             why = f"no answer came ({cut(error.message)}); what it had done is unknown"
@@ -190,7 +190,6 @@ async def _listen(client: Client, news: News) -> bool:
             if subscription.honored.tools_list_changed is not True:
                 return False
             # What changed before the server agreed was told to nobody.
-            news.change_tools()
             async for _ in subscription:
                 news.change_tools()
     except SubscriptionLost:

@@ -1,0 +1,89 @@
+"""The command line: `wholecall config check`, `config show`, `config settings`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wholecall.proxy.config.functions import load_functions
+from wholecall.proxy.config.loading import FILE_NAME, Loaded, find_file, load
+from wholecall.proxy.config.problems import ConfigError
+from wholecall.proxy.config.showing import show_config
+from wholecall.proxy.config.table import list_settings
+from wholecall.report import escape
+
+app = typer.Typer(
+    help="Check and show the configuration of the proxy.",
+    add_completion=False,
+    rich_markup_mode=None,
+)
+_WRONG = 1
+
+FileArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="FILE",
+        help=f"The configuration. Default: what WHOLECALL_CONFIG names, or {FILE_NAME} here.",
+        show_default=False,
+    ),
+]
+ToolsOption = Annotated[
+    bool,
+    typer.Option("--tools/--no-tools", help="Whether to import the Python functions it names."),
+]
+
+
+@app.command()
+def check(file: FileArgument = None, *, tools: ToolsOption = True) -> None:
+    """Say whether the proxy can start with a configuration.
+
+    Exits with 1 if not, and names each problem with its file and line.
+    """
+    try:
+        loaded = _load(file)
+        functions = load_functions(loaded) if tools else ()
+    except ConfigError as error:
+        for problem in error.problems:
+            typer.echo(escape(str(problem)), err=True)
+        raise typer.Exit(_WRONG) from None
+    typer.echo(f"{_name(loaded)}: good; {_sum_up(loaded, len(functions))}")
+
+
+@app.command()
+def show(file: FileArgument = None) -> None:
+    """Show every setting, its value, and where it comes from. Keys are not shown."""
+    for line in show_config(_load(file)):
+        typer.echo(escape(line))
+
+
+@app.command()
+def settings() -> None:
+    """List every setting with its default and its meaning."""
+    for row in list_settings():
+        typer.echo(f"{row.setting} ({row.takes}; default: {row.default.strip('`')})")
+        typer.echo(f"    {row.meaning}")
+
+
+def _load(file: Path | None) -> Loaded:
+    return load(find_file(file, os.environ), os.environ)
+
+
+def _name(loaded: Loaded) -> str:
+    return "the defaults" if loaded.file is None else str(loaded.file)
+
+
+def _sum_up(loaded: Loaded, functions: int) -> str:
+    config = loaded.config
+    counts = [
+        _count(len(config.models), "model"),
+        _count(functions, "Python tool"),
+        _count(sum(1 for tool in config.tools if hasattr(tool, "mcp")), "MCP server"),
+    ]
+    return ", ".join(counts)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
