@@ -19,7 +19,7 @@ comma := ,
 empty :=
 space := $(empty) $(empty)
 
-CHECKED := $(wildcard src tests bench fuzz examples)
+CHECKED := $(wildcard src tests bench fuzz examples docs)
 BENCHES := $(filter-out bench/tables.py,$(sort $(wildcard bench/*.py)))
 # The sans-IO folders, each branch of which a test must take.
 SANS_IO := $(foreach folder,core protocols dialects,$(if $(wildcard src/wholecall/$(folder)/*.py),src/wholecall/$(folder)/*))
@@ -53,7 +53,7 @@ format: $(STAMP) ## Format the code and apply ruff's safe fixes
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: $(STAMP) ## Run every benchmark: the numbers that the docs quote
+bench: $(STAMP) $(PEERS_STAMP) ## Run every benchmark: the numbers that the docs quote
 	@set -e; for script in $(BENCHES); do echo "== $$script"; $(BIN)/python "$$script"; done
 
 fuzz: $(STAMP) ## Cut streams at random places and look for a broken law

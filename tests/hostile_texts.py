@@ -81,7 +81,9 @@ ROWS: list[Row] = [
     Row("many objects", ARRAY, partial(row, "{},", count=MANY // 2), FITS),
     Row("many objects with one member", ARRAY, partial(row, '{"k":1},', count=MANY // 3), FITS),
     Row("many names", ANY, partial(keys, MANY), FITS),
-    Row("many objects, not for this tool", items(INTEGER), partial(row, "{},", count=30_000), UNFIT),
+    Row(
+        "many objects, not for this tool", items(INTEGER), partial(row, "{},", count=30_000), UNFIT
+    ),
     Row("many texts to be coerced", items(INTEGER), partial(row, '"1",', count=MANY), UNFIT),
     Row("many names given twice", ANY, partial(keys, MANY // 2, times=2), UNFIT),
     Row("a name given often", ANY, partial(keys, 1, times=MANY), UNFIT),

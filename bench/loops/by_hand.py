@@ -12,6 +12,7 @@ import openai
 
 from loops.work import PROMPT, Agent, weather
 
+PACKAGE = "openai"
 NUMBER, TEXT = {"type": "number"}, {"type": "string"}
 PARAMETERS = {
     "type": "object",
@@ -38,9 +39,7 @@ async def open_agent(url: str) -> AsyncIterator[Agent]:
     await client.close()
 
 
-async def _read(
-    client: openai.AsyncOpenAI, model: str, *, messages: list[Any]
-) -> dict[str, Any]:
+async def _read(client: openai.AsyncOpenAI, model: str, *, messages: list[Any]) -> dict[str, Any]:
     texts: list[str] = []
     calls: dict[int, dict[str, Any]] = {}
     async for chunk in await client.chat.completions.create(

@@ -13,6 +13,7 @@ from langchain_openai import ChatOpenAI  # type: ignore[import-not-found]
 
 from loops.work import MOST_TURNS, PROMPT, SCENARIOS, Agent, weather
 
+PACKAGE = "langchain"
 QUESTION = {"messages": [{"role": "user", "content": PROMPT}]}
 CONFIG = {"recursion_limit": 2 * MOST_TURNS}
 

@@ -20,6 +20,8 @@ from agents import (
 
 from loops.work import MOST_TURNS, PROMPT, SCENARIOS, Agent, weather
 
+PACKAGE = "openai-agents"
+
 
 @asynccontextmanager
 async def open_agent(url: str) -> AsyncIterator[Agent]:

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 import wholecall
 from loops.work import MOST_TURNS, PROMPT, Agent, weather
 
+PACKAGE = "wholecall"
+
 
 @asynccontextmanager
 async def open_agent(url: str, *, read_only: bool = True) -> AsyncIterator[Agent]:

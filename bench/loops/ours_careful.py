@@ -7,6 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from loops import ours
 from loops.work import Agent
 
+PACKAGE = "wholecall"
+
 
 def open_agent(url: str) -> AbstractAsyncContextManager[Agent]:
     return ours.open_agent(url, read_only=False)

@@ -13,6 +13,8 @@ from pydantic_ai.providers.openai import OpenAIProvider  # type: ignore[import-n
 
 from loops.work import PROMPT, Agent, weather
 
+PACKAGE = "pydantic-ai-slim"
+
 
 @asynccontextmanager
 async def open_agent(url: str) -> AsyncIterator[Agent]:

@@ -1,7 +1,8 @@
 """Runs one agent on demand: `worker.py AGENT URL`.
 
-A line `SCENARIO RUNS` comes in; a line of JSON goes out: the CPU seconds of one run, and how
-long after it was sent the first call began to run.
+It prints the version of its library. Then, for each line `SCENARIO RUNS` that comes in, a line
+of JSON goes out: the CPU seconds of one run, and how long after it was sent its first call
+began to run.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import importlib
 import json
 import sys
 import time
+from importlib.metadata import version
 
 from loops.work import ANSWER, CITIES, SCENARIOS, Agent, started
 
@@ -33,7 +35,9 @@ async def _run(agent: Agent, scenario: str) -> None:
 
 
 async def main(name: str, url: str) -> None:
-    async with importlib.import_module(f"loops.{name}").open_agent(url) as agent:
+    module = importlib.import_module(f"loops.{name}")
+    print(version(module.PACKAGE), flush=True)
+    async with module.open_agent(url) as agent:
         # Between two measurements there is nothing else to do, so waiting may block.
         for line in iter(sys.stdin.readline, ""):
             scenario, runs = line.split()

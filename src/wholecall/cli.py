@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from wholecall import cli_dialects, cli_faults, cli_record
+from wholecall import cli_config, cli_dialects, cli_faults, cli_keys, cli_record, cli_serve
 from wholecall.board import watch
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.values import Event
@@ -30,6 +30,8 @@ app = typer.Typer(
 )
 app.add_typer(cli_faults.app, name="faults")
 app.add_typer(cli_dialects.app, name="dialects")
+app.add_typer(cli_config.app, name="config")
+app.add_typer(cli_keys.app, name="keys")
 _REJECTED = 1
 _BAD_INPUT = 2
 
@@ -144,6 +146,7 @@ def check(
 
 
 app.command()(cli_record.record)
+app.command()(cli_serve.serve)
 
 
 def _load_all(files: Iterable[Path], protocol: str | None) -> Iterator[Recording]:

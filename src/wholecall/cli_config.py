@@ -11,6 +11,7 @@ import typer
 from wholecall.proxy.config.functions import load_functions
 from wholecall.proxy.config.loading import FILE_NAME, Loaded, find_file, load
 from wholecall.proxy.config.problems import ConfigError
+from wholecall.proxy.config.settings import McpTool
 from wholecall.proxy.config.showing import show_config
 from wholecall.proxy.config.table import list_settings
 from wholecall.report import escape
@@ -43,7 +44,7 @@ def check(file: FileArgument = None, *, tools: ToolsOption = True) -> None:
     Exits with 1 if not, and names each problem with its file and line.
     """
     try:
-        loaded = _load(file)
+        loaded = load(find_file(file, os.environ), os.environ)
         functions = load_functions(loaded) if tools else ()
     except ConfigError as error:
         for problem in error.problems:
@@ -55,7 +56,8 @@ def check(file: FileArgument = None, *, tools: ToolsOption = True) -> None:
 @app.command()
 def show(file: FileArgument = None) -> None:
     """Show every setting, its value, and where it comes from. Keys are not shown."""
-    for line in show_config(_load(file)):
+    loaded = load(find_file(file, os.environ), os.environ, without_keys=True)
+    for line in show_config(loaded):
         typer.echo(escape(line))
 
 
@@ -67,10 +69,6 @@ def settings() -> None:
         typer.echo(f"    {row.meaning}")
 
 
-def _load(file: Path | None) -> Loaded:
-    return load(find_file(file, os.environ), os.environ)
-
-
 def _name(loaded: Loaded) -> str:
     return "the defaults" if loaded.file is None else str(loaded.file)
 
@@ -80,7 +78,7 @@ def _sum_up(loaded: Loaded, functions: int) -> str:
     counts = [
         _count(len(config.models), "model"),
         _count(functions, "Python tool"),
-        _count(sum(1 for tool in config.tools if hasattr(tool, "mcp")), "MCP server"),
+        _count(sum(isinstance(tool, McpTool) for tool in config.tools), "MCP server"),
     ]
     return ", ".join(counts)
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from wholecall.core.extent import find_too_deep, find_too_many
+from wholecall.core.extent import Extent, find_too_many, measure_text
+from wholecall.core.limits import Limits
 
 # what holds, text, where the bracket ends that is too deep at depth 2
 DEEP = [
@@ -19,7 +20,29 @@ DEEP = [
 
 @pytest.mark.parametrize(("text", "end"), [r[1:] for r in DEEP], ids=[r[0] for r in DEEP])
 def test_the_first_bracket_that_is_too_deep(text: str, end: int | None) -> None:
-    assert find_too_deep(text, 2) == end
+    assert measure_text(text, Limits(depth=2)) == Extent(too_deep=end)
+
+
+VALUES, CONTAINERS = "too many: more than 3 values", "too many: more than 2 objects and arrays"
+
+# what holds, text, what is too much
+LARGE = [
+    ("few of all", "[1, 2, 3]", ""),
+    ("one value too many", "[1, 2, 3, 4]", VALUES),
+    ("commas and brackets in strings are text", '["[,{,[,{", "\\",,,"]', ""),
+    ("one array too many", "[[[", CONTAINERS),
+    ("one object too many", '{"a": {"b": {', CONTAINERS),
+    ("more strings than values could have", '"",' * 7, VALUES),
+    ("so also without commas", '[["' + '"' * 20, VALUES),
+    ("as many strings as values may have", '{"": "", "": "", "": ""}', ""),
+    ("quotes in a string", '{"": "' + '\\"' * 20 + ",,," + '"}', ""),
+    ("strings that end in a backslash", '"\\\\",' * 13, VALUES),
+]
+
+
+@pytest.mark.parametrize(("text", "excess"), [r[1:] for r in LARGE], ids=[r[0] for r in LARGE])
+def test_what_is_too_large(text: str, excess: str) -> None:
+    assert measure_text(text, Limits(values=3, containers=2, depth=1)).excess == excess
 
 
 # what holds, text, where the mark ends that begins the fourth value

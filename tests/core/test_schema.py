@@ -176,6 +176,12 @@ UNFIT: list[tuple[str, Any, Any, list[tuple[str, str, str]]]] = [
     ),
     ("too deep", of(a={}), {"a": nested(128)}, [("$", "limit", "at most 128 levels")]),
     (
+        "too many unknown parameters",
+        of(a={}),
+        {f"p{n}": n for n in range(1001)},
+        [("$", "limit", "more than 1000 parameters")],
+    ),
+    (
         "too deep after a text was read",
         of(a={"type": "array"}),
         {"a": "[" * 128 + "]" * 128},

@@ -15,22 +15,24 @@ def nested(levels: int) -> dict[str, Any]:
     return value
 
 
-def sized(values: int, *, characters: int = 0, numbers: int = 0, floats: bool = False) -> Size:
-    return Size(values, characters, numbers, whole_floats=floats, deep=False)
+def sized(
+    values: int, containers: int, *, characters: int = 0, numbers: int = 0, floats: bool = False
+) -> Size:
+    return Size(values, containers, characters, numbers, whole_floats=floats, deep=False)
 
 
 # what holds, value, size
 ROWS: list[tuple[str, Any, Size]] = [
-    ("nothing", {}, sized(0)),
-    ("names and texts have characters", {"ab": "cde"}, sized(1, characters=5)),
-    ("at every depth", {"a": [{"b": "c"}, ["d"]]}, sized(5, characters=4)),
-    ("words have none", {"": [True, None]}, sized(3)),
-    ("short integers are no trouble", {"": [1, -(2**63) + 1]}, sized(3)),
-    ("long ones are", {"": [2**63, -(2**63)]}, sized(3, numbers=2 * HUGE)),
-    ("so are large floats", {"": [1e300]}, sized(2, numbers=HUGE)),
-    ("a float", {"": [0.5]}, sized(2, numbers=1)),
-    ("a float that is whole", {"": [0.5, 2.0, 0.5]}, sized(4, numbers=3, floats=True)),
-    ("as deep as allowed", nested(DEFAULT.depth - 1), sized(DEFAULT.depth - 1)),
+    ("nothing", {}, sized(0, 1)),
+    ("names and texts have characters", {"ab": "cde"}, sized(1, 1, characters=5)),
+    ("at every depth", {"a": [{"b": "c"}, ["d"]]}, sized(5, 4, characters=4)),
+    ("words have none", {"": [True, None]}, sized(3, 2)),
+    ("short integers are no trouble", {"": [1, -(2**63) + 1]}, sized(3, 2)),
+    ("long ones are", {"": [2**63, -(2**63)]}, sized(3, 2, numbers=2 * HUGE)),
+    ("so are large floats", {"": [1e300]}, sized(2, 2, numbers=HUGE)),
+    ("a float", {"": [0.5]}, sized(2, 2, numbers=1)),
+    ("a float that is whole", {"": [0.5, 2.0, 0.5]}, sized(4, 2, numbers=3, floats=True)),
+    ("as deep as allowed", nested(DEFAULT.depth - 1), sized(DEFAULT.depth - 1, DEFAULT.depth)),
 ]
 
 
@@ -39,8 +41,24 @@ def test_what_is_counted(value: Any, size: Size) -> None:
     assert measure(value) == size
 
 
-def test_too_deep() -> None:
-    assert measure(nested(DEFAULT.depth)).deep
+# what is too much of, value, the limit in words
+LIMITS: list[tuple[str, Any, str]] = [
+    ("nothing", {"a": [1]}, ""),
+    ("levels", nested(DEFAULT.depth), "128 levels of nesting"),
+    ("values", {"a": [1] * DEFAULT.values}, "75000 values"),
+    ("arrays", {"a": [[]] * (DEFAULT.containers - 1)}, "25000 objects and arrays"),
+    ("objects below others", {"a": [[{}]] * (DEFAULT.containers // 2)}, "25000 objects and arrays"),
+]
+
+
+@pytest.mark.parametrize(("value", "limit"), [r[1:] for r in LIMITS], ids=[r[0] for r in LIMITS])
+def test_a_limit_is_named(value: Any, limit: str) -> None:
+    assert measure(value).limit == limit
+
+
+def test_as_many_as_allowed() -> None:
+    assert measure({"a": [1] * (DEFAULT.values - 1)}).limit == ""
+    assert measure({"a": [[]] * (DEFAULT.containers - 2)}).limit == ""
 
 
 def test_what_is_known_to_be_too_much_is_not_counted_further() -> None:

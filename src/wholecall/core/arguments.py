@@ -51,7 +51,7 @@ class Refused(Value, frozen=True):
 
 
 def read_arguments(
-    raw: str | Mapping[str, JSON] | Parsed,
+    raw: str | Mapping[str, JSON] | Parsed | Unparsed,
     spec: ToolSpec | None,
     *,
     whole: bool,
@@ -81,10 +81,12 @@ def read_arguments(
 
 
 def _read_value(
-    raw: str | Mapping[str, JSON] | Parsed, *, whole: bool, limits: Limits
+    raw: str | Mapping[str, JSON] | Parsed | Unparsed, *, whole: bool, limits: Limits
 ) -> Parsed | Refused:
     if isinstance(raw, Parsed):
         return raw
+    if isinstance(raw, Unparsed):
+        return _refuse(raw)
     if isinstance(raw, Mapping):
         return _read_mapping(raw, limits)
     return _read_text(raw, whole=whole, limits=limits) if raw.strip() else Parsed({})
@@ -204,23 +206,10 @@ _TYPES = {
     list: "an array",
     type(None): "null",
 }
-_UNPARSED = {
-    Reason.TRUNCATED: "the arguments are cut off after {position} characters: {message}",
-    Reason.BAD_JSON: (
-        "the arguments are not valid JSON: {message} at character {place}, found {found!r}"
-    ),
-    Reason.LIMIT: "the arguments are {message}",
-}
 
 
 def _refuse(unparsed: Unparsed) -> Refused:
-    detail = _UNPARSED[unparsed.reason].format(
-        message=unparsed.message,
-        position=unparsed.position,
-        place=unparsed.position + 1,
-        found=unparsed.found,
-    )
-    return Refused(unparsed.reason, detail)
+    return Refused(unparsed.reason, unparsed.detail)
 
 
 def _refuse_type(value: JSON) -> Refused:

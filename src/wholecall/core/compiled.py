@@ -27,6 +27,8 @@ from wholecall.core.work import Cost
 PATTERN_BYTES = 256 * 1024
 """Of one compiled pattern. Linear time is as many steps a character as the pattern has
 states; at 10 MB, the engine's own limit, 100 kB of text took 10 seconds."""
+_FEW = 8
+"""Items that are asked about one by one."""
 _CACHED = 1024
 """Patterns for names of members that are kept."""
 
@@ -197,8 +199,8 @@ class Compiled:
             begin, end = spans.pop()
             if begin >= end or self._all_fit(place, items[begin:end]):
                 continue
-            if end - begin == 1:
-                yield begin
+            if end - begin <= _FEW:
+                yield from (at for at in range(begin, end) if not self.fits(place, items[at]))
             else:
                 middle = (begin + end) // 2
                 spans += [(middle, end), (begin, middle)]

@@ -23,7 +23,8 @@ from typing import Any
 
 from wholecall.core.limits import Limits
 from wholecall.core.merge import merge_objects, write_json
-from wholecall.core.parse import Parsed, parse
+from wholecall.core.parse import Parsed, Unparsed, parse
+from wholecall.core.repair import is_repairable
 from wholecall.core.scan import ObjectScanner, Scan
 from wholecall.core.tail import MOST_REPEATS, Tail, read_tail
 from wholecall.core.values import Evidence, Inconsistent, Oddity, Reason, Slot
@@ -81,6 +82,7 @@ class Draft:
     """One call being built: its address, its name, its text and its evidence."""
 
     __slots__ = (
+        "_flaw",
         "_limits",
         "_notes",
         "_objects",
@@ -149,6 +151,7 @@ class Draft:
         """Whether so much followed the object that it was not kept."""
         self._shown = 0
         self._snapshot: str | None = ""
+        self._flaw: Unparsed | None = None
 
     # ── Growing ─────────────────────────────────────────────────────────────────────
 
@@ -193,6 +196,7 @@ class Draft:
             # Some servers send all there is, again and again, instead of what is new.
             self._snapshot = text if text.startswith(self._snapshot) else None
         self._pieces.append(text)
+        self._flaw = None
         read = self._scanner.feed(text)
         if self._scanner.state is not Scan.INSIDE:
             self._leave(read)
@@ -207,10 +211,11 @@ class Draft:
     def _close(self, read: int) -> None:
         last = self._pieces[-1]
         self._pieces[-1], rest = last[:read], last[read:]
-        parsed = parse(self.text, limits=self._limits, shallow=True)
+        parsed = parse(self.text, limits=self._limits)
         if not isinstance(parsed, Parsed):
             # Braces, but no JSON. It may be another syntax: judged as a whole in the end.
             self._pieces[-1] = last
+            self._flaw = None if rest else parsed
             self._scanner.state = Scan.BROKEN
         elif parsed.value:
             self.parsed = parsed
@@ -317,6 +322,13 @@ class Draft:
     def text(self) -> str:
         """The arguments' text up to the brace that closed them, or all of it."""
         return "".join(self._pieces)
+
+    @property
+    def flaw(self) -> Unparsed | None:
+        """Why the text is no JSON, where that is known and no repair could change it."""
+        flaw = self._flaw
+        beyond_repair = flaw is not None and not is_repairable(self.text)
+        return flaw if beyond_repair else None
 
     @property
     def raw(self) -> str:

@@ -17,7 +17,7 @@ from wholecall.core.prepare import prepare
 from wholecall.core.translate import Node
 from wholecall.core.values import JSON, Problem
 
-_TRIES = 2000
+_TRIES = 500
 """Places that are built for one example."""
 _NESTING = 32
 """Places inside one another."""

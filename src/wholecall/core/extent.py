@@ -2,8 +2,7 @@
 
 A value costs far more than the characters that it is written in: 4 MB of `[],` are a
 million lists. So brackets and commas are counted first, those outside strings. Every
-pattern is possessive and runs without a step of Python for each match, and the count
-ends where the limit is passed.
+pattern is possessive, and ends where a limit is passed.
 """
 
 from __future__ import annotations
@@ -11,16 +10,54 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import accumulate, islice
+from typing import NamedTuple
+
+from wholecall.core.limits import Limits
 
 STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
-"""A string outside of which one stands, as a pattern; its end may be missing."""
+"""A string, as a pattern for where none is open; its end may be missing."""
 
-_NO_BRACKETS = rf"{STRING}|[^\"{{}}\[\]]++"
-_FLAT = rf"\{{(?:{_NO_BRACKETS})*+\}}|\[(?:{_NO_BRACKETS})*+\]"
-BETWEEN_BRACKETS = re.compile(rf"(?:{_NO_BRACKETS})++", re.DOTALL)
-_BETWEEN_NESTED = re.compile(rf"(?:{_NO_BRACKETS}|{_FLAT})++", re.DOTALL)
-_NEXT_BRACKET = re.compile(rf"(?:{_NO_BRACKETS})*+[{{}}\[\]]", re.DOTALL)
+_STRING = re.compile(STRING, re.DOTALL)
+_NO_BRACKETS = rf"(?:{STRING}|[^\"{{}}\[\]]++)"
+BETWEEN_BRACKETS = re.compile(rf"{_NO_BRACKETS}++", re.DOTALL)
+_NEXT_BRACKET = re.compile(rf"{_NO_BRACKETS}*+[{{}}\[\]]", re.DOTALL)
+_OTHERS = re.compile(r"[^{}\[\]]++")
 _LEVELS = {"{": 1, "[": 1, "}": -1, "]": -1}
+_QUOTES = 4
+"""Of one value: those of its name, and its own."""
+
+
+class Extent(NamedTuple):
+    """What is too much about a text."""
+
+    excess: str = ""
+    """What there is too much of, in words."""
+    too_deep: int | None = None
+    """Behind the first bracket that goes too deep."""
+
+
+def measure_text(text: str, limits: Limits) -> Extent:
+    """Say whether a text is too large or too deep to be parsed."""
+    openers, commas = text.count("{") + text.count("["), text.count(",")
+    if openers <= limits.depth and openers + commas <= limits.values:
+        return Extent()
+    too_many = f"too many: more than {limits.values} values"
+    if _has_too_many_strings(text, limits.values):
+        return Extent(too_many)
+    outside = _STRING.sub("", text)
+    openers = outside.count("{") + outside.count("[")
+    if openers > limits.containers:
+        return Extent(f"too many: more than {limits.containers} objects and arrays")
+    if openers + outside.count(",") > limits.values:
+        return Extent(too_many)
+    return Extent(too_deep=_find_too_deep(text, outside, depth=limits.depth))
+
+
+def _has_too_many_strings(text: str, values: int) -> bool:
+    # Nearly every quote behind a backslash is a part of a string; those of the rest, half are.
+    if text.count('"') - text.count('\\"') <= _QUOTES * values:
+        return False
+    return bool(_past(r'[^"]*+', STRING, count=_QUOTES // 2 * values).match(text))
 
 
 def find_too_many(text: str, values: int) -> int | None:
@@ -30,32 +67,21 @@ def find_too_many(text: str, values: int) -> int | None:
     """
     if text.count(",") + text.count("[") + text.count("{") <= values:
         return None
-    found = _past(values).match(text)
+    found = _past(rf'(?:[^",\[{{]++|{STRING})*+', r"[,\[{]", count=values).match(text)
     return None if found is None else found.end()
 
 
 @lru_cache(maxsize=8)
-def _past(values: int) -> re.Pattern[str]:
-    return re.compile(rf'(?:(?:[^",\[{{]++|{STRING})*+[,\[{{]){{{values + 1}}}+', re.DOTALL)
+def _past(between: str, mark: str, *, count: int) -> re.Pattern[str]:
+    """A text up to the mark that is one too many."""
+    return re.compile(rf"(?:{between}{mark}){{{count + 1}}}+", re.DOTALL)
 
 
-def find_too_deep(text: str, depth: int) -> int | None:
-    """Behind the first bracket outside strings that goes too deep; None if none does."""
-    if text.count("{") + text.count("[") <= depth:
-        return None
-    # First without the innermost objects and arrays, which go one level deeper: the rows of a
-    # table are many, and each would be a step of Python.
-    if _find_level(_BETWEEN_NESTED.sub("", text), depth) is None:
-        return None
-    index = _find_level(BETWEEN_BRACKETS.sub("", text), depth + 1)
-    return None if index is None else next(islice(_NEXT_BRACKET.finditer(text), index, None)).end()
-
-
-def _find_level(brackets: str, level: int) -> int | None:
-    """Which of the brackets comes to a level."""
-    for index, reached in enumerate(accumulate(_LEVELS[bracket] for bracket in brackets)):
-        if reached == level:
-            return index
-        if reached <= 0:  # the root is closed, and the parser stops there
+def _find_too_deep(text: str, outside: str, *, depth: int) -> int | None:
+    brackets = _OTHERS.sub("", outside)
+    for index, level in enumerate(accumulate(_LEVELS[bracket] for bracket in brackets)):
+        if level > depth:
+            return next(islice(_NEXT_BRACKET.finditer(text), index, None)).end()
+        if level <= 0:  # the root is closed, and the parser stops there
             break
     return None

@@ -39,8 +39,9 @@ def find_flaw(text: str, error: json.JSONDecodeError | BadLiteral, *, depth: int
     after_key = not isinstance(error, BadLiteral) and error.msg.startswith(_NO_COLON)
     grammar = Grammar.after(before[-1:], _find_open(before), after_key=after_key)
     if text[at : at + 1] == '"' and not after_key:
-        # The string is the flaw. To walk on would be to read it twice, and it may be long.
-        return Walk(*explain(text, at, grammar=grammar), at, grammar.closers)
+        # The string is the flaw. To walk on would be to read it once more, and it may be long.
+        stop = explain(text, at, grammar=grammar, known=_known_good(error))
+        return Walk(*stop, at, grammar.closers)
     return walk(text, depth=depth, at=at, grammar=grammar)
 
 
@@ -49,7 +50,15 @@ def find_flaw(text: str, error: json.JSONDecodeError | BadLiteral, *, depth: int
 _BLANKS = " \t\r\n"
 _NO_COLON = "Expecting ':'"
 _IN_STRING = ("Unterminated string", "Invalid control character", "Invalid \\")
+_AT_FLAW = ("Invalid control character", "Invalid \\escape")
 _STRING = re.compile(STRING, re.DOTALL)
+
+
+def _known_good(error: json.JSONDecodeError | BadLiteral) -> int:
+    """Up to where the parser has read a string without finding fault."""
+    if isinstance(error, BadLiteral) or not error.msg.startswith(_AT_FLAW):
+        return 0
+    return error.pos
 
 
 def _begin_mark(text: str, error: json.JSONDecodeError | BadLiteral) -> int:

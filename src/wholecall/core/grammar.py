@@ -247,8 +247,8 @@ _BAD_CONTROL = "a raw control character in a string (write \\n, \\t or \\u00XX)"
 _BAD_ESCAPE = "an invalid escape in a string (write \\\\ for a backslash)"
 
 
-def explain(text: str, at: int, *, grammar: Grammar) -> Stop:
-    """Why a walk does not step on from here."""
+def explain(text: str, at: int, *, grammar: Grammar, known: int = 0) -> Stop:
+    """Why a walk does not step on from here. A string is `known` to be good up to some place."""
     expected = grammar.expects
     if at == len(text) and expected is Expect.END:
         return Stop(Cause.COMPLETE, at)
@@ -260,7 +260,7 @@ def explain(text: str, at: int, *, grammar: Grammar) -> Stop:
     if mark in CLOSER_OF:
         return Stop(Cause.DEEP, at, f"nested more than {len(grammar.closers)} deep")
     if mark == STRING:
-        return _explain_string(text, at, is_key=expected in KEYS)
+        return _explain_string(text, max(at + 1, known), is_key=expected in KEYS)
     return (
         _explain_word(text, at, expected=expected)
         if text[at] in "tfn"
@@ -269,7 +269,7 @@ def explain(text: str, at: int, *, grammar: Grammar) -> Stop:
 
 
 def _explain_string(text: str, at: int, *, is_key: bool) -> Stop:
-    end = match_end(_STRING_BODY, text, at=at + 1)
+    end = match_end(_STRING_BODY, text, at=at)
     if _STRING_STUB.match(text, end):
         cut = None if is_key else end
         return Stop(Cause.CUT, len(text), "it ends inside a string", cut)

@@ -23,6 +23,8 @@ class Limits:
     values: int = 75_000
     """Members and items of arguments, at whatever depth: a table of ten thousand rows. To
     build and check one takes a microsecond, and 4 MB could hold two million."""
+    containers: int = 25_000
+    """Objects and arrays among them. Each costs as much as several other values."""
     depth: int = 128
     """Nesting of arguments. Validators recurse; some crash on deep values."""
     blank_run: int = 1024

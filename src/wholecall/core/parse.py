@@ -15,7 +15,7 @@ from itertools import islice
 from math import isinf
 from typing import Any, NoReturn
 
-from wholecall.core.extent import find_too_deep, find_too_many
+from wholecall.core.extent import measure_text
 from wholecall.core.flaw import BadLiteral, find_flaw
 from wholecall.core.grammar import DIGITS, Cause, Walk
 from wholecall.core.limits import DEFAULT, Limits
@@ -47,11 +47,28 @@ class Unparsed(Value, frozen=True):
     """TRUNCATED, BAD_JSON or LIMIT."""
 
     @property
+    def detail(self) -> str:
+        """All of it in one sentence, for people and models."""
+        return _DETAILS[self.reason].format(
+            message=self.message,
+            position=self.position,
+            place=self.position + 1,
+            found=self.found,
+        )
+
+    @property
     def cut(self) -> bool:
         """Whether the text is a proper prefix of some JSON: more of it could be whole."""
         return self.reason is Reason.TRUNCATED
 
 
+_DETAILS = {
+    Reason.TRUNCATED: "the arguments are cut off after {position} characters: {message}",
+    Reason.BAD_JSON: (
+        "the arguments are not valid JSON: {message} at character {place}, found {found!r}"
+    ),
+    Reason.LIMIT: "the arguments are {message}",
+}
 # A walk that is complete although the parser failed would be our bug: a KeyError.
 _REASONS = {
     Cause.CUT: Reason.TRUNCATED,
@@ -60,19 +77,15 @@ _REASONS = {
 }
 
 
-def parse(text: str, *, limits: Limits = DEFAULT, shallow: bool = False) -> Parsed | Unparsed:
-    """Parse strict JSON. The text is never repaired here, except for lone surrogates.
-
-    `shallow` says that its depth is known to be within the limits.
-    """
+def parse(text: str, *, limits: Limits = DEFAULT) -> Parsed | Unparsed:
+    """Parse strict JSON. The text is never repaired here, except for lone surrogates."""
     whole = replace_lone(text)
     if whole is None:
         return _refuse(text, 0, message=f"garbled: more than {HALVES} halves of surrogate pairs")
     text = whole.text
-    too_many = find_too_many(text, limits.values)
-    if too_many is not None:
-        return _refuse(text, too_many - 1, message=f"too many: more than {limits.values} values")
-    too_deep = None if shallow else find_too_deep(text, limits.depth)
+    excess, too_deep = measure_text(text, limits)
+    if excess:
+        return _refuse(text, 0, message=excess)
     try:
         value, duplicates = _decode(text[:too_deep])
     except (json.JSONDecodeError, BadLiteral) as error:

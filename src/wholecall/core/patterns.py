@@ -20,7 +20,7 @@ LOOSE = 14
 """Positions of a tame pattern that may be remembered: 2¹⁴ states are built in some
 milliseconds. Honest patterns rarely have as many behind their first loop."""
 _CACHED = 1024
-_UNICODE_CLASS = 32
+_UNICODE_CLASS = 64
 """`\\p{L}` counts as so many positions: it has hundreds of ranges."""
 
 _TOKEN = re.compile(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 
+from wholecall.core.extent import find_too_many
 from wholecall.core.grammar import match_end, skip_blanks
 from wholecall.core.parse import excerpt
 from wholecall.core.tolerant import Rewriter
@@ -20,6 +21,9 @@ from wholecall.core.values import Repair, Value
 
 REPAIRABLE = 64 * 1024
 """Characters. Longer arguments are files; what is wrong in them is for the model to say."""
+
+_VALUES = 10_000
+"""Of a text that is repaired. To rewrite one takes some microseconds."""
 
 # A fence with its language, or the language alone where the fence was lost on the way.
 # Any other word before the object may say what the object is for, and is no header.
@@ -40,9 +44,14 @@ class Repaired(Value, frozen=True):
     repairs: tuple[Repair, ...]
 
 
+def is_repairable(text: str) -> bool:
+    """Whether a text is small enough to be read mark by mark."""
+    return len(text) <= REPAIRABLE and find_too_many(text, _VALUES) is None
+
+
 def repair(text: str) -> Repaired | None:
     """Rewrite a text that is known to be whole; None if it has no single reading."""
-    if len(text) > REPAIRABLE:
+    if not is_repairable(text):
         return None
     repairs, at = _read_headers(text)
     if _ESCAPED_OBJECT.match(text, at):

@@ -160,7 +160,7 @@ class ObjectScanner:
         self._opened += 1
         if len(self._closers) > self._limits.depth:
             self.state = Scan.TOO_DEEP
-        elif self._opened > self._limits.values + 1:
+        elif self._opened > self._limits.containers:
             self.state = Scan.TOO_MANY
 
     def _close(self, mark: str) -> None:

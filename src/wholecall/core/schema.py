@@ -23,7 +23,6 @@ from typing import Any, cast
 from wholecall.core.coerce import STRICT, CoercionOptions, coerce
 from wholecall.core.compiled import Compiled
 from wholecall.core.explain import PROBLEMS, explain
-from wholecall.core.limits import DEFAULT
 from wholecall.core.near import find_misspelt
 from wholecall.core.parse import join_path
 from wholecall.core.prepare import prepare
@@ -34,6 +33,15 @@ from wholecall.core.words import show, show_names
 from wholecall.core.work import Allowance
 from wholecall.errors import InadmissibleTools
 
+UNKNOWN = 1000
+"""Parameters that a tool does not have, of one call. Each is compared with those that it has."""
+_REFUSE_UNKNOWN = Problem(
+    "$",
+    "limit",
+    f"more than {UNKNOWN} parameters were received that this tool does not have",
+    "more",
+    "only parameters of this tool",
+)
 TOOLS = 128
 """Tools that one request may offer. Providers refuse more."""
 
@@ -67,7 +75,9 @@ def check(value: dict[str, JSON], spec: ToolSpec, *, options: CoercionOptions = 
         kept, coercions = _coerce(compiled, kept, allowance=allowance, size=size, options=options)
         fits = compiled.fits(compiled.root, kept)
     problems = () if fits else explain(compiled, kept, allowance=allowance, unknown=dropped)
-    if dropped:
+    if len(dropped) > UNKNOWN:
+        problems += (_REFUSE_UNKNOWN,)
+    elif dropped:
         missing = {problem.path for problem in problems}
         misspelt = _report_misspelt(compiled, value, dropped=dropped, missing=missing)
         problems += tuple(islice(misspelt, PROBLEMS - len(problems)))
@@ -109,13 +119,10 @@ def _refuse_size(
 ) -> Problem | None:
     """Why arguments are not judged at all: it would take too long."""
     size = size or measure(value)
-    if size.deep:
-        expected = f"at most {DEFAULT.depth} levels of nesting"
-        return Problem("$", "limit", f"the arguments must have {expected}", "more", expected)
-    if size.values > DEFAULT.values:
-        expected = f"at most {DEFAULT.values} values"
-        message = f"the arguments must have {expected}: send them in parts"
-        return Problem("$", "limit", message, f"{size.values} values", expected)
+    if size.limit:
+        expected = f"at most {size.limit}"
+        message = f"the arguments must have {expected}: send them in parts, or flatter"
+        return Problem("$", "limit", message, "more", expected)
     if compiled.cost.exceeds(value, size):
         expected = "fewer or smaller values"
         message = (

@@ -18,6 +18,8 @@ class Size(NamedTuple):
 
     values: int
     """Members and items, at whatever depth."""
+    containers: int
+    """Objects and arrays, the arguments themselves included."""
     characters: int
     """Of all texts and names."""
     numbers: int
@@ -26,6 +28,17 @@ class Size(NamedTuple):
     """There is a float that an integer may have been meant with."""
     deep: bool
     """They are nested deeper than the limit."""
+
+    @property
+    def limit(self) -> str:
+        """The limit that is passed, in words; empty if none is."""
+        if self.deep:
+            return f"{DEFAULT.depth} levels of nesting"
+        if self.values > DEFAULT.values:
+            return f"{DEFAULT.values} values"
+        if self.containers > DEFAULT.containers:
+            return f"{DEFAULT.containers} objects and arrays"
+        return ""
 
 
 class _Count:
@@ -70,11 +83,18 @@ _CONSTANTS = frozenset({bool, type(None)})
 
 
 def measure(value: dict[str, JSON]) -> Size:
-    """Measure arguments, down to the depth that is allowed."""
+    """Measure arguments, as far as they are within the limits."""
     count = _Count()
     level: list[Any] = [value]
-    for _ in range(DEFAULT.depth):
+    levels = containers = 0
+    while level and levels < DEFAULT.depth and containers <= DEFAULT.containers:
+        levels, containers = levels + 1, containers + len(level)
         level = [child for parent in level for child in count.count(parent)]
-        if not level:
-            break
-    return Size(count.values, count.characters, count.numbers, count.whole_floats, deep=bool(level))
+    return Size(
+        count.values,
+        containers,
+        count.characters,
+        count.numbers,
+        count.whole_floats,
+        deep=bool(level) and levels == DEFAULT.depth,
+    )

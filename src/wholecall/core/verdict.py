@@ -26,7 +26,7 @@ from wholecall.core.coerce import STRICT, CoercionOptions
 from wholecall.core.compiled import Compiled
 from wholecall.core.draft import Draft
 from wholecall.core.limits import DEFAULT, Limits
-from wholecall.core.parse import Parsed
+from wholecall.core.parse import Parsed, Unparsed
 from wholecall.core.prepare import prepare
 from wholecall.core.repair import may_drop
 from wholecall.core.spec import Offer, ToolSpec
@@ -202,7 +202,7 @@ class Judge:
         if tail.repeats:
             draft.note(Oddity.ARGUMENTS_REPEATED)
         whole = ending is Ending.GOOD or draft.parsed is not None
-        text = draft.parsed if draft.parsed is not None else draft.text
+        text = draft.parsed or draft.flaw or draft.text
         read = self._read_arguments(text, spec, whole=whole)
         if isinstance(read, Refused):
             if read.reason not in _SYNTAX:
@@ -231,7 +231,11 @@ class Judge:
         return read
 
     def _read_arguments(
-        self, raw: str | Mapping[str, JSON] | Parsed, spec: ToolSpec | None, *, whole: bool
+        self,
+        raw: str | Mapping[str, JSON] | Parsed | Unparsed,
+        spec: ToolSpec | None,
+        *,
+        whole: bool,
     ) -> Arguments | Refused:
         return read_arguments(raw, spec, whole=whole, limits=self.limits, options=self.coercion)
 

@@ -246,6 +246,8 @@ class Allowance:
     def __init__(self, cost: Cost) -> None:
         self._left = 0
         self._cost = cost
+        self._small = _CONSTANTS | ({str} if not cost.text else set())
+        """The types of values that cost no more than others."""
         self._prices: dict[int, tuple[JSON, int]] = {}
 
     @property
@@ -282,9 +284,9 @@ class Allowance:
     def _sum_up(self, parent: dict[str, JSON] | list[JSON]) -> int:
         children: Any = parent.values() if isinstance(parent, dict) else parent
         # Most values are small, and there are many: no call for each of them.
-        others = [child for child in children if type(child) not in _SMALL]
+        others = [child for child in children if type(child) not in self._small]
         small = len(parent) - len(others)
         return (1 + small) * self._cost.rules + sum(map(self._price, others))
 
 
-_SMALL = frozenset({int, bool, type(None)})
+_CONSTANTS = frozenset({int, bool, type(None)})

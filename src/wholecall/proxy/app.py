@@ -2,41 +2,166 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from pathlib import Path
+from typing import TypeAlias
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
+from wholecall.proxy.building import Tools, make_models, state_path
+from wholecall.proxy.catalogue import Catalogue
 from wholecall.proxy.chat import CHAT
+from wholecall.proxy.config import Changes, Config, ServerLimits, changes
+from wholecall.proxy.config.loading import Loaded
+from wholecall.proxy.counting import COUNT_TOKENS, Counting
+from wholecall.proxy.edge import Edge
+from wholecall.proxy.keys import KeyStore
 from wholecall.proxy.messages import MESSAGES
+from wholecall.proxy.readiness import Readiness
 from wholecall.proxy.responses import RESPONSES
-from wholecall.proxy.serving import Service
+from wholecall.proxy.serving import Mode, Served, Service
+from wholecall.proxy.shelf import Shelf
 from wholecall.proxy.turning import Endpoint
+from wholecall.tools.tool import Tool
 
-SETTLE_SECONDS = 30.0
-"""For tools that run on behind clients that are gone, when the server ends."""
+_NOT_READY = 503
 
 
-def make_app(service: Service) -> Starlette:
-    """The routes of the proxy around one service."""
+Around: TypeAlias = "Callable[[Proxy], AbstractAsyncContextManager[None]]"
+"""What holds as long as the proxy lives."""
+
+
+def make_app(
+    config: Config | Loaded,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    tools: Iterable[Tool] = (),
+    around: Around = lambda _: nullcontext(),
+) -> Proxy:
+    """The proxy that a configuration describes; `tools` run here besides those that it names."""
+    if isinstance(config, Config):
+        config = Loaded(config=config, file=None, places={})
+    return Proxy(config, environ=environ, tools=Tools(tools), around=around)
+
+
+class Proxy:
+    """An ASGI application: the edge, and behind it the routes."""
+
+    def __init__(
+        self, loaded: Loaded, *, environ: Mapping[str, str], tools: Tools, around: Around
+    ) -> None:
+        config = loaded.config
+        self._loaded = loaded
+        self._environ = environ
+        self._around = around
+        self._models = {served.name: served for served in make_models(config, environ)}
+        self._retired: list[Served] = []
+        self._tools = tools
+        self._readiness = Readiness(environ)
+        self.service = Service(
+            self._models.values(),
+            tools=self._tools.offer,
+            shelf=_make_shelf(config),
+            beat_seconds=config.limits.keep_alive_seconds,
+        )
+        keys = KeyStore(config.keys.path) if _needs_keys(config) else None
+        self.routes = self._make_routes()
+        self._edge = Edge(Starlette(routes=self.routes, lifespan=self._live), config, keys=keys)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
+        """Serve one connection's event, as ASGI has it."""
+        await self._edge(scope, receive, send)
+
+    @property
+    def config(self) -> Config:
+        """The settings that hold now."""
+        return self._loaded.config
+
+    @property
+    def limits(self) -> ServerLimits:
+        """What clients may do, at the moment."""
+        return self._loaded.config.limits
+
+    async def reload(self, loaded: Loaded) -> Changes:
+        """Go by other settings, as far as that is possible without a restart.
+
+        Answers that are under way come to their end as they began. A tool that cannot be loaded
+        is a `ConfigError` or a `ToolServerFailed`, and everything stays as it was.
+        """
+        changed = changes(self._loaded.config, loaded.config)
+        if loaded.config.tools != self._loaded.config.tools:
+            await self._tools.replace(loaded)
+        self._replace_models(loaded.config)
+        self._edge.reload(loaded.config)
+        self.service.beat_seconds = loaded.config.limits.keep_alive_seconds
+        self._loaded = loaded
+        return changed
+
+    def _replace_models(self, config: Config) -> None:
+        """Models whose settings are the same keep their connections."""
+        before = self._loaded.config.models
+        same = {name for name, model in config.models.items() if before.get(name) == model}
+        fresh = make_models(config, self._environ, without=same)
+        models = {served.name: served for served in fresh}
+        kept = {name: self._models[name] for name in same}
+        # Those that are served no more may still be answering: they are closed at the end.
+        self._retired += [each for name, each in self._models.items() if name not in kept]
+        self._models = {name: kept.get(name) or models[name] for name in config.models}
+        self.service.serve(self._models.values())
+
+    # ── Routes ──────────────────────────────────────────────────────────────────────
+
+    def _make_routes(self) -> list[Route]:
+        catalogue = Catalogue(self.service)
+        return [
+            *(
+                Route(client.path, Endpoint(self.service, client), methods=["POST"])
+                for client in (CHAT, RESPONSES, MESSAGES)
+            ),
+            Route(COUNT_TOKENS.path, Counting(self.service), methods=["POST"]),
+            Route("/v1/models", catalogue.list_models),
+            Route("/v1/tools", catalogue.list_tools),
+            Route("/health", _say_alive),
+            Route("/ready", self._say_ready),
+        ]
+
+    async def _say_ready(self, _: Request) -> Response:
+        reached = await self._readiness.check(self.service.models.values())
+        ready = all(reached.values())
+        body = {"status": "ready" if ready else "not ready", "models": dict(reached)}
+        return JSONResponse(body, status_code=200 if ready else _NOT_READY)
 
     @asynccontextmanager
-    async def live(_: Starlette) -> AsyncIterator[None]:
-        yield
-        await service.settle(SETTLE_SECONDS)
-        await service.close()
+    async def _live(self, _: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._close)
+            await self._tools.replace(self._loaded)
+            await stack.enter_async_context(self._around(self))
+            yield
 
-    async def health(_: Request) -> Response:
-        return JSONResponse({"status": "ok"})
+    async def _close(self) -> None:
+        await self.service.settle(self.config.limits.drain_seconds)
+        await self.service.close()
+        for served in self._retired:
+            await served.close()
+        await self._tools.close()
 
-    routes = [
-        *(
-            Route(client.path, Endpoint(service, client), methods=["POST"])
-            for client in (CHAT, RESPONSES, MESSAGES)
-        ),
-        Route("/health", health),
-    ]
-    return Starlette(routes=routes, lifespan=live)
+
+async def _say_alive(_: Request) -> Response:
+    return JSONResponse({"status": "ok"})
+
+
+def _make_shelf(config: Config) -> Shelf:
+    """A file, where tools of both sides may meet in a conversation; else nothing is ever kept."""
+    runs = any(Mode(model.mode) is Mode.RUN for model in config.models.values())
+    return Shelf(state_path(config) if runs else None)
+
+
+def _needs_keys(config: Config) -> bool:
+    return config.keys.required or Path(config.keys.path).is_file()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from wholecall.proxy.config.functions import load_functions
@@ -23,9 +21,15 @@ STATE_FILE = "wholecall-state.sqlite"
 """Beside the file of the keys: what conversations with tools of both sides need to go on."""
 
 
-def make_models(config: Config, environ: Mapping[str, str] = os.environ) -> tuple[Served, ...]:
+def make_models(
+    config: Config, environ: Mapping[str, str], *, without: Collection[str] = ()
+) -> tuple[Served, ...]:
     """The models of a configuration, each with connections of its own."""
-    return tuple(_make_model(name, model, environ=environ) for name, model in config.models.items())
+    return tuple(
+        _make_model(name, model, environ=environ)
+        for name, model in config.models.items()
+        if name not in without
+    )
 
 
 def _make_model(name: str, model: ModelConfig, *, environ: Mapping[str, str]) -> Served:
@@ -55,28 +59,38 @@ def _make_model(name: str, model: ModelConfig, *, environ: Mapping[str, str]) ->
     )
 
 
-class ServerTools:
+class Tools:
     """The tools that run here: functions, and whatever the MCP servers offer at the moment."""
 
-    def __init__(self, functions: Iterable[Tool], servers: McpTools | None) -> None:
-        self._functions = tuple(functions)
-        self._servers = servers
+    def __init__(self, given: Iterable[Tool] = ()) -> None:
+        self._given = tuple(given)
+        self._functions: tuple[Tool, ...] = ()
+        self._servers: McpTools | None = None
+        self._retired: list[McpTools] = []
 
-    def __call__(self) -> tuple[Tool, ...]:
+    def offer(self) -> tuple[Tool, ...]:
         """The tools of this moment."""
-        return (*self._functions, *(self._servers or ()))
+        return (*self._given, *self._functions, *(self._servers or ()))
 
+    async def replace(self, loaded: Loaded) -> None:
+        """Import the functions and start the servers of a configuration.
 
-@asynccontextmanager
-async def open_tools(loaded: Loaded) -> AsyncIterator[ServerTools]:
-    """Import the functions and start the servers; they end with the context."""
-    functions = load_functions(loaded)
-    definitions = [tool for tool in loaded.config.tools if isinstance(tool, McpTool)]
-    if not definitions:
-        yield ServerTools(functions, None)
-        return
-    async with McpTools(*(each.make_server() for each in definitions)) as servers:
-        yield ServerTools(functions, servers)
+        Runs that are under way may need the servers of before, so those end with the proxy.
+        """
+        functions = load_functions(loaded)
+        definitions = [tool for tool in loaded.config.tools if isinstance(tool, McpTool)]
+        servers = None
+        if definitions:
+            servers = await McpTools(*(each.make_server() for each in definitions)).__aenter__()
+        if self._servers is not None:
+            self._retired.append(self._servers)
+        self._functions, self._servers = functions, servers
+
+    async def close(self) -> None:
+        """End every server."""
+        for servers in (*self._retired, *([self._servers] if self._servers else ())):
+            await servers.__aexit__()
+        self._retired, self._servers = [], None
 
 
 def state_path(config: Config) -> Path:

@@ -8,61 +8,88 @@ written must be read in time. A connection between two requests is closed by uvi
 from __future__ import annotations
 
 import asyncio
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, Protocol, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-_TIMEOUT = (
-    b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-)
+from wholecall.proxy.config.settings import ServerLimits
+
+_TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+class _Limited(Protocol):
+    """The application behind a connection."""
+
+    @property
+    def limits(self) -> ServerLimits:
+        """What clients may do, at the moment."""
+
+
+class _Alarm:
+    """Rings once, unless it is stopped before."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self._act = act
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_set(self) -> bool:
+        return self._timer is not None
+
+    def set(self, seconds: float) -> None:
+        self.stop()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._act)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 class TimedProtocol(HttpToolsProtocol):
-    """uvicorn's connection, with limits for the headers and for the reading of answers."""
+    """uvicorn's connection, with limits for the headers and for the reading of answers.
 
-    header_seconds: ClassVar[float] = 10.0
-    write_seconds: ClassVar[float] = 60.0
+    The limits are those of the application, so that they can be changed while it runs.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._waiting: asyncio.TimerHandle | None = None
-        self._stuck: asyncio.TimerHandle | None = None
+        self._limited = cast(_Limited, self.app)
+        self._late_headers = _Alarm(self._send_away)
+        self._late_reading = _Alarm(self._give_up)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Somebody connects, and should say what they want."""
         super().connection_made(transport)
-        self._wait_for_headers()
+        self._late_headers.set(self._limited.limits.header_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""
-        self._waiting = _stop(self._waiting)
-        self._stuck = _stop(self._stuck)
+        self._late_headers.stop()
+        self._late_reading.stop()
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
-        """A request begins."""
-        if self._waiting is None:  # not the first one of this connection
-            self._wait_for_headers()
+        """A request begins: the first of this connection, or another one."""
+        if not self._late_headers.is_set:
+            self._late_headers.set(self._limited.limits.header_seconds)
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """The headers of a request have come."""
-        self._waiting = _stop(self._waiting)
+        self._late_headers.stop()
         super().on_headers_complete()
 
     def pause_writing(self) -> None:
         """The client does not read as fast as we write."""
+        self._late_reading.set(self._limited.limits.write_seconds)
         super().pause_writing()
-        self._stuck = _stop(self._stuck)
-        self._stuck = self.loop.call_later(self.write_seconds, self._give_up)
 
     def resume_writing(self) -> None:
         """It has caught up."""
-        self._stuck = _stop(self._stuck)
+        self._late_reading.stop()
         super().resume_writing()
-
-    def _wait_for_headers(self) -> None:
-        self._waiting = self.loop.call_later(self.header_seconds, self._send_away)
 
     def _send_away(self) -> None:
         if not self.transport.is_closing():
@@ -71,14 +98,3 @@ class TimedProtocol(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         self.transport.abort()
-
-
-def _stop(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()
-
-
-def limit_connections(*, header_seconds: float, write_seconds: float) -> type[TimedProtocol]:
-    """A protocol class with these limits: uvicorn makes its connections of a class."""
-    limits = {"header_seconds": header_seconds, "write_seconds": write_seconds}
-    return type("LimitedProtocol", (TimedProtocol,), limits)

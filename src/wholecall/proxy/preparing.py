@@ -57,6 +57,13 @@ class Prepared:
     way: Forward | Gate | Run
 
 
+def find_model(service: Service, asked: Asked) -> tuple[Served, Letter]:
+    """Who answers, and the request as it would pass through."""
+    fields = _read_fields(asked.body)
+    served = service.find(_read_model(fields), asked)
+    return served, _write_letter(served, asked.body, fields=fields)
+
+
 async def prepare(service: Service, asked: Asked) -> Prepared:
     """Read a request. What is wrong with it is an `UnreadableRequest` and the like."""
     fields = _read_fields(asked.body)

@@ -4,6 +4,4 @@ from __future__ import annotations
 
 from wholecall.proxy.client import ClientProtocol
 
-RESPONSES = ClientProtocol(
-    protocol="openai-responses", path="/v1/responses"
-)
+RESPONSES = ClientProtocol(protocol="openai-responses", path="/v1/responses")

@@ -37,7 +37,7 @@ async def test_a_server_that_cannot_be_started_is_named_with_what_it_wrote(tmp_p
             pass
     assert failed.value.server == "s"
     assert failed.value.stderr == "Traceback: the disk is full"
-    assert "'s' did not start" in str(failed.value)
+    assert "'s' did not start: it ended before it had answered" in str(failed.value)
     assert "the disk is full" in str(failed.value)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Literal,
     NamedTuple,
@@ -24,11 +26,17 @@ from wholecall.proxy.config.settings import Range, Restart
 from wholecall.proxy.config.written import Scalar
 from wholecall.runs.limits import RunLimits
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 Kind: TypeAlias = object
 """A type, as a field declares it."""
 
 # These types know nothing of files. In them, too, 0 may switch something off.
-_BOUNDS = {(RunLimits, "turn_retries"): Range(0), (RunLimits, "lost_threads"): Range(0)}
+_BOUNDS: dict[tuple[type, str], Range] = {
+    (RunLimits, "turn_retries"): Range(0),
+    (RunLimits, "lost_threads"): Range(0),
+}
 
 
 class Expected(NamedTuple):
@@ -52,6 +60,13 @@ class Expected(NamedTuple):
         if get_origin(self.kind) in {Union, UnionType}:
             return get_args(self.kind)
         return (self.kind,)
+
+    @property
+    def sections(self) -> Iterator[type[DataclassInstance]]:
+        """Those of them that hold settings."""
+        for member in self.members:
+            if isinstance(member, type) and is_dataclass(member):
+                yield member
 
 
 @cache

@@ -34,14 +34,19 @@ def load_config(path: FilePath | None, environ: Mapping[str, str]) -> Config:
     return load(path, environ).config
 
 
-def load(path: FilePath | None, environ: Mapping[str, str]) -> Loaded:
-    """`load_config`, and where each setting was written."""
+def load(
+    path: FilePath | None, environ: Mapping[str, str], *, without_keys: bool = False
+) -> Loaded:
+    """`load_config`, and where each setting was written.
+
+    `without_keys`: the environment need not hold the keys that the file names.
+    """
     file = str(path or FILE_NAME)
     written = Written({}, Place(file)) if path is None else compose(_read(path), file)
     filled, missing = fill(override(written, environ), environ)
     reader = SettingsReader()
     config = reader.read(filled)
-    problems = [*missing, *reader.problems]
+    problems = [*([] if without_keys else missing), *reader.problems]
     if config is not None:
         problems += [
             ConfigProblem(_find_place(reader.places, path), ".".join(path), why)

@@ -6,7 +6,7 @@ Every problem is collected, so that a file can be mended in one go.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, TypeAlias, get_args, get_origin
 
 from wholecall.core.near import nearest
@@ -52,7 +52,7 @@ class SettingsReader:
             return self._read_list(expected, written, path=path)
         if get_origin(expected.kind) is Mapping:
             return self._read_mapping(expected, written, path=path)
-        sections = [member for member in expected.members if is_dataclass(member)]
+        sections = list(expected.sections)
         if sections:
             return self._choose_section(sections, written, path=path)
         return self._read_scalar(expected, written, path=path)
@@ -93,7 +93,7 @@ class SettingsReader:
 
     def _refuse_unknown(self, section: type, members: Mapping[str, Written], *, path: Path) -> None:
         known = expected_of(section)
-        for name in members.keys() - known.keys():
+        for name in (name for name in members if name not in known):
             near = nearest(name, known)
             hint = f"did you mean {near!r}?" if near else f"known are {show_names(known)}"
             self._refuse(members[name], f"there is no such setting; {hint}", path=(*path, name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields
 from functools import cache
 from textwrap import dedent
 from typing import TYPE_CHECKING, NamedTuple, get_args, get_origin
@@ -72,9 +72,8 @@ def _sections_below(expected: Expected) -> Iterator[tuple[str, type[DataclassIns
         suffix, expected = ".NAME", expected.within(get_args(expected.kind)[1])
     elif get_origin(expected.kind) is tuple:
         suffix, expected = ".N", expected.within(get_args(expected.kind)[0])
-    for member in expected.members:
-        if isinstance(member, type) and is_dataclass(member) and expected_of(member):
-            yield suffix, member
+    for section in expected.sections:
+        yield suffix, section
 
 
 def _write_default(field: Field[object]) -> str:

@@ -92,10 +92,10 @@ class _Composer:
         match node:
             case yaml.ScalarNode():
                 return Written(_read_scalar(node), place)
-            case yaml.SequenceNode():
-                return Written(tuple(self._read(item, depth - 1) for item in node.value), place)
-            case _:
+            case yaml.MappingNode():
                 return Written(dict(self._read_members(node, depth - 1)), place)
+            case _:
+                return Written(tuple(self._read(item, depth - 1) for item in node.value), place)
 
     def _read_members(self, node: yaml.MappingNode, depth: int) -> Iterator[tuple[str, Written]]:
         seen: dict[str, Place] = {}

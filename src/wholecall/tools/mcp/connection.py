@@ -190,6 +190,7 @@ async def _listen(client: Client, news: News) -> bool:
             if subscription.honored.tools_list_changed is not True:
                 return False
             # What changed before the server agreed was told to nobody.
+            news.change_tools()
             async for _ in subscription:
                 news.change_tools()
     except SubscriptionLost:

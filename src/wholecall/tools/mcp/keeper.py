@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 import anyio
 import httpx2
 from mcp import MCPError
+from mcp_types import CONNECTION_CLOSED
 
 from wholecall.core.words import cut
 from wholecall.errors import ToolServerFailed
@@ -173,5 +174,7 @@ def _describe(error: BaseException, signs: Signs) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     status = f" (HTTP {signs.refusal})" if signs.refusal else ""
+    if isinstance(error, MCPError) and error.code == CONNECTION_CLOSED:
+        return "it ended before it had answered" + status
     words = " ".join(str(error).split())
     return cut(f"{type(error).__name__}: {words}", _REASON) + status

@@ -1,0 +1,94 @@
+"""The command line: `wholecall serve`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wholecall.proxy.config import find_file, load
+from wholecall.proxy.config.environment import FILE_VARIABLE, PREFIX
+from wholecall.upstreams.names import PREFIXES
+
+_USUAL = "openai"
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="The configuration. Default: $WHOLECALL_CONFIG, or wholecall.yaml in this folder.",
+    ),
+]
+UpstreamOption = Annotated[
+    str | None,
+    typer.Option(
+        "--upstream",
+        metavar="[PROTOCOL=]URL",
+        help="Serve every model of this address under its own name, without a file. PROTOCOL is "
+        f"one of {', '.join(PREFIXES)}; default: {_USUAL}.",
+    ),
+]
+HostOption = Annotated[str | None, typer.Option("--host", help="Address to listen on.")]
+PortOption = Annotated[
+    int | None, typer.Option("--port", min=0, max=65535, help="Port; 0: any that is free.")
+]
+WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, help="Processes.")]
+
+
+def serve(
+    *,
+    config: ConfigOption = None,
+    upstream: UpstreamOption = None,
+    host: HostOption = None,
+    port: PortOption = None,
+    workers: WorkersOption = None,
+) -> None:
+    """Start the proxy: one address for OpenAI's and Anthropic's clients.
+
+    Ctrl-C ends it; SIGHUP makes it read its configuration again.
+    """
+    # Worker processes read the same environment, so what is said here is put there.
+    os.environ |= _as_variables(config, upstream)
+    os.environ |= _as_settings({"HOST": host, "PORT": port, "WORKERS": workers})
+    loaded = load(find_file(None, os.environ), os.environ)
+    if not loaded.config.models:
+        raise typer.BadParameter("there is no model to serve: give --upstream URL, or a file")
+    # Importing the server takes half a second that other commands need not wait.
+    from wholecall.proxy import server  # noqa: PLC0415
+
+    try:
+        server.serve(loaded.config, announce=_announce)
+    except OSError as error:
+        listen = loaded.config.listen
+        raise typer.BadParameter(
+            f"cannot listen on {listen.host}:{listen.port}: {error.strerror}"
+        ) from None
+
+
+def _as_variables(config: Path | None, upstream: str | None) -> dict[str, str]:
+    variables = {} if config is None else {FILE_VARIABLE: str(config)}
+    if upstream is not None:
+        before, _, url = upstream.partition("=")
+        named = before in PREFIXES
+        prefix, address = (before, url) if named else (_USUAL, upstream)
+        models = {"*": {"upstream": f"{prefix}/*", "base_url": address}}
+        variables[f"{PREFIX}MODELS"] = json.dumps(models)
+    return variables
+
+
+def _as_settings(listen: Mapping[str, str | int | None]) -> dict[str, str]:
+    return {
+        f"{PREFIX}LISTEN__{name}": json.dumps(value)
+        for name, value in listen.items()
+        if value is not None
+    }
+
+
+def _announce(address: str) -> None:
+    typer.echo(f"OPENAI_BASE_URL={address}/v1")
+    typer.echo(f"ANTHROPIC_BASE_URL={address}")

@@ -1,0 +1,64 @@
+"""What is to be had here: models and tools, as clients list them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from wholecall.proxy.edge import CALLER, Caller
+from wholecall.proxy.serving import ANY_MODEL, Service
+
+_SINCE = 0
+_DATE = "1970-01-01T00:00:00Z"
+
+
+class Catalogue:
+    """Lists what the caller's key may use."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def list_models(self, request: Request) -> Response:
+        """The models, in a form that OpenAI's and Anthropic's clients both read."""
+        caller: Caller = request.scope[CALLER]
+        names = [
+            name for name in self._service.models if name != ANY_MODEL and caller.key.may_use(name)
+        ]
+        page = {
+            "object": "list",
+            "data": [_describe_model(name) for name in names],
+            "has_more": False,
+            "first_id": names[0] if names else None,
+            "last_id": names[-1] if names else None,
+        }
+        return JSONResponse(page)
+
+    async def list_tools(self, request: Request) -> Response:
+        """The tools that run here."""
+        caller: Caller = request.scope[CALLER]
+        tools = [
+            {
+                "name": tool.name,
+                "description": tool.spec.description,
+                "parameters": tool.spec.parameters,
+                "read_only": tool.read_only,
+                "idempotent": tool.idempotent,
+            }
+            for tool in self._service.offer_tools()
+            if caller.key.may_call(tool.name)
+        ]
+        return JSONResponse({"object": "list", "data": tools})
+
+
+def _describe_model(name: str) -> dict[str, Any]:
+    return {
+        "id": name,
+        "object": "model",
+        "created": _SINCE,
+        "owned_by": "wholecall",
+        "type": "model",
+        "display_name": name,
+        "created_at": _DATE,
+    }

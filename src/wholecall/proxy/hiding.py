@@ -1,0 +1,57 @@
+"""Secrets are taken out of whatever is written down.
+
+Those that we know are replaced wherever they stand. Those that we do not know, because a client
+or an upstream put them into its words, are recognised by their form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from wholecall.proxy.config.secret import HIDDEN
+
+# A shorter secret is a word such as "none" that local servers take; hiding it hides prose.
+_SHORTEST = 8
+_FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
+    # Keys begin with the word of whoever made them: sk-ant-…, wc_…, ghp_…, AIza…, AKIA….
+    (
+        re.compile(r"\b(sk|pk|rk|wc|gsk|xai|hf|ghp|gho|github_pat|glpat|xox[abp])[-_][\w-]{12,}"),
+        rf"\1-{HIDDEN}",
+    ),
+    (re.compile(r"\b(AIza|AKIA)[\w-]{12,}"), rf"\1{HIDDEN}"),
+    (re.compile(r"\b(bearer|basic)[ \t]+[\w.~+/=-]{8,}", re.IGNORECASE), rf"\1 {HIDDEN}"),
+    # https://user:password@host
+    (re.compile(r"://[^/\s@\"'<>]{1,512}@"), f"://{HIDDEN}@"),
+    # ?key=…, "api_key": "…", x-api-key: …
+    (
+        re.compile(
+            r"\b((?:x-)?(?:goog-)?api[-_]?key|access_token|auth_token|token|key|secret|password"
+            r"|signature|cookie)([\"']?[ \t]{0,4}[=:][ \t]{0,4}[\"']?)[^\s&\"',;})]{8,}",
+            re.IGNORECASE,
+        ),
+        rf"\1\2{HIDDEN}",
+    ),
+)
+
+
+class Hiding:
+    """Takes secrets out of texts."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets: tuple[str, ...] = ()
+        self.learn(secrets)
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Hide these as well. What was a secret once remains one."""
+        known = {*self._secrets, *(secret for secret in secrets if len(secret) >= _SHORTEST)}
+        # The longest first: a secret may be a part of another.
+        self._secrets = tuple(sorted(known, key=len, reverse=True))
+
+    def hide(self, text: str) -> str:
+        """The text without secrets."""
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        for form, instead in _FORMS:
+            text = form.sub(instead, text)
+        return text

@@ -1,0 +1,118 @@
+"""The proxy on a socket: processes, signals, and an end that is told to clients.
+
+On SIGTERM nothing new is let in, and answers that are under way have `limits.drain_seconds` to
+come to their end; then each of them ends with an error in its client's shape. On SIGHUP the
+configuration is read again: one process takes over what it can, several are replaced one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import signal
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+from wholecall.errors import WholecallError
+from wholecall.proxy.app import Proxy, make_app
+from wholecall.proxy.config import find_file, load
+from wholecall.proxy.config.settings import Config
+
+_LOG = logging.getLogger(__name__)
+_IDLE_SECONDS = 75
+"""How long a connection is kept between two requests: longer than the clients' own pools do, so
+that it is not closed under a request that is just being sent."""
+
+
+def make_worker_app() -> Proxy:
+    """The application of one process, as the environment and the file describe it."""
+    return make_app(load(find_file(None, os.environ), os.environ), around=reloading)
+
+
+@asynccontextmanager
+async def reloading(proxy: Proxy) -> AsyncIterator[None]:
+    """While the proxy lives, SIGHUP makes it read its configuration again."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    tasks: set[asyncio.Task[None]] = set()
+
+    def begin() -> None:
+        task = loop.create_task(reload(proxy))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    loop.add_signal_handler(signal.SIGHUP, begin)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
+
+
+async def reload(proxy: Proxy) -> None:
+    """Read the configuration again. A wrong one is refused, and the old one holds."""
+    try:
+        changed = await proxy.reload(load(find_file(None, os.environ), os.environ))
+    except WholecallError as error:
+        _LOG.error("the configuration stays as it was: %s", error)
+        return
+    _LOG.warning("the configuration was read again; changed: %s", ", ".join(changed.live) or "-")
+    if changed.restart:
+        _LOG.warning("these changes need a restart: %s", ", ".join(changed.restart))
+
+
+def make_server_config(config: Config) -> uvicorn.Config:
+    """How uvicorn serves this configuration."""
+    return uvicorn.Config(
+        f"{__name__}:{make_worker_app.__name__}",
+        factory=True,
+        host=config.listen.host,
+        port=config.listen.port,
+        workers=config.listen.workers,
+        http="wholecall.proxy.connections:TimedProtocol",
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_level="warning",
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=_IDLE_SECONDS,
+        timeout_graceful_shutdown=math.ceil(config.limits.drain_seconds),
+    )
+
+
+def serve(config: Config, *, announce: Callable[[str], None]) -> None:
+    """Serve until a signal ends it. The configuration is the one that `make_worker_app` reads."""
+    listening = make_server_config(config)
+    with _listen(config) as bound:
+        announce(_write_address(bound))
+        if config.listen.workers > 1:
+            Multiprocess(listening, sockets=[bound]).run()
+        else:
+            uvicorn.Server(listening).run(sockets=[bound])
+
+
+def _listen(config: Config) -> socket.socket:
+    family = socket.AF_INET6 if ":" in config.listen.host else socket.AF_INET
+    bound = socket.socket(family)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((config.listen.host, config.listen.port))
+    except OSError:
+        bound.close()
+        raise
+    bound.set_inheritable(True)
+    return bound
+
+
+def _write_address(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,255 @@
+"""Taps: readers of what happens to requests. They see every event and change none.
+
+A tap names the types of events that it wants to see. An event that nobody wants costs one look
+into a dictionary, and nearly all events of a stream are such: text, and arguments that grow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from wholecall.core.conversation import Request
+from wholecall.core.values import OfChoice
+from wholecall.errors import UpstreamError
+from wholecall.runs.events import RunEvent
+from wholecall.upstreams.base import Answer, Upstream
+
+_Begun = TypeVar("_Begun")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Exchange:
+    """A client's request and its answer, without a secret and without a word of what was said."""
+
+    request_id: str
+    protocol: str = ""
+    """The client's."""
+    path: str = ""
+    model: str = ""
+    """The name that the client used; empty if the request could not be read."""
+    key_id: str = ""
+    way: str = ""
+    """`forward`, `gate` or `run`; empty if the request was refused."""
+    stream: bool = False
+    upstream: str = ""
+    """The upstream's protocol."""
+    upstream_model: str = ""
+    started: float = field(default_factory=time.perf_counter)
+    """When the request came, by the clock of the taps."""
+    trace_headers: Mapping[str, str] = field(default_factory=dict)
+    """`traceparent` and `tracestate`, by which the client's trace goes on here."""
+
+
+# ── What happens besides the events of runs ─────────────────────────────────────────
+
+
+class Fate(enum.Enum):
+    """How an exchange ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    GONE = "gone"
+    """The client left before its answer was over."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamAsked:
+    """A request goes to the upstream."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamRetried:
+    """The upstream refused, and is asked again after this many seconds."""
+
+    delay: float
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamAnswered:
+    """The upstream's answer began."""
+
+    seconds: float
+    """Since it was asked."""
+    retries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamFailed:
+    """The upstream gave no answer."""
+
+    error: UpstreamError
+    retries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerBegan:
+    """The first bytes are on their way to the client."""
+
+    seconds: float
+    """Since the request came."""
+    added: float
+    """Of these, what was spent here: neither waiting for the upstream nor running tools."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangeEnded:
+    """Nothing more is sent to the client."""
+
+    fate: Fate
+    seconds: float
+    """Since the request came."""
+    status: int = 200
+    """Of HTTP, or what it would have been if the answer had not begun before it failed."""
+    code: str = ""
+    message: str = ""
+    """What the client was told of a failure."""
+
+
+ExchangeEvent: TypeAlias = (
+    UpstreamAsked
+    | UpstreamRetried
+    | UpstreamAnswered
+    | UpstreamFailed
+    | AnswerBegan
+    | ExchangeEnded
+)
+TapEvent: TypeAlias = RunEvent | ExchangeEvent
+
+Readers: TypeAlias = Mapping[type, Callable[[Any], None]]
+"""What a tap does with each type of event that it wants to see, of one exchange."""
+
+
+class Tap(Protocol):
+    """Reads exchanges. The last event of each is an `ExchangeEnded`."""
+
+    def open(self, exchange: Exchange) -> Readers:
+        """An exchange begins."""
+
+
+# ── One exchange ────────────────────────────────────────────────────────────────────
+
+
+class Watch:
+    """Shows the events of one exchange to all taps, and knows the times between them."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        taps: Iterable[Tap],
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.exchange = exchange
+        self._clock = clock
+        self._readers = _merge([tap.open(exchange) for tap in taps])
+        self._readers[OfChoice] = (self._take_of_choice,)
+        self._asked_first: float | None = None
+        self._answered_last: float | None = None
+        self._retries = 0
+        self._begun = False
+        self._ended = False
+
+    def take(self, event: TapEvent) -> None:
+        """Show an event to those who want to see it."""
+        for read in self._readers.get(type(event), ()):
+            read(event)
+
+    def begin(self) -> None:
+        """The first bytes are on their way to the client. Further ones are none of our business."""
+        if self._begun:
+            return
+        self._begun = True
+        now, started = self._clock(), self.exchange.started
+        before = (self._asked_first or now) - started
+        after = now - (self._answered_last or now)
+        self.take(AnswerBegan(now - started, added=before + after))
+
+    def end(self, fate: Fate, *, status: int = 200, code: str = "", message: str = "") -> None:
+        """The exchange is over, once."""
+        if self._ended:
+            return
+        self._ended = True
+        seconds = self._clock() - self.exchange.started
+        self.take(
+            ExchangeEnded(fate=fate, seconds=seconds, status=status, code=code, message=message)
+        )
+
+    @asynccontextmanager
+    async def asking(
+        self, opening: AbstractAsyncContextManager[_Begun]
+    ) -> AsyncIterator[_Begun]:
+        """Enter `opening`, which asks an upstream and waits for its answer to begin."""
+        asked = self._clock()
+        self._asked_first = self._asked_first or asked
+        self._retries = 0
+        self.take(UpstreamAsked())
+        async with AsyncExitStack() as stack:
+            token = _ASKING.set(self)
+            try:
+                begun = await stack.enter_async_context(opening)
+            except UpstreamError as error:
+                self.take(UpstreamFailed(error, self._retries))
+                raise
+            finally:
+                _ASKING.reset(token)
+            self._answered_last = self._clock()
+            self.take(UpstreamAnswered(self._answered_last - asked, self._retries))
+            yield begun
+
+    def retry(self, delay: float) -> None:
+        """The upstream is asked again."""
+        self._retries += 1
+        self.take(UpstreamRetried(delay))
+
+    def _take_of_choice(self, event: OfChoice[RunEvent]) -> None:
+        """A call is a call, whichever of several answers it belongs to."""
+        self.take(event.value)
+
+
+def _merge(every: Sequence[Readers]) -> dict[type, tuple[Callable[[Any], None], ...]]:
+    merged: dict[type, tuple[Callable[[Any], None], ...]] = {}
+    for readers in every:
+        for kind, read in readers.items():
+            merged[kind] = (*merged.get(kind, ()), read)
+    return merged
+
+
+# ── Upstreams ───────────────────────────────────────────────────────────────────────
+
+# An upstream and its retries are shared by all exchanges; which of them asks is known here.
+_ASKING: ContextVar[Watch | None] = ContextVar("asking", default=None)
+
+
+async def sleep_and_tell(delay: float) -> None:
+    """For `Retry.sleep`: a retry is told by the wait before it."""
+    watch = _ASKING.get()
+    if watch is not None:
+        watch.retry(delay)
+    await asyncio.sleep(delay)
+
+
+class WatchedUpstream:
+    """An upstream whose answers are noticed. Their chunks pass untouched."""
+
+    def __init__(self, upstream: Upstream, watch: Watch) -> None:
+        self._upstream = upstream
+        self._watch = watch
+
+    @property
+    def protocol(self) -> str:
+        """The protocol that it speaks."""
+        return self._upstream.protocol
+
+    def answer(self, request: Request) -> AbstractAsyncContextManager[Answer]:
+        """Ask, and read the answer inside of the context."""
+        return self._watch.asking(self._upstream.answer(request))
+
+    async def close(self) -> None:
+        """Leave it open: others use it."""
