@@ -75,6 +75,7 @@ from wholecall.errors import (
     MissingExtra,
     ProtocolError,
     RunFailed,
+    ToolServerFailed,
     UnknownModel,
     UnknownProtocol,
     UnreadableRecording,
@@ -117,6 +118,9 @@ if TYPE_CHECKING:
     from wholecall.runs.plan import Progress, RunResult
     from wholecall.runs.running import Run
     from wholecall.tools.from_function import FunctionTool, make_tool, tool
+    from wholecall.tools.mcp.pins import Pins
+    from wholecall.tools.mcp.server import McpServer, Restart
+    from wholecall.tools.mcp.toolset import McpTools
     from wholecall.tools.signals import Failed, Retry
     from wholecall.tools.tool import Context, Tool
     from wholecall.tools.toolbox import Offered, Toolbox
@@ -160,6 +164,8 @@ __all__ = [
     "Inconsistent",
     "InvalidChoice",
     "Limits",
+    "McpServer",
+    "McpTools",
     "Means",
     "Media",
     "Mended",
@@ -171,6 +177,7 @@ __all__ = [
     "Offered",
     "Opened",
     "Outcome",
+    "Pins",
     "Problem",
     "Progress",
     "Prompt",
@@ -186,6 +193,7 @@ __all__ = [
     "Repeated",
     "ReplayUpstream",
     "Request",
+    "Restart",
     "Result",
     "Retry",
     "Role",
@@ -207,6 +215,7 @@ __all__ = [
     "ToolCallBuffer",
     "ToolEnded",
     "ToolReported",
+    "ToolServerFailed",
     "ToolSpec",
     "ToolStarted",
     "ToolUseBuffer",
@@ -260,6 +269,12 @@ __all__ = [
 # What opens connections and runs tools is imported when it is first used: whoever only reads
 # streams waits for no HTTP client.
 _LATER = {
+    "wholecall.tools.mcp.pins": ("Pins",),
+    "wholecall.tools.mcp.toolset": ("McpTools",),
+    "wholecall.tools.mcp.server": (
+        "McpServer",
+        "Restart",
+    ),
     "wholecall.learning": (
         "learn_dialect",
         "load_dialect",
