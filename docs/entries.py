@@ -33,7 +33,7 @@ def write_entry(definition: Definition, public: Mapping[str, Definition]) -> str
     aliases = _list(_find_aliases(entry, public))
     blocks = [
         f"### {definition.name}",
-        f"```py\n{entry.code}\n```" if entry.code else "",
+        f"```\n{entry.code}\n```" if entry.code else "",
         *entry.docs,
         _list(entry.members),
         f"In these types:\n\n{aliases}" if aliases else "",

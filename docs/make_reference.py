@@ -9,10 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+import wholecall
 from definitions import PACKAGE, Definition, find_public
 from entries import write_entry
-
-import wholecall
 
 PAGE = Path(__file__).parent / "reference.md"
 _HEAD = (

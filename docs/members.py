@@ -96,9 +96,9 @@ def _attributes(module: Module, made: ast.FunctionDef) -> Iterator[Member]:
     types = {each.arg: each.annotation for each in arguments if each.annotation is not None}
     for statement, doc in describe(made.body):
         match statement:
-            case ast.AnnAssign(target=ast.Attribute(attr=name), annotation=annotation):
-                yield Member(name, f"{name}: {module.text(annotation)}", doc)
-            case ast.Assign(targets=[ast.Attribute(attr=name)]):
+            case ast.AnnAssign(target=ast.Attribute(value=ast.Name(id="self"), attr=name)):
+                yield Member(name, f"{name}: {module.text(statement.annotation)}", doc)
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)]):
                 typed = f": {module.text(types[name])}" if name in types else ""
                 yield Member(name, f"{name}{typed}", doc)
 

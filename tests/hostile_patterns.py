@@ -117,7 +117,7 @@ ROWS: list[Row] = [
     Row(
         "names by some patterns",
         of({"patternProperties": {f"{n}.*b": {} for n in range(150)}, "maxProperties": 1}),
-        lambda: {f"k{n}": 1 for n in range(2000)},
+        lambda: {f"k{n}": 1 for n in range(500)},
         UNFIT,
     ),
     Row(
@@ -140,7 +140,7 @@ ROWS: list[Row] = [
     ),
     Row(
         "patterns of large classes",
-        of({"anyOf": [{"pattern": rf"\p{{L}}{n}"} for n in range(130)]}),
+        of({"anyOf": [{"pattern": rf"\p{{L}}{n}"} for n in range(70)]}),
         lambda: "x",
         UNFIT,
     ),

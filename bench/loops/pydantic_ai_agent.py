@@ -1,4 +1,4 @@
-"""pydantic-ai: an agent, built once, whose events are read to the end."""
+"""pydantic-ai: an agent for each model, built once, whose events are read to the end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic_ai import AgentRunResultEvent
 from pydantic_ai.models.openai import OpenAIChatModel  # type: ignore[import-not-found]
 from pydantic_ai.providers.openai import OpenAIProvider  # type: ignore[import-not-found]
 
-from loops.work import PROMPT, Agent, weather
+from loops.work import PROMPT, SCENARIOS, Agent, weather
 
 PACKAGE = "pydantic-ai-slim"
 
@@ -19,14 +19,14 @@ PACKAGE = "pydantic-ai-slim"
 @asynccontextmanager
 async def open_agent(url: str) -> AsyncIterator[Agent]:
     provider = OpenAIProvider(base_url=url, api_key="none")
-    models = {}
-    agent = PydanticAgent(tools=[weather])
+    agents = {
+        name: PydanticAgent(OpenAIChatModel(name, provider=provider), tools=[weather])
+        for name in SCENARIOS
+    }
 
     async def ask(model: str) -> str:
-        if model not in models:
-            models[model] = OpenAIChatModel(model, provider=provider)
         text = ""
-        async with agent.run_stream_events(PROMPT, model=models[model]) as events:
+        async with agents[model].run_stream_events(PROMPT) as events:
             async for event in events:
                 if isinstance(event, AgentRunResultEvent):
                     text = event.result.output

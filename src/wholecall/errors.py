@@ -14,6 +14,7 @@
     ├── UnusableFunction     a function cannot be offered as a tool (also a TypeError)
     ├── UnusableDialect      a dialect that is not known, or that cannot be read, translated or learned
     │                        (also a ValueError)
+    ├── PullFailed           a model could not be brought onto this machine
     ├── MissingExtra         an optional package is not installed; says which (also an ImportError)
     ├── ToolServerFailed     an MCP server did not start, ended or fell silent; `server`, `stderr`
     ├── UpstreamError        an upstream refused, failed or fell silent; `status`, `retry_after`
@@ -82,6 +83,10 @@ class UnusableFunction(WholecallError, TypeError):
 
 class UnusableDialect(WholecallError, ValueError):
     """A dialect is not known, or what describes it cannot be read, translated or learned."""
+
+
+class PullFailed(WholecallError):
+    """A model could not be brought onto this machine; what came of it is kept."""
 
 
 class MissingExtra(WholecallError, ImportError):

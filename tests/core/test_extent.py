@@ -33,7 +33,7 @@ LARGE = [
     ("one array too many", "[[[", CONTAINERS),
     ("one object too many", '{"a": {"b": {', CONTAINERS),
     ("more strings than values could have", '"",' * 7, VALUES),
-    ("so also without commas", '[["' + '"' * 20, VALUES),
+    ("so also without commas", '"' * 20, VALUES),
     ("as many strings as values may have", '{"": "", "": "", "": ""}', ""),
     ("quotes in a string", '{"": "' + '\\"' * 20 + ",,," + '"}', ""),
     ("strings that end in a backslash", '"\\\\",' * 13, VALUES),

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import anthropic
 import openai
@@ -22,7 +23,6 @@ from wholecall.faults.script import Form, Run, Scenario
 from wholecall.faults.tools import definitions
 
 UPSTREAMS = {"openai": "openai-chat", "responses": "openai-responses", "anthropic": "anthropic"}
-QUESTION = [{"role": "user", "content": "Do what is needed, then say that all is done."}]
 MODES = (True, False)
 
 
@@ -35,6 +35,11 @@ class Delivered(NamedTuple):
     finish: str
 
 
+def question() -> list[dict[str, str]]:
+    """A question that nobody asked before: the upstream that fails knows who asks twice."""
+    return [{"role": "user", "content": f"Do what is needed ({uuid4()})."}]
+
+
 # ── Clients ─────────────────────────────────────────────────────────────────────────
 
 
@@ -42,7 +47,7 @@ def ask_chat(url: str, model: str, *, stream: bool) -> Delivered:
     with openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
         asked: dict[str, Any] = {
             "model": model,
-            "messages": QUESTION,
+            "messages": question(),
             "tools": definitions("openai-chat"),
         }
         if stream:
@@ -59,16 +64,21 @@ def ask_chat(url: str, model: str, *, stream: bool) -> Delivered:
     return Delivered(message.content or "", calls, thought, choice.finish_reason)
 
 
+ENDS = ("response.completed", "response.incomplete")
+
+
 def ask_responses(url: str, model: str, *, stream: bool) -> Delivered:
     with openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
         asked: dict[str, Any] = {
             "model": model,
-            "input": QUESTION,
+            "input": question(),
             "tools": definitions("openai-responses"),
         }
         if stream:
             with client.responses.stream(**asked) as events:
-                response: Any = events.get_final_response()
+                # The SDK's own helper knows no end but `completed`.
+                ends = [event for event in events if event.type in ENDS]
+            response: Any = ends[-1].response
         else:
             response = client.responses.create(**asked)
     items = response.output
@@ -86,7 +96,7 @@ def ask_anthropic(url: str, model: str, *, stream: bool) -> Delivered:
         asked: dict[str, Any] = {
             "model": model,
             "max_tokens": 1000,
-            "messages": QUESTION,
+            "messages": question(),
             "tools": definitions("anthropic"),
         }
         if stream:

@@ -45,7 +45,7 @@ class CoercionOptions:
 
 STRICT = CoercionOptions()
 
-COERCING = 2_000_000
+COERCING = 1_700_000
 """Rules that may be looked at to coerce the values of one call, in the units of `work`:
 enough for some thousand values of the wrong type."""
 LETTERS = 256 * 1024

@@ -38,12 +38,12 @@ class Extent(NamedTuple):
 
 def measure_text(text: str, limits: Limits) -> Extent:
     """Say whether a text is too large or too deep to be parsed."""
-    openers, commas = text.count("{") + text.count("["), text.count(",")
-    if openers <= limits.depth and openers + commas <= limits.values:
-        return Extent()
     too_many = f"too many: more than {limits.values} values"
     if _has_too_many_strings(text, limits.values):
         return Extent(too_many)
+    openers, commas = text.count("{") + text.count("["), text.count(",")
+    if openers <= limits.depth and openers + commas <= limits.values:
+        return Extent()
     outside = _STRING.sub("", text)
     openers = outside.count("{") + outside.count("[")
     if openers > limits.containers:

@@ -16,10 +16,12 @@ from wholecall.core.grammar import (
     CLOSER_OF,
     DIGITS,
     NUMBER,
+    Cause,
     Grammar,
     Walk,
     explain,
     match_end,
+    number_flaw,
     walk,
 )
 
@@ -38,9 +40,11 @@ def find_flaw(text: str, error: json.JSONDecodeError | BadLiteral, *, depth: int
     before = text[:at].rstrip(_BLANKS)
     after_key = not isinstance(error, BadLiteral) and error.msg.startswith(_NO_COLON)
     grammar = Grammar.after(before[-1:], _find_open(before), after_key=after_key)
+    if isinstance(error, BadLiteral) and error.literal[-1].isdigit():
+        return Walk(Cause.BROKEN, at, number_flaw(error.literal), None, at, grammar.closers)
     if text[at : at + 1] == '"' and not after_key:
         # The string is the flaw. To walk on would be to read it once more, and it may be long.
-        stop = explain(text, at, grammar=grammar, known=_known_good(error))
+        stop = explain(text, at, grammar=grammar, known=_known_good(text, error))
         return Walk(*stop, at, grammar.closers)
     return walk(text, depth=depth, at=at, grammar=grammar)
 
@@ -49,22 +53,30 @@ def find_flaw(text: str, error: json.JSONDecodeError | BadLiteral, *, depth: int
 
 _BLANKS = " \t\r\n"
 _NO_COLON = "Expecting ':'"
-_IN_STRING = ("Unterminated string", "Invalid control character", "Invalid \\")
-_AT_FLAW = ("Invalid control character", "Invalid \\escape")
+_UNTERMINATED = "Unterminated string"
+_BAD_UNICODE = "Invalid \\u"
+_IN_STRING = ("Invalid control character", "Invalid \\")
 _STRING = re.compile(STRING, re.DOTALL)
 
 
-def _known_good(error: json.JSONDecodeError | BadLiteral) -> int:
+def _known_good(text: str, error: json.JSONDecodeError | BadLiteral) -> int:
     """Up to where the parser has read a string without finding fault."""
-    if isinstance(error, BadLiteral) or not error.msg.startswith(_AT_FLAW):
+    if isinstance(error, BadLiteral):
         return 0
-    return error.pos
+    if error.msg.startswith(_UNTERMINATED):
+        # All of it, but for a backslash at the end that escapes nothing.
+        return len(text) - (len(text) - len(text.rstrip("\\"))) % 2
+    if error.msg.startswith(_BAD_UNICODE):
+        return error.pos - 1  # the parser names the `u`
+    return error.pos if error.msg.startswith(_IN_STRING) else 0
 
 
 def _begin_mark(text: str, error: json.JSONDecodeError | BadLiteral) -> int:
     """Where the flawed mark begins; the parser may name a place inside it."""
     if isinstance(error, BadLiteral):
         return match_end(_up_to(error.literal), text, at=0)
+    if error.msg.startswith(_UNTERMINATED):
+        return error.pos
     if error.msg.startswith(_IN_STRING):
         last = min(error.pos, len(text) - 1)
         return next(mark.start() for mark in _STRING.finditer(text) if mark.end() > last)

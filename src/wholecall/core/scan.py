@@ -22,13 +22,17 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import ClassVar
 
+from wholecall.core.extent import STRING
 from wholecall.core.grammar import skip_blanks
 from wholecall.core.limits import DEFAULT, Limits
 
 _BLANKS = " \t\r\n"
 # No pattern here can backtrack.
+_AT_ONCE = 100_000
+"""Words and strings that are read before the values among them are counted."""
 _IN_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _CLOSER_OF = {"{": "}", "[": "]"}
+_BRACKETS = "{}[]"
 
 
 class Scan(enum.Enum):
@@ -44,6 +48,9 @@ class Scan(enum.Enum):
     BLANK_FLOOD = "endless white space"
 
 
+_STRING = re.compile(STRING, re.DOTALL)
+
+
 @lru_cache(maxsize=8)
 def _plain_text(blanks: int) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """All that changes nothing: words, whole strings, and not too much white space.
@@ -54,7 +61,8 @@ def _plain_text(blanks: int) -> tuple[re.Pattern[str], re.Pattern[str]]:
     words = rf'[^"{{}}\[\] \t\r\n]++|"{_IN_STRING.pattern}"'
     text = rf"{words}|[ \t\r\n]{{1,{blanks}}}+(?![ \t\r\n])"
     rows = rf"{text}|\{{(?:{text})*+\}}|\[(?:{text})*+\]"
-    return re.compile(rf"(?:{text})*+", re.DOTALL), re.compile(rf"(?:{rows})*+", re.DOTALL)
+    words, rows = (rf"(?:{each}){{0,{_AT_ONCE}}}+" for each in (text, rows))
+    return re.compile(words, re.DOTALL), re.compile(rows, re.DOTALL)
 
 
 class ObjectScanner:
@@ -68,6 +76,8 @@ class ObjectScanner:
         "_limits",
         "_opened",
         "_plain",
+        "_strings",
+        "_values",
         "state",
     )
 
@@ -80,6 +90,8 @@ class ObjectScanner:
         self._blank_run = 0
         self._opened = 0
         """Brackets so far."""
+        self._values = self._strings = 0
+        """As far as they were counted."""
         self._plain = _plain_text(limits.blank_run)
 
     def feed(self, text: str) -> int:
@@ -139,8 +151,20 @@ class ObjectScanner:
             return end
         self._blank_run = 0
         mark = text[end]
+        if mark not in _BRACKETS and end - at >= _AT_ONCE:
+            self._count(text[at:end])
+        if mark not in self._MARKS:  # no more is read at once
+            return end
         self._MARKS[mark](self, mark)
         return end + 1
+
+    def _count(self, text: str) -> None:
+        """Count the values in a text that is so long that they may be too many already."""
+        outside, strings = _STRING.subn("", text)
+        self._values += sum(map(outside.count, ",[{"))
+        self._strings += strings
+        if self._values > self._limits.values or self._strings > 2 * self._limits.values:
+            self.state = Scan.TOO_MANY
 
     def _blanks(self, text: str, at: int) -> int:
         """Go on behind white space. A run is counted over pieces: the cut decides nothing."""

@@ -23,7 +23,7 @@ _MAY_BE_LONE = re.compile(r"\\u[dD][89a-fA-F]")
 # All up to a half that stands alone. Every escape is read, so that in `\\ud800` the second
 # backslash begins nothing.
 _UP_TO_LONE = re.compile(
-    rf"(?P<before>[^\\]*+(?:\\(?:[^u]|u(?!{_HALF})|u{_PAIR})[^\\]*+)*+)(?P<lone>\\u{_HALF})",
+    rf"[^\\]*+(?:\\(?:[^u]|u(?!{_HALF})|u{_PAIR})[^\\]*+)*+(?P<lone>\\u{_HALF})",
     re.DOTALL,
 )
 
@@ -38,18 +38,27 @@ class Whole(NamedTuple):
 def replace_lone(text: str) -> Whole | None:
     """Join the halves that belong together, replace the others. None if there are too many."""
     joined = _replace_raw(text)
-    if joined is None or not _MAY_BE_LONE.search(joined.text):
-        return joined
+    if joined is None:
+        return None
+    text, lone = joined
     pieces: list[str] = []
-    lone, end = joined.lone, 0
-    # Matched, not searched: a search would begin again at every character behind the last one.
-    while found := _UP_TO_LONE.match(joined.text, end):
+    end = 0
+    while found := _find_lone(text, end):
         if len(pieces) == HALVES:
             return None
-        pieces.append(found["before"])
+        pieces.append(text[end : found.start("lone")])
         lone, end = lone or found["lone"], found.end()
-    pieces.append(joined.text[end:])
-    return Whole(r"\ufffd".join(pieces), lone)
+    return Whole(r"\ufffd".join([*pieces, text[end:]]), lone) if pieces else joined
+
+
+def _find_lone(text: str, begin: int) -> re.Match[str] | None:
+    """The next half that stands alone; before it no escape is open at `begin`."""
+    candidate = _MAY_BE_LONE.search(text, begin)
+    if candidate is None:
+        return None
+    # Whether it is an escape at all is told by the backslashes before it.
+    before = text[begin : candidate.start()].rstrip("\\")
+    return _UP_TO_LONE.match(text, begin + len(before))
 
 
 def _replace_raw(text: str) -> Whole | None:

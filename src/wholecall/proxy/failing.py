@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from wholecall.errors import RunFailed, UpstreamError, WholecallError
 from wholecall.protocols.answers import Failure, read_failure
@@ -17,19 +18,16 @@ _CLOSING = "the proxy is shutting down"
 _BROKEN_OFF = "this request was broken off after tools had begun to run; they are not run again"
 _UNAVAILABLE = 503
 _CONFLICT = 409
+_BAD_GATEWAY = 502
 
 
 def explain(error: WholecallError, *, place: str, request_id: str) -> tuple[Failure, Headers]:
     """A failure in words for the client, without the upstream's address."""
     failure = read_failure(error, request_id=request_id)
+    if isinstance(error, RunFailed):
+        failure = replace(failure, status=_BAD_GATEWAY, code="run_failed")
     hidden = failure.message.replace(place, "the upstream") if place else failure.message
-    told = Failure(
-        message=hidden,
-        status=failure.status,
-        code=failure.code,
-        param=failure.param,
-        request_id=request_id,
-    )
+    told = replace(failure, message=hidden)
     return told, _headers(error)
 
 

@@ -182,9 +182,7 @@ class Watch:
         )
 
     @asynccontextmanager
-    async def asking(
-        self, opening: AbstractAsyncContextManager[_Begun]
-    ) -> AsyncIterator[_Begun]:
+    async def asking(self, opening: AbstractAsyncContextManager[_Begun]) -> AsyncIterator[_Begun]:
         """Enter `opening`, which asks an upstream and waits for its answer to begin."""
         asked = self._clock()
         self._asked_first = self._asked_first or asked

@@ -66,7 +66,9 @@ def test_other_variables_are_not_ours(variable: str) -> None:
         ("WHOLECALL__LISTEN", "[", "this is no YAML"),
     ],
 )
-def test_a_variable_that_cannot_be_read_is_named(variable: str, value: str, *, message: str) -> None:
+def test_a_variable_that_cannot_be_read_is_named(
+    variable: str, value: str, *, message: str
+) -> None:
     with pytest.raises(ConfigError, match=message) as refused:
         override(compose(FILE, "a.yaml"), {variable: value})
     assert (refused.value.file, refused.value.line) == (variable, None)

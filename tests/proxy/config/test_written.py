@@ -67,6 +67,7 @@ def test_a_variable_has_no_lines() -> None:
         ("a:\n  x: 1\n  x: 1", 3, "'x' was written in line 2 already"),
         ("a: [1\nb: 2", 2, "this is no YAML"),
         ("a: 1\n\tb: 2", 2, "this is no YAML"),
+        ("b: 1\na: {b: ${KEY}}", 2, "inside of { } and [ ], ${NAME} needs quotes"),
         ("a: *nothing", 1, "this is no YAML: found undefined alias"),
         ("a: 1\n---\nb: 2", 2, "this is no YAML: expected a single document"),
         ("a: \x00", None, "this is no YAML"),

@@ -48,8 +48,9 @@ def load(
     config = reader.read(filled)
     problems = [*([] if without_keys else missing), *reader.problems]
     if config is not None:
+        # The defaults break no rule, so what does was written somewhere.
         problems += [
-            ConfigProblem(_find_place(reader.places, path), ".".join(path), why)
+            ConfigProblem(reader.places[path], ".".join(path), why)
             for path, why in find_breaches(config)
         ]
     if problems or config is None:
@@ -77,13 +78,6 @@ def _read(path: FilePath) -> str:
     except UnicodeDecodeError as error:
         why = f"it is not in UTF-8: byte {error.start} is wrong"
     raise ConfigError([ConfigProblem(Place(str(path)), "", why)])
-
-
-def _find_place(places: Mapping[Path, Place], path: Path) -> Place:
-    """Where a setting was written, else its section, else the whole."""
-    while path not in places:
-        path = path[:-1]
-    return places[path]
 
 
 def _order(problem: ConfigProblem) -> tuple[str, int]:

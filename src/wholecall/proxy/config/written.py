@@ -48,6 +48,9 @@ _DEFAULT_TAGS = frozenset(
     {"tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"}
 )
 
+# Its brace would end the braces around it.
+_QUOTES = "inside of { } and [ ], ${NAME} needs quotes"
+
 
 def compose(text: str, file: str, *, line: int | None = 1) -> Written:
     """Read a text; `line` None: it is the value of the environment variable `file`."""
@@ -69,7 +72,7 @@ class _Composer:
             node = yaml.compose(text, Loader=yaml.BaseLoader)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            raise self._refuse(mark, f"this is no YAML: {_explain(error)}") from None
+            raise self._refuse(mark, f"this is no YAML: {_explain(error, text)}") from None
         except yaml.YAMLError as error:
             raise self._refuse(None, f"this is no YAML: {cut(str(error))}") from None
         except RecursionError:
@@ -129,6 +132,8 @@ def _read_scalar(node: yaml.ScalarNode) -> Scalar:
     return text
 
 
-def _explain(error: yaml.MarkedYAMLError) -> str:
-    parts = (error.context, error.problem)
-    return cut(", ".join(part for part in parts if part))
+def _explain(error: yaml.MarkedYAMLError, text: str) -> str:
+    said = cut(", ".join(part for part in (error.context, error.problem) if part))
+    mark = error.problem_mark
+    line = text.splitlines()[mark.line] if mark and mark.line < text.count("\n") + 1 else ""
+    return f"{said}; {_QUOTES}" if "${" in line else said

@@ -1,0 +1,101 @@
+"""How lines of the log are written: as JSON, or in words for people; never with a secret."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import MutableMapping
+from typing import Any, TextIO, cast
+
+import msgspec
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
+
+from wholecall.proxy.config.settings import LogConfig
+from wholecall.proxy.hiding import Hiding
+
+_FIRST = ("timestamp", "level", "event")
+_DEEPEST = 6
+"""Levels of a field that are looked through; deeper ones are left out."""
+
+
+class LogWriter:
+    """A logger that goes by settings which may change while it is in use."""
+
+    def __init__(self, settings: LogConfig, stream: TextIO, *, hiding: Hiding) -> None:
+        self._settings = settings
+        self._hiding = hiding
+        self._least = _number(settings)
+        self.log: FilteringBoundLogger = structlog.wrap_logger(
+            _Lines(stream),
+            processors=[
+                self._drop,
+                structlog.processors.TimeStamper(fmt="iso", utc=True),
+                structlog.processors.format_exc_info,
+                self._hide,
+                _render_json if settings.format == "json" else _make_console(stream),
+            ],
+            wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        )
+
+    @property
+    def bodies(self) -> bool:
+        """Whether texts, arguments and results are written."""
+        return self._settings.bodies
+
+    def reload(self, settings: LogConfig) -> None:
+        """Go by other settings from the next line on. The form of lines stays."""
+        self._settings = settings
+        self._least = _number(settings)
+
+    def _drop(self, _: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        if logging.getLevelNamesMapping()[method.upper()] < self._least:
+            raise structlog.DropEvent
+        return {"level": method, **event}
+
+    def _hide(self, _: WrappedLogger, __: str, event: EventDict) -> EventDict:
+        return cast(EventDict, self._clean(event, _DEEPEST))
+
+    def _clean(self, value: object, depth: int) -> object:
+        """Every text of a value without secrets; the names of fields are ours."""
+        match value:
+            case str():
+                return self._hiding.hide(value)
+            case bool() | int() | float() | None:
+                return value
+            case dict() if depth:
+                return {name: self._clean(each, depth - 1) for name, each in value.items()}
+            case list() | tuple() if depth:
+                return [self._clean(each, depth - 1) for each in value]
+            case _:
+                return self._hiding.hide(str(value))
+
+
+class _Lines:
+    """Writes lines. A log that nobody reads any more is no reason to stop serving."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, line: str) -> None:
+        try:
+            self._stream.write(f"{line}\n")
+            self._stream.flush()
+        except (OSError, ValueError):  # a full disk; a stream that was closed
+            return
+
+    debug = info = warning = error = critical = write
+
+
+def _number(settings: LogConfig) -> int:
+    return logging.getLevelNamesMapping()[settings.level.upper()]
+
+
+def _render_json(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> str:
+    first = {name: event.pop(name) for name in _FIRST}
+    return msgspec.json.encode({**first, **event}).decode()
+
+
+def _make_console(stream: TextIO) -> structlog.dev.ConsoleRenderer:
+    return structlog.dev.ConsoleRenderer(
+        colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
+    )

@@ -1,0 +1,307 @@
+"""The log: one line for each exchange when it is over, and warnings when they arise.
+
+Without `log.bodies` nothing is written that a client or a model said: neither texts, arguments
+and results nor the words that quote them. Secrets are never written. The words with which an
+upstream refuses are, because nobody could find out without them why it does.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from structlog.typing import FilteringBoundLogger
+
+from wholecall.core.conversation import Result
+from wholecall.core.values import (
+    Call,
+    Ended,
+    Fault,
+    Inconsistent,
+    Rejected,
+    Released,
+    Text,
+    Usage,
+)
+from wholecall.proxy.taps import (
+    AnswerBegan,
+    Exchange,
+    ExchangeEnded,
+    Fate,
+    Readers,
+    UpstreamFailed,
+    UpstreamRetried,
+)
+from wholecall.runs.events import Status, ToolAbandoned, ToolEnded, TurnRetried, TurnStarted
+
+Fields: TypeAlias = dict[str, Any]
+"""What stands in a line."""
+
+MOST_CALLS = 64
+"""Calls that are described in a line; more are counted."""
+MOST_TEXT = 4_000
+"""Characters of a text, an argument or a result, where bodies are logged."""
+MOST_NAME = 128
+"""Characters of a name that a client or a model chose."""
+_NAME = re.compile(r"[\w.:/@*-]{1,128}")
+_SERVER_FAULT = 500
+_QUOTING = frozenset({"bad_call"})
+"""Failures whose words quote the model."""
+_GOOD_ENDS = frozenset({Status.DONE, Status.SKIPPED, Status.DENIED})
+
+
+class LogTap:
+    """Writes what happens to exchanges."""
+
+    def __init__(
+        self, log: FilteringBoundLogger, *, bodies: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._log = log
+        self._bodies = bodies
+
+    def open(self, exchange: Exchange) -> Readers:
+        """Begin the line of an exchange."""
+        return _Line(self._log, exchange, bodies=self._bodies()).readers()
+
+
+class _Line:
+    """One exchange, as far as it has come."""
+
+    def __init__(self, log: FilteringBoundLogger, exchange: Exchange, *, bodies: bool) -> None:
+        self._log = log
+        self._exchange = exchange
+        self._bodies = bodies
+        self._began: AnswerBegan | None = None
+        self._ended: Ended | None = None
+        self._usage = Usage()
+        self._counts: Counter[str] = Counter()
+        self._oddities: Counter[str] = Counter()
+        self._calls: list[Fields] = []
+        self._tools: list[Fields] = []
+        self._texts: list[str] = []
+        self._text_left = MOST_TEXT
+
+    def readers(self) -> Readers:
+        readers: dict[type, Callable[[Any], None]] = {
+            Released: self._release,
+            Rejected: self._reject,
+            Inconsistent: self._wonder,
+            Fault: self._fault,
+            Usage: self._take_usage,
+            Ended: self._end_turn,
+            TurnStarted: self._start_turn,
+            TurnRetried: self._retry_turn,
+            ToolEnded: self._end_tool,
+            ToolAbandoned: self._abandon_tool,
+            UpstreamRetried: self._retry_upstream,
+            UpstreamFailed: self._fail_upstream,
+            AnswerBegan: self._begin,
+            ExchangeEnded: self._end,
+        }
+        if self._bodies:
+            readers[Text] = self._take_text
+        return readers
+
+    # ── Calls ───────────────────────────────────────────────────────────────────────
+
+    def _release(self, event: Released) -> None:
+        call = event.call
+        self._describe(
+            self._calls,
+            name=_name(call.name),
+            outcome="released",
+            evidence=str(call.evidence.name).lower(),
+            **_changes(call),
+            **self._quote(arguments=call.raw),
+        )
+
+    def _reject(self, rejected: Rejected) -> None:
+        told = {
+            "name": _name(rejected.name or ""),
+            "reason": rejected.reason.value,
+            "problems": [problem.kind for problem in rejected.problems],
+            **self._quote(detail=rejected.detail, arguments=rejected.raw),
+        }
+        self._describe(self._calls, outcome="rejected", **told)
+        self._warn("call rejected", **told)
+
+    def _wonder(self, event: Inconsistent) -> None:
+        oddity = event.oddity.value
+        self._oddities[oddity] += 1
+        if self._oddities[oddity] == 1:  # a stream that repeats itself fills no disk
+            self._warn("inconsistent answer", oddity=oddity, **self._quote(detail=event.detail))
+
+    # ── Turns and tools ─────────────────────────────────────────────────────────────
+
+    def _start_turn(self, _: TurnStarted) -> None:
+        self._counts["turns"] += 1
+
+    def _retry_turn(self, event: TurnRetried) -> None:
+        self._counts["turn_retries"] += 1
+        self._warn("turn retried", turn=event.turn, why=event.why)
+
+    def _end_turn(self, event: Ended) -> None:
+        self._ended = event
+        self._counts["input_tokens"] += self._usage.input_tokens or 0
+        self._counts["output_tokens"] += self._usage.output_tokens or 0
+        self._usage = Usage()
+
+    def _take_usage(self, usage: Usage) -> None:
+        self._usage = usage
+
+    def _take_text(self, event: Text) -> None:
+        self._texts.append(event.text[: self._text_left])
+        self._text_left -= len(self._texts[-1])
+
+    def _end_tool(self, event: ToolEnded) -> None:
+        told = {
+            "name": _name(event.call.name),
+            "status": event.status.value,
+            "seconds": round(event.seconds, 6),
+            **({"error": type(event.error).__name__} if event.error is not None else {}),
+            **self._quote(result=_show(event.result)),
+        }
+        self._describe(self._tools, **told)
+        if event.status not in _GOOD_ENDS:
+            self._warn("tool failed", **told)
+
+    def _abandon_tool(self, event: ToolAbandoned) -> None:
+        self._warn("tool does not stop", name=_name(event.call.name))
+
+    # ── The upstream ────────────────────────────────────────────────────────────────
+
+    def _retry_upstream(self, event: UpstreamRetried) -> None:
+        self._counts["retries"] += 1
+        self._warn("upstream asked again", delay=round(event.delay, 3))
+
+    def _fail_upstream(self, event: UpstreamFailed) -> None:
+        error = event.error
+        self._warn(
+            "upstream failed",
+            status=error.status,
+            code=error.code,
+            message=str(error),
+            retries=event.retries,
+        )
+
+    def _fault(self, event: Fault) -> None:
+        self._warn("answer broken", fault=event.kind.value, message=_cut(event.message))
+
+    # ── The end ─────────────────────────────────────────────────────────────────────
+
+    def _begin(self, event: AnswerBegan) -> None:
+        self._began = event
+
+    def _end(self, event: ExchangeEnded) -> None:
+        exchange, ended = self._exchange, self._ended
+        quoting = event.status < _SERVER_FAULT or event.code in _QUOTING
+        fields: Fields = {
+            "key": exchange.key_id,
+            "path": exchange.path,
+            "upstream": exchange.upstream,
+            "way": exchange.way,
+            "stream": exchange.stream,
+            "outcome": event.fate.value,
+            "status": event.status,
+            "code": event.code,
+            "message": "" if quoting and not self._bodies else _cut(event.message),
+            "seconds": round(event.seconds, 6),
+            "first_byte_seconds": None if self._began is None else round(self._began.seconds, 6),
+            "added_seconds": None if self._began is None else round(self._began.added, 6),
+            "finish_reason": None if ended is None else ended.finish_reason,
+            "native_finish_reason": None if ended is None else _name(ended.native or ""),
+            **self._counts,
+            "calls": self._calls,
+            "tools": self._tools,
+            "inconsistencies": dict(self._oddities),
+            **self._quote(text="".join(self._texts)),
+        }
+        full = {name: value for name, value in fields.items() if value not in _EMPTY}
+        self._log.log(_level(event), "exchange", **self._who(), **full)
+
+    # ── Lines ───────────────────────────────────────────────────────────────────────
+
+    def _describe(self, place: list[Fields], **fields: Any) -> None:
+        if len(place) < MOST_CALLS:
+            place.append({name: value for name, value in fields.items() if value not in _EMPTY})
+        else:
+            self._counts["left_out"] += 1
+
+    def _warn(self, event: str, **fields: Any) -> None:
+        full = {name: value for name, value in fields.items() if value not in _EMPTY}
+        self._log.warning(event, **self._who(), **full)
+
+    def _who(self) -> Fields:
+        return {"request_id": self._exchange.request_id, "model": _name(self._exchange.model)}
+
+    def _quote(self, **texts: str) -> Fields:
+        """What was said, if it may be written down."""
+        return {name: _cut(text) for name, text in texts.items()} if self._bodies else {}
+
+
+# What says nothing; 0 and False do.
+_EMPTY: tuple[object, ...] = (None, "", [], {})
+
+
+def _level(event: ExchangeEnded) -> int:
+    if event.fate is Fate.DONE:
+        return logging.INFO
+    return logging.ERROR if event.status >= _SERVER_FAULT else logging.WARNING
+
+
+def _changes(call: Call) -> Fields:
+    return {
+        "repairs": [repair.kind for repair in call.repairs],
+        "coercions": len(call.coercions) or None,
+        "dropped": len(call.dropped) or None,
+    }
+
+
+def _name(name: str) -> str:
+    """A name, if it is a word. Models write whole sentences where names should stand."""
+    if not name or _NAME.fullmatch(name):
+        return name
+    return f"({len(name)} characters that are no name)"
+
+
+def _show(result: Result) -> str:
+    return result.text
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]} …"
+
+
+# ── Libraries ───────────────────────────────────────────────────────────────────────
+
+
+class _Forwarder(logging.Handler):
+    """Takes the lines of libraries, and ours about mistakes of ours, into the same log."""
+
+    def __init__(self, log: FilteringBoundLogger) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        self._log.log(
+            record.levelno, record.getMessage(), logger=record.name, exc_info=record.exc_info
+        )
+
+
+@contextmanager
+def library_logs(log: FilteringBoundLogger) -> Iterator[None]:
+    """While it lasts, whatever is logged by the standard library's `logging` goes into `log`."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    root.handlers = [_Forwarder(log)]
+    root.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.handlers = handlers
+        root.setLevel(level)

