@@ -26,7 +26,7 @@ SANS_IO := $(foreach folder,core protocols dialects,$(if $(wildcard src/wholecal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-clients lint format bench fuzz mutants lock clean python-version
+.PHONY: help run test test-clients lint format reference bench fuzz mutants lock clean python-version
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))

@@ -5,8 +5,7 @@ import sys
 from pathlib import Path
 
 import wholecall
-from wholecall.tools.mcp.server import McpServer
-from wholecall.tools.mcp.toolset import McpTools
+from wholecall import McpServer, McpTools
 
 STOCK = McpServer(
     "stock",

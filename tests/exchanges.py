@@ -26,7 +26,7 @@ class Recorder:
     kinds: tuple[type, ...]
     seen: list[TapEvent] = field(default_factory=list)
 
-    def open(self, exchange: Exchange) -> Readers:
+    def open(self, exchange: Exchange) -> Readers:  # noqa: ARG002 - of all exchanges alike
         return dict.fromkeys(self.kinds, self.seen.append)
 
 

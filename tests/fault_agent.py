@@ -17,7 +17,7 @@ from wholecall.runs.events import RunEvent
 from wholecall.runs.plan import RunResult
 from wholecall.tools.tool import Context, Runner, Tool
 from wholecall.upstreams.http import HttpSettings, HttpUpstream, Timeouts
-from wholecall.upstreams.retry import Retry
+from wholecall.upstreams.retry import RetryPolicy
 
 SILENCE = 1.0
 """Seconds after which a silent upstream counts as hanging. The others answer at once."""
@@ -59,7 +59,7 @@ class Agent:
         base_url = server.address if form.protocol == "anthropic" else server.base_url
         settings = HttpSettings(
             timeouts=Timeouts(first_byte=SILENCE, between_chunks=SILENCE),
-            retry=Retry(sleep=no_wait),
+            retry=RetryPolicy(sleep=no_wait),
             environ={},
         )
         upstream = HttpUpstream(form.protocol, base_url, api_key="key", settings=settings)

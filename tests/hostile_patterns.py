@@ -123,7 +123,7 @@ ROWS: list[Row] = [
     Row(
         "very many names by some patterns",
         of({"patternProperties": {f"{n}.*b": STRING for n in range(150)}}),
-        lambda: {f"k{n}": 1 for n in range(70_000)},
+        lambda: {f"k{n}": 1 for n in range(60_000)},
         LIMIT,
     ),
     Row(

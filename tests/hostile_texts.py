@@ -9,7 +9,7 @@ from hostile import BROKEN, FITS, INTEGER, LIMIT, UNFIT, Row, Text, items, of
 
 LONG = 4 * 1024 * 1024 - 64
 """Characters: nearly as many as a call may have."""
-MANY = 70_000
+MANY = 60_000
 """Values: nearly as many as a call may have."""
 REPAIRED = 64 * 1024 - 64
 

@@ -11,7 +11,15 @@ from wholecall.core.assembler import Assembler
 from wholecall.core.buffer import ToolCallBuffer, is_complete_json
 from wholecall.core.choice import Choice, obeyed
 from wholecall.core.coerce import CoercionOptions
-from wholecall.core.conversation import Media, Message, Request, Result, Role
+from wholecall.core.conversation import (
+    CallResult,
+    Media,
+    Message,
+    PastCall,
+    Request,
+    Result,
+    Role,
+)
 from wholecall.core.feedback import (
     Feedback,
     dropped_note,
@@ -99,6 +107,7 @@ if TYPE_CHECKING:
     from wholecall.asking import ask, ask_sync, run
     from wholecall.learning import learn_dialect, load_dialect, save_dialect
     from wholecall.runs.approvals import Approvals
+    from wholecall.runs.around import Around, RunNext
     from wholecall.runs.calling import ExecutorSettings
     from wholecall.runs.events import (
         ApprovalAnswered,
@@ -124,18 +133,24 @@ if TYPE_CHECKING:
     from wholecall.tools.signals import Failed, Retry
     from wholecall.tools.tool import Context, Tool
     from wholecall.tools.toolbox import Offered, Toolbox
+    from wholecall.upstreams.base import Answer, Upstream
     from wholecall.upstreams.http import HttpSettings, HttpUpstream, Timeouts
-    from wholecall.upstreams.names import find_upstream
+    from wholecall.upstreams.names import NamedModel, Route, find_upstream
+    from wholecall.upstreams.recorder import RecordingUpstream
     from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer
+    from wholecall.upstreams.retry import RetryPolicy
 
 __all__ = [
+    "Answer",
     "ApprovalAnswered",
     "ApprovalAsked",
     "Approvals",
+    "Around",
     "Assembler",
     "Call",
     "CallDelta",
     "CallIds",
+    "CallResult",
     "CallSealed",
     "Choice",
     "Coercion",
@@ -171,12 +186,14 @@ __all__ = [
     "Mended",
     "Message",
     "MissingExtra",
+    "NamedModel",
     "ObjectScanner",
     "Oddity",
     "OfChoice",
     "Offered",
     "Opened",
     "Outcome",
+    "PastCall",
     "Pins",
     "Problem",
     "Progress",
@@ -187,6 +204,7 @@ __all__ = [
     "Reader",
     "Reason",
     "Reasoning",
+    "RecordingUpstream",
     "Rejected",
     "Released",
     "Repair",
@@ -196,11 +214,14 @@ __all__ = [
     "Restart",
     "Result",
     "Retry",
+    "RetryPolicy",
     "Role",
+    "Route",
     "Run",
     "RunEvent",
     "RunFailed",
     "RunLimits",
+    "RunNext",
     "RunResult",
     "ScriptedAnswer",
     "Start",
@@ -228,6 +249,7 @@ __all__ = [
     "UnreadableRequest",
     "UnusableDialect",
     "UnusableFunction",
+    "Upstream",
     "UpstreamError",
     "Usage",
     "Way",
@@ -269,6 +291,16 @@ __all__ = [
 # What opens connections and runs tools is imported when it is first used: whoever only reads
 # streams waits for no HTTP client.
 _LATER = {
+    "wholecall.runs.around": (
+        "Around",
+        "RunNext",
+    ),
+    "wholecall.upstreams.base": (
+        "Answer",
+        "Upstream",
+    ),
+    "wholecall.upstreams.recorder": ("RecordingUpstream",),
+    "wholecall.upstreams.retry": ("RetryPolicy",),
     "wholecall.tools.mcp.pins": ("Pins",),
     "wholecall.tools.mcp.toolset": ("McpTools",),
     "wholecall.tools.mcp.server": (
@@ -308,7 +340,11 @@ _LATER = {
         "Toolbox",
     ),
     "wholecall.upstreams.http": ("HttpSettings", "HttpUpstream", "Timeouts"),
-    "wholecall.upstreams.names": ("find_upstream",),
+    "wholecall.upstreams.names": (
+        "NamedModel",
+        "Route",
+        "find_upstream",
+    ),
     "wholecall.upstreams.replay": ("ReplayUpstream", "ScriptedAnswer"),
 }
 _MODULES = {name: module for module, names in _LATER.items() for name in names}

@@ -33,7 +33,7 @@ from wholecall.tools.toolbox import Offered, Toolbox
 from wholecall.upstreams.base import Upstream
 from wholecall.upstreams.names import find_upstream
 
-Prompt: TypeAlias = str | Sequence[Mapping[str, Any] | Message]
+Question: TypeAlias = str | Sequence[Mapping[str, Any] | Message]
 """A question, or a conversation: messages in the form of OpenAI's chat, or our own."""
 Tap: TypeAlias = Callable[[RunEvent], None]
 """Sees every event of a run, and cannot change it."""
@@ -53,14 +53,18 @@ class Options(TypedDict, total=False):
     emulate: str | Dialect
     """A dialect, `auto`, `native` or `constrained`: how the model is offered tools."""
     stream: bool
+    """Whether the upstream is asked to stream. It is, unless you say otherwise."""
     base_url: str
+    """Of the endpoint; else the variable of the model's prefix, else the provider's own."""
     api_key: str
+    """Of the endpoint; else the variable of the model's prefix."""
     upstream: Upstream
     """Instead of an address: who answers. It stays open, so that runs share connections."""
     limits: RunLimits
+    """How far the run may go."""
     user: str
     """Who the tools work for; they find it in their context."""
-    approve: Approver
+    approve: Approver | Approvals
     """Asked about each call whose tool needs approval. Without it, `run.approvals` waits."""
     around: Sequence[Around]
     """Wrappers around every call: to time, cache, deny or fake it."""
@@ -69,11 +73,13 @@ class Options(TypedDict, total=False):
     continue_text: bool
     """Whether a final answer that the output limit cut off is continued."""
     max_tokens: int
+    """Of one answer."""
     temperature: float
     taps: Sequence[Tap]
+    """Functions that see every event of the run."""
 
 
-def run(model: str, prompt: Prompt, **options: Unpack[Options]) -> Run:
+def run(model: str, prompt: Question, **options: Unpack[Options]) -> Run:
     """Let a model answer with tools. Nothing happens before the run is read or waited for."""
     toolbox = Toolbox(options.get("tools", ()))
     output = TypedOutput(options["output"]) if options.get("output") is not None else AnyText()
@@ -95,7 +101,8 @@ def run(model: str, prompt: Prompt, **options: Unpack[Options]) -> Run:
         output=output,
         continue_text=options.get("continue_text", False),
     )
-    approvals = Approvals(options.get("approve"))
+    approve = options.get("approve")
+    approvals = approve if isinstance(approve, Approvals) else Approvals(approve)
     settings = ExecutorSettings(
         user=options.get("user"), approvals=approvals, around=tuple(options.get("around", ()))
     )
@@ -103,13 +110,13 @@ def run(model: str, prompt: Prompt, **options: Unpack[Options]) -> Run:
     return Run(work, approvals=approvals)
 
 
-async def ask(model: str, prompt: Prompt, **options: Unpack[Options]) -> RunResult:
+async def ask(model: str, prompt: Question, **options: Unpack[Options]) -> RunResult:
     """Let a model answer with tools, and wait for the end."""
     async with run(model, prompt, **options) as started:
         return await started.result()
 
 
-def ask_sync(model: str, prompt: Prompt, **options: Unpack[Options]) -> RunResult:
+def ask_sync(model: str, prompt: Question, **options: Unpack[Options]) -> RunResult:
     """`ask`, for programs without an event loop."""
     try:
         asyncio.get_running_loop()
@@ -178,7 +185,7 @@ def _read_system(options: Options) -> tuple[Message, ...]:
     return (Message(Role.SYSTEM, (Text(system),)),) if system else ()
 
 
-def _read_prompt(prompt: Prompt, model: str) -> tuple[Message, ...]:
+def _read_prompt(prompt: Question, model: str) -> tuple[Message, ...]:
     if isinstance(prompt, str):
         return (Message(Role.USER, (Text(prompt),)),)
     messages: list[Message] = []

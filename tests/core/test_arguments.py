@@ -149,7 +149,7 @@ REFUSED: list[tuple[str, str | Mapping[str, Any], ToolSpec | None, Reason, str]]
     ("a key that is no text", {("a", 1): 1}, None, Reason.BAD_JSON, "not tuple"),  # type: ignore[dict-item]
     ("thousands of digits in an object", {"n": 10**5000}, None, Reason.BAD_JSON, "too many digits"),
     ("thousands of digits in Python", "{'n': " + "9" * 5000 + "}", None, Reason.BAD_JSON, "640"),
-    ("too many", f'{{"a": [{"1," * 75_000}1]}}', None, Reason.LIMIT, "more than 75000 values"),
+    ("too many", f'{{"a": [{"1," * 65_000}1]}}', None, Reason.LIMIT, "more than 65000 values"),
     ("too many arrays", f'{{"a": [{"[]," * 25_000}1]}}', None, Reason.LIMIT, "25000 objects"),
     ("too deep", "[" * 1000, None, Reason.LIMIT, "nested more than 128 deep"),
     ("too deep after repair", "{'a': " + "[" * 128 + "]" * 128 + "}", None, Reason.LIMIT,

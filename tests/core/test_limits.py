@@ -12,7 +12,8 @@ def test_the_defaults_are_those_of_the_design() -> None:
     of_call = {
         "name": 256,
         "characters": 4 * 1024 * 1024,
-        "values": 75_000,
+        "values": 65_000,
+        "containers": 25_000,
         "depth": 128,
         "blank_run": 1024,
     }

@@ -208,7 +208,7 @@ UNFIT: list[tuple[str, Any, Any, list[tuple[str, str, str]]]] = [
     (
         "too many values after a text was read",
         of(a={"items": {"type": "array"}}),
-        {"a": [[0] * 60_000, json.dumps([0] * 60_000)]},
+        {"a": [[0] * 50_000, json.dumps([0] * 50_000)]},
         [("$.a[1]", "type", "must be an array")],
     ),
     ("half a surrogate pair", of(a={"pattern": "^a"}), {"a": "a\ud800"}, [("$.a", "pattern", "a")]),

@@ -76,11 +76,13 @@ async def test_a_whole_answer_passes_through_byte_for_byte(tmp_path: Path) -> No
         headers = {"x-ratelimit-remaining": "7", "openai-organization": "org-secret"}
         return web.Response(body=said, content_type="application/json", headers=headers)
 
-    async with between(handler, tmp_path) as (served, _):
-        async with served.http.post(served.url + PATH, json=ASKED) as response:
-            assert await response.read() == said
-            assert response.headers["x-ratelimit-remaining"] == "7"
-            assert "openai-organization" not in response.headers
+    async with (
+        between(handler, tmp_path) as (served, _),
+        served.http.post(served.url + PATH, json=ASKED) as response,
+    ):
+        assert await response.read() == said
+        assert response.headers["x-ratelimit-remaining"] == "7"
+        assert "openai-organization" not in response.headers
 
 
 @in_loop
@@ -188,10 +190,12 @@ async def test_a_wrong_request_is_told_which_field_is_wrong(
 
 @in_loop
 async def test_a_body_that_is_no_json_is_refused(tmp_path: Path) -> None:
-    async with between(answering(), tmp_path) as (served, _):
-        async with served.http.post(served.url + PATH, data=b"[1, 2") as response:
-            assert response.status == 400
-            assert (await response.json())["error"]["type"] == "invalid_request_error"
+    async with (
+        between(answering(), tmp_path) as (served, _),
+        served.http.post(served.url + PATH, data=b"[1, 2") as response,
+    ):
+        assert response.status == 400
+        assert (await response.json())["error"]["type"] == "invalid_request_error"
 
 
 # ── Clients that leave ──────────────────────────────────────────────────────────────
@@ -223,7 +227,7 @@ async def test_when_the_client_leaves_the_upstream_is_left(
     gate = Gate()
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
-        if json.loads(await request.read() or b"{}").get("stream"):
+        if body.get("stream"):
             response = await begin(request)
             await response.write(TEXT)
         await gate.pass_through()
@@ -378,7 +382,7 @@ async def test_a_silence_is_broken_by_signs_of_life(tmp_path: Path) -> None:
 async def test_a_client_that_waits_for_the_first_word_hears_signs_of_life(tmp_path: Path) -> None:
     gate = Gate()
 
-    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+    async def handler(_: web.BaseRequest) -> web.StreamResponse:
         await gate.pass_through()
         return web.json_response({"error": {"message": "no"}}, status=400)
 
@@ -406,10 +410,12 @@ async def test_when_the_server_ends_streams_end_with_an_error(tmp_path: Path, to
         return response
 
     offered = Digging().tools() if tools else ()
-    async with between(handler, tmp_path, tools=offered) as (served, _):
-        async with served.http.post(served.url + PATH, json=STREAMED) as response:
-            await response.content.readuntil(b"\n\n")
-            served.server.should_exit = True
-            rest = await response.read()
+    async with (
+        between(handler, tmp_path, tools=offered) as (served, _),
+        served.http.post(served.url + PATH, json=STREAMED) as response,
+    ):
+        await response.content.readuntil(b"\n\n")
+        served.server.should_exit = True
+        rest = await response.read()
     assert b"shutting_down" in rest
     assert b"[DONE]" not in rest

@@ -77,7 +77,7 @@ def ask_responses(url: str, model: str, *, stream: bool) -> Delivered:
         if stream:
             with client.responses.stream(**asked) as events:
                 # The SDK's own helper knows no end but `completed`.
-                ends = [event for event in events if event.type in ENDS]
+                ends: list[Any] = [event for event in events if event.type in ENDS]
             response: Any = ends[-1].response
         else:
             response = client.responses.create(**asked)
@@ -139,8 +139,8 @@ def proxy() -> Iterator[str]:
 
 # ── Sound answers ───────────────────────────────────────────────────────────────────
 
-MAIL = ("send_email", {"to": "ada@example.org", "body": "Dinner is at eight."})
-PARALLEL = (
+MAIL: tuple[str, dict[str, Any]] = ("send_email", {"to": "ada@example.org", "body": "Dinner is at eight."})
+PARALLEL: tuple[tuple[str, dict[str, Any]], ...] = (
     ("get_weather", {"city": "Oslo", "unit": "C"}),
     ("get_weather", {"city": "Rome", "unit": "C"}),
     ("list_items", {}),

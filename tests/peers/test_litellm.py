@@ -37,7 +37,7 @@ from wholecall.core.spec import ToolSpec
 from wholecall.errors import UpstreamError
 from wholecall.protocols.reader import Reader
 from wholecall.upstreams.litellm import LiteLLMUpstream
-from wholecall.upstreams.retry import Retry
+from wholecall.upstreams.retry import RetryPolicy
 
 # LiteLLM and what it imports warn about themselves.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -95,12 +95,12 @@ async def read(upstream: LiteLLMUpstream, request: Request = ASKED) -> Outcome:
     return collect([*events, *reader.end()])
 
 
-def ask(url: str, retry: Retry | None = None) -> LiteLLMUpstream:
+def ask(url: str, retry: RetryPolicy | None = None) -> LiteLLMUpstream:
     return LiteLLMUpstream(
         base_url=f"{url}/v1",
         api_key=KEY,
         headers={"x-team": "a"},
-        retry=retry or Retry(retries=0),
+        retry=retry or RetryPolicy(retries=0),
     )
 
 

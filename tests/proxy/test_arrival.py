@@ -1,8 +1,8 @@
 """What the head of a request must be."""
 
 import pytest
-from asgi_calls import make_scope
 
+from asgi_calls import make_scope
 from wholecall.proxy.arrival import (
     Arrival,
     approve_preflight,

@@ -123,7 +123,7 @@ def test_a_revoked_key_is_closed_at_once_where_it_was_revoked(store: KeyStore) -
 
 
 def test_other_processes_notice_within_seconds(
-    store: KeyStore, clock: Clock, tmp_path: Path
+    store: KeyStore, clock: Clock, *, tmp_path: Path
 ) -> None:
     with closing(KeyStore(tmp_path / "keys.sqlite", clock=clock)) as elsewhere:
         text, key = store.create(RIGHTS)
@@ -138,7 +138,7 @@ def test_other_processes_notice_within_seconds(
 
 
 def test_a_clock_that_is_set_back_keeps_no_key_alive(
-    store: KeyStore, clock: Clock, tmp_path: Path
+    store: KeyStore, clock: Clock, *, tmp_path: Path
 ) -> None:
     with closing(KeyStore(tmp_path / "keys.sqlite", clock=clock)) as elsewhere:
         text, key = store.create(RIGHTS)

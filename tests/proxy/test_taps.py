@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from exchanges import Clock, Recorder, call, exchange, watch
 
+from exchanges import Clock, Recorder, call, exchange, watch
 from scripted import says
 from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.values import Grew, OfChoice, Released, Text

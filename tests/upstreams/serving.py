@@ -19,7 +19,7 @@ from wholecall.core.values import Text
 from wholecall.protocols.reader import Reader
 from wholecall.upstreams.base import Answer
 from wholecall.upstreams.http import HttpSettings, HttpUpstream, Timeouts
-from wholecall.upstreams.retry import Retry
+from wholecall.upstreams.retry import RetryPolicy
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 _Arguments = ParamSpec("_Arguments")
@@ -48,8 +48,8 @@ class Pauses:
     async def sleep(self, seconds: float) -> None:
         self.seconds.append(seconds)
 
-    def retry(self, retries: int = 2) -> Retry:
-        return Retry(retries=retries, jitter=lambda: 1.0, sleep=self.sleep)
+    def retry(self, retries: int = 2) -> RetryPolicy:
+        return RetryPolicy(retries=retries, jitter=lambda: 1.0, sleep=self.sleep)
 
 
 @dataclass
@@ -97,11 +97,11 @@ async def asking(
     protocol: str = "openai-chat",
     api_key: str = "",
     timeouts: Timeouts | None = None,
-    retry: Retry | None = None,
+    retry: RetryPolicy | None = None,
 ) -> AsyncIterator[HttpUpstream]:
     """An upstream that knows no environment, and by default asks once."""
     settings = HttpSettings(
-        timeouts=timeouts or Timeouts(), retry=retry or Retry(retries=0), environ={}
+        timeouts=timeouts or Timeouts(), retry=retry or RetryPolicy(retries=0), environ={}
     )
     upstream = HttpUpstream(protocol, url, api_key=api_key, settings=settings)
     try:

@@ -9,7 +9,7 @@ import pytest
 
 from upstreams.serving import Pauses, in_loop
 from wholecall.errors import UpstreamError
-from wholecall.upstreams.retry import Failure, Retry, ask, is_repeatable, read_retry_after
+from wholecall.upstreams.retry import Failure, RetryPolicy, ask, is_repeatable, read_retry_after
 
 NOON = datetime(2026, 11, 16, 12, 0, 0, tzinfo=UTC)
 
@@ -28,7 +28,7 @@ def fail(retry_after: float | None = None, *, repeatable: bool = True) -> Failur
 def test_delays_double_up_to_the_longest_and_half_of_each_is_random(
     jitter: float, delays: list[float]
 ) -> None:
-    retry = Retry(retries=6, jitter=lambda: jitter)
+    retry = RetryPolicy(retries=6, jitter=lambda: jitter)
     assert [retry.delay(attempt, fail()) for attempt in range(6)] == delays
 
 
@@ -47,7 +47,7 @@ def test_delays_double_up_to_the_longest_and_half_of_each_is_random(
 def test_the_upstream_is_obeyed_within_limits(
     *, attempt: int, failure: Failure, delay: float | None
 ) -> None:
-    assert Retry().delay(attempt, failure) == delay
+    assert RetryPolicy().delay(attempt, failure) == delay
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ class CoercionOptions:
 
 STRICT = CoercionOptions()
 
-COERCING = 1_700_000
+COERCING = 1_900_000
 """Rules that may be looked at to coerce the values of one call, in the units of `work`:
 enough for some thousand values of the wrong type."""
 LETTERS = 256 * 1024
@@ -138,6 +138,8 @@ class _Reader:
         """Whether a value stays as it is, with all that is inside it."""
         if fits:
             return not (self._whole_floats and isinstance(value, (float, dict, list)))
+        if isinstance(value, (dict, list)) and not self._options.wrap_single:
+            return not self._compiled.allows_type(place, value)
         return isinstance(value, str) and "string" in self._compiled.types(place)
 
     # ── The value itself ────────────────────────────────────────────────────────────

@@ -20,7 +20,7 @@ class Limits:
     what is too much for the assembler can still be told apart by it."""
     characters: int = 4 * 1024 * 1024
     """Characters of arguments a call."""
-    values: int = 75_000
+    values: int = 65_000
     """Members and items of arguments, at whatever depth: a table of ten thousand rows. To
     build and check one takes a microsecond, and 4 MB could hold two million."""
     containers: int = 25_000

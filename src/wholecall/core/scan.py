@@ -30,6 +30,8 @@ _BLANKS = " \t\r\n"
 # No pattern here can backtrack.
 _AT_ONCE = 100_000
 """Words and strings that are read before the values among them are counted."""
+_ROW = 1000
+"""Words and strings in an object or array that is read at once."""
 _IN_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _CLOSER_OF = {"{": "}", "[": "]"}
 _BRACKETS = "{}[]"
@@ -58,10 +60,13 @@ def _plain_text(blanks: int) -> tuple[re.Pattern[str], re.Pattern[str]]:
     One level above the deepest that is allowed, whole objects and arrays of such text do not
     change anything either: the second pattern. A table has one for every row.
     """
-    words = rf'[^"{{}}\[\] \t\r\n]++|"{_IN_STRING.pattern}"'
-    text = rf"{words}|[ \t\r\n]{{1,{blanks}}}+(?![ \t\r\n])"
-    rows = rf"{text}|\{{(?:{text})*+\}}|\[(?:{text})*+\]"
-    words, rows = (rf"(?:{each}){{0,{_AT_ONCE}}}+" for each in (text, rows))
+    body = _IN_STRING.pattern
+    blank = rf"[ \t\r\n]{{1,{blanks}}}+(?![ \t\r\n])"
+    text = rf'[^"{{}}\[\] \t\r\n]++|{blank}|"{body}"'
+    row = rf"(?:{text}){{0,{_ROW}}}+"
+    rows = rf"{text}|\{{{row}\}}|\[{row}\]"
+    last = rf'(?:"{body}(?P<open>\\?+)\Z)?+'
+    words, rows = (rf"(?:{each}){{0,{_AT_ONCE}}}+{last}" for each in (text, rows))
     return re.compile(words, re.DOTALL), re.compile(rows, re.DOTALL)
 
 
@@ -144,10 +149,12 @@ class ObjectScanner:
         if text[at] in _BLANKS:
             return self._blanks(text, at)
         may_open = len(self._closers) < self._limits.depth
-        found = self._plain[may_open].match(text, at)  # always: it may be empty
-        end = at if found is None else found.end()
+        found = self._plain[may_open].match(text, at)
+        if found is None:  # never: it may be empty
+            return len(text)
+        end = found.end()
         if end == len(text):
-            self._blank_run = end - at - len(text[at:].rstrip(_BLANKS))
+            self._leave_off(text[at:], found["open"])
             return end
         self._blank_run = 0
         mark = text[end]
@@ -157,6 +164,11 @@ class ObjectScanner:
             return end
         self._MARKS[mark](self, mark)
         return end + 1
+
+    def _leave_off(self, text: str, opened: str | None) -> None:
+        """The piece ends, perhaps in a string: behind a backslash, or not."""
+        self._in_string, self._escaped = opened is not None, opened == "\\"
+        self._blank_run = 0 if self._in_string else len(text) - len(text.rstrip(_BLANKS))
 
     def _count(self, text: str) -> None:
         """Count the values in a text that is so long that they may be too many already."""

@@ -68,6 +68,8 @@ def check(value: dict[str, JSON], spec: ToolSpec, *, options: CoercionOptions = 
     if oversize := _refuse_size(compiled, value, size=size):
         return Checked(value, problems=(oversize,))
     kept, dropped = (value, ()) if options.keep_unknown else _drop_unknown(compiled, value)
+    if len(dropped) > UNKNOWN:
+        return Checked(value, problems=(_REFUSE_UNKNOWN,))
     fits = compiled.fits(compiled.root, kept)
     coercions: tuple[Coercion, ...] = ()
     allowance = Allowance(compiled.cost)
@@ -75,9 +77,7 @@ def check(value: dict[str, JSON], spec: ToolSpec, *, options: CoercionOptions = 
         kept, coercions = _coerce(compiled, kept, allowance=allowance, size=size, options=options)
         fits = compiled.fits(compiled.root, kept)
     problems = () if fits else explain(compiled, kept, allowance=allowance, unknown=dropped)
-    if len(dropped) > UNKNOWN:
-        problems += (_REFUSE_UNKNOWN,)
-    elif dropped:
+    if dropped:
         missing = {problem.path for problem in problems}
         misspelt = _report_misspelt(compiled, value, dropped=dropped, missing=missing)
         problems += tuple(islice(misspelt, PROBLEMS - len(problems)))

@@ -47,6 +47,7 @@ _WORDS = {
     "None": "null",
 }
 
+_CONTROLS = re.compile(r"[\x00-\x1f]++")
 _PLAIN = {
     '"': re.compile(r'[^"\\\x00-\x1f]*+'),
     "'": re.compile(r"[^'\"\\\x00-\x1f]*+"),
@@ -188,12 +189,13 @@ class Rewriter:
     def _read_special(self, mark: str, quote: str) -> str | None:
         if mark == "\\":
             return self._read_escape(quote)
-        self.at += 1
         if mark in ("", STRING):
+            self.at += 1
             return f"\\{mark}" if mark else None
-        escape = json.dumps(mark)[1:-1]
-        self.note("escape_control", mark, after=escape)
-        return escape
+        end = match_end(_CONTROLS, self._text, at=self.at)
+        controls, self.at = self._text[self.at : end], end
+        self.note("escape_control", mark, after=json.dumps(mark)[1:-1])
+        return json.dumps(controls)[1:-1]
 
     def _read_escape(self, quote: str) -> str | None:
         found = _ESCAPES[quote].match(self._text, self.at)

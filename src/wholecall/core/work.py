@@ -23,7 +23,7 @@ from wholecall.core.values import JSON
 WORK = 1_000_000
 """Rules for one call: 20 milliseconds. A table of ten thousand rows needs a tenth of it;
 beyond are schemas with a thousand alternatives for arrays with a thousand items."""
-_STEP = 150
+_STEP = 200
 """Rules that could be looked at while we decide, in Python, what to judge next."""
 OTHERS = 0
 """The step to items, and to members without a name of their own."""

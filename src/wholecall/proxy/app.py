@@ -21,13 +21,15 @@ from wholecall.proxy.config import Changes, Config, ServerLimits, changes
 from wholecall.proxy.config.loading import Loaded
 from wholecall.proxy.counting import COUNT_TOKENS, Counting
 from wholecall.proxy.edge import Edge
+from wholecall.proxy.endpoint import Endpoint
+from wholecall.proxy.figures import Figures
 from wholecall.proxy.keys import KeyStore
 from wholecall.proxy.messages import MESSAGES
+from wholecall.proxy.observing import Observing
 from wholecall.proxy.readiness import Readiness
 from wholecall.proxy.responses import RESPONSES
 from wholecall.proxy.serving import Mode, Served, Service
 from wholecall.proxy.shelf import Shelf
-from wholecall.proxy.turning import Endpoint
 from wholecall.tools.tool import Tool
 
 _NOT_READY = 503
@@ -68,8 +70,13 @@ class Proxy:
             self._models.values(),
             tools=self._tools.offer,
             shelf=_make_shelf(config),
-            beat_seconds=config.limits.keep_alive_seconds,
         )
+        self.observing = Observing(
+            config, models=lambda: self.service.models, tools=self._tools.offer
+        )
+        self.observing.learn(self._models.values())
+        self.service.taps = self.observing.taps
+        self.service.beat_seconds = config.limits.keep_alive_seconds
         keys = KeyStore(config.keys.path) if _needs_keys(config) else None
         self.routes = self._make_routes()
         self._edge = Edge(Starlette(routes=self.routes, lifespan=self._live), config, keys=keys)
@@ -99,6 +106,7 @@ class Proxy:
             await self._tools.replace(loaded)
         self._replace_models(loaded.config)
         self._edge.reload(loaded.config)
+        self.observing.reload(loaded.config)
         self.service.beat_seconds = loaded.config.limits.keep_alive_seconds
         self._loaded = loaded
         return changed
@@ -113,6 +121,7 @@ class Proxy:
         # Those that are served no more may still be answering: they are closed at the end.
         self._retired += [each for name, each in self._models.items() if name not in kept]
         self._models = {name: kept.get(name) or models[name] for name in config.models}
+        self.observing.learn(self._models.values())
         self.service.serve(self._models.values())
 
     # ── Routes ──────────────────────────────────────────────────────────────────────
@@ -129,6 +138,7 @@ class Proxy:
             Route("/v1/tools", catalogue.list_tools),
             Route("/health", _say_alive),
             Route("/ready", self._say_ready),
+            *([Route("/metrics", self._show_figures)] if self.observing.figures else []),
         ]
 
     async def _say_ready(self, _: Request) -> Response:
@@ -136,6 +146,11 @@ class Proxy:
         ready = all(reached.values())
         body = {"status": "ready" if ready else "not ready", "models": dict(reached)}
         return JSONResponse(body, status_code=200 if ready else _NOT_READY)
+
+    async def _show_figures(self, request: Request) -> Response:
+        figures = self.observing.figures or Figures()
+        content, media_type = figures.render(request.headers.get("accept", ""))
+        return Response(content, media_type=media_type)
 
     @asynccontextmanager
     async def _live(self, _: Starlette) -> AsyncIterator[None]:

@@ -156,6 +156,6 @@ def refuse_body(limits: ServerLimits) -> Refused:
         413,
         f"the request has more than {limits.body_bytes} bytes",
         code="request_too_large",
-        # What is still to come of it is not read.
         headers=((b"connection", b"close"),),
+        unread=True,
     )

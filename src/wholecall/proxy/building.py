@@ -11,11 +11,12 @@ from wholecall.proxy.config.secret import reveal
 from wholecall.proxy.config.settings import Config, McpTool, ModelConfig
 from wholecall.proxy.piping import Pipe
 from wholecall.proxy.serving import ANY_MODEL, Mode, Served
+from wholecall.proxy.taps import sleep_and_tell
 from wholecall.tools.mcp.toolset import McpTools
 from wholecall.tools.tool import Tool
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
 from wholecall.upstreams.names import NamedModel, find_upstream
-from wholecall.upstreams.retry import Retry
+from wholecall.upstreams.retry import RetryPolicy
 
 STATE_FILE = "wholecall-state.sqlite"
 """Beside the file of the keys: what conversations with tools of both sides need to go on."""
@@ -34,7 +35,9 @@ def make_models(
 
 def _make_model(name: str, model: ModelConfig, *, environ: Mapping[str, str]) -> Served:
     settings = HttpSettings(
-        timeouts=model.timeouts, retry=Retry(retries=model.retries), environ=environ
+        timeouts=model.timeouts,
+        retry=RetryPolicy(retries=model.retries, sleep=sleep_and_tell),
+        environ=environ,
     )
     named = NamedModel(
         model=model.upstream,

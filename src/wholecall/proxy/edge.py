@@ -86,7 +86,8 @@ class Edge:
 
     async def _serve(self, scope: Scope, receive: Receive, *, send: Send) -> None:
         arrival = Arrival.of(scope)
-        reply = Reply(send, arrival.path, request_id=choose_request_id(arrival))
+        request_id = choose_request_id(arrival)
+        reply = Reply(send, arrival.path, receive=receive, request_id=request_id)
         try:
             self._look_at(arrival, reply)
             if is_preflight(arrival, reply.origin):

@@ -7,7 +7,7 @@ knows when an answer was cut. What is cut gets an error behind it, so that it ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import aiohttp
 
@@ -17,6 +17,7 @@ from wholecall.protocols.reader import Reader
 from wholecall.proxy.answering import Answering
 from wholecall.proxy.piping import Letter, Pipe, read_whole
 from wholecall.proxy.sinks import Body, Headers, Sink
+from wholecall.proxy.taps import Watch
 
 _EVENTS = "text/event-stream"
 _OK = 200
@@ -36,18 +37,18 @@ class Forwarding:
         sink: Sink,
         *,
         answering: Answering,
-        tap: Callable[[Event], None] | None,
+        watch: Watch,
     ) -> None:
         self._pipe = pipe
         self._sink = sink
         self._answering = answering
-        self._tap = tap
+        self._watch = watch
         self._reader = Reader(pipe.endpoint.protocol)
         self._held = b""
 
     async def run(self, letter: Letter) -> None:
         """Send the request, and pass its answer on."""
-        async with self._pipe.send(letter) as response:
+        async with self._watch.asking(self._pipe.send(letter)) as response:
             if not letter.stream:
                 await self._pass_whole(response)
             elif response.content_type != _EVENTS:
@@ -114,9 +115,8 @@ class Forwarding:
                 raise UpstreamError("the answer was cut off before its end", code=event.error or "")
 
     def _show_all(self, events: Iterable[Event]) -> None:
-        if self._tap is not None:
-            for event in events:
-                self._tap(event)
+        for event in events:
+            self._watch.take(event)
 
 
 _TOLD = FaultKind.UPSTREAM_ERROR.value

@@ -31,6 +31,8 @@ from wholecall.core.values import (
 )
 from wholecall.errors import UpstreamError
 from wholecall.proxy.answering import Answering
+from wholecall.proxy.taps import Watch
+from wholecall.runs.events import TurnStarted
 from wholecall.runs.ledger import add_usage
 from wholecall.runs.sending import Sender
 from wholecall.runs.turn import Answered, Turn
@@ -59,9 +61,10 @@ class Question:
 class Gating:
     """Asks one question and hands the answer over."""
 
-    def __init__(self, question: Question, answering: Answering) -> None:
+    def __init__(self, question: Question, answering: Answering, *, watch: Watch) -> None:
         self._question = question
         self._answering = answering
+        self._watch = watch
         self._offer = {spec.name: spec for spec in question.request.tools}
         self._held: list[Event] = []
         self._usage = Usage()
@@ -81,6 +84,7 @@ class Gating:
 
     async def _ask(self, request: Request) -> Answered:
         self._held.clear()
+        self._watch.take(TurnStarted(self._turns + 1))
         turn = Turn(emit=self._take, start=_leave_to_client, room=self._answering.flush)
         answered = await turn.read(self._question.upstream, self._question.sender(request))
         self._turns += 1
@@ -88,6 +92,7 @@ class Gating:
         return answered
 
     def _take(self, event: Event) -> None:
+        self._watch.take(event)
         if isinstance(event, _SHOWN):
             self._answering.put(event)
         elif isinstance(event, Usage):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import MutableMapping
 from typing import Any, TextIO, cast
@@ -91,8 +92,11 @@ def _number(settings: LogConfig) -> int:
 
 
 def _render_json(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> str:
-    first = {name: event.pop(name) for name in _FIRST}
-    return msgspec.json.encode({**first, **event}).decode()
+    line = {**{name: event.pop(name) for name in _FIRST}, **event}
+    try:
+        return msgspec.json.encode(line).decode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can write
+        return json.dumps(line)
 
 
 def _make_console(stream: TextIO) -> structlog.dev.ConsoleRenderer:

@@ -8,7 +8,7 @@ run doing the same things a second time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 
 from wholecall.errors import UpstreamError
 from wholecall.proxy.sinks import Body, ClientSink, Headers
@@ -48,24 +48,29 @@ class LiveAnswer:
         self._over = False
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._break_off: Callable[[], Coroutine[None, None, None]] = _do_nothing
         self._readers = 0
         self.beat: Callable[[], bytes] = bytes
-        self.break_off: Callable[[], Awaitable[None]] = _do_nothing
-        """Writes that the answer ends here."""
 
     # ── Writing ─────────────────────────────────────────────────────────────────────
 
-    def start(self, make: Callable[[LiveAnswer], Awaitable[None]]) -> asyncio.Task[None]:
-        """Let the answer be made."""
+    def start(
+        self,
+        make: Callable[[], Coroutine[None, None, None]],
+        *,
+        break_off: Callable[[], Coroutine[None, None, None]],
+    ) -> asyncio.Task[None]:
+        """Let the answer be made; `break_off` writes that it ends here."""
 
         async def work() -> None:
             try:
-                await make(self)
+                await make()
             finally:
                 self._over = True
                 self._changed.set()
 
-        self._task = asyncio.create_task(work(), name="answer for whoever reads it")
+        self._break_off = break_off
+        self._task = asyncio.create_task(work(), name="an answer for whoever reads it")
         return self._task
 
     @property
@@ -137,7 +142,7 @@ class LiveAnswer:
     async def _leave(self, sink: ClientSink, reading: _Reading) -> None:
         """Nobody reads any more, or the server ends. Whoever still listens hears of it."""
         if not self._over:
-            await self.break_off()
+            await self._break_off()
             if self._task is not None:
                 self._task.cancel()
         await self._end(sink, reading)

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 
 from structlog.typing import FilteringBoundLogger
 
-from wholecall.core.conversation import Result
 from wholecall.core.values import (
     Call,
     Ended,
@@ -45,8 +44,6 @@ MOST_CALLS = 64
 """Calls that are described in a line; more are counted."""
 MOST_TEXT = 4_000
 """Characters of a text, an argument or a result, where bodies are logged."""
-MOST_NAME = 128
-"""Characters of a name that a client or a model chose."""
 _NAME = re.compile(r"[\w.:/@*-]{1,128}")
 _SERVER_FAULT = 500
 _QUOTING = frozenset({"bad_call"})
@@ -163,7 +160,7 @@ class _Line:
             "status": event.status.value,
             "seconds": round(event.seconds, 6),
             **({"error": type(event.error).__name__} if event.error is not None else {}),
-            **self._quote(result=_show(event.result)),
+            **self._quote(result=event.result.text),
         }
         self._describe(self._tools, **told)
         if event.status not in _GOOD_ENDS:
@@ -266,10 +263,6 @@ def _name(name: str) -> str:
     if not name or _NAME.fullmatch(name):
         return name
     return f"({len(name)} characters that are no name)"
-
-
-def _show(result: Result) -> str:
-    return result.text
 
 
 def _cut(text: str) -> str:

@@ -23,12 +23,15 @@ class Refused(Exception):
         *,
         code: str,
         headers: tuple[tuple[bytes, bytes], ...] = (),
+        unread: bool = False,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.code = code
         self.headers = headers
+        self.unread = unread
+        """Whether the client is probably still sending a body that nobody wants."""
 
 
 def refuse_for_now(status: int, message: str, *, code: str, seconds: float) -> Refused:

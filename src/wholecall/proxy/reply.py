@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from starlette.types import Message, Send
+import asyncio
+from contextlib import suppress
+
+from starlette.types import Message, Receive, Send
 
 from wholecall.proxy.refusing import Refused, encode_refusal, request_id_header
 
+LINGER_SECONDS = 2.0
+LINGER_BYTES = 8 * 1024 * 1024
 _START = "http.response.start"
+_BODY = "http.response.body"
 _EXPOSED = b"x-request-id, request-id, retry-after, x-should-retry"
 
 
 class Reply:
     """Stands between the application and the server."""
 
-    def __init__(self, send: Send, path: str, *, request_id: str) -> None:
+    def __init__(self, send: Send, path: str, *, receive: Receive, request_id: str) -> None:
         self.request_id = request_id
         self.origin: str | None = None
         """The website whose pages may read the answer."""
         self.refused = False
         """Whether it was answered here. What the application still says is not sent."""
         self._send = send
+        self._receive = receive
         self._path = path
         self._begun = False
 
@@ -47,12 +54,29 @@ class Reply:
             *refused.headers,
         ]
         await self._forward({"type": _START, "status": refused.status, "headers": headers})
-        await self._forward({"type": "http.response.body", "body": body})
+        await self._forward({"type": _BODY, "body": body, "more_body": refused.unread})
+        if refused.unread:
+            await self._linger()
+            await self._forward({"type": _BODY, "body": b""})
+
+    async def _linger(self) -> None:
+        """Read on for a while before the connection is closed.
+
+        What lies unread when a socket is closed makes it a reset, and a reset takes the
+        answer away that the client has not read yet.
+        """
+        left, more = LINGER_BYTES, True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                while more and left > 0:
+                    message = await self._receive()
+                    left -= len(message.get("body", b""))
+                    more = message.get("more_body", False)
 
     async def approve(self, headers: list[tuple[bytes, bytes]]) -> None:
         """Answer a browser that asks whether a page may call us."""
         await self._forward({"type": _START, "status": 204, "headers": headers})
-        await self._forward({"type": "http.response.body", "body": b""})
+        await self._forward({"type": _BODY, "body": b""})
 
     def _missing_from(self, given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         names = {name.lower() for name, _ in given}

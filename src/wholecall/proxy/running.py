@@ -9,6 +9,7 @@ from wholecall.core.conversation import Request
 from wholecall.core.values import Call
 from wholecall.proxy.answering import Answering
 from wholecall.proxy.ownership import Ownership
+from wholecall.proxy.taps import Watch
 from wholecall.proxy.viewing import View
 from wholecall.runs.calling import ExecutorSettings
 from wholecall.runs.events import RunEvent, ToolEnded, ToolReported
@@ -55,11 +56,13 @@ class Running:
         answering: Answering,
         *,
         owner: Owner,
+        watch: Watch,
         wake: Callable[[], None],
     ) -> None:
         self._plan = plan
         self._answering = answering
         self._owner = owner
+        self._watch = watch
         self._wake = wake
         self._view = View(answering)
 
@@ -86,6 +89,7 @@ class Running:
         )
 
     def _take(self, event: RunEvent) -> None:
+        self._watch.take(event)
         self._view.take(event)
         if isinstance(event, ToolReported | ToolEnded):
             self._wake()  # while tools run, no chunk comes that would send it

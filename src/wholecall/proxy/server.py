@@ -8,7 +8,6 @@ configuration is read again: one process takes over what it can, several are rep
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import os
 import signal
@@ -25,7 +24,6 @@ from wholecall.proxy.app import Proxy, make_app
 from wholecall.proxy.config import find_file, load
 from wholecall.proxy.config.settings import Config
 
-_LOG = logging.getLogger(__name__)
 _IDLE_SECONDS = 75
 """How long a connection is kept between two requests: longer than the clients' own pools do, so
 that it is not closed under a request that is just being sent."""
@@ -59,14 +57,13 @@ async def reloading(proxy: Proxy) -> AsyncIterator[None]:
 
 async def reload(proxy: Proxy) -> None:
     """Read the configuration again. A wrong one is refused, and the old one holds."""
+    log = proxy.observing.log
     try:
         changed = await proxy.reload(load(find_file(None, os.environ), os.environ))
     except WholecallError as error:
-        _LOG.error("the configuration stays as it was: %s", error)
+        log.warning("the configuration is wrong and stays as it was", error=str(error))
         return
-    _LOG.warning("the configuration was read again; changed: %s", ", ".join(changed.live) or "-")
-    if changed.restart:
-        _LOG.warning("these changes need a restart: %s", ", ".join(changed.restart))
+    log.info("the configuration was read again", changed=changed.live, restart=changed.restart)
 
 
 def make_server_config(config: Config) -> uvicorn.Config:

@@ -16,6 +16,7 @@ from wholecall.proxy.piping import Pipe
 from wholecall.proxy.resends import Resends
 from wholecall.proxy.shelf import Shelf
 from wholecall.proxy.sinks import BEAT_SECONDS
+from wholecall.proxy.taps import Tap
 from wholecall.runs.limits import RunLimits
 from wholecall.tools.tool import Tool
 from wholecall.tools.toolbox import Toolbox
@@ -75,7 +76,6 @@ class Service:
         *,
         tools: Callable[[], Iterable[Tool]] = _offer_nothing,
         shelf: Shelf | None = None,
-        beat_seconds: float = BEAT_SECONDS,
     ) -> None:
         self._models = {served.name: served for served in models}
         self._shelf = shelf or Shelf()
@@ -84,7 +84,10 @@ class Service:
         """The tools that run here; those of MCP servers come and go."""
         self.ownership = Ownership(self._shelf)
         self.resends = Resends()
-        self.beat_seconds = beat_seconds
+        self.beat_seconds = BEAT_SECONDS
+        """How long a stream may be silent."""
+        self.taps: tuple[Tap, ...] = ()
+        """Who reads along."""
 
     # ── Models and tools ────────────────────────────────────────────────────────────
 
@@ -118,7 +121,7 @@ class Service:
 
     # ── What goes on ────────────────────────────────────────────────────────────────
 
-    def watch(self, task: asyncio.Task[Any]) -> None:
+    def hold(self, task: asyncio.Task[Any]) -> None:
         """Hold a task that goes on although its request may be over."""
         self._tasks.add(task)
         task.add_done_callback(self._forget)

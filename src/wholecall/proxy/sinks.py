@@ -37,6 +37,10 @@ class Body:
     media_type: bytes = b"application/json"
 
 
+def _do_nothing() -> None:
+    """Nobody wants to know."""
+
+
 class Sink(Protocol):
     """Takes one answer: a stream, or a body in one piece."""
 
@@ -80,6 +84,8 @@ class ClientSink:
         self._timer: asyncio.TimerHandle | None = None
         self._beating: asyncio.Task[None] | None = None
         self.beat: Callable[[], bytes] = bytes
+        self.on_begin: Callable[[], None] = _do_nothing
+        """Called when the first bytes of a good answer are on their way."""
 
     @property
     def begun(self) -> bool:
@@ -144,6 +150,8 @@ class ClientSink:
         if self._begun:
             return
         self._begun = True
+        if status == _OK:
+            self.on_begin()
         every = [*headers, *self._headers]
         await self._send({"type": "http.response.start", "status": status, "headers": every})
 

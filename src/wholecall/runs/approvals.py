@@ -94,6 +94,10 @@ class Approvals:
     async def _ask(self, approver: Approver, call: Call) -> None:
         try:
             approved, why = await approver(call), ""
+        except asyncio.CancelledError:
+            # Ours, and nobody waits any more; or the approver's own, and nobody else will answer.
+            self.answer(call.id, False, why="the approver broke off")
+            raise
         # The approver is the user's code, and whatever is wrong with it is a no.
         except Exception as error:  # noqa: BLE001
             approved, why = False, f"the approver failed ({type(error).__name__})"

@@ -35,3 +35,7 @@ class RunLimits:
     """How far `max_tokens` is raised for a call that the output limit cut off."""
     lost_threads: int = 32
     """Threads of timed-out tools that do not end; beyond it no further one is begun."""
+
+    def __post_init__(self) -> None:
+        if self.parallel < 1:
+            raise ValueError(f"one call at least must be able to run, so parallel={self.parallel}")

@@ -99,10 +99,7 @@ class Loop:
         outcome = answered.outcome
         if not outcome.calls and not outcome.rejected:
             return self._conclude(outcome)
-        stop = await self._answer_calls(outcome)
-        if self._cap is not None:
-            self._texts.append(outcome.text)
-        return self._cap or stop
+        return await self._answer_calls(outcome)
 
     # ── Asking ──────────────────────────────────────────────────────────────────────
 
@@ -119,13 +116,15 @@ class Loop:
         recovery = Recovery(self._plan.limits)
         while True:
             self._begun.clear()
+            self._pending.clear()
             self._ended_before = len(self._ended)
             self._emit(TurnStarted(self._ledger.turns + 1))
             try:
                 given = await self._try(request, recovery)
-            except RunFailed:
+            except (RunFailed, UpstreamError) as error:
                 # What was started comes to its end, so that the error is right about it.
                 await self._executor.settle()
+                error.ran = self._executor.ran
                 raise
             if isinstance(given, Answered):
                 self._ledger.turns += 1
@@ -137,11 +136,13 @@ class Loop:
     async def _try(self, request: Request, recovery: Recovery) -> Answered | Again:
         turn = Turn(emit=self._emit, start=self._start, room=self._room)
         try:
-            async with asyncio.timeout_at(self._deadline()):
+            async with asyncio.timeout_at(self._deadline()) as limit:
                 answered = await turn.read(self._plan.upstream, self._plan.sender(request))
         except UpstreamError as error:
             return recovery.after_error(request, error, began=tuple(self._begun))
         except TimeoutError:
+            if not limit.expired():
+                raise  # not our clock's, so the time of the run is not to blame
             return self._after_time()
         outcome = answered.outcome
         self._ledger.spend(outcome.usage)
@@ -157,15 +158,27 @@ class Loop:
 
     def _next_request(self) -> Request:
         base = self._plan.request
-        tools = tuple(spec for spec in base.tools if spec.name not in self._guard.withdrawn)
-        silent = base.tools and (self._cap is not None or not tools)
+        withdrawn = self._guard.withdrawn
+        silent = self._is_silent()
+        tools = tuple(spec for spec in base.tools if spec.name not in withdrawn)
+        names = tuple(name for name in self._choice.names if name not in withdrawn)
         return replace(
             base,
             messages=(*base.messages, *self._messages),
             tools=base.tools if silent else tools,
-            choice=Choice(Mode.NONE) if silent else self._choice,
+            choice=Choice(Mode.NONE) if silent else replace(self._choice, names=names),
             max_tokens=self._max_tokens,
         )
+
+    def _is_silent(self) -> bool:
+        """Whether there are tools and none may be called: at a cap, or withdrawn to the last."""
+        base = self._plan.request
+        if self._cap is not None:
+            return bool(base.tools or base.native_tools)
+        if self._choice.specials or (base.native_tools and not self._choice.names):
+            return False
+        allowed = self._choice.names or tuple(spec.name for spec in base.tools)
+        return bool(allowed) and self._guard.withdrawn.issuperset(allowed)
 
     def _deadline(self) -> float | None:
         if self._cap is Stop.SECONDS:
@@ -217,10 +230,13 @@ class Loop:
             return await self._executor.settle()
 
     def _stop_after(self, outcome: Outcome, ended: list[ToolEnded]) -> Stop | None:
+        if self._cap is not None:
+            self._texts.append(outcome.text)
+            return self._cap
         if self._pending:
             self._texts.append(outcome.text)
             return Stop.CLIENT_CALLS
-        for each in ended:
+        for each in sorted(ended, key=lambda each: each.call.number):
             tool = self._plan.toolbox.find(each.call.name)
             if tool is not None and tool.ends_run and each.status is Status.DONE:
                 self._texts.append(each.result.text)
@@ -269,9 +285,10 @@ class Loop:
         if outcome.finish_reason == "content_filter":
             return Stop.CONTENT_FILTER
         if self._cap is not None:
+            self._output, _ = self._plan.output.read("".join(self._texts))
             return self._cap
         breach = obeyed(self._choice, ())
-        if breach is not None:
+        if breach is not None and not self._is_silent():
             return self._remind(breach.message)
         if outcome.finish_reason == "length":
             return self._after_length()

@@ -17,6 +17,8 @@ from wholecall.runs.limits import RunLimits
 
 FIRST_ROOM = 8_192
 """Tokens asked for where neither the request nor the upstream said what the limit was."""
+ROOM_RAISES = 2
+"""How often a turn is asked for again with twice the room, before the model is told to be brief."""
 _BROKEN = frozenset(kind.value for kind in FaultKind)
 _REFUSED = frozenset({400, 422})
 _FINISHED_BY_LENGTH = "length"
@@ -36,6 +38,7 @@ class Recovery:
     def __init__(self, limits: RunLimits) -> None:
         self._limits = limits
         self._retries = 0
+        self._raises = 0
         self._unforced: UpstreamError | None = None
 
     def after_answer(
@@ -46,9 +49,9 @@ class Recovery:
             return self._retry(request, f"the answer broke off ({outcome.error})", began=began)
         if _is_empty(outcome):
             return self._retry(request, "the answer was empty", began=began)
-        if not began and _was_cut(outcome):
+        if not began and _was_cut(outcome) and self._raises < ROOM_RAISES:
             more = self._with_more_room(request, outcome)
-            return Again("the output limit cut off a call", more) if more is not None else None
+            return Again("a call was cut off; there is more room now", more) if more else None
         return None
 
     def after_error(
@@ -83,6 +86,7 @@ class Recovery:
         spent = outcome.usage.output_tokens if outcome.usage is not None else None
         had = request.max_tokens or spent or FIRST_ROOM // 2
         room = min(had * 2, self._limits.output_tokens)
+        self._raises += 1
         return replace(request, max_tokens=room) if room > had else None
 
 

@@ -114,17 +114,14 @@ class Run:
     def _begin(self) -> asyncio.Task[RunResult]:
         if self._task is None:
             self._task = asyncio.create_task(self._carry_out(), name="wholecall run")
-            # Whoever only reads the events learns of the failure there.
-            self._task.add_done_callback(_look_at_failure)
+            # Even a task that is cancelled before its first step comes by there.
+            self._task.add_done_callback(self._end)
         return self._task
 
     async def _carry_out(self) -> RunResult:
-        try:
-            return await self._work(self._channel)
-        finally:
-            self._channel.close()
+        return await self._work(self._channel)
 
-
-def _look_at_failure(task: asyncio.Task[RunResult]) -> None:
-    if not task.cancelled():
-        task.exception()
+    def _end(self, task: asyncio.Task[RunResult]) -> None:
+        self._channel.close()
+        if not task.cancelled():
+            task.exception()  # whoever only reads the events learns of the failure there

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeAlias
 
 from wholecall.core.assembler import Assembler
+from wholecall.core.choice import Mode
 from wholecall.core.conversation import Message, PastCall, Request
 from wholecall.core.ids import CallIds
 from wholecall.dialects.declaration import Dialect
@@ -17,6 +18,9 @@ from wholecall.dialects.models import Means, way_for
 from wholecall.dialects.rescuing import RescuingAssembler
 from wholecall.protocols.reader import Reader, Tools, TurnAssembler
 from wholecall.upstreams.base import Answer
+
+# llama.cpp on this machine. A grammar of ours costs it a fraction of what a schema does.
+_LOCAL = "local/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,10 @@ class NativeSender:
         def make_reader(answer: Answer) -> Reader:
             def new_assembler(tools: Tools | None) -> TurnAssembler:
                 hides = answer.hides_truncation
-                rescuing = RescuingAssembler(tools, hides_truncation=hides, ids=self._ids)
-                return EnforcingAssembler(request.choice, rescuing)
+                # Where no tool may be called, what looks like a call in the text is text.
+                make = Assembler if request.choice.mode is Mode.NONE else RescuingAssembler
+                assembler = make(tools, hides_truncation=hides, ids=self._ids)
+                return EnforcingAssembler(request.choice, assembler)
 
             return Reader(answer.protocol, request.tools, new_assembler=new_assembler)
 
@@ -78,16 +84,18 @@ def sender_for(
     """How this model is offered tools.
 
     `emulation` is a dialect, `native`, `constrained` or `auto`, which goes by the model's
-    name; None is `native`.
+    name; None is `native`, and `constrained` for a model on this machine.
     """
     ids = ids_of(messages)
     if isinstance(emulation, Dialect):
         return EmulatedSender(ids, emulation)
-    way = way_for(model, override=emulation or "native")
+    is_local = model.startswith(_LOCAL)
+    way = way_for(model, override=emulation or ("constrained" if is_local else "native"))
     if way.means is Means.NATIVE:
         return NativeSender(ids)
     if way.means is Means.CONSTRAINED:
-        return EmulatedSender(ids, "constrained", constrain="json_schema")
+        constrain: Constraint = "grammar" if is_local else "json_schema"
+        return EmulatedSender(ids, "constrained", constrain=constrain)
     return EmulatedSender(ids, way.dialect)
 
 

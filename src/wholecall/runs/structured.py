@@ -78,11 +78,11 @@ def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _say(refused: Refused) -> str:
-    lines = [f"- {problem.path}: {problem.message}" for problem in refused.problems]
+    problems = [f"- {problem.message}" for problem in refused.problems]
     return "\n".join(
         [
-            f"Your answer must be one JSON object in the given form: {refused.detail}.",
-            *lines,
+            "Your answer must be one JSON object in the given form.",
+            *(problems or [f"- {refused.detail}"]),
             "Send the whole answer again, as JSON and nothing else.",
         ]
     )

@@ -3,7 +3,7 @@
 The bytes go from the socket to the reader as they come; nothing here looks into a stream.
 
 What goes wrong *before* an answer begins is an `UpstreamError`, after the attempts that
-`Retry` allows. What goes wrong *in* a stream:
+`RetryPolicy` allows. What goes wrong *in* a stream:
 
 - The connection drops, cleanly or not: the chunks just end. Whether the answer was over by
   then is written in the answer itself, and the reader judges it: many servers hang up
@@ -36,7 +36,7 @@ from wholecall.upstreams import refusals
 from wholecall.upstreams.base import Answer
 from wholecall.upstreams.endpoint import Endpoint
 from wholecall.upstreams.network import find_certificates, find_proxy
-from wholecall.upstreams.retry import Failure, Retry, ask, is_repeatable
+from wholecall.upstreams.retry import Failure, RetryPolicy, ask, is_repeatable
 from wholecall.upstreams.sessions import Sessions
 
 MOST_BODY_BYTES = 64 * 1024 * 1024
@@ -73,7 +73,7 @@ class HttpSettings:
     """How an upstream is reached."""
 
     timeouts: Timeouts = field(default_factory=Timeouts)
-    retry: Retry = field(default_factory=Retry)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     """Where proxies and certificates are looked up."""
 

@@ -23,7 +23,7 @@ from wholecall.errors import MissingExtra, UpstreamError
 from wholecall.protocols.reader import Chunk
 from wholecall.protocols.requests import encode_request
 from wholecall.upstreams.base import Answer
-from wholecall.upstreams.retry import Failure, Retry, ask, is_repeatable, read_retry_after
+from wholecall.upstreams.retry import Failure, RetryPolicy, ask, is_repeatable, read_retry_after
 
 _PROTOCOL = "openai-chat"
 _HIDDEN = "***"
@@ -38,7 +38,7 @@ class LiteLLMUpstream:
         base_url: str | None = None,
         api_key: str | None = None,
         headers: Mapping[str, str] | None = None,
-        retry: Retry | None = None,
+        retry: RetryPolicy | None = None,
     ) -> None:
         """What is not given LiteLLM looks up itself, in the environment variables it knows."""
         self._options = {
@@ -50,7 +50,7 @@ class LiteLLMUpstream:
             "max_retries": 0,
         }
         self._api_key = api_key
-        self._retry = retry or Retry()
+        self._retry = retry or RetryPolicy()
 
     @property
     def protocol(self) -> str:

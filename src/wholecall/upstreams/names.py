@@ -1,4 +1,4 @@
-"""From a model's name to who answers for it: `openai/gpt-x`, `ollama/qwen3`, `litellm/…`."""
+"""From a model's name to who answers for it: `openai/gpt-x`, `ollama/qwen3`, `local/…`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from wholecall.errors import UnknownModel
 from wholecall.upstreams.base import Upstream
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
 from wholecall.upstreams.litellm import LiteLLMUpstream
+from wholecall.upstreams.local.upstream import LocalUpstream, find_file
 
 _LITELLM = "litellm"
+_LOCAL = "local"
 _OLLAMA_PORT = 11434
 # What a server listens on is no address to call.
 _ANYWHERE = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - nothing is bound here
@@ -66,7 +68,7 @@ _SERVICES: dict[str, _Service] = {
         ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     ),
 }
-PREFIXES = (*_SERVICES, _LITELLM)
+PREFIXES = (*_SERVICES, _LITELLM, _LOCAL)
 
 
 def find_upstream(
@@ -105,6 +107,9 @@ def _connect(asked: NamedModel, settings: HttpSettings) -> Route:
             retry=settings.retry,
         )
         return Route(upstream, model)
+    if prefix == _LOCAL:
+        # The prefix stays: by it a run knows that decoding can be constrained by a grammar.
+        return Route(LocalUpstream(find_file(model, settings.environ)), asked.model)
     return Route(_over_http(_SERVICES[prefix], asked, settings=settings), model)
 
 

@@ -38,7 +38,9 @@ def refuse(endpoint: Endpoint, status: int, *, headers: Mapping[str, str], body:
     text = endpoint.hide_secrets(body.decode("utf-8", "replace")).strip()
     said = _parse(text)
     message = (
-        _first(_find_messages(said)) or (text if _is_prose(text) else "") or _redirect(headers)
+        _first(_find_messages(said))
+        or (text if _is_prose(text) else "")
+        or endpoint.hide_secrets(_redirect(headers))
     )
     answered = f"{endpoint.place} answered with status {status}"
     error = UpstreamError(

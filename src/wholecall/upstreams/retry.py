@@ -35,7 +35,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
+class RetryPolicy:
     """How often and after how long an upstream is asked again."""
 
     retries: int = 2
@@ -64,7 +64,7 @@ class Retry:
         return delay * (1 + self.jitter()) / 2
 
 
-async def ask(attempt: Callable[[], Awaitable[_Begun | Failure]], retry: Retry) -> _Begun:
+async def ask(attempt: Callable[[], Awaitable[_Begun | Failure]], retry: RetryPolicy) -> _Begun:
     """Attempt until an answer begins, or raise why none does."""
     number = 0
     while True:

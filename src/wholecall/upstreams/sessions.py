@@ -41,5 +41,8 @@ class Sessions:
 
     async def _drop_dead(self) -> None:
         """A loop that was closed took its connections with it; the session only has to know."""
-        for loop in [loop for loop in self._by_loop if loop.is_closed()]:
-            await self._by_loop.pop(loop).close()
+        # Other threads do the same at the same time, each for its own loop.
+        for loop in list(self._by_loop):
+            session = self._by_loop.pop(loop, None) if loop.is_closed() else None
+            if session is not None:
+                await session.close()

@@ -1,8 +1,8 @@
 """What the environment says instead of the file, and the keys that it holds."""
 
 import pytest
-from configs import plain
 
+from configs import plain
 from wholecall.proxy.config.environment import fill, override
 from wholecall.proxy.config.problems import ConfigError, Place
 from wholecall.proxy.config.secret import Secret

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from configs import load_text
 
+from configs import load_text
 from wholecall.proxy.config.functions import load_functions
 from wholecall.proxy.config.loading import load
 from wholecall.proxy.config.problems import ConfigError

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from configs import load_text
 
+from configs import load_text
 from wholecall.proxy.config.loading import find_file, load, load_config
 from wholecall.proxy.config.problems import ConfigError, Place
 from wholecall.proxy.config.secret import Secret
@@ -86,7 +86,7 @@ def test_a_wrong_file_is_refused_with_its_line(
 
 def test_a_wrong_environment_without_a_file_is_refused_by_its_variable() -> None:
     with pytest.raises(ConfigError) as refused:
-        load_config(None, {"WHOLECALL__LISTEN__HOST": "0.0.0.0"})
+        load_config(None, {"WHOLECALL__LISTEN__HOST": "10.0.0.1"})
     assert refused.value.file == "WHOLECALL__LISTEN__HOST"
     with pytest.raises(ConfigError, match="did you mean 'limits'") as refused:
         load_config(None, {"WHOLECALL__LIMIT__BODY_BYTES": "5"})
@@ -94,7 +94,13 @@ def test_a_wrong_environment_without_a_file_is_refused_by_its_variable() -> None
 
 
 def test_problems_are_in_the_order_of_the_lines(tmp_path: Path) -> None:
-    text = "limits: {concurrent: 0}\nlisten:\n  port: x\nmodels: {a: {upstream: x, api_key: '${K}'}}\nkeys: 1"
+    text = """\
+limits: {concurrent: 0}
+listen:
+  port: x
+models: {a: {upstream: x, api_key: '${K}'}}
+keys: 1
+"""
     with pytest.raises(ConfigError) as refused:
         load_text(tmp_path, text)
     assert [problem.place.line for problem in refused.value.problems] == [1, 3, 4, 5]

@@ -6,7 +6,7 @@ from wholecall.proxy.config.problems import Place
 from wholecall.proxy.config.reading import SettingsReader
 from wholecall.proxy.config.secret import Secret
 from wholecall.proxy.config.settings import Config, McpTool, PythonTool
-from wholecall.proxy.config.written import Written, compose
+from wholecall.proxy.config.written import Scalar, Written, compose
 from wholecall.runs.limits import RunLimits
 from wholecall.upstreams.http import Timeouts
 
@@ -132,9 +132,9 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
     ]
 
 
-def model(name: str, value: object, *, line: int | None = 1) -> Written:
+def model(name: str, value: Scalar, *, line: int | None = 1) -> Written:
     place = Place("a.yaml" if line else "WHOLECALL__X", line)
-    settings = {"upstream": Written("openai/x", place), name: Written(value, place)}  # type: ignore[arg-type] - any value
+    settings = {"upstream": Written("openai/x", place), name: Written(value, place)}
     return Written({"models": Written({"a": Written(settings, place)}, place)}, place)
 
 
@@ -149,7 +149,7 @@ def test_a_key_comes_from_the_environment_only() -> None:
 @pytest.mark.parametrize(
     ("value", "line"), [(Secret("sk-123", written="${KEY}"), 1), ("sk-123", None)]
 )
-def test_a_key_may_be_referred_to_or_be_set_by_a_variable(value: object, line: int | None) -> None:
+def test_a_key_may_be_referred_to_or_be_set_by_a_variable(value: Scalar, line: int | None) -> None:
     config = SettingsReader().read(model("api_key", value, line=line))
     assert config is not None
     assert config.models["a"].api_key == Secret("sk-123")

@@ -1,7 +1,6 @@
 from pathlib import Path
 
 from configs import load_text
-
 from wholecall.proxy.config.showing import show_config
 
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from configs import load_text
-
 from wholecall.proxy.config.leaves import walk
 from wholecall.proxy.config.settings import Config, McpTool, ModelConfig, PythonTool
 from wholecall.proxy.config.table import Row, list_settings, write_markdown

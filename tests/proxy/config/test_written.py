@@ -1,10 +1,12 @@
 """Files as they are written: values, lines, and what is refused."""
 
-import pytest
-from configs import plain
+from collections.abc import Iterator, Mapping
 
+import pytest
+
+from configs import plain
 from wholecall.proxy.config.problems import ConfigError, Place
-from wholecall.proxy.config.written import CHARACTERS, DEPTH, VALUES, compose
+from wholecall.proxy.config.written import CHARACTERS, DEPTH, VALUES, Written, compose
 
 
 @pytest.mark.parametrize(
@@ -45,12 +47,21 @@ def test_values_are_those_of_yaml_1_2(text: str, value: object) -> None:
 
 def test_every_value_has_the_line_of_its_name() -> None:
     written = compose("a:\n  b: 1\n  c:\n    - x\n    - y\n", "a.yaml")
-    assert written.place == Place("a.yaml", 1)
-    inner = written.value["a"]  # type: ignore[call-overload, index] - it is a mapping
-    assert inner.place.line == 1
-    assert inner.value["b"].place.line == 2
-    assert inner.value["c"].place.line == 3
-    assert [item.place.line for item in inner.value["c"].value] == [4, 5]
+    lines = list(walk(written))
+    assert lines == [("", 1), ("a", 1), ("a.b", 2), ("a.c", 3), ("a.c.0", 4), ("a.c.1", 5)]
+
+
+def walk(written: Written, name: str = "") -> Iterator[tuple[str, int | None]]:
+    yield name, written.place.line
+    match written.value:
+        case tuple() as items:
+            below = {str(number): item for number, item in enumerate(items)}
+        case Mapping() as members:
+            below = dict(members)
+        case _:
+            below = {}
+    for each, value in below.items():
+        yield from walk(value, f"{name}.{each}".lstrip("."))
 
 
 def test_a_variable_has_no_lines() -> None:

@@ -13,7 +13,9 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from bisect import bisect_right
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
@@ -108,17 +110,14 @@ def _size(path: Path) -> int:
 
 def _resume(part: Path, model: LocalModel) -> tuple[Slice, ...]:
     """Keep the whole slices of an earlier pull; those that are still missing."""
-    there, kept = _size(part), 0
-    for number, each in enumerate(model.slices):
-        if kept + each.size > there:
-            break
-        kept += each.size
-    else:
-        number = len(model.slices)
+    there = _size(part)
+    ends = list(accumulate(each.size for each in model.slices))
+    whole = bisect_right(ends, there)
+    kept = ends[whole - 1] if whole else 0
     if there > kept:
         with part.open("r+b") as file:
             file.truncate(kept)
-    return model.slices[number:]
+    return model.slices[whole:]
 
 
 def _demand_room(folder: Path, missing: tuple[Slice, ...]) -> None:

@@ -1,0 +1,125 @@
+"""Where clients ask: one plain ASGI application for each of their protocols."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from starlette.types import Receive, Scope, Send
+
+from wholecall.errors import WholecallError
+from wholecall.proxy.answering import make_error
+from wholecall.proxy.client import Asked, ClientProtocol
+from wholecall.proxy.departing import ClientGone, read_body, until_gone
+from wholecall.proxy.failing import explain
+from wholecall.proxy.live import LiveAnswer
+from wholecall.proxy.preparing import Prepared, Run, prepare
+from wholecall.proxy.serving import Service
+from wholecall.proxy.sinks import ClientSink
+from wholecall.proxy.taps import Exchange, Fate, Watch
+from wholecall.proxy.turning import Turning
+
+_TRACE_HEADERS = ("traceparent", "tracestate")
+
+
+class Endpoint:
+    """Answers the requests of one client protocol."""
+
+    def __init__(self, service: Service, client: ClientProtocol) -> None:
+        self._service = service
+        self._client = client
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
+        """Answer one request."""
+        asked = Asked.read(self._client, scope)
+        sink = ClientSink(send, beat_seconds=self._service.beat_seconds)
+        try:
+            asked = replace(asked, body=await read_body(receive))
+            async with until_gone(receive):
+                await self._serve(asked, sink)
+        except ClientGone:
+            return
+        finally:
+            sink.stop()
+
+    async def _serve(self, asked: Asked, sink: ClientSink) -> None:
+        exchange = _describe(asked)
+        try:
+            prepared = await prepare(self._service, asked)
+            is_run = isinstance(prepared.way, Run)
+            again = self._service.resends.find(asked) if is_run else None
+        except WholecallError as error:
+            await self._refuse(exchange, error, sink=sink)
+            return
+        watch = Watch(_describe_more(exchange, prepared), self._service.taps)
+        sink.on_begin = watch.begin
+        if prepared.stream:
+            sink.start_beating()
+        if not is_run:
+            ownership = self._service.ownership
+            await Turning(prepared, sink, watch=watch, ownership=ownership).run()
+        elif again is None:
+            await self._start_live(prepared, watch).copy_to(sink)
+        else:
+            await _read_along(again, sink, watch=watch)
+
+    async def _refuse(self, exchange: Exchange, error: WholecallError, *, sink: ClientSink) -> None:
+        failure, headers = explain(error, place="", request_id=exchange.request_id)
+        await sink.send_body(make_error(self._client.protocol, failure, headers=headers))
+        Watch(exchange, self._service.taps).end(
+            Fate.FAILED,
+            status=failure.status,
+            code=failure.code or "",
+            message=failure.message,
+        )
+
+    def _start_live(self, prepared: Prepared, watch: Watch) -> LiveAnswer:
+        """Let tools run in a task of its own: a resend may read the answer, too."""
+        answer, resends = LiveAnswer(), self._service.resends
+        turning = Turning(prepared, answer, watch=watch, ownership=self._service.ownership)
+
+        async def work() -> None:
+            try:
+                await turning.run()
+            except asyncio.CancelledError:
+                if not turning.ran:
+                    resends.forget(answer)
+                raise
+            finally:
+                resends.forget_later(answer)
+
+        resends.keep(prepared.asked, answer)
+        self._service.hold(answer.start(work, break_off=turning.break_off))
+        return answer
+
+
+async def _read_along(answer: LiveAnswer, sink: ClientSink, *, watch: Watch) -> None:
+    """Somebody asks for the second time. What happens is told of the first request."""
+    try:
+        await answer.copy_to(sink)
+    except asyncio.CancelledError:
+        watch.end(Fate.GONE)
+        raise
+    watch.end(Fate.DONE)
+
+
+def _describe(asked: Asked) -> Exchange:
+    headers = asked.headers
+    return Exchange(
+        request_id=asked.request_id,
+        protocol=asked.client.protocol,
+        path=asked.client.path,
+        key_id=asked.key.id,
+        trace_headers={name: headers[name] for name in _TRACE_HEADERS if name in headers},
+    )
+
+
+def _describe_more(exchange: Exchange, prepared: Prepared) -> Exchange:
+    return replace(
+        exchange,
+        model=prepared.served.name,
+        way=type(prepared.way).__name__.lower(),
+        stream=prepared.stream,
+        upstream=prepared.served.upstream.protocol,
+        upstream_model=prepared.served.model,
+    )

@@ -1,0 +1,62 @@
+"""The taps of a proxy: its log, its figures and its traces."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import TextIO
+
+from structlog.typing import FilteringBoundLogger
+
+from wholecall.proxy.config.settings import Config
+from wholecall.proxy.figures import Figures
+from wholecall.proxy.hiding import Hiding
+from wholecall.proxy.lines import LogWriter
+from wholecall.proxy.logs import LogTap
+from wholecall.proxy.metrics import MetricsTap, Names
+from wholecall.proxy.serving import Served
+from wholecall.proxy.taps import Tap
+from wholecall.proxy.traces import find_trace_tap
+from wholecall.tools.tool import Tool
+
+
+class Observing:
+    """What is written down of what happens."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        models: Callable[[], Iterable[str]],
+        tools: Callable[[], Iterable[Tool]],
+        stream: TextIO | None = None,
+    ) -> None:
+        self._hiding = Hiding()
+        self._writer = LogWriter(config.log, stream or sys.stderr, hiding=self._hiding)
+        log_tap = LogTap(self._writer.log, bodies=lambda: self._writer.bodies)
+        names = Names(
+            models=lambda: frozenset(models()),
+            tools=lambda: frozenset(tool.name for tool in tools()),
+        )
+        self.figures = Figures() if config.metrics.enabled else None
+        found: tuple[Tap | None, ...] = (
+            log_tap,
+            None if self.figures is None else MetricsTap(names, self.figures),
+            find_trace_tap(),
+        )
+        self.taps = tuple(tap for tap in found if tap is not None)
+
+    @property
+    def log(self) -> FilteringBoundLogger:
+        """For what happens outside of any request."""
+        return self._writer.log
+
+    def learn(self, models: Iterable[Served]) -> None:
+        """Never write down the secrets of these models."""
+        for served in models:
+            if served.pipe is not None:
+                self._hiding.learn(served.pipe.endpoint.secrets)
+
+    def reload(self, config: Config) -> None:
+        """Go by other settings."""
+        self._writer.reload(config.log)

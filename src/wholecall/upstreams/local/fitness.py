@@ -1,0 +1,75 @@
+"""Whether a model can run here, said before it is tried and in words that help."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from wholecall.errors import MissingExtra, UpstreamError
+
+PACKAGE = "xllamacpp"
+MORE_BYTES = 512 * 1024 * 1024
+"""What is needed besides the weights: the context, the prompt cache, the program."""
+CODE = "local"
+"""The code of every error that says why a model does not run here."""
+_UNAVAILABLE = 503
+_MAGIC = b"GGUF"
+_MEGABYTE = 1_000_000
+_LIMIT = Path("sys/fs/cgroup/memory.max")
+_MEMORY = Path("proc/meminfo")
+
+
+def unfit(why: str, *, retry_after: float | None = None) -> UpstreamError:
+    """The error for whoever asks a model that cannot run here."""
+    return UpstreamError(why, status=_UNAVAILABLE, retry_after=retry_after, code=CODE)
+
+
+def demand_package(name: str = PACKAGE) -> None:
+    """`MissingExtra` says how to install what runs the models."""
+    if importlib.util.find_spec(name) is None:
+        raise MissingExtra(f"local/… models need {name}: pip install 'wholecall[local]'")
+
+
+def demand_fit(path: Path, *, root: Path = Path("/")) -> None:
+    """`UpstreamError` if the file is no model, or larger than the memory that is left."""
+    try:
+        with path.open("rb") as file:
+            magic = file.read(len(_MAGIC))
+        size = path.stat().st_size
+    except OSError as error:
+        raise unfit(f"the model {path} cannot be read: {error.strerror}") from error
+    if magic != _MAGIC:
+        raise unfit(f"{path} is no model in GGUF, the format of llama.cpp")
+    available, needed = available_bytes(root), size + MORE_BYTES
+    if available is not None and available < needed:
+        raise unfit(
+            f"{path.name} needs about {needed // _MEGABYTE:,} MB of memory, and "
+            f"{available // _MEGABYTE:,} MB are left: close something, or take a smaller model"
+        )
+
+
+def available_bytes(root: Path = Path("/")) -> int | None:
+    """Memory that may be taken, as Linux tells it; None: nobody says."""
+    found = [each for each in (_left(root / _MEMORY), _allowed(root / _LIMIT)) if each is not None]
+    return min(found, default=None)
+
+
+def _left(path: Path) -> int | None:
+    for line in _read(path).splitlines():
+        name, _, rest = line.partition(":")
+        if name == "MemAvailable":
+            return int(rest.split()[0]) * 1024
+    return None
+
+
+def _allowed(path: Path) -> int | None:
+    """What a container may take; in it, the machine's own memory says little."""
+    limit = _read(path).strip()
+    return int(limit) if limit.isdigit() else None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except OSError:
+        return ""

@@ -1,0 +1,95 @@
+"""Keeps one model served: starts its process when it is needed, and again when it ended.
+
+Nothing is started for nobody: a process that ended is started again by the next question.
+One that ends early again and again is left alone for a while, longer each time, and whoever
+asks in the meantime is told why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from wholecall.upstreams.local.fitness import unfit
+from wholecall.upstreams.local.process import ModelProcess
+
+STEADY_SECONDS = 60.0
+"""A process that ran for so long was sound; its end is not held against the next one."""
+LONGEST_DELAY = 60.0
+"""Seconds for which a model is left alone."""
+
+
+def back_off(failures: int) -> float:
+    """Seconds to leave a model alone after so many early ends: 0, 1, 2, 4, …"""
+    return 0.0 if failures <= 1 else min(2.0 ** (failures - 2), LONGEST_DELAY)
+
+
+class Keeper:
+    """The process of one model. It may be asked in any event loop and any thread."""
+
+    def __init__(
+        self,
+        launch: Callable[[], ModelProcess],
+        *,
+        start_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._launch = launch
+        self._start_seconds = start_seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._running: tuple[ModelProcess, Future[str]] | None = None
+        self._began = 0.0
+        self._failures = 0
+        self._not_before = 0.0
+        self._why = ""
+
+    async def find_address(self) -> str:
+        """Where the model is served, as soon as it is. Who stops waiting stops no loading."""
+        return await asyncio.shield(asyncio.wrap_future(self._ensure()))
+
+    def stop(self) -> None:
+        """End the process. The next question starts another."""
+        with self._lock:
+            running, self._running = self._running, None
+        if running is not None:
+            running[0].stop()
+
+    def _ensure(self) -> Future[str]:
+        with self._lock:
+            self._look_after()
+            if self._running is None:
+                self._demand_patience()
+                process = self._launch()
+                self._began = self._clock()
+                self._running = process, _in_thread(lambda: process.load(self._start_seconds))
+            return self._running[1]
+
+    def _look_after(self) -> None:
+        """Notice that the process has ended."""
+        if self._running is None:
+            return
+        process, address = self._running
+        if not address.done() or process.is_running:
+            return
+        process.stop()
+        steady = self._clock() - self._began >= STEADY_SECONDS
+        self._failures = 1 if steady else self._failures + 1
+        self._not_before = self._clock() + back_off(self._failures)
+        self._why = str(process.explain())
+        self._running = None
+
+    def _demand_patience(self) -> None:
+        left = self._not_before - self._clock()
+        if left > 0:
+            raise unfit(f"{self._why}; it is tried again in {left:.0f} s", retry_after=left)
+
+
+def _in_thread(load: Callable[[], str]) -> Future[str]:
+    executor = ThreadPoolExecutor(1, thread_name_prefix="wholecall model")
+    loading = executor.submit(load)
+    executor.shutdown(wait=False)  # the thread ends when the model is loaded
+    return loading

@@ -1,0 +1,112 @@
+"""`LocalUpstream`: a model in a file of yours, served by llama.cpp on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from wholecall.core.conversation import Request
+from wholecall.errors import UnknownModel
+from wholecall.upstreams.base import Answer
+from wholecall.upstreams.http import HttpSettings, HttpUpstream
+from wholecall.upstreams.local.catalogue import find_model
+from wholecall.upstreams.local.fitness import demand_fit, demand_package
+from wholecall.upstreams.local.folder import SUFFIX, models_folder
+from wholecall.upstreams.local.keeper import Keeper
+from wholecall.upstreams.local.process import PROGRAM, ModelProcess
+from wholecall.upstreams.local.settings import LocalSettings, Order
+
+_PROTOCOL = "openai-chat"
+
+
+class LocalUpstream:
+    """Asks llama.cpp, which runs in a process of its own.
+
+    The first question loads the model; `close` ends the process, and so does our own end,
+    however it comes about. If the process dies, the next question starts it again.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        settings: LocalSettings | None = None,
+        program: Sequence[str] = PROGRAM,
+    ) -> None:
+        self.path = Path(path)
+        self._settings = settings or LocalSettings()
+        self._program = program
+        self._key = secrets.token_urlsafe(32)
+        self._keeper = Keeper(self._launch, start_seconds=self._settings.start_seconds)
+        self._http: tuple[str, HttpUpstream] | None = None
+
+    @property
+    def protocol(self) -> str:
+        """The protocol that it speaks."""
+        return _PROTOCOL
+
+    @asynccontextmanager
+    async def answer(self, request: Request) -> AsyncIterator[Answer]:
+        """Ask, and read the answer inside of the context."""
+        upstream = await self._connect(await self._keeper.find_address())
+        async with upstream.answer(request) as answer:
+            yield answer
+
+    async def close(self) -> None:
+        """End the process. The next question starts another."""
+        await asyncio.to_thread(self._keeper.stop)
+        http, self._http = self._http, None
+        if http is not None:
+            await http[1].close()
+
+    async def _connect(self, address: str) -> HttpUpstream:
+        """The way to the process of the moment; each has a port of its own."""
+        before = self._http
+        if before is not None and before[0] == address:
+            return before[1]
+        # Without our environment: no proxy stands between this machine and itself.
+        settings = HttpSettings(environ={})
+        upstream = HttpUpstream(_PROTOCOL, address, api_key=self._key, settings=settings)
+        self._http = address, upstream
+        if before is not None:
+            await before[1].close()
+        return upstream
+
+    def _launch(self) -> ModelProcess:
+        demand_package()
+        demand_fit(self.path)
+        settings = self._settings
+        order = Order(
+            path=str(self.path),
+            key=self._key,
+            context=settings.context,
+            parallel=settings.parallel,
+            threads=settings.threads or os.cpu_count() or 1,
+            output_tokens=settings.output_tokens,
+            temperature=settings.temperature,
+        )
+        return ModelProcess(order, self._program)
+
+
+def find_file(name: str, environ: Mapping[str, str]) -> Path:
+    """The file of a model: a path that ends with `.gguf`, or a name in the user's cache."""
+    if name.endswith(SUFFIX):
+        path = Path(name).expanduser()
+        if not path.is_file():
+            raise UnknownModel(f"there is no file {path}")
+        return path
+    folder = models_folder(environ)
+    own = folder / (name + SUFFIX)
+    if own.is_file():
+        return own
+    model = find_model(name)
+    path = folder / model.file_name
+    if not path.is_file():
+        raise UnknownModel(
+            f"{model.name} is not on this machine yet: run `wholecall model pull {model.name}`"
+        )
+    return path

@@ -1,0 +1,50 @@
+"""Texts in a file, by names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wholecall.proxy.shelf import Shelf
+
+
+def test_a_text_is_found_under_each_of_its_names_also_by_another_process(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    first, second = Shelf(path), Shelf(path)
+    first.put(["a", "b"], b"text")
+    assert second.find(["b", "a", "c"]) == {"a": b"text", "b": b"text"}
+    first.close()
+    second.close()
+    again = Shelf(path)
+    assert again.find(["a"]) == {"a": b"text"}
+    again.close()
+
+
+def test_a_text_that_is_too_old_is_gone() -> None:
+    now = 0.0
+    shelf = Shelf(seconds=10, clock=lambda: now)
+    shelf.put(["a"], b"old")
+    now = 10.0
+    assert shelf.find(["a"]) == {}
+    shelf.put(["b"], b"new")
+    now = 5.0
+    assert shelf.find(["a", "b"]) == {"b": b"new"}
+    shelf.close()
+
+
+def test_the_oldest_texts_make_room_for_new_ones() -> None:
+    shelf = Shelf(most_bytes=10)
+    for name in "abc":
+        shelf.put([name], b"12345")
+    assert set(shelf.find(["a", "b", "c"])) == {"b", "c"}
+    shelf.close()
+
+
+def test_what_cannot_be_kept_leaves_nothing_behind() -> None:
+    shelf = Shelf()
+    with pytest.raises(Exception, match="."):
+        shelf.put([{"no": "name"}], b"text")  # type: ignore[list-item]
+    shelf.put(["a"], b"text")
+    assert shelf.find(["a"]) == {"a": b"text"}
+    shelf.close()

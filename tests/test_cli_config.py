@@ -1,0 +1,101 @@
+"""`wholecall config` as its users meet it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from wholecall import cli
+from wholecall.proxy.config.table import list_settings
+
+GOOD = """\
+models:
+  fast:
+    upstream: openai/gpt-x
+    api_key: ${K1_TEST_KEY}
+tools:
+  - {mcp: time, command: uvx}
+  - {mcp: other, command: uvx}
+"""
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delenv("WHOLECALL_CONFIG", raising=False)
+    monkeypatch.delenv("K1_TEST_KEY", raising=False)
+
+
+def run(*arguments: str) -> int | str | None:
+    with pytest.raises(SystemExit) as exited:
+        cli.main(["config", *arguments])
+    return exited.value.code
+
+
+def test_check_says_that_a_file_is_good(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("my.yaml").write_text(GOOD, "utf-8")
+    monkeypatch.setenv("K1_TEST_KEY", "sk-123")
+    assert not run("check", "my.yaml")
+    said = capsys.readouterr()
+    assert said.out == "my.yaml: good; 1 model, 0 Python tools, 2 MCP servers\n"
+    assert said.err == ""
+
+
+def test_check_names_every_problem_on_a_line_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("wholecall.yaml").write_text("listen: {prot: 1}\nlimits:\n  body_bytes: x\n", "utf-8")
+    assert run("check") == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == [
+        "wholecall.yaml:1: listen.prot: there is no such setting; did you mean 'port'?",
+        'wholecall.yaml:3: limits.body_bytes: "x" is not a whole number above 0',
+    ]
+
+
+def test_check_imports_the_functions_unless_told_not_to(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("wholecall.yaml").write_text("tools: [{python: k1_missing:search}]", "utf-8")
+    assert run("check") == 1
+    assert "cannot be imported" in capsys.readouterr().err
+    assert not run("check", "--no-tools")
+    assert capsys.readouterr().out.startswith("wholecall.yaml: good")
+
+
+def test_without_a_file_the_defaults_are_good(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not run("check")
+    assert capsys.readouterr().out.startswith("the defaults: good; 0 models")
+
+
+def test_show_needs_no_keys_and_shows_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("my.yaml").write_text(GOOD, "utf-8")
+    monkeypatch.setenv("WHOLECALL_CONFIG", "my.yaml")
+    monkeypatch.setenv("WHOLECALL__LISTEN__PORT", "99")
+    assert not run("show")
+    without = capsys.readouterr().out
+    monkeypatch.setenv("K1_TEST_KEY", "sk-123")
+    assert not run("show")
+    assert capsys.readouterr().out == without
+    lines = without.splitlines()
+    assert 'models.fast.api_key = "${K1_TEST_KEY}"  # my.yaml:4' in lines
+    assert "listen.port = 99  # WHOLECALL__LISTEN__PORT" in lines
+
+
+def test_show_refuses_a_wrong_file_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("wholecall.yaml").write_text("listen: 5", "utf-8")
+    assert run("show") == 2
+    assert capsys.readouterr().err.startswith("wholecall: wholecall.yaml:1: listen: 5 stands")
+
+
+def test_settings_lists_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not run("settings")
+    out = capsys.readouterr().out
+    assert "listen.port (a whole number from 0 to 65535; default: 8787)\n    Port to" in out
+    assert len(out.splitlines()) == 2 * len(list_settings())
