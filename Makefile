@@ -53,6 +53,9 @@ format: $(STAMP) ## Format the code and apply ruff's safe fixes
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
+reference: $(STAMP) ## Write docs/reference.md from the docstrings
+	$(BIN)/python docs/make_reference.py
+
 bench: $(STAMP) $(PEERS_STAMP) ## Run every benchmark: the numbers that the docs quote
 	@set -e; for script in $(BENCHES); do echo "== $$script"; $(BIN)/python "$$script"; done
 

@@ -8,16 +8,17 @@ print((await run.result()).text)
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, TypeAlias, TypedDict, Unpack
 
-from wholecall.core.choice import Choice, decode
-from wholecall.core.conversation import Message, Request, Role
+from wholecall.core.choice import Choice, Mode, decode
+from wholecall.core.conversation import Message, Native, Request, Role
 from wholecall.core.values import Text
 from wholecall.dialects.declaration import Dialect
-from wholecall.protocols.requests import decode_request
+from wholecall.errors import InvalidChoice
+from wholecall.protocols.requests import decode_request, tool_names
 from wholecall.runs.approvals import Approvals, Approver
 from wholecall.runs.around import Around
 from wholecall.runs.calling import ExecutorSettings
@@ -35,6 +36,8 @@ from wholecall.upstreams.names import find_upstream
 
 Question: TypeAlias = str | Sequence[Mapping[str, Any] | Message]
 """A question, or a conversation: messages in the form of OpenAI's chat, or our own."""
+LAST_SECONDS = 1.0
+"""What `ask_sync` waits for tasks that do not end although they are cancelled."""
 Tap: TypeAlias = Callable[[RunEvent], None]
 """Sees every event of a run, and cannot change it."""
 
@@ -81,11 +84,12 @@ class Options(TypedDict, total=False):
 
 def run(model: str, prompt: Question, **options: Unpack[Options]) -> Run:
     """Let a model answer with tools. Nothing happens before the run is read or waited for."""
+    _refuse_unknown(options)
     toolbox = Toolbox(options.get("tools", ()))
     output = TypedOutput(options["output"]) if options.get("output") is not None else AnyText()
     upstream, name, owned = _find_upstream(model, options)
     request = replace(
-        _make_request(toolbox, options),
+        _make_request(toolbox, options, protocol=upstream.protocol),
         model=name,
         messages=(*_read_system(options), *_read_prompt(prompt, name)),
         output=output.schema,
@@ -121,8 +125,34 @@ def ask_sync(model: str, prompt: Question, **options: Unpack[Options]) -> RunRes
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(ask(model, prompt, **options))
+        return _run_to_end(ask(model, prompt, **options))
     raise RuntimeError("ask_sync would block the running event loop: write `await ask(…)` here")
+
+
+def _run_to_end(asked: Coroutine[Any, Any, RunResult]) -> RunResult:
+    """Run it in a loop of its own.
+
+    `asyncio.run` would wait at the end for tasks that ignore their cancellation. Such a tool
+    was given its time, and its run has an answer.
+    """
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(asked)
+    finally:
+        _close(loop)
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left, timeout=LAST_SECONDS))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+    finally:
+        loop.close()
 
 
 class _Work:
@@ -168,16 +198,25 @@ def _find_upstream(model: str, options: Options) -> tuple[Upstream, str, bool]:
     return route.upstream, route.model, True
 
 
-def _make_request(toolbox: Toolbox, options: Options) -> Request:
-    return Request(
+def _refuse_unknown(options: Options) -> None:
+    """A word that nobody reads would be a limit that does not hold, or a rule that nobody asks."""
+    known = Options.__annotations__
+    for name in options.keys() - known.keys():
+        raise TypeError(f"{name!r} is no option of a run; there are {', '.join(known)}")
+
+
+def _make_request(toolbox: Toolbox, options: Options, *, protocol: str) -> Request:
+    request = Request(
         model="",
         messages=(),
         tools=tuple(toolbox.offer.values()),
-        choice=_read_choice(options.get("tool_choice"), toolbox),
+        native_tools=tuple(Native(protocol, definition) for definition in toolbox.native),
         stream=options.get("stream", True),
         max_tokens=options.get("max_tokens"),
         temperature=options.get("temperature"),
     )
+    offered = tool_names(request)
+    return replace(request, choice=_read_choice(options.get("tool_choice"), offered))
 
 
 def _read_system(options: Options) -> tuple[Message, ...]:
@@ -197,7 +236,16 @@ def _read_prompt(prompt: Question, model: str) -> tuple[Message, ...]:
     return tuple(messages)
 
 
-def _read_choice(choice: str | Mapping[str, Any] | Choice | None, toolbox: Toolbox) -> Choice:
-    if choice is None or isinstance(choice, Choice):
-        return choice or Choice()
-    return decode("openai-chat", {"tool_choice": choice}, offered=tuple(toolbox.offer))
+def _read_choice(
+    choice: str | Mapping[str, Any] | Choice | None, offered: Collection[str]
+) -> Choice:
+    if choice is None:
+        return Choice()
+    if not isinstance(choice, Choice):
+        return decode("openai-chat", {"tool_choice": choice}, offered=offered)
+    unknown = ", ".join(repr(name) for name in choice.names if name not in offered)
+    if unknown:
+        raise InvalidChoice(f"tool_choice names {unknown}, not offered here", param="tool_choice")
+    if choice.mode is Mode.REQUIRED and not offered:
+        raise InvalidChoice("tool_choice demands a call without any tools", param="tool_choice")
+    return choice

@@ -2,23 +2,21 @@
 
 import asyncio
 import json
-import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import Message, Receive, Scope, Send
 
-from asgi_calls import SECONDS, ask, call, make_scope
+from asgi_calls import ask, call, make_scope
+from wholecall.proxy.config.problems import ConfigError
 from wholecall.proxy.config.settings import Config, KeysConfig, ListenConfig, ServerLimits
 from wholecall.proxy.edge import CALLER, Caller, Edge
 from wholecall.proxy.keys import ANONYMOUS, STRANGER, Key, KeyStore
@@ -355,6 +353,19 @@ def test_other_settings_hold_from_the_next_request_on(keys: KeyStore) -> None:
     assert ask(edge, "/v1/models").status == 401
 
 
+def test_keys_that_become_needed_come_with_their_store(keys: KeyStore) -> None:
+    edge = make_edge(Config())
+    edge.reload(LOCKED, keys=keys)
+    assert ask(edge, "/v1/models", headers=make_key(keys)).status == 200
+
+
+def test_settings_that_would_open_the_door_are_not_taken_over(keys: KeyStore) -> None:
+    edge = make_edge(replace(LOCKED, listen=ListenConfig(host="10.0.0.1", hosts=("*",))), keys=keys)
+    with pytest.raises(ConfigError, match=r"keys\.required"):
+        edge.reload(Config())
+    assert ask(edge, "/v1/models").status == 401
+
+
 def test_the_lifespan_reaches_the_application() -> None:
     reached = []
 
@@ -368,75 +379,3 @@ def test_the_lifespan_reaches_the_application() -> None:
 def test_a_websocket_is_closed() -> None:
     answered = asyncio.run(call(make_edge(Config()), {"type": "websocket"}))
     assert answered.messages == [{"type": "websocket.close", "code": 1008}]
-
-
-# ── On a socket ─────────────────────────────────────────────────────────────────────
-
-
-@asynccontextmanager
-async def serve(edge: Edge) -> AsyncIterator[str]:
-    """A real server, on a port that the system chooses."""
-    config = uvicorn.Config(edge, log_config=None, lifespan="off")
-    server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        task = asyncio.create_task(server.serve(sockets=[listener]))
-        try:
-            async with asyncio.timeout(SECONDS):
-                yield f"http://127.0.0.1:{port}"
-        finally:
-            server.should_exit = True
-            await task
-
-
-SMALL = Config(limits=ServerLimits(body_bytes=100_000))
-HASTY = Config(limits=ServerLimits(body_seconds=0.2))
-
-
-@pytest.mark.parametrize("chunked", [True, False])
-@pytest.mark.parametrize(("size", "status"), [(100_000, 200), (100_001, 413), (900_000, 413)])
-def test_bodies_are_counted_on_the_wire(size: int, status: int, *, chunked: bool) -> None:
-    async def produce() -> AsyncIterator[bytes]:
-        for start in range(0, size, 50_000):
-            yield b"x" * min(50_000, size - start)
-
-    async def run() -> tuple[int, Any]:
-        async with serve(make_edge(SMALL)) as url, aiohttp.ClientSession() as session:
-            body = produce() if chunked else b"x" * size
-            async with session.post(f"{url}/v1/messages", data=body) as response:
-                return response.status, await response.json()
-
-    got, body = asyncio.run(run())
-    assert got == status
-    assert body.get("bytes", size) == size
-    if status == 413:
-        assert body["error"]["type"] == "request_too_large"
-
-
-@pytest.mark.parametrize(
-    ("config", "head", "body", "status"),
-    [
-        # A body that goes on, one that was announced, and one that does not come.
-        (SMALL, b"Transfer-Encoding: chunked", b"186a1\r\n" + b"x" * 100_001 + b"\r\n", 413),
-        (SMALL, b"Content-Length: 9999999999", b"x" * 200_000, 413),
-        (HASTY, b"Content-Length: 50", b"x", 408),
-    ],
-)
-def test_a_body_that_does_not_end_is_answered_and_the_connection_closed(
-    config: Config, head: bytes, *, body: bytes, status: int
-) -> None:
-    async def run() -> bytes:
-        async with serve(make_edge(config)) as url:
-            port = int(url.rpartition(":")[2])
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            start = b"POST /v1/responses HTTP/1.1\r\nHost: localhost\r\n"
-            writer.write(start + head + b"\r\n\r\n" + body)
-            try:
-                return await reader.read()
-            finally:
-                writer.close()
-
-    answered = asyncio.run(run())
-    assert answered.startswith(b"HTTP/1.1 %d " % status)
-    assert b"connection: close" in answered.lower()
-    assert json.loads(answered.partition(b"\r\n\r\n")[2])["error"]["message"]

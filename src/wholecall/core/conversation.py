@@ -47,7 +47,14 @@ class Media:
     url: str = ""
     name: str = ""
 
+    def __post_init__(self) -> None:
+        if self.kind not in _MEDIA_KINDS:
+            raise ValueError(
+                f"media of the kind {self.kind!r}: {', '.join(_MEDIA_KINDS)} are known"
+            )
 
+
+_MEDIA_KINDS = ("image", "audio", "document")
 Content: TypeAlias = Text | Media
 
 

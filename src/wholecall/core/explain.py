@@ -26,7 +26,7 @@ from wholecall.core.work import Allowance
 
 PROBLEMS = 32
 """Problems of one call that are reported."""
-EXPLAINING = 500_000
+EXPLAINING = 750_000
 """Rules that may be looked at to find them, in the units of `work`."""
 
 

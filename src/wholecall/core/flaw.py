@@ -77,7 +77,7 @@ def _begin_mark(text: str, error: json.JSONDecodeError | BadLiteral) -> int:
     if error.msg.startswith(_UNTERMINATED):
         return error.pos
     if error.msg.startswith(_IN_STRING):
-        return _begin_string(text[: error.pos])
+        return _begin_string(text[: _known_good(text, error)])
     # Of `1.x` the parser has read the number 1.
     number = len(text[: error.pos].rstrip("0123456789.eE+-"))
     return number if text[number : number + 1] in _NUMBER_BEGINS else error.pos
@@ -86,7 +86,7 @@ def _begin_mark(text: str, error: json.JSONDecodeError | BadLiteral) -> int:
 def _begin_string(text: str) -> int:
     """Where the string begins in which a text ends. The parser knows it, and is fast."""
     try:
-        _DECODER.decode(text)
+        _DECODER.decode(text + " ")  # behind half a pair it expects the other half, or more
     except json.JSONDecodeError as error:
         return error.pos
     raise AssertionError("no string is open")  # it would not have complained of one

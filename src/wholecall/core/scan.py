@@ -62,11 +62,11 @@ def _plain_text(blanks: int) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """
     body = _IN_STRING.pattern
     blank = rf"[ \t\r\n]{{1,{blanks}}}+(?![ \t\r\n])"
-    text = rf'[^"{{}}\[\] \t\r\n]++|{blank}|"{body}"'
-    row = rf"(?:{text}){{0,{_ROW}}}+"
+    word = rf'[^"{{}}\[\] \t\r\n]++|{blank}'
+    row = rf'(?:{word}|"{body}"){{0,{_ROW}}}+'
+    text = rf'{word}|"{body}(?:"|(?P<open>\\?+)\Z)'
     rows = rf"{text}|\{{{row}\}}|\[{row}\]"
-    last = rf'(?:"{body}(?P<open>\\?+)\Z)?+'
-    words, rows = (rf"(?:{each}){{0,{_AT_ONCE}}}+{last}" for each in (text, rows))
+    words, rows = (rf"(?:{each}){{0,{_AT_ONCE}}}+" for each in (text, rows))
     return re.compile(words, re.DOTALL), re.compile(rows, re.DOTALL)
 
 

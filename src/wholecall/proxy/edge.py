@@ -24,6 +24,7 @@ from wholecall.proxy.arrival import (
     read_key,
     refuse_key,
 )
+from wholecall.proxy.config.changing import take_over
 from wholecall.proxy.config.settings import Config
 from wholecall.proxy.intake import Intake
 from wholecall.proxy.keys import ANONYMOUS, STRANGER, Key, KeyStore
@@ -42,7 +43,9 @@ _POLICY_VIOLATION = 1008
 _NO_KEY = "a key is needed: send it as `Authorization: Bearer wc_…` or as `x-api-key: wc_…`"
 _BAD_KEY = "this key is not known, has ended, or was revoked"
 _FULL = "too many requests are under way"
-_BUG = "the proxy failed; its log says why under this request's id"
+BUG = Refused(
+    500, "the proxy failed; its log says why under this request's id", code="internal_error"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +72,13 @@ class Edge:
         self._keys = keys
         self._quotas = quotas or Quotas()
 
-    def reload(self, config: Config) -> None:
-        """Go by other settings from the next request on."""
-        self._config = config
+    def reload(self, config: Config, *, keys: KeyStore | None = None) -> None:
+        """Go by other settings from the next request on; `ConfigError` if they are not safe.
+
+        `keys` takes the place of the store that it has.
+        """
+        self._config = take_over(self._config, config)
+        self._keys = keys or self._keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - the form of ASGI
         """Serve one connection's event, as ASGI has it."""
@@ -102,7 +109,7 @@ class Edge:
             await reply.refuse(refused)
         except Exception:
             # A mistake of ours: the client is told that, and the server logs what it was.
-            await reply.refuse(Refused(500, _BUG, code="internal_error"))
+            await reply.refuse(BUG)
             raise
 
     def _look_at(self, arrival: Arrival, reply: Reply) -> None:

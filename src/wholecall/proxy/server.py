@@ -29,6 +29,10 @@ _IDLE_SECONDS = 75
 that it is not closed under a request that is just being sent."""
 
 
+_BACKLOG = 2048
+"""Connections that wait to be taken."""
+
+
 def make_worker_app() -> Proxy:
     """The application of one process, as the environment and the file describe it."""
     return make_app(load(find_file(None, os.environ), os.environ), around=reloading)
@@ -103,6 +107,8 @@ def _listen(config: Config) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((config.listen.host, config.listen.port))
+        # Who comes before the first process is ready waits, and is not turned away.
+        bound.listen(_BACKLOG)
     except OSError:
         bound.close()
         raise

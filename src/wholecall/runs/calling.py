@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import random
 import threading
 import uuid
@@ -75,6 +76,11 @@ class Calling:
         self._emit = emit
         self.began_at: float | None = None
         """By the event loop's clock; None before the first attempt."""
+        self._halted = False
+
+    def halt(self) -> None:
+        """Let the tool's code not begin (again), from this moment on."""
+        self._halted = True
 
     async def run(self) -> Outcome:
         """Run it until it succeeds or nothing is left to try."""
@@ -88,9 +94,11 @@ class Calling:
         retries = self._tool.retries
         for number in range(1, retries + 1):
             outcome = await self._try(number)
-            if not outcome.transient:
+            if not outcome.transient or self._halted:
                 return outcome
             await self._settings.sleep(_back_off(number))
+            if self._halted:
+                return outcome
         return await self._try(retries + 1)
 
     async def _try(self, number: int) -> Outcome:
@@ -103,7 +111,9 @@ class Calling:
         attempt = Attempt(grace=self._settings.grace, on_abandoned=self._report_abandoned)
         run = partial(self._run_tool, self._make_context(attempt, loop))
         guarded = run if self._tool.repeatable else only_once(run)
-        work = partial(wrap(self._settings.around, guarded), self._call)
+        # What a tool or a wrapper does to the arguments must not change what the model said.
+        own = replace(self._call, arguments=copy.deepcopy(self._call.arguments))
+        work = partial(wrap(self._settings.around, guarded), own)
         return self._judge(await attempt.run(work, seconds=self._seconds))
 
     @property
@@ -130,6 +140,8 @@ class Calling:
     # ── The tool's own code ─────────────────────────────────────────────────────────
 
     async def _run_tool(self, context: Context, call: Call) -> Result:
+        if self._halted:
+            return tell_skipped(call.name, "the run was cancelled")
         body = self._tool.run
         if isinstance(body, Blocking):
             given = await self._settings.threads.run(

@@ -124,6 +124,7 @@ class Executor:
         """Begin nothing more, from this moment on. What runs goes on; `cancel` stops it."""
         self._cancelled = True
         for task, job in self._working.items():
+            job.calling.halt()
             if not job.begun:
                 task.cancel()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -28,7 +29,7 @@ def to_result(value: object) -> Result:
     """Make a result of whatever a tool returned. What nobody could be told raises `Failed`."""
     match value:
         case Result():
-            return value
+            return _check(value)
         case None:
             return Result((Text(NO_OUTPUT),))
         case str() | Text() | Media() | bytes() | bytearray() | memoryview():
@@ -37,9 +38,7 @@ def to_result(value: object) -> Result:
             return Result(tuple(_to_content(item) for item in value))
         case _:
             text = _to_json(value)
-            small = len(text) <= STRUCTURED_BYTES
-            structured: JSON = pydantic_core.from_json(text) if small else None
-            return Result((Text(text.decode()),), structured=structured)
+            return Result((Text(text.decode()),), structured=_read_back(text))
 
 
 def to_progress(value: object) -> JSON:
@@ -54,6 +53,29 @@ def to_progress(value: object) -> JSON:
         return None
     progress: JSON = pydantic_core.from_json(text) if len(text) <= PROGRESS_CHARACTERS else None
     return progress
+
+
+def _check(result: Result) -> Result:
+    """A result that a tool made itself, its content in the form in which it can be told."""
+    content: object = result.content
+    if isinstance(content, tuple) and all(isinstance(piece, Text | Media) for piece in content):
+        return result
+    if isinstance(content, str):
+        content = (content,)
+    if not isinstance(content, list | tuple):
+        raise Failed(f"the content of its Result is a {type(content).__qualname__}, not a tuple")
+    return replace(result, content=tuple(map(_to_content, content)))
+
+
+def _read_back(text: bytes) -> JSON:
+    """The value of a JSON text, unless it is too large or too deep to be kept beside it."""
+    if len(text) > STRUCTURED_BYTES:
+        return None
+    try:
+        value: JSON = pydantic_core.from_json(text)
+    except ValueError:
+        return None
+    return value
 
 
 def _to_content(value: object) -> Content:
@@ -74,11 +96,22 @@ def _to_json(value: object) -> bytes:
         # JSON has no NaN. As a string it is at least not lost.
         return pydantic_core.to_json(value, inf_nan_mode="strings")
     except ValueError as error:
+        escaped = _escape(value)
+        if escaped is not None:
+            return escaped
         kind = type(value).__qualname__
         raise Failed(
             f"it returned a value of type {kind!r} that cannot be written as JSON "
             f"({cut(str(error))})"
         ) from error
+
+
+def _escape(value: object) -> bytes | None:
+    """Plain JSON with half of a surrogate pair in it, as in the names of some files."""
+    try:
+        return json.dumps(value, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 # ── Media ───────────────────────────────────────────────────────────────────────────

@@ -23,6 +23,7 @@ from wholecall.errors import UnknownProtocol
 _HIDDEN = "***"
 # A shorter secret is a word such as "none" that local servers take; hiding it hides prose.
 _SHORTEST_SECRET = 8
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _VERSION = re.compile(r"v\d+[a-z0-9]*")
 _SECRET_HEADERS = frozenset(
     {"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"}
@@ -76,6 +77,7 @@ class Endpoint:
         self.protocol = protocol
         self._url = _join(_parse(base_url), form)
         self._headers = _merge(_own_headers(form, api_key.strip()), headers or {})
+        _refuse_controls(self._headers)
         self._secrets = _find_secrets(self._headers, self._url)
         if self._url.user is not None and "authorization" in map(str.lower, self._headers):
             raise ValueError("give a user in the base URL or an Authorization header, not both")
@@ -120,7 +122,8 @@ class Endpoint:
 def _parse(base_url: str) -> URL:
     url = URL(base_url.strip())
     if url.scheme not in ("http", "https") or not url.host:
-        raise ValueError(f"base URL {base_url!r} is no http:// or https:// address")
+        shown = base_url.rpartition("@")[2]  # a password may stand before it
+        raise ValueError(f"base URL {shown!r} is no http:// or https:// address")
     return url
 
 
@@ -157,6 +160,13 @@ def _merge(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     replaced = {name.lower() for name in given}
     kept = {name: value for name, value in own.items() if name.lower() not in replaced}
     return kept | dict(given)
+
+
+def _refuse_controls(headers: Mapping[str, str]) -> None:
+    """What came with a line break, from a file or a variable, would only fail when it is sent."""
+    for name, value in headers.items():
+        if _CONTROL.search(value):
+            raise ValueError(f"the key or value for the header {name!r} holds a control character")
 
 
 def _find_secrets(headers: Mapping[str, str], url: URL) -> tuple[str, ...]:

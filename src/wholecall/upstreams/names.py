@@ -128,12 +128,16 @@ def _over_http(service: _Service, asked: NamedModel, *, settings: HttpSettings) 
 
 def read_ollama_host(host: str) -> str:
     """The URL of what `OLLAMA_HOST` says: `myhost`, `:11434`, `0.0.0.0`, `https://myhost`."""
-    parts = urlsplit(host if "://" in host else f"http://{host}")
+    try:
+        parts = urlsplit(host if "://" in host else f"http://{host}")
+        given = parts.port
+    except ValueError as error:
+        raise ValueError(f"{host!r} is no address of an Ollama server: {error}") from None
     name = parts.hostname or ""
     name = "127.0.0.1" if name in _ANYWHERE else name
     name = f"[{name}]" if ":" in name else name
     # With a scheme, its own port is meant; without one, Ollama's.
-    port = parts.port or (None if "://" in host else _OLLAMA_PORT)
+    port = given or (None if "://" in host else _OLLAMA_PORT)
     return f"{parts.scheme}://{name}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
 
 

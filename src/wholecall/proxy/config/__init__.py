@@ -1,6 +1,6 @@
 """The configuration of the proxy: a file, the environment, and defaults that are safe."""
 
-from wholecall.proxy.config.changing import Changes, changes
+from wholecall.proxy.config.changing import Changes, changes, take_over
 from wholecall.proxy.config.loading import find_file, load, load_config
 from wholecall.proxy.config.problems import ConfigError, ConfigProblem
 from wholecall.proxy.config.secret import Secret
@@ -38,4 +38,5 @@ __all__ = [
     "find_file",
     "load",
     "load_config",
+    "take_over",
 ]

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
+from wholecall.proxy.config.kinds import expected_of
 from wholecall.proxy.config.leaves import Leaf, walk
+from wholecall.proxy.config.problems import ConfigError, ConfigProblem, Place
 from wholecall.proxy.config.reading import Path
+from wholecall.proxy.config.rules import find_breaches
 from wholecall.proxy.config.settings import Config
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_Section = TypeVar("_Section", bound="DataclassInstance")
+_RELOADED = Place("the new settings")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +42,38 @@ def changes(old: Config, new: Config) -> Changes:
         live=tuple(".".join(leaf.path) for leaf in different if not leaf.restart),
         restart=tuple(".".join(leaf.path) for leaf in different if leaf.restart),
     )
+
+
+def take_over(old: Config, new: Config) -> Config:
+    """What holds when a running proxy takes over the new settings: all but those that need a
+    restart. `ConfigError` if these do not go with the rest.
+
+    A file that moves the proxy to 127.0.0.1 and asks for no keys any more is good; but until
+    the restart the old address would be open to everybody.
+    """
+    config = replace(
+        new,
+        listen=_keep_old(old.listen, new.listen),
+        keys=_keep_old(old.keys, new.keys),
+        limits=_keep_old(old.limits, new.limits),
+        log=_keep_old(old.log, new.log),
+        metrics=_keep_old(old.metrics, new.metrics),
+        inspector=_keep_old(old.inspector, new.inspector),
+    )
+    problems = [
+        ConfigProblem(_RELOADED, ".".join(path), f"{why} (it changes with a restart only)")
+        for path, why in find_breaches(config)
+    ]
+    if problems:
+        raise ConfigError(problems)
+    return config
+
+
+def _keep_old(old: _Section, new: _Section) -> _Section:
+    """A section with the old values of the settings that need a restart."""
+    expected = expected_of(type(new))
+    kept = {name: getattr(old, name) for name in expected if expected[name].restart}
+    return replace(new, **kept)
 
 
 def _leaves(config: Config) -> dict[Path, Leaf]:

@@ -19,10 +19,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from wholecall.core.choice import Choice, Mode
-from wholecall.core.conversation import Media, Native, PastCall, Request, Role
+from wholecall.core.conversation import Media, Native, PastCall, Request, Result, Role
 from wholecall.core.spec import ToolSpec
-from wholecall.core.values import Reasoning, Text
+from wholecall.core.values import JSON, Reasoning, Text
 from wholecall.protocols.requests.fields import complete, natives_of, rest_of
 from wholecall.protocols.requests.media import media_in, omit, type_of
 from wholecall.protocols.requests.pairing import Answered, Exchange, pair
@@ -172,15 +174,26 @@ def _write_results(answered: Iterable[Answered]) -> list[dict[str, Any]]:
     media: list[Any] = []
     for each in answered:
         result = each.result
-        output = result.text if result.structured is None else result.structured
         response = {
             "id": each.call.provider_id,
             "name": each.call.name,
-            "response": {"error": result.text} if result.failed else {"output": output},
+            "response": {"error": result.text} if result.failed else {"output": _output(result)},
         }
         responses.append({"functionResponse": present(response)})
         media += media_in(result.content)
     return [*responses, *_write_parts(media)]
+
+
+def _output(result: Result) -> JSON:
+    """The output as a value, if the text says just that.
+
+    Notices stand in the text only, and only the text was cut to size.
+    """
+    text, value = result.text, result.structured
+    try:
+        return value if value is not None and msgspec.json.decode(text) == value else text
+    except (ValueError, RecursionError):
+        return text
 
 
 def _write_parts(parts: Iterable[object]) -> list[dict[str, Any]]:

@@ -1,0 +1,137 @@
+"""How well a model on this machine calls tools, natively and in each way of ours.
+
+    .venv/bin/python bench/eval/evaluate.py                       all questions, the usual ways
+    .venv/bin/python bench/eval/evaluate.py --share 0.2 --seconds 600
+    .venv/bin/python bench/eval/evaluate.py --write               and put the table into the docs
+
+One turn a question, temperature 0, the four demo tools. A call is right if it is the tool
+and the argument that were asked for, and no other call stands beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from eval.questions import Question, Verdict, judge, sample
+from tables import markdown, replace_section
+from wholecall.core.conversation import Message, Request, Role
+from wholecall.core.outcome import Outcome, collect
+from wholecall.core.values import Text
+from wholecall.demo.tools import TOOLS
+from wholecall.runs.sending import sender_for
+from wholecall.tools.toolbox import Toolbox
+from wholecall.upstreams.base import Upstream
+from wholecall.upstreams.names import find_upstream
+
+WAYS = ("native", "hermes", "llama3_json", "pythonic", "qwen3_xml", "constrained")
+MAX_TOKENS = 160
+SEED = 7
+
+
+@dataclass(slots=True)
+class Score:
+    """How one way did."""
+
+    asked: Counter[str] = field(default_factory=Counter)
+    right: Counter[str] = field(default_factory=Counter)
+    verdicts: Counter[Verdict] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    def row(self, way: str) -> list[str]:
+        groups = [f"{self.right[group]}/{self.asked[group]}" for group in self.asked]
+        wrong = [self.verdicts[each] for each in list(Verdict)[1:]]
+        pace = self.seconds / (self.asked.total() or 1)
+        return [way, *groups, *map(str, wrong), f"{pace:.1f} s"]
+
+
+async def ask(upstream: Upstream, model: str, *, question: Question, way: str) -> Outcome:
+    messages = (Message(Role.USER, (Text(question.text),)),)
+    request = Request(
+        model=model,
+        messages=messages,
+        tools=tuple(Toolbox(TOOLS).offer.values()),
+        temperature=0.0,
+        max_tokens=MAX_TOKENS,
+    )
+    sent = sender_for(model, messages, emulation=way)(request)
+    async with upstream.answer(sent.request) as answer:
+        reader = sent.make_reader(answer)
+        events = [event async for chunk in answer.chunks for event in reader.feed(chunk)]
+    return collect([*events, *reader.end()])
+
+
+async def evaluate(
+    model: str, ways: Sequence[str], *, share: float, until: float
+) -> dict[str, Score]:
+    """Every question in every way, as far as the time goes; all ways are asked the same."""
+    upstream, name = find_upstream(model)
+    scores = {way: Score() for way in ways}
+    try:
+        for group, question in _mixed(sample(share, SEED)):
+            if time.monotonic() > until:
+                break
+            for way in ways:
+                began = time.monotonic()
+                outcome = await ask(upstream, name, question=question, way=way)
+                score, verdict = scores[way], judge(question, outcome)
+                score.seconds += time.monotonic() - began
+                score.asked[group] += 1
+                score.right[group] += verdict is Verdict.RIGHT
+                score.verdicts[verdict] += 1
+                calls = [(call.name, dict(call.arguments)) for call in outcome.calls]
+                said = calls or outcome.text[:80] or outcome.rejected
+                print(f"{way:12} {verdict.value:14} {question.text!r}: {said}", file=sys.stderr)
+    finally:
+        await upstream.close()
+    return scores
+
+
+def _mixed(groups: dict[str, list[Question]]) -> Iterator[tuple[str, Question]]:
+    """The groups in equal shares, so that a run that is cut short has some of each."""
+    placed = [
+        ((number + 0.5) / len(questions), group, question)
+        for group, questions in groups.items()
+        for number, question in enumerate(questions)
+    ]
+    yield from (
+        (group, question) for _, group, question in sorted(placed, key=lambda each: each[0])
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", default="local/qwen2.5-coder-1.5b")
+    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--share", type=float, default=1.0, help="of every group of questions")
+    parser.add_argument(
+        "--seconds", type=float, default=3600.0, help="after which no question is asked"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="put the table into docs/local-models.md"
+    )
+    options = parser.parse_args()
+    until = time.monotonic() + options.seconds
+    scores = asyncio.run(
+        evaluate(options.model, options.ways.split(","), share=options.share, until=until)
+    )
+    groups = list(next(iter(scores.values())).asked)
+    header = ["way", *groups, *(verdict.value for verdict in list(Verdict)[1:]), "a question"]
+    table = markdown(header, [score.row(way) for way, score in scores.items()])
+    print(table)
+    if options.write:
+        asked = next(iter(scores.values())).asked.total()
+        told = f"`{options.model}`, {asked} questions, temperature 0:"
+        replace_section("local-models.md", "evaluation", body=f"{told}\n\n{table}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What a newcomer meets first: recorded streams, and tools to try a model with."""

@@ -1,0 +1,41 @@
+"""What the routes do not serve, in the client's shape: unknown paths, wrong methods, and bugs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from wholecall.proxy.edge import BUG, CALLER, Caller
+from wholecall.proxy.refusing import Refused, encode_refusal
+
+_CODES = {404: "not_found", 405: "method_not_allowed"}
+
+
+async def _tell(request: Request, error: Exception) -> Response:
+    """The answer to an error that a route did not turn into one itself."""
+    refused, headers = _read(request, error)
+    caller: Caller = request.scope[CALLER]
+    path = request.scope["path"]
+    body = encode_refusal(path, refused, request_id=caller.request_id)
+    return Response(
+        body, status_code=refused.status, headers=headers, media_type="application/json"
+    )
+
+
+def _read(request: Request, error: Exception) -> tuple[Refused, Mapping[str, str] | None]:
+    if not isinstance(error, HTTPException):
+        return BUG, None
+    message = f"{request.method} {request.url.path} is not served here: {error.detail}"
+    code = _CODES.get(error.status_code, "invalid_request")
+    return Refused(error.status_code, message, code=code), error.headers
+
+
+ERROR_HANDLERS: Mapping[type[Exception], Callable[[Request, Exception], Awaitable[Response]]] = {
+    HTTPException: _tell,
+    # The server logs it: whoever calls the handler raises the error again.
+    Exception: _tell,
+}
+"""For `Starlette(exception_handlers=…)`, inside of an `Edge`."""

@@ -1,0 +1,152 @@
+"""The routes of the proxy, and its settings while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from proxying import KEY, Offer, Served, in_loop, proxying, upstream
+from upstreams.serving import always, good, serving
+from wholecall.proxy.app import make_app
+from wholecall.proxy.config import Config, ConfigError, MetricsConfig, PythonTool, load
+from wholecall.proxy.config.loading import Loaded
+from wholecall.tools.from_function import make_tool
+
+NOWHERE = "http://127.0.0.1:9/v1"
+
+
+def look(what: str) -> str:
+    """Look at something."""
+    return what
+
+
+async def _get(served: Served, path: str) -> tuple[int, Any]:
+    async with served.http.get(served.url + path) as response:
+        if response.content_type == "application/json":
+            return response.status, await response.json()
+        return response.status, await response.text()
+
+
+@in_loop
+async def test_models_are_listed_for_both_kinds_of_clients() -> None:
+    models = {name: upstream("openai/x", NOWHERE) for name in ("a", "b", "*")}
+    async with proxying(Offer(models)) as served:
+        listed = [model.id async for model in served.openai.models.list()]
+        assert listed == ["a", "b"]
+        assert [model.id async for model in served.anthropic.models.list()] == ["a", "b"]
+    async with proxying(Offer({})) as served:
+        assert [model.id async for model in served.openai.models.list()] == []
+
+
+@in_loop
+async def test_tools_are_listed(tmp_path: Path) -> None:
+    offer = Offer({}, tools=(make_tool(look, read_only=True),), folder=tmp_path)
+    async with proxying(offer) as served:
+        status, page = await _get(served, "/v1/tools")
+    assert status == 200
+    [tool] = page["data"]
+    assert (tool["name"], tool["read_only"]) == ("look", True)
+    assert tool["parameters"]["required"] == ["what"]
+
+
+@in_loop
+async def test_it_is_ready_when_its_upstreams_can_be_reached() -> None:
+    async with serving(good) as behind:
+        offer = Offer({"here": upstream("openai/x", f"{behind.url}/v1")})
+        async with proxying(offer) as served:
+            assert await _get(served, "/health") == (200, {"status": "ok"})
+            assert await _get(served, "/ready") == (
+                200,
+                {"status": "ready", "models": {"here": True}},
+            )
+    async with proxying(Offer({"gone": upstream("openai/x", NOWHERE)})) as served:
+        status, page = await _get(served, "/ready")
+        assert (status, page["models"]) == (503, {"gone": False})
+
+
+@in_loop
+async def test_figures_are_shown_unless_they_are_turned_off() -> None:
+    async with proxying(Offer({})) as served:
+        await served.post("/v1/chat/completions", {"model": "none", "messages": []})
+        status, page = await _get(served, "/metrics")
+        assert status == 200
+        assert "wholecall_" in page
+    silent = make_app(Config(metrics=MetricsConfig(enabled=False)), environ={})
+    async with proxying(silent) as served:
+        assert (await _get(served, "/metrics"))[0] == 404
+
+
+@in_loop
+async def test_every_model_of_an_address_is_served_under_its_own_name() -> None:
+    async with serving(good) as behind:
+        async with proxying(Offer({"*": upstream("openai/*", f"{behind.url}/v1")})) as served:
+            body = {"model": "qwen3:8b", "messages": [], "stream": True}
+            _, text, _ = await served.post("/v1/chat/completions", body)
+        assert text.endswith("data: [DONE]\n\n")
+        assert b'"qwen3:8b"' in behind.bodies[0]
+
+
+@in_loop
+async def test_keys_of_upstreams_are_not_told(capsys: pytest.CaptureFixture[str]) -> None:
+    refusal = always(lambda: web.json_response({"error": f"bad key {KEY}"}, status=401))
+    async with serving(refusal) as behind:
+        model = upstream("openai/x", f"{behind.url}/v1", headers={"Authorization": f"Bearer {KEY}"})
+        async with proxying(Offer({"m": model})) as served:
+            body = {"model": "m", "messages": []}
+            status, told, _ = await served.post("/v1/chat/completions", body)
+            _, page = await _get(served, "/metrics")
+    assert status == 502
+    assert KEY not in str(told) + page + capsys.readouterr().err
+    assert behind.url not in str(told)
+
+
+# ── Other settings ──────────────────────────────────────────────────────────────────
+
+
+def _loaded(config: Config) -> Loaded:
+    return Loaded(config=config, file=None, places={("tools", "0", "python"): None})  # type: ignore[dict-item]
+
+
+@in_loop
+async def test_models_and_limits_change_while_it_runs() -> None:
+    async with serving(good) as behind:
+        url = f"{behind.url}/v1"
+        config = Config(
+            models={"old": upstream("openai/x", url), "same": upstream("openai/y", url)}
+        )
+        async with proxying(make_app(config, environ={})) as served:
+            same = served.proxy.service.models["same"]
+            fresh = {"same": config.models["same"], "new": upstream("openai/z", url)}
+            limits = replace(config.limits, keep_alive_seconds=3.0)
+            changed = await served.proxy.reload(
+                _loaded(replace(config, models=fresh, limits=limits))
+            )
+            assert "limits.keep_alive_seconds" in changed.live
+            assert served.proxy.limits.keep_alive_seconds == 3.0
+            assert served.proxy.service.beat_seconds == 3.0
+            assert list(served.proxy.service.models) == ["same", "new"]
+            assert served.proxy.service.models["same"] is same
+            body = {"model": "new", "messages": [], "stream": True}
+            assert (await served.post("/v1/chat/completions", body))[0] == 200
+            body["model"] = "old"
+            assert (await served.post("/v1/chat/completions", body))[0] == 404
+
+
+@in_loop
+async def test_tools_change_while_it_runs_and_a_wrong_one_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "tools_of_test_app.py").write_text("def dig(depth: int) -> str:\n    return ''\n")
+    (tmp_path / "wholecall.yaml").write_text("tools: [{python: 'tools_of_test_app:dig'}]\n")
+    async with proxying(make_app(Config(), environ={})) as served:
+        await served.proxy.reload(load(tmp_path / "wholecall.yaml", {}))
+        _, page = await _get(served, "/v1/tools")
+        assert [tool["name"] for tool in page["data"]] == ["dig"]
+        (tmp_path / "wholecall.yaml").write_text("tools: [{python: 'tools_of_test_app:no'}]\n")
+        with pytest.raises(ConfigError):
+            await served.proxy.reload(load(tmp_path / "wholecall.yaml", {}))
+        _, page = await _get(served, "/v1/tools")
+        assert [tool["name"] for tool in page["data"]] == ["dig"]
+        assert served.proxy.config.tools == (PythonTool(python="tools_of_test_app:dig"),)

@@ -1,0 +1,106 @@
+"""Connections that do not wait forever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from proxying import in_loop
+from wholecall.proxy.config.settings import ServerLimits
+
+
+class App:
+    """Answers with more than a socket takes at once, if it is asked to."""
+
+    limits = ServerLimits(header_seconds=0.1, write_seconds=0.1)
+
+    def __init__(self) -> None:
+        self.left = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
+        assert scope["type"] == "http"
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        if scope["path"] == "/much":
+            for _ in range(200):
+                chunk = {"type": "http.response.body", "body": b"x" * 100_000, "more_body": True}
+                await send(chunk)
+            await receive()
+            self.left.set()
+            return
+        await send({"type": "http.response.body", "body": b"ok"})
+
+
+@asynccontextmanager
+async def listening(app: App) -> AsyncIterator[int]:
+    config = uvicorn.Config(
+        app,
+        port=0,
+        http="wholecall.proxy.connections:TimedProtocol",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        proxy_headers=False,
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(config)
+    task = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+    try:
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        await task
+
+
+async def _talk(port: int, said: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**16)
+    writer.write(said)
+    await writer.drain()
+    return reader, writer
+
+
+@in_loop
+async def test_headers_that_do_not_come_end_the_connection() -> None:
+    async with listening(App()) as port:
+        for said in (b"", b"POST / HTTP/1.1\r\nhost: a\r\n"):
+            reader, writer = await _talk(port, said)
+            assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
+            writer.close()
+
+
+@in_loop
+async def test_a_second_request_has_to_be_as_quick_as_the_first() -> None:
+    request = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
+    async with listening(App()) as port:
+        reader, writer = await _talk(port, request)
+        assert await reader.readuntil(b"ok")
+        writer.write(request)
+        assert await reader.readuntil(b"ok")
+        writer.write(request[:20])
+        assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
+        writer.close()
+
+
+@in_loop
+async def test_a_client_that_does_not_read_is_given_up() -> None:
+    app = App()
+    async with listening(app) as port:
+        _, writer = await _talk(port, b"GET /much HTTP/1.1\r\nhost: a\r\n\r\n")
+        await app.left.wait()
+        writer.transport.abort()
+
+
+@in_loop
+async def test_a_client_that_reads_slowly_but_steadily_gets_all_of_it() -> None:
+    async with listening(App()) as port:
+        reader, writer = await _talk(port, b"GET /much HTTP/1.1\r\nhost: a\r\n\r\n")
+        size = 0
+        while size < 200 * 100_000:
+            size += len(await reader.read(2**20))
+        writer.close()

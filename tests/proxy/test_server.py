@@ -1,0 +1,124 @@
+"""`wholecall serve` as a process: addresses, signals, workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wholecall.faults import start_in_thread
+
+PATIENCE = 40.0
+WHOLECALL = Path(sys.executable).with_name("wholecall")
+
+
+@contextmanager
+def serving(*arguments: str, folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A process that serves, and the address that it announces."""
+    environ = {name: value for name, value in os.environ.items() if "WHOLECALL" not in name}
+    with (folder / "stderr").open("w") as errors:
+        process = subprocess.Popen(
+            [WHOLECALL, "serve", "--port", "0", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            cwd=folder,
+            env=environ,
+        )
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("OPENAI_BASE_URL="), (folder / "stderr").read_text()
+        yield line.strip().removeprefix("OPENAI_BASE_URL=").removesuffix("/v1"), process
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+        process.stdout.close()
+
+
+def fetch(url: str, body: Any = None) -> Any:
+    """Ask until somebody answers: the address is announced before the first process is ready."""
+    content = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(  # noqa: S310 - our own address
+        url, data=content, headers={"content-type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=PATIENCE) as response:  # noqa: S310 - the same
+        return json.load(response)
+
+
+def until(holds: Any) -> None:
+    """Wait for something that a signal brings about."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_an_address_is_enough_to_serve(tmp_path: Path) -> None:
+    with (
+        start_in_thread() as faults,
+        serving("--upstream", faults.base_url, folder=tmp_path) as (url, process),
+    ):
+        assert fetch(f"{url}/health") == {"status": "ok"}
+        body = {"model": "answer-only", "messages": [{"role": "user", "content": "hi"}]}
+        answer = fetch(f"{url}/v1/chat/completions", body)
+        assert answer["choices"][0]["message"]["content"] == "All done."
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) in (0, -signal.SIGTERM)
+
+
+def test_the_address_may_speak_another_protocol(tmp_path: Path) -> None:
+    with (
+        start_in_thread() as faults,
+        serving("--upstream", f"anthropic={faults.address}", folder=tmp_path) as (url, _),
+    ):
+        body = {"model": "answer-only", "messages": [{"role": "user", "content": "hi"}]}
+        answer = fetch(f"{url}/v1/chat/completions", body)
+        assert answer["choices"][0]["message"]["content"] == "All done."
+
+
+def _write(folder: Path, *names: str) -> None:
+    model = "{upstream: openai/x, base_url: 'http://127.0.0.1:9'}"
+    lines = [f"  {name}: {model}" for name in names]
+    (folder / "wholecall.yaml").write_text("models:\n" + "\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_configuration_is_read_again_on_a_signal(tmp_path: Path, workers: int) -> None:
+    def list_models(url: str) -> list[str]:
+        return [model["id"] for model in fetch(f"{url}/v1/models")["data"]]
+
+    _write(tmp_path, "a")
+    with serving("--workers", str(workers), folder=tmp_path) as (url, process):
+        assert list_models(url) == ["a"]
+        _write(tmp_path, "a", "b")
+        process.send_signal(signal.SIGHUP)
+        until(lambda: list_models(url) == ["a", "b"])
+        if workers == 1:
+            (tmp_path / "wholecall.yaml").write_text("models: 7\n")
+            process.send_signal(signal.SIGHUP)
+            until(lambda: "stays as it was" in (tmp_path / "stderr").read_text())
+            assert list_models(url) == ["a", "b"]
+
+
+def test_without_a_model_there_is_nothing_to_serve(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [WHOLECALL, "serve"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert "--upstream" in ended.stderr

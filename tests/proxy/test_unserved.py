@@ -1,0 +1,87 @@
+"""Unknown paths, wrong methods and bugs, as clients are told of them."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Message
+
+from asgi_calls import Answered, ask, call, make_scope
+from wholecall.proxy.config.settings import Config
+from wholecall.proxy.edge import Edge
+from wholecall.proxy.unserved import ERROR_HANDLERS
+
+
+async def fail(_: Request) -> Response:
+    raise ZeroDivisionError("the password is 1234")
+
+
+async def refuse(_: Request) -> Response:
+    raise HTTPException(418, "a teapot")
+
+
+ROUTES = [
+    Route("/v1/messages", fail, methods=["POST"]),
+    Route("/v1/responses", fail, methods=["POST"]),
+    Route("/teapot", refuse),
+]
+EDGE = Edge(Starlette(routes=ROUTES, exception_handlers=dict(ERROR_HANDLERS)), Config())
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/nowhere", 404, "not_found"),
+        ("GET", "/v1/responses", 405, "method_not_allowed"),
+        ("GET", "/teapot", 418, "invalid_request"),
+    ],
+)
+def test_openais_clients_read_their_own_errors(
+    method: str, path: str, *, status: int, code: str
+) -> None:
+    answered = ask(EDGE, path, method=method)
+    assert answered.status == status
+    error = answered.json["error"]
+    assert (error["type"], error["code"]) == ("invalid_request_error", code)
+    assert f"{method} {path}" in error["message"]
+    assert answered.json["request_id"] == answered.headers["x-request-id"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "kind"),
+    [
+        ("GET", "/v1/messages", "invalid_request_error"),
+        ("POST", "/v1/messages/nowhere", "not_found_error"),
+    ],
+)
+def test_anthropics_clients_read_theirs(method: str, path: str, *, kind: str) -> None:
+    answered = ask(EDGE, path, method=method)
+    assert answered.json["error"]["type"] == kind
+    assert answered.json["request_id"] == answered.headers["request-id"]
+
+
+def test_a_wrong_method_is_told_the_right_one() -> None:
+    assert ask(EDGE, "/v1/messages").headers["allow"] == "POST"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/v1/messages", "api_error"), ("/v1/responses", "server_error")]
+)
+def test_a_bug_is_told_without_its_words_and_raised_for_the_log(path: str, kind: str) -> None:
+    answered = Answered()
+
+    async def send(message: Message) -> None:
+        answered.messages.append(message)
+
+    async def app(scope: Any, receive: Any, _: Any) -> None:
+        await EDGE(scope, receive, send)
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(call(app, make_scope("POST", path)))
+    assert (answered.status, answered.json["error"]["type"]) == (500, kind)
+    assert b"1234" not in answered.body
