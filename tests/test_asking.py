@@ -8,7 +8,7 @@ import pytest
 from scripted import calls, says
 from wholecall.asking import ask, ask_sync, run
 from wholecall.core.choice import Choice, Mode
-from wholecall.core.conversation import CallResult, Message, PastCall, Role
+from wholecall.core.conversation import CallResult, Message, Native, PastCall, Role
 from wholecall.core.values import Text
 from wholecall.errors import InvalidChoice, UnknownModel, UnreadableRequest
 from wholecall.faults.running import FaultServer, start_in_thread
@@ -155,3 +155,41 @@ def test_the_way_goes_by_the_name_of_the_model_where_it_should() -> None:
     upstream = ReplayUpstream([calls(("send_email", {"to": "a", "body": "b"})), says("Sent.")])
     asyncio.run(ask("gpt-5", "Go", tools=[send_email], upstream=upstream, emulate="auto"))
     assert len(upstream.requests[0].tools) == 1
+
+
+def test_an_option_that_does_not_exist_is_refused() -> None:
+    options: Any = {"limit": 5}
+    with pytest.raises(TypeError, match="'limit' is no option of a run; there are tools,"):
+        run("m", "Go", upstream=ReplayUpstream([]), **options)
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        (Choice(Mode.REQUIRED, ("fly",)), "names 'fly', not offered"),
+        (Choice(Mode.REQUIRED), "without any tools"),
+    ],
+)
+def test_a_choice_that_nothing_could_obey_is_refused(choice: Choice, words: str) -> None:
+    tools = [send_email] if choice.names else []
+    with pytest.raises(InvalidChoice, match=words):
+        run("m", "Go", tools=tools, tool_choice=choice, upstream=ReplayUpstream([]))
+
+
+def test_a_tool_that_the_upstream_runs_is_offered_in_its_own_form() -> None:
+    [request] = asked("Go", tools=[send_email, {"type": "web_search"}]).requests
+    assert [spec.name for spec in request.tools] == ["send_email"]
+    assert request.native_tools == (Native("openai-chat", {"type": "web_search"}),)
+
+
+def test_ask_sync_does_not_wait_for_a_tool_that_will_not_end() -> None:
+    @tool(timeout=0.01)
+    async def stubborn() -> None:
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                continue
+
+    upstream = ReplayUpstream([calls(("stubborn", {})), says("Fine.")])
+    assert ask_sync("m", "Go", tools=[stubborn], upstream=upstream).text == "Fine."

@@ -22,6 +22,7 @@ ORDER = (
     "inspector",
     "proxy",
     "faults",
+    "demo",
 )
 SANS_IO = frozenset({"core", "protocols", "dialects"})
 SANS_IO_PACKAGES = frozenset({"msgspec", "jsonschema_rs", "wholecall"})

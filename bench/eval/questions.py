@@ -25,11 +25,15 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Question:
+    """What is asked, and the calls that it needs."""
+
     text: str
     wanted: tuple[Wanted, ...] = ()
 
 
 class Verdict(enum.Enum):
+    """How an answer did."""
+
     RIGHT = "right"
     WRONG = "wrong call"
     MISSED = "no call"

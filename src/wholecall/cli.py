@@ -1,19 +1,24 @@
-"""The command line: `wholecall demo`, `wholecall replay`, `wholecall check`."""
+"""The command line: `wholecall demo`, `wholecall replay`, `wholecall check`, and the others.
+
+Those that open connections stand in modules of their own, which are imported when they are
+used: `wholecall check` in a script should not wait for an HTTP client.
+"""
 
 from __future__ import annotations
 
 import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import metadata, resources
+from importlib import import_module, metadata, resources
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from wholecall import cli_config, cli_dialects, cli_faults, cli_keys, cli_record, cli_serve
 from wholecall.board import watch
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.values import Event
@@ -22,16 +27,43 @@ from wholecall.recording import Recording, load, load_tools
 from wholecall.report import as_json, as_text, escape
 from wholecall.terminal import play
 
+if TYPE_CHECKING:
+    from typer._click.core import Command, Context
+
+_LATER = {
+    "chat": "wholecall.cli_chat",
+    "config": "wholecall.cli_config",
+    "dialects": "wholecall.cli_dialects",
+    "faults": "wholecall.cli_faults",
+    "keys": "wholecall.cli_keys",
+    "model": "wholecall.cli_model",
+    "record": "wholecall.cli_record",
+    "serve": "wholecall.cli_serve",
+}
+"""Commands by the module that has their `app`."""
+
+
+class _Commands(TyperGroup):
+    """Commands that are here, and those that are imported first."""
+
+    def list_commands(self, context: Context) -> list[str]:
+        return sorted([*super().list_commands(context), *_LATER])
+
+    def get_command(self, context: Context, name: str) -> Command | None:
+        if name not in _LATER:
+            return super().get_command(context, name)
+        command: Command = get_command(import_module(_LATER[name]).app)
+        command.name = name
+        return command
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Makes any model's tool calls safe to run.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.add_typer(cli_faults.app, name="faults")
-app.add_typer(cli_dialects.app, name="dialects")
-app.add_typer(cli_config.app, name="config")
-app.add_typer(cli_keys.app, name="keys")
 _REJECTED = 1
 _BAD_INPUT = 2
 
@@ -143,10 +175,6 @@ def check(
         else:
             typer.echo(as_json(recording.title, outcome))
     raise typer.Exit(0 if good else _REJECTED)
-
-
-app.command()(cli_record.record)
-app.command()(cli_serve.serve)
 
 
 def _load_all(files: Iterable[Path], protocol: str | None) -> Iterator[Recording]:

@@ -40,9 +40,7 @@ def pull_model(name: NameArgument = DEFAULT) -> None:
     pull goes on where it stopped.
     """
     model, folder = find_model(name), models_folder(os.environ)
-    typer.echo(
-        f"{model.about} ({model.licence}), {_megabytes(model.size)} into {folder}", err=True
-    )
+    typer.echo(f"{model.about} ({model.licence}), {_megabytes(model.size)} into {folder}", err=True)
     try:
         with _progress(model) as tell:
             path = pull(model, folder, tell=tell)
@@ -60,7 +58,9 @@ def list_models() -> None:
         typer.echo(f"local/{escape(name)}  {_megabytes(path.stat().st_size)}  {escape(str(path))}")
     for name, model in load_catalogue().items():
         if name not in here:
-            typer.echo(f"local/{name}  {_megabytes(model.size)}  not here: wholecall model pull {name}")
+            typer.echo(
+                f"local/{name}  {_megabytes(model.size)}  not here: wholecall model pull {name}"
+            )
 
 
 @app.command("remove")

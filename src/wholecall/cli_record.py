@@ -22,6 +22,8 @@ from wholecall.upstreams.http import HttpUpstream
 from wholecall.upstreams.names import find_upstream
 from wholecall.upstreams.recorder import RecordingUpstream
 
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
 ModelOption = Annotated[
     str,
     typer.Option(
@@ -48,6 +50,7 @@ BaseUrlOption = Annotated[
 ]
 
 
+@app.command()
 def record(
     model: ModelOption,
     prompt: PromptOption,

@@ -16,6 +16,8 @@ from wholecall.upstreams.names import PREFIXES
 
 _USUAL = "openai"
 
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
@@ -40,6 +42,7 @@ PortOption = Annotated[
 WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, help="Processes.")]
 
 
+@app.command()
 def serve(
     *,
     config: ConfigOption = None,

@@ -16,7 +16,7 @@ from json_texts import FULL_OBJECTS, STYLES, VALUES, Style, write
 from wholecall.core.arguments import Arguments, Refused, read_arguments
 from wholecall.core.coerce import CoercionOptions
 from wholecall.core.limits import Limits
-from wholecall.core.parse import Parsed, parse
+from wholecall.core.parse import Parsed, Unparsed, parse
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Coercion, Reason, Repair
 
@@ -375,3 +375,10 @@ def test_where_unknown_parameters_are_kept_a_wrapper_is_still_opened(
     read = read_arguments(text, spec, whole=True, options=CoercionOptions(keep_unknown=True))
     assert isinstance(read, Arguments)
     assert read.value == value
+
+
+def test_what_was_found_to_be_no_json_is_not_read_again() -> None:
+    unparsed = parse('{"a" 1}')
+
+    assert isinstance(unparsed, Unparsed)
+    assert read_arguments(unparsed, None, whole=True) == Refused(Reason.BAD_JSON, unparsed.detail)

@@ -1,5 +1,7 @@
 """Messages and results give their text, whatever else stands in them."""
 
+import pytest
+
 from wholecall.core.conversation import CallResult, Media, Message, Request, Result, Role
 from wholecall.core.values import Text
 
@@ -20,3 +22,8 @@ def test_requests_share_no_default() -> None:
     first, second = (Request(model="m", messages=()) for _ in range(2))
     assert first == second
     assert first.choice == second.choice
+
+
+def test_media_of_a_kind_that_nobody_sends_is_refused_where_it_is_made() -> None:
+    with pytest.raises(ValueError, match="'video'"):
+        Media(kind="video", data="aGk=")

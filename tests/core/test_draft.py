@@ -9,6 +9,7 @@ import pytest
 from cutting import every_cutting
 from wholecall.core.draft import TRANSITIONS, Draft, State, Step
 from wholecall.core.limits import DEFAULT, Limits
+from wholecall.core.parse import parse
 from wholecall.core.tail import Tail
 from wholecall.core.values import Evidence, Inconsistent, Oddity, Reason
 from wholecall.errors import ProtocolError
@@ -380,3 +381,19 @@ def test_a_name_without_an_end_ends_the_draft() -> None:
     draft = draft_of('{"a"')
     draft.refuse_name(8)
     assert draft.early_end == (Reason.LIMIT, "the name of the tool has more than 8 characters")
+
+
+LONG = "x" * 70_000
+
+
+def test_what_is_wrong_with_a_long_text_is_found_once() -> None:
+    draft = draft_of(f'{{"a" "{LONG}"}}')
+
+    assert draft.flaw == parse(draft.text)
+    draft.add("more")
+    assert draft.flaw is None
+
+
+@pytest.mark.parametrize("text", ['{"a" 1}', f'{{"a" "{LONG}"}} x', f'{{"a": "{LONG}"}}'])
+def test_what_may_be_repaired_or_is_right_or_goes_on_has_no_flaw_yet(text: str) -> None:
+    assert draft_of(text).flaw is None

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from wholecall.core.compiled import Compiled
-from wholecall.core.expansion import PATTERNS, POSITIONS, RULES, UNEVALUATED
+from wholecall.core.expansion import CHAIN, EXPANSION, PATTERNS, POSITIONS, RULES, UNEVALUATED
 from wholecall.core.prepare import prepare
 from wholecall.core.values import Problem
 
@@ -71,8 +71,20 @@ def unevaluated(levels: int) -> dict[str, Any]:
     return schema
 
 
+def chained(links: int) -> dict[str, Any]:
+    """Each definition refers to the next."""
+    definitions = {f"a{link}": {"$ref": f"#/$defs/a{link + 1}"} for link in range(links)}
+    return {"$ref": "#/$defs/a0", "$defs": {**definitions, f"a{links}": {}}}
+
+
 # what is too much of, schema, what the message says
 REFUSED: list[tuple[str, Any, str]] = [
+    (
+        "schemas",
+        {"anyOf": [{"$ref": "#/$defs/a"}] * 100, "$defs": {"a": {"anyOf": [{}] * 100}}},
+        f"more than {EXPANSION} schemas",
+    ),
+    ("schemas inside one another", chained(CHAIN + 1), f"more than {CHAIN} schemas"),
     ("rules", {"enum": [n + 0.5 for n in range(RULES // 64 + 1)]}, f"more than {RULES} rules"),
     ("unevaluated", unevaluated(UNEVALUATED + 1), f"more than {UNEVALUATED} unevaluated"),
     (

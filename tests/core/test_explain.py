@@ -377,6 +377,16 @@ def test_what_takes_too_long_to_explain_is_reported_as_far_as_it_was_looked_into
     assert exact.kind == "required"
 
 
+def test_many_patterns_for_many_names_are_looked_into_as_far_as_time_allows() -> None:
+    patterns = {f"^{n}x": {} for n in range(150)}
+    schema = of({"patternProperties": {**patterns, "^k": {"type": "null"}}})
+    value = {"a": {f"k{n}": 1 for n in range(200)}}
+
+    [problem] = explain_it(schema, value)
+
+    assert (problem.path, problem.kind) == ("$.a", "schema")
+
+
 @given(tool_schemas(), ARGUMENTS)
 def test_what_does_not_fit_has_a_problem_that_says_more_than_that(
     schema: dict[str, Any], value: dict[str, Any]

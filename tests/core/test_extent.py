@@ -15,6 +15,7 @@ DEEP = [
     ("braces count, too", '{"a": {"b": {}}}', 13),
     ("behind the root nothing is deep", "[[]] [[[", None),
     ("closers alone are not deep", "]]] [[[", None),
+    ("what is left open", "[[1], [", None),
 ]
 
 

@@ -165,6 +165,27 @@ def test_the_caller_may_set_the_depth() -> None:
     assert isinstance(parse("[[1]]", limits=Limits(depth=1)), Unparsed)
 
 
+# what there is too much of, text, the detail
+EXCESS = [
+    ("values", "[" + "1," * 9 + "1]", "the arguments are too many: more than 5 values"),
+    ("arrays", "[[[[1]]]]", "the arguments are too many: more than 3 objects and arrays"),
+    (
+        "halves",
+        '"' + r"\ud83d" * 10_001 + '"',
+        "the arguments are garbled: more than 10000 halves of surrogate pairs",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "detail"), [r[1:] for r in EXCESS], ids=[r[0] for r in EXCESS])
+def test_what_is_too_much_is_not_parsed(text: str, detail: str) -> None:
+    unparsed = parse(text, limits=Limits(values=5, containers=3, depth=2))
+
+    assert isinstance(unparsed, Unparsed)
+    assert unparsed.reason is LIMIT
+    assert unparsed.detail == detail
+
+
 def test_excerpts_and_paths() -> None:
     assert excerpt("x" * EXCERPT) == "x" * EXCERPT
     assert excerpt("x" * 99) == "x" * (EXCERPT - 1) + "…"

@@ -73,6 +73,44 @@ def test_the_limits_have_defaults() -> None:
     assert states == [Scan.INSIDE, Scan.TOO_DEEP]
 
 
+FEW = Limits(containers=3, depth=9)
+
+# what holds, text, the state then
+MANY = [
+    ("as many arrays as allowed", '{"a": [[1]', Scan.INSIDE),
+    ("one array too many", '{"a": [[[[1]', Scan.TOO_MANY),
+    ("one object too many", '{"a": {"b": {"c": {', Scan.TOO_MANY),
+]
+
+
+@pytest.mark.parametrize(("text", "state"), [row[1:] for row in MANY], ids=[row[0] for row in MANY])
+def test_brackets_that_are_read_one_by_one_are_counted(text: str, state: Scan) -> None:
+    for pieces in every_cutting(text):
+        scanner = ObjectScanner(FEW)
+        assert sum(map(scanner.feed, pieces)) == len(text)
+        assert scanner.state is state
+
+
+# what holds, text, the state then
+AT_ONCE = [
+    ("values that are too many", '{"a":[' + '"",' * 100_000, Scan.TOO_MANY),
+    ("arrays that are too many", '{"a":[' + "[]," * 100_000, Scan.TOO_MANY),
+    ("strings that are too many", '{"a":[' + '""' * 300_000, Scan.TOO_MANY),
+    ("words that are no values", '{"a":[' + "x " * 200_000, Scan.INSIDE),
+    ("a row that is too long for one look", '{"a":[' + '"k":1, ' * 1000 + "]}", Scan.CLOSED),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "state"), [row[1:] for row in AT_ONCE], ids=[row[0] for row in AT_ONCE]
+)
+def test_of_much_text_at_once_the_values_are_counted(text: str, state: Scan) -> None:
+    scanner = ObjectScanner()
+
+    assert scanner.feed(text) == len(text)
+    assert scanner.state is state
+
+
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),

@@ -148,6 +148,7 @@ def test_a_root_with_properties_is_an_object() -> None:
 
 def test_a_pointer_is_escaped_for_a_uri() -> None:
     assert quote("/properties/a b%/ü~1") == "/properties/a%20b%25/%C3%BC~1"
+    assert quote("/properties/a~1") == "/properties/a~1"
 
 
 @given(tool_schemas())

@@ -89,6 +89,12 @@ ARGUMENTS: list[tuple[str, Any, Any, bool]] = [
         False,
     ),
     (
+        "many objects of one kind",
+        items({"properties": {"k": alternatives(100)}}),
+        {"a": [{"k": 1, "x": 1}] * (MANY // 2)},
+        False,
+    ),
+    (
         "members of another name",
         {"properties": {"a": {}}, "additionalProperties": items(alternatives(100))},
         {"b": {"a": [1] * MANY}},

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from wholecall.core.spec import read_offer
-from wholecall.core.values import CallDelta, Reasoning, Text
+from wholecall.core.values import CallDelta, Text
 from wholecall.dialects.engine import REPEATS, Engine
 from wholecall.dialects.registry import dialect_named
 
@@ -85,8 +85,8 @@ def test_the_policy(say: Callable[..., str], dialect: str, *, text: str, said: s
 OFFER = read_offer([{"name": "find", "parameters": {}}])
 
 
-def engine(dialect: str, *, reasons: bool = False) -> Engine:
-    return Engine(dialect_named(dialect), OFFER, reasons=reasons)
+def engine(dialect: str) -> Engine:
+    return Engine(dialect_named(dialect), OFFER)
 
 
 def test_text_is_given_at_once_unless_it_may_become_a_marker() -> None:
@@ -107,14 +107,3 @@ def test_values_of_tags_are_given_while_they_arrive() -> None:
     reading = engine("qwen3_xml")
     reading.feed("<function=find><parameter=query>a")
     assert reading.feed('b"c') == [CallDelta(1, 'b\\"c')]
-
-
-def test_the_prompt_may_have_opened_the_reasoning() -> None:
-    reading = engine("hermes", reasons=True)
-    assert reading.feed("hm") == [Reasoning("hm")]
-    assert reading.feed("</think>yes") == [Text("yes")]
-
-
-def test_a_dialect_without_reasoning_begins_with_text() -> None:
-    reading = engine("json_array", reasons=True)
-    assert reading.feed("a") == [Reasoning("a")]

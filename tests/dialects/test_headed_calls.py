@@ -1,4 +1,4 @@
-"""Family A, with the name in a header."""
+"""The name of a call in a header."""
 
 # ruff: noqa: E501 - a row is one line, and its text stands there as a model writes it
 

@@ -1,4 +1,4 @@
-"""Family A: call objects as JSON."""
+"""Call objects as JSON."""
 
 # ruff: noqa: E501 - a row is one line, and its text stands there as a model writes it
 

@@ -1,4 +1,4 @@
-"""Family C: literals of Python, of Gemma, of Ruby."""
+"""Literals of Python, of Gemma, of Ruby."""
 
 # ruff: noqa: E501 - a row is one line, and its text stands there as a model writes it
 

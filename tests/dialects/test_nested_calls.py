@@ -1,4 +1,4 @@
-"""Family B, where parameters are tags of their own."""
+"""Calls as tags, where parameters are tags of their own."""
 
 # ruff: noqa: E501 - a row is one line, and its text stands there as a model writes it
 

@@ -15,9 +15,9 @@ from wholecall.core.conversation import (
     Role,
 )
 from wholecall.core.values import JSON, Reasoning, Text
+from wholecall.dialects.declaration import template_of
 from wholecall.dialects.parsing import parse_text
 from wholecall.dialects.past import rewrite_history
-from wholecall.dialects.prompt import template_of
 from wholecall.dialects.registry import DIALECTS
 
 SYSTEM, USER, ASSISTANT, TOOL = Role.SYSTEM, Role.USER, Role.ASSISTANT, Role.TOOL

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from wholecall.dialects.patterns import Blanks, Edge, Mark, Place, Way, read_pattern
+from wholecall.dialects.patterns import Alternative, Blanks, Edge, Mark, Place, read_pattern
 from wholecall.errors import UnusableDialect
 
 
-def say(way: Way) -> str:
+def say(way: Alternative) -> str:
     """`mark`, `_` for blanks, `{name}` for a place, `^` for an edge."""
     said = []
     for part in way:

@@ -7,9 +7,9 @@ import pytest
 from cutting import every_cutting
 from emulating import NOW, PROMPTED, WEATHER
 from wholecall.core.spec import ToolSpec
+from wholecall.dialects.declaration import template_of
 from wholecall.dialects.encoding import Template, encode_calls
 from wholecall.dialects.prefill import Prefilled, opening
-from wholecall.dialects.prompt import template_of
 from wholecall.dialects.registry import DIALECTS
 
 BOTH = {"weather": WEATHER, "now": NOW}

@@ -7,12 +7,12 @@ import pytest
 from emulating import NOW, PROMPTED, WEATHER
 from wholecall.core.choice import Choice, Mode
 from wholecall.core.spec import ToolSpec
+from wholecall.dialects.declaration import template_of
 from wholecall.dialects.encoding import Template
 from wholecall.dialects.parsing import parse_text
 from wholecall.dialects.prompt import (
     Prompt,
     default_prompt,
-    template_of,
     without_prompt,
     write_example,
     write_prompt,

@@ -100,3 +100,17 @@ def test_the_end_of_a_mark_is_seen_from_afar(
     source.ended = True
     next(looking, None)
     assert (ends, source.at) == ([end], 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"), [("  </a>x", 6), ("</a>", 4), ("  text", 0), ("  </", 0), ("  ", 0)]
+)
+def test_a_mark_ahead_is_read_with_the_blanks_before_it_or_not_at_all(
+    text: str, place: int
+) -> None:
+    source = Source()
+    source.feed(text)
+    source.ended = True
+    with pytest.raises(StopIteration):
+        next(source.accept_ahead(Marks(["</a>"])))
+    assert source.place == place

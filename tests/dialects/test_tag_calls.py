@@ -1,4 +1,4 @@
-"""Family B: calls as tags."""
+"""Calls as tags."""
 
 # ruff: noqa: E501 - a row is one line, and its text stands there as a model writes it
 

@@ -83,7 +83,7 @@ async def test_a_second_request_has_to_be_as_quick_as_the_first() -> None:
         writer.write(request)
         assert await reader.readuntil(b"ok")
         writer.write(request[:20])
-        assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
+        assert b"HTTP/1.1 408 " in await reader.read()
         writer.close()
 
 

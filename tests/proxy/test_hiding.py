@@ -24,6 +24,8 @@ KEY = "Zq81hHw0pLx5RkT2"
         f'{{"api_key": "{KEY}", "model": "m"}}',
         f"{{'password': '{KEY}'}}",
         f"cookie={KEY}; path=/",
+        f"CLIENT_SECRET={KEY}",
+        f"access_token: {KEY}",
     ],
 )
 def test_secrets_are_known_by_their_form(text: str) -> None:

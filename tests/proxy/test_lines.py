@@ -86,5 +86,12 @@ def test_a_log_that_nobody_reads_stops_nobody() -> None:
 
 def test_half_a_character_is_written_as_an_escape() -> None:
     writer, stream = make()
-    writer.log.info("look", text="half \ud83d")
-    assert json.loads(stream.getvalue())["text"] == "half \ud83d"
+    writer.log.info("look", text="half \ud83d", key=KEY)
+    line = json.loads(stream.getvalue())
+    assert (line["text"], line["key"]) == ("half \ud83d", "***")
+
+
+def test_what_json_does_not_know_is_written_as_text() -> None:
+    writer, stream = make()
+    writer.log.info("look", error=ValueError("no"))
+    assert json.loads(stream.getvalue())["error"] == "no"

@@ -104,7 +104,7 @@ def test_each_exchange_ends_in_one_line() -> None:
             "level": "info",
             "event": "exchange",
             **WHO,
-            "key": "key_1",
+            "key_id": "key_1",
             "path": "/v1/chat/completions",
             "upstream": "openai-chat",
             "way": "gate",

@@ -49,6 +49,10 @@ async def hang(_call: Call) -> bool:
     return True
 
 
+async def break_off(_call: Call) -> bool:
+    raise asyncio.CancelledError
+
+
 def crash_at_once(_call: Call) -> bool:
     raise KeyError("secret")
 
@@ -88,6 +92,13 @@ ROWS: list[tuple[str, Approve, Any, Approval, list[str]]] = [
         True,
         crash,
         Approval(False, "the approver failed (KeyError)"),
+        REFUSED,
+    ),
+    (
+        "an approver that is cancelled",
+        True,
+        break_off,
+        Approval(False, "the approver broke off"),
         REFUSED,
     ),
 ]

@@ -480,3 +480,50 @@ def test_calls_of_several_runs_wait_for_a_place() -> None:
 
 def test_the_settings_of_a_run_have_an_id_of_their_own() -> None:
     assert ExecutorSettings().run_id != ExecutorSettings().run_id
+
+
+def test_what_is_done_to_the_arguments_is_not_done_to_the_call() -> None:
+    async def spoil(call: Call, run_next: RunNext) -> Result:
+        assert isinstance(call.arguments, dict)
+        call.arguments["text"] = "b"
+        return await run_next(call)
+
+    def repeats(text: str) -> str:
+        return text
+
+    call = make_call("repeats", text="a")
+    case = Case(make_tool(repeats), call=call, settings=ExecutorSettings(around=(spoil,)))
+    assert case.run().result.text == "b"
+    assert call.arguments == {"text": "a"}
+
+
+# ── Halted ──────────────────────────────────────────────────────────────────────────
+
+
+def test_a_call_that_is_halted_in_its_first_step_does_not_reach_the_tool() -> None:
+    def never() -> None:
+        raise AssertionError
+
+    case = Case(make_tool(never))
+    case.calling.halt()
+    outcome = case.run()
+    assert "the run was cancelled" in outcome.result.text
+
+
+@pytest.mark.parametrize("when", ["while it runs", "while it waits"])
+def test_a_call_that_is_halted_is_not_tried_again(when: str) -> None:
+    def breaks() -> None:
+        if when == "while it runs":
+            case.calling.halt()
+        raise ConnectionError
+
+    async def wait(_seconds: float) -> None:
+        case.calling.halt()
+
+    case = Case(make_tool(breaks, read_only=True, retries=3))
+    if when == "while it waits":
+        settings = replace(case.settings, sleep=wait)
+        tool, call = make_tool(breaks, read_only=True, retries=3), make_call("breaks")
+        case.calling = Calling(call, tool, limits=RunLimits(), settings=settings, emit=case.ear)
+    assert case.run().status is Status.FAILED
+    assert case.ear.words == ["c0 started"]

@@ -187,3 +187,30 @@ def _allowed(began: bool, kept: bool) -> set[Status]:
         return {Status.SKIPPED}
     finished = {Status.DONE, Status.FAILED}
     return finished if kept else finished | {Status.CANCELLED}
+
+
+def test_no_tool_s_code_begins_after_the_run_was_halted() -> None:
+    """`ToolStarted` comes a step before the tool's own code: one more place to stop at."""
+    late: list[int] = []
+
+    async def begin(iterations: int) -> None:
+        halted = False
+
+        @tool
+        async def work() -> None:
+            if halted:
+                late.append(iterations)
+
+        executor = Executor(Toolbox([work]), emit=Ear())
+        executor.start(make_call("work"))
+        await step(iterations)
+        halted = True
+        executor.halt()
+        await executor.settle()
+
+    async def all_of_them() -> None:
+        for iterations in range(12):
+            await begin(iterations)
+
+    asyncio.run(all_of_them())
+    assert late == []

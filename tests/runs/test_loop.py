@@ -7,11 +7,12 @@ from typing import Any, Unpack
 import pytest
 from pydantic import BaseModel
 
-from scripted import calls, cut, opening, says
+from scripted import calls, chunk, cut, ending, opening, says
 from wholecall.asking import Options, ask, run
-from wholecall.core.choice import Mode
-from wholecall.core.conversation import CallResult, PastCall, Role
-from wholecall.core.values import Usage
+from wholecall.core.choice import Choice, Mode
+from wholecall.core.conversation import CallResult, PastCall, Request, Role
+from wholecall.core.spec import ToolSpec
+from wholecall.core.values import Call, Start, Usage
 from wholecall.errors import RunFailed, UpstreamError
 from wholecall.runs.events import RunEvent, Status, ToolEnded, TurnRetried, TurnStarted
 from wholecall.runs.ledger import Stop
@@ -422,3 +423,122 @@ def test_markup_that_is_no_call_is_told_as_the_user_would() -> None:
     assert played.kitchen.did == []
     assert "not run" in played.upstream.requests[1].messages[-1].text
     assert played.done.text == "Sorry."
+
+
+# ── Odd ends ────────────────────────────────────────────────────────────────────────
+
+WRONG = calls(("cook", {"pan": 1}))
+DROPPED = "!EOF"
+
+
+@pytest.mark.parametrize(
+    "choice", ["required", {"type": "function", "function": {"name": "cook"}}], ids=["any", "one"]
+)
+def test_a_demand_for_what_was_withdrawn_is_dropped(choice: Any) -> None:
+    kitchen = Kitchen()
+    tools = kitchen.tools[:1] if choice == "required" else kitchen.tools
+    played = play(WRONG, WRONG, WRONG, says("I cannot."), tools=tools, tool_choice=choice)
+    assert (played.done.text, played.done.stop) == ("I cannot.", Stop.ANSWER)
+    assert played.upstream.requests[-1].choice.mode is Mode.NONE
+
+
+def test_a_choice_is_narrowed_to_what_is_left() -> None:
+    choice = Choice(Mode.REQUIRED, ("cook", "look"))
+    played = play(WRONG, WRONG, WRONG, calls(("look", {})), says("Enjoy."), tool_choice=choice)
+    assert played.done.text == "Enjoy."
+    assert played.upstream.requests[3].choice.names == ("look",)
+
+
+def test_what_the_upstream_itself_runs_is_never_withdrawn() -> None:
+    tools = [*Kitchen().tools[:1], {"type": "web_search"}]
+    played = play(WRONG, WRONG, WRONG, says("Enjoy."), tools=tools)
+    assert played.upstream.requests[-1].choice == Choice()
+    assert played.upstream.requests[-1].tools == ()
+
+
+def test_the_text_of_the_last_answer_is_given_once() -> None:
+    chunks = [chunk({"content": "Well."}), opening(0, "cook", arguments='{"dish": "a"}')]
+    played = play(
+        calls(("look", {})),
+        ScriptedAnswer(chunks=[*chunks, *ending()]),
+        limits=RunLimits(turns=1),
+        stop_when=[lambda progress: progress.turns > 1],
+    )
+    assert (played.done.text, played.done.stop) == ("Well.", Stop.TURNS)
+
+
+def test_the_last_answer_has_its_form_too() -> None:
+    class Menu(BaseModel):
+        dish: str
+
+    played = play(
+        calls(("look", {})), says('{"dish": "soup"}'), limits=RunLimits(turns=1), output=Menu
+    )
+    assert played.done.output == Menu(dish="soup")
+
+
+def test_of_two_that_end_the_run_the_first_call_counts() -> None:
+    served: list[str] = []
+    second = asyncio.Event()
+
+    @tool(ends_run=True)
+    async def slow() -> str:
+        await second.wait()
+        served.append("slow")
+        return "slow"
+
+    @tool(ends_run=True)
+    async def fast() -> str:
+        second.set()
+        served.append("fast")
+        return "fast"
+
+    played = play(calls(("slow", {}), ("fast", {})), tools=[slow, fast])
+    assert served == ["fast", "slow"]
+    assert played.done.text == "slow"
+
+
+def test_a_call_for_the_client_in_a_void_answer_is_void() -> None:
+    theirs = ToolSpec("mine", {"type": "object"}, start=Start.CLOSED)
+    chunks = [opening(0, "mine", arguments='{"a": 1}'), chunk({"content": "x"}), DROPPED]
+    played = play(ScriptedAnswer(chunks=chunks), says("Enjoy."), tools=[theirs])
+    assert (played.done.pending, played.done.stop) == ((), Stop.ANSWER)
+    played = play(ScriptedAnswer(chunks=chunks), calls(("mine", {"a": 2})), tools=[theirs])
+    assert [call.arguments for call in played.done.pending] == [{"a": 2}]
+    assert played.done.stop is Stop.CLIENT_CALLS
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [ScriptedAnswer(chunks=[chunk({"content": "x"}), DROPPED])] * 3,
+        [UpstreamError("", status=400)],
+    ],
+    ids=["dropped", "refused"],
+)
+def test_an_error_says_what_ran_in_earlier_turns(turns: list[Turn]) -> None:
+    error = play(calls(("cook", {"dish": "soup"})), *turns).error
+    assert isinstance(error, RunFailed | UpstreamError)
+    assert [call.name for call in error.ran if isinstance(call, Call)] == ["cook"]
+
+
+def test_a_timeout_that_is_not_the_run_s_is_told_as_it_is() -> None:
+    class Impatient(ReplayUpstream):
+        def answer(self, request: Request) -> Any:
+            raise TimeoutError(f"{request.model} sleeps")
+
+    with pytest.raises(TimeoutError, match="m sleeps"):
+        asyncio.run(ask("m", "Dinner!", upstream=Impatient([])))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "cook", "arguments": {"dish": "soup"}}',
+        'So: <tool_call>{"name": "cook", "arguments": {"dish": "soup"}}</tool_call>',
+    ],
+)
+def test_where_no_tool_may_be_called_what_looks_like_a_call_is_text(text: str) -> None:
+    played = play(says(text), tool_choice="none")
+    assert played.done.text == text
+    assert len(played.upstream.requests) == 1

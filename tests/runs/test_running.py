@@ -195,3 +195,18 @@ def test_reports_are_dropped_for_a_slow_reader_and_nothing_else_is() -> None:
         assert seen == [Text("kept")] * UNREAD + [Text("last")]
 
     drive(test())
+
+
+def test_a_run_that_is_cancelled_before_it_begins_keeps_no_reader_waiting() -> None:
+    async def test() -> None:
+        run = run_of(say_three)
+        await run.cancel()
+        reader = asyncio.create_task(read(run))
+        done, _ = await asyncio.wait([reader], timeout=10)
+        assert done == {reader}
+        assert reader.cancelled()
+
+    async def read(run: Run) -> list[object]:
+        return [event async for event in run]
+
+    drive(test())

@@ -133,7 +133,7 @@ UNUSABLE: list[tuple[str, object, str]] = [
     ("… inside of another", {"a": {1, object()}}, "'dict' that cannot be written as JSON"),
     ("a list that holds itself", CIRCULAR, "Circular reference"),
     ("bytes inside of an object", {"a": b"\xff"}, "'dict' that cannot be written as JSON"),
-    ("a lone surrogate inside of an object", ["\ud800"], "surrogates not allowed"),
+    ("a lone surrogate beside what is no JSON", ["\ud800", {1}], "surrogates not allowed"),
     ("bytes of no known kind", b"\x00\x01", "2 bytes of no known kind"),
     ("a RIFF file of another kind", b"RIFF\x00\x00\x00\x00AVI ", "no known kind"),
     ("no bytes at all", b"", "0 bytes of no known kind"),
@@ -228,3 +228,32 @@ def test_a_hundred_megabytes_are_not_copied() -> None:
 def test_a_note_stands_at_the_end() -> None:
     assert add_note(Result((Text("a"),)), "Note: b").text == "a\n\nNote: b"
     assert add_note(Result((Text("a"),)), "") == Result((Text("a"),))
+
+
+# ── What tools make of results ──────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "content", ["hello", ["hello"], (Text("hello"),), [Text("hel"), "lo"]], ids=repr
+)
+def test_a_result_whose_content_is_not_quite_one_is_understood(content: Any) -> None:
+    assert to_result(Result(content)).text == "hello"
+
+
+def test_a_result_with_a_content_that_is_none_is_a_failure() -> None:
+    content: Any = 5
+    with pytest.raises(Failed, match="is a int, not a tuple"):
+        to_result(Result(content))
+
+
+def test_half_of_a_surrogate_pair_inside_of_json_is_escaped() -> None:
+    assert to_result({"name": "a\udce9"}) == Result((Text('{"name": "a\\udce9"}'),))
+
+
+def test_json_that_is_too_deep_to_be_read_back_is_told_as_text() -> None:
+    deep: list[Any] = []
+    for _ in range(220):
+        deep = [deep]
+    result = to_result(deep)
+    assert result.structured is None
+    assert result.text == "[" * 221 + "]" * 221

@@ -136,3 +136,15 @@ def test_what_is_no_secret_stays() -> None:
     assert endpoint.secrets == ()
     assert endpoint.hide_secrets("none of 2026-01-01") == "none of 2026-01-01"
     assert endpoint.place == "http://h/v1/chat/completions"
+
+
+@pytest.mark.parametrize("key", ["sk-first\nsk-second", "sk-\0", "sk-\x7f"])
+def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(ValueError, match="'Authorization' holds a control character") as caught:
+        Endpoint(CHAT, "http://h", api_key=key)
+    assert "sk-" not in str(caught.value)
+
+
+def test_a_password_in_what_is_no_address_is_not_shown() -> None:
+    with pytest.raises(ValueError, match="base URL 'h'"):
+        Endpoint(CHAT, "ftp://user:password@h")

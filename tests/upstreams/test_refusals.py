@@ -114,3 +114,8 @@ def test_a_redirect_says_where_it_leads() -> None:
     failure = answer(b"", 308, headers={"location": "https://h/v1"})
     assert "redirects to 'https://h/v1'" in str(failure.error)
     assert not failure.repeatable
+
+
+def test_a_redirect_gives_no_secret_away() -> None:
+    failure = answer(b"", 302, headers={"location": "https://h/?key=sk-secret-key"})
+    assert "sk-secret-key" not in str(failure.error)

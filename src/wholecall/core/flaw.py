@@ -40,8 +40,10 @@ def find_flaw(text: str, error: json.JSONDecodeError | BadLiteral, *, depth: int
     before = text[:at].rstrip(_BLANKS)
     after_key = not isinstance(error, BadLiteral) and error.msg.startswith(_NO_COLON)
     grammar = Grammar.after(before[-1:], _find_open(before), after_key=after_key)
-    if isinstance(error, BadLiteral) and error.literal[-1].isdigit():
-        return Walk(Cause.BROKEN, at, number_flaw(error.literal), None, at, grammar.closers)
+    if isinstance(error, BadLiteral):
+        flaw = number_flaw(error.literal) if error.literal[-1].isdigit() else ""
+        message = flaw or f"expected {grammar.expects.value}"
+        return Walk(Cause.BROKEN, at, message, None, at, grammar.closers)
     if text[at : at + 1] == '"' and not after_key:
         # The string is the flaw. To walk on would be to read it once more, and it may be long.
         stop = explain(text, at, grammar=grammar, known=_known_good(text, error))
@@ -58,10 +60,8 @@ _BAD_UNICODE = "Invalid \\u"
 _IN_STRING = ("Invalid control character", "Invalid \\")
 
 
-def _known_good(text: str, error: json.JSONDecodeError | BadLiteral) -> int:
+def _known_good(text: str, error: json.JSONDecodeError) -> int:
     """Up to where the parser has read a string without finding fault."""
-    if isinstance(error, BadLiteral):
-        return 0
     if error.msg.startswith(_UNTERMINATED):
         # All of it, but for a backslash at the end that escapes nothing.
         return len(text) - (len(text) - len(text.rstrip("\\"))) % 2
@@ -85,11 +85,12 @@ def _begin_mark(text: str, error: json.JSONDecodeError | BadLiteral) -> int:
 
 def _begin_string(text: str) -> int:
     """Where the string begins in which a text ends. The parser knows it, and is fast."""
+    begin = len(text)
     try:
         _DECODER.decode(text + " ")  # behind half a pair it expects the other half, or more
     except json.JSONDecodeError as error:
-        return error.pos
-    raise AssertionError("no string is open")  # it would not have complained of one
+        begin = error.pos
+    return begin
 
 
 _DECODER = json.JSONDecoder()

@@ -34,7 +34,6 @@ _ROW = 1000
 """Words and strings in an object or array that is read at once."""
 _IN_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _CLOSER_OF = {"{": "}", "[": "]"}
-_BRACKETS = "{}[]"
 
 
 class Scan(enum.Enum):
@@ -149,23 +148,20 @@ class ObjectScanner:
         if text[at] in _BLANKS:
             return self._blanks(text, at)
         may_open = len(self._closers) < self._limits.depth
-        found = self._plain[may_open].match(text, at)
-        if found is None:  # never: it may be empty
-            return len(text)
-        end = found.end()
+        found = self._plain[may_open].match(text, at)  # always: it may be empty
+        end = at if found is None else found.end()
         if end == len(text):
-            self._leave_off(text[at:], found["open"])
+            self._leave_off(text[at:], opened=found and found["open"])
             return end
         self._blank_run = 0
         mark = text[end]
-        if mark not in _BRACKETS and end - at >= _AT_ONCE:
-            self._count(text[at:end])
         if mark not in self._MARKS:  # no more is read at once
+            self._count(text[at:end])
             return end
         self._MARKS[mark](self, mark)
         return end + 1
 
-    def _leave_off(self, text: str, opened: str | None) -> None:
+    def _leave_off(self, text: str, *, opened: str | None) -> None:
         """The piece ends, perhaps in a string: behind a backslash, or not."""
         self._in_string, self._escaped = opened is not None, opened == "\\"
         self._blank_run = 0 if self._in_string else len(text) - len(text.rstrip(_BLANKS))
@@ -183,9 +179,6 @@ class ObjectScanner:
         end = skip_blanks(text, at)
         self._count_blanks(end - at)
         return end
-
-    def _begin_string(self, _: str) -> None:
-        self._in_string = True
 
     def _drown(self, _: str) -> None:
         self.state = Scan.BLANK_FLOOD
@@ -210,10 +203,8 @@ class ObjectScanner:
         if self._blank_run > self._limits.blank_run:
             self.state = Scan.BLANK_FLOOD
 
-    # Where plain text ends. A string stands there if its end is still to come, a blank if too
-    # many follow it.
+    # Where plain text ends. A blank stands there if too many follow it.
     _MARKS: ClassVar[dict[str, Callable[[ObjectScanner, str], None]]] = {
-        '"': _begin_string,
         **dict.fromkeys("{[", _open),
         **dict.fromkeys("}]", _close),
         **dict.fromkeys(_BLANKS, _drown),

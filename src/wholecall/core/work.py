@@ -199,7 +199,7 @@ class _Sum:
 def _count(load: Load, value: dict[str, JSON]) -> int:
     """The work for these arguments; it is not counted further than `WORK`."""
     work = load.rules
-    waiting: list[tuple[JSON, _Sum]] = [(value, _Sum([load]))]
+    waiting: list[tuple[dict[str, JSON] | list[JSON], _Sum]] = [(value, _Sum([load]))]
     while waiting:
         parent, around = waiting.pop()
         for name, child, inside in _children(parent, around):
@@ -211,17 +211,18 @@ def _count(load: Load, value: dict[str, JSON]) -> int:
     return work
 
 
-def _children(parent: JSON, around: _Sum) -> Iterator[tuple[str, JSON, _Sum]]:
+def _children(
+    parent: dict[str, JSON] | list[JSON], around: _Sum
+) -> Iterator[tuple[str, JSON, _Sum]]:
     """The values inside about which something is said."""
-    if isinstance(parent, dict):
-        for name, child in parent.items():
-            inside = around.step(name)
-            if inside is not None:
-                yield name, child, inside
-    elif isinstance(parent, list):
+    if isinstance(parent, list):
         each = around.step(OTHERS)
-        if each is not None:
-            yield from (("", item, each) for item in parent)
+        yield from (("", item, each) for item in parent if each is not None)
+        return
+    for name, child in parent.items():
+        inside = around.step(name)
+        if inside is not None:
+            yield name, child, inside
 
 
 def _weigh(value: JSON, load: _Sum, *, name: str) -> int:

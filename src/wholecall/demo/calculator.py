@@ -55,6 +55,7 @@ def calculate(expression: str) -> float:
     except (ArithmeticError, ValueError) as error:
         raise Incalculable(f"{expression!r} has no value: {error}") from None
 
+
 def _finite(value: float) -> float:
     # It raises an `OverflowError` for an integer that no float can hold.
     if not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""Family C: hashes with arrows, as some MiniMax models leak them.
+"""Hashes with arrows, as some MiniMax models leak them.
 
 [TOOL_CALL]
 {tool => "search", args => {
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from wholecall.dialects.jsontext import escape, read_string, read_value
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import Marks, marks_of
-from wholecall.dialects.source import BLANKS, Steps
+from wholecall.dialects.source import BLANKS, Steps, ignore
 
 _TOOL = marks_of(("tool",))
 _ARGS = marks_of(("args",))
@@ -51,7 +51,7 @@ class ArrowCalls:
         closers = marks_of(self.closers)
         if not (yield from _flags(machine)):
             machine.spoil("a flag is not written as one")
-            yield from source.flow(closers, _skip)
+            yield from source.flow(closers, ignore)
             return True
         yield from source.skip(_BRACES)
         if (yield from source.accept(closers)):
@@ -87,7 +87,3 @@ def _flags(machine: Machine) -> Steps[bool]:
             return False
         separator = ", "
     return True
-
-
-def _skip(_: str) -> None:
-    """Text inside of a call that is broken."""

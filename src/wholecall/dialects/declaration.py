@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 from wholecall.dialects.encoding import Template
 from wholecall.dialects.machine import Machine
 from wholecall.dialects.source import Steps
+from wholecall.errors import UnusableDialect
 
 
 @runtime_checkable  # a stored dialect is checked by msgspec, which asks for it
@@ -77,3 +78,12 @@ class Dialect:
     ) -> Dialect:
         """The same calls in answers with this reasoning and, besides, these dropped markers."""
         return replace(self, reasoning=reasoning, dropped=(*self.dropped, *dropped))
+
+
+def template_of(dialect: Dialect) -> Template:
+    """How calls are written in a dialect; `UnusableDialect` if it can only be read."""
+    if dialect.template is None:
+        raise UnusableDialect(
+            f"nothing is written in the dialect {dialect.name!r}: it can only be read"
+        )
+    return dialect.template

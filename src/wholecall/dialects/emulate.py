@@ -21,7 +21,7 @@ from wholecall.core.conversation import Message, Native, OutputSchema, Request, 
 from wholecall.core.spec import Offer, read_offer
 from wholecall.core.values import Text
 from wholecall.dialects.constrained import CONSTRAINED, answer_schema
-from wholecall.dialects.declaration import Dialect
+from wholecall.dialects.declaration import Dialect, template_of
 from wholecall.dialects.emulated_answer import EmulatedAssembler
 from wholecall.dialects.enforce import Gate
 from wholecall.dialects.engine import Engine
@@ -31,7 +31,6 @@ from wholecall.dialects.prefill import opening
 from wholecall.dialects.prompt import (
     Prompt,
     default_prompt,
-    template_of,
     without_prompt,
     write_prompt,
 )

@@ -29,7 +29,7 @@ from wholecall.core.values import (
     Text,
 )
 from wholecall.core.verdict import OUTPUT_LIMIT
-from wholecall.dialects.enforce import Gate, Refusal
+from wholecall.dialects.enforce import PLANNED, Gate, Refusal
 from wholecall.dialects.engine import Engine
 from wholecall.dialects.output import Given, Retracted
 from wholecall.dialects.prefill import Prefilled
@@ -42,9 +42,6 @@ MOST_BLANKS = 1024
 _END = (HintGiven, Terminated, Fault)
 _ECHO = Refusal(
     Reason.AMBIGUOUS, "the answer holds the same calls twice, natively and as text; one kind ran"
-)
-_PLAN = Refusal(
-    Reason.BAD_MARKUP, "the call stood inside of reasoning, which is no place to call from"
 )
 _UNCERTAIN = Refusal(
     Reason.TRUNCATED, f"the answer was {OUTPUT_LIMIT} before it was clear that this call was meant"
@@ -99,7 +96,7 @@ class EmulatedAssembler:
             if isinstance(each, Rejected):
                 events.append(each)
             elif isinstance(each, Retracted):
-                self._refuse_written(_PLAN)
+                self._refuse_written(PLANNED)
             elif isinstance(each, CallDelta | CallSealed):
                 events += self._build(each)
             elif isinstance(each, Text):

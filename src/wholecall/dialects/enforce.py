@@ -40,6 +40,9 @@ class Refusal(NamedTuple):
     detail: str
 
 
+PLANNED = Refusal(
+    Reason.BAD_MARKUP, "the call stood inside of reasoning, which is no place to call from"
+)
 _SILENCE = Refusal(Reason.UNKNOWN_TOOL, "no tool may be called in this answer")
 _ONE_AT_A_TIME = Refusal(
     Reason.LIMIT, "only one call may stand in an answer, and this was not the first"
@@ -82,7 +85,7 @@ class Gate:
         self._open.discard(call.number)
         refusal = self._refused.get(call.number) or self._breach(call)
         if refusal is not None:
-            return _reject(call, refusal)
+            return reject(call, refusal)
         self._count += 1
         return event
 
@@ -149,7 +152,8 @@ def _list(names: Iterable[str]) -> str:
     return " or ".join(repr(name) for name in names if name) or "the upstream's own tools"
 
 
-def _reject(call: Call, refusal: Refusal) -> Rejected:
+def reject(call: Call, refusal: Refusal) -> Rejected:
+    """What becomes of a call that must not run."""
     return Rejected(
         reason=refusal.reason,
         detail=refusal.detail,

@@ -29,7 +29,7 @@ from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.nested_calls import NamedTagCalls
 from wholecall.dialects.output import Given
-from wholecall.dialects.source import Sink, Steps
+from wholecall.dialects.source import Sink, Steps, ignore
 from wholecall.dialects.yaml_calls import NamedYamlCalls
 
 _FENCE = "```"
@@ -51,9 +51,7 @@ class Engine:
         offer: Offer | None = None,
         *,
         limits: Limits = DEFAULT,
-        reasons: bool = False,
     ) -> None:
-        """`reasons` says that the prompt has already opened the model's reasoning."""
         self._machine = Machine(offer, rescues=dialect.rescues, limits=limits)
         self._source = self._machine.source
         self._output = self._machine.output
@@ -69,7 +67,7 @@ class Engine:
         self._dropped = frozenset((*dialect.dropped, *closes)) - set(openers)
         self._openers = marks_of(openers)
         self._marks = marks_of((_FENCE, *openers, *self._reasoning, *self._texts, *self._dropped))
-        self._steps = self._run(reasons)
+        self._steps = self._run()
         next(self._steps)
 
     def feed(self, text: str) -> list[Given]:
@@ -86,10 +84,8 @@ class Engine:
 
     # ── Text ────────────────────────────────────────────────────────────────────────
 
-    def _run(self, reasons: bool) -> Steps[None]:
+    def _run(self) -> Steps[None]:
         yield
-        if reasons and self._dialect.reasoning:
-            yield from self._reason(self._dialect.reasoning[0].close)
         while True:
             if self._is_fresh():
                 yield from self._begin()
@@ -156,7 +152,7 @@ class Engine:
             count += 1
         if count == REPEATS:
             self._output.reject(Reason.DEGENERATE, f"the marker {opener!r} comes on and on")
-            yield from self._source.flow(marks_of(()), _drop)
+            yield from self._source.flow(marks_of(()), ignore)
             return
         self._output.text(opener * max(count - 1, 1))
         if count > 1:
@@ -252,7 +248,3 @@ def _table(dialect: Dialect, offer: Offer | None) -> dict[str, tuple[Grammar, ..
         for kind in dialect.named:
             table[f"<{name}>"] += (_NAMED[kind](name),)
     return dict(table)
-
-
-def _drop(_: str) -> None:
-    """Text that nobody can use."""

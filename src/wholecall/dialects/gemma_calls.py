@@ -1,5 +1,4 @@
-"""Family C: Gemma's literals, `call:search{query:<|"|>x<|"|>,limit:3}`, translated while
-they arrive.
+"""Gemma's literals, `call:search{query:<|"|>x<|"|>,limit:3}`, translated while they arrive.
 
 A string stands raw between two equal marks; there are no escapes in it. What has no marks
 is a number, a word, or, where a schema asks for a string or nothing else fits, a string.
@@ -14,7 +13,7 @@ from typing import Any
 from wholecall.dialects.jsontext import decode_string, escape, read_value
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
-from wholecall.dialects.source import Steps
+from wholecall.dialects.source import Steps, ignore
 from wholecall.dialects.writing import Shape, Trim, shape_of, types_of, write_value
 
 _LONGEST_BARE = 4096
@@ -63,12 +62,10 @@ class _Reading:
             yield from self._object(self._machine.properties(name), 0)
         except _Broken:
             self._machine.spoil("a key or a value is not written as one")
-            yield from self._source.flow(self._closers, _skip)
+            yield from self._source.flow(self._closers, ignore)
             return True
         self._output.seal()
-        if (yield from self._source.sees_ahead(self._closers)):
-            yield from self._source.skip()
-            yield from self._source.accept(self._closers)
+        yield from self._source.accept_ahead(self._closers)
         return True
 
     def _object(self, properties: Mapping[str, Any], depth: int) -> Steps[None]:
@@ -159,7 +156,3 @@ class _Reading:
             self._grow(f'"{escape(text.strip())}"')
         else:
             self._grow(write_value(text, shape, types=types, trim=Trim.BLANKS))
-
-
-def _skip(_: str) -> None:
-    """Text inside of a call that is broken."""

@@ -1,4 +1,4 @@
-"""Family A, with the name in a header before the JSON of the arguments.
+"""The name of a call in a header, and behind it the JSON of its arguments.
 
 <|tool_call_begin|>functions.search:0<|tool_call_argument_begin|>{"query": "x"}<|tool_call_end|>
 """
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.jsontext import BROKEN_JSON, read_value
 from wholecall.dialects.machine import LONGEST_NAME, Machine
-from wholecall.dialects.marks import Marks, marks_of
-from wholecall.dialects.source import Steps
+from wholecall.dialects.marks import marks_of
+from wholecall.dialects.source import Steps, ignore
 
 _FENCE = marks_of(("```json", "```"))
 _LINE_END = marks_of(("\n",))
@@ -23,7 +23,7 @@ _LINE_END = marks_of(("\n",))
 # ── Headers ─────────────────────────────────────────────────────────────────────────
 
 
-class Head(enum.Enum):
+class Header(enum.Enum):
     """What a header holds."""
 
     NAME = "name"
@@ -51,10 +51,10 @@ def _recipient(text: str) -> tuple[str, str | None]:
     return ("" if found is None or "<|channel|>analysis" in text else found.group()), None
 
 
-_HEADS: dict[Head, Callable[[str], tuple[str, str | None]]] = {
-    Head.NAME: _name,
-    Head.COUNTED: _counted,
-    Head.RECIPIENT: _recipient,
+_HEADS: dict[Header, Callable[[str], tuple[str, str | None]]] = {
+    Header.NAME: _name,
+    Header.COUNTED: _counted,
+    Header.RECIPIENT: _recipient,
 }
 
 # ── Calls ───────────────────────────────────────────────────────────────────────────
@@ -70,7 +70,7 @@ class HeadedCalls:
     call_close: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()
     section_close: tuple[str, ...] = ()
-    head: Head = Head.NAME
+    head: Header = Header.NAME
     id_mark: str = ""
     """After the name: an id, up to the header's end."""
     kind: str = ""
@@ -145,19 +145,13 @@ class _Reading:
         if not whole:
             self._machine.spoil(BROKEN_JSON)
             if self._grammar.call_close:
-                yield from self._source.flow(self._closers, _skip)
+                yield from self._source.flow(self._closers, ignore)
             return True
         self._output.seal()
         if fenced:
-            yield from self._end(_FENCE)
-        yield from self._end(self._closers)
+            yield from self._source.accept_ahead(_FENCE)
+        yield from self._source.accept_ahead(self._closers)
         return True
-
-    def _end(self, marks: Marks) -> Steps[None]:
-        """Read a closing mark, if it follows; white space without one is left for the text."""
-        if (yield from self._source.sees_ahead(marks)):
-            yield from self._source.skip()
-            yield from self._source.accept(marks)
 
     def _without_object(self, name: str, id: str | None) -> Steps[bool]:
         """No arguments, then the end of the call; or no call."""
@@ -169,7 +163,3 @@ class _Reading:
             self._output.open(name, id, arguments="{")
             return True
         return False
-
-
-def _skip(_: str) -> None:
-    """Text inside of a call that is broken."""

@@ -1,4 +1,4 @@
-"""Family A: calls as JSON objects, alone, in lists, on lines, in wrappers.
+"""Calls as JSON objects, alone, in lists, on lines, in wrappers.
 
     {"name": "search", "arguments": {"query": "x"}}
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from wholecall.dialects.jsontext import BROKEN_JSON, read_string, read_value
 from wholecall.dialects.machine import Machine
 from wholecall.dialects.marks import marks_of
-from wholecall.dialects.source import Steps
+from wholecall.dialects.source import Steps, ignore
 
 NAMES = frozenset({"name", "tool_name", "tool", "function_name", "function", "tool_call"})
 ARGUMENTS = frozenset({"arguments", "parameters", "args", "input", "params", "tool_input"})
@@ -170,7 +170,7 @@ class _Reading:
         """Read over the rest of a call that can be none, where its end is marked."""
         self._machine.spoil(BROKEN_JSON)
         if self._has_end:
-            yield from self._source.flow(self._closers, _skip)
+            yield from self._source.flow(self._closers, ignore)
 
     def _members(self, found: _Object) -> Steps[bool]:
         """All members of an object that is open; whether it was closed."""
@@ -230,7 +230,7 @@ class _Reading:
             return found.name is not None
         pieces: list[str] = []
         wanted = key in IDS and found.id is None
-        whole = yield from read_value(self._source, pieces.append if wanted else _skip)
+        whole = yield from read_value(self._source, pieces.append if wanted else ignore)
         if wanted and whole:
             found.id = "".join(pieces).strip("\"'")
         return whole
@@ -269,7 +269,3 @@ class _Reading:
         """A call without its end is told as one, not shown as text: `{` can never run."""
         if found.name is not None and self._marked and not self._machine.rescues:
             self._open(found, found.name, arguments="{")
-
-
-def _skip(_: str) -> None:
-    """A value that nobody asks for."""

@@ -1,4 +1,4 @@
-"""Family B, with one parameter to a line instead of a tag.
+"""Calls with one parameter to a line.
 
     <tool_call>
     <function=search>
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from wholecall.dialects.jsontext import escape
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
-from wholecall.dialects.source import Steps
+from wholecall.dialects.source import Steps, ignore
 from wholecall.dialects.writing import Shape, Trim, ValueWriter, shape_of, types_of
 
 
@@ -89,14 +89,8 @@ class _Reading:
             key = yield from self._key()
         if key is None:
             self._machine.spoil("a line is no parameter and not the end")
-            yield from self._source.flow(self._closers, _skip)
+            yield from self._source.flow(self._closers, ignore)
             return
         self._output.grow("}")
         self._output.seal()
-        if (yield from self._source.sees_ahead(self._closers)):
-            yield from self._source.skip()
-            yield from self._source.accept(self._closers)
-
-
-def _skip(_: str) -> None:
-    """Text inside of a call that is broken."""
+        yield from self._source.accept_ahead(self._closers)

@@ -1,4 +1,4 @@
-"""Family B, where a parameter's name is a tag of its own.
+"""Calls as tags, where the name of a parameter is a tag of its own.
 
     <search><query>x</query></search>          the tool's name is a tag, too
     <invoke name="search"><query>x</query>     MiniMax-M3, each tag behind a mark of its own
@@ -17,7 +17,7 @@ from typing import Any
 from wholecall.dialects.jsontext import escape
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
-from wholecall.dialects.source import BLANKS, Steps
+from wholecall.dialects.source import BLANKS, Steps, ignore
 from wholecall.dialects.writing import Shape, Trim, ValueWriter, shape_of, types_of, write_value
 
 _TAG = re.compile(r"[A-Za-z_][\w.\-]*\Z")
@@ -120,7 +120,7 @@ class _Marked:
                 yield from self._values(self._machine.properties(name), f"/{self._grammar.call}")
             except _Broken:
                 self._machine.spoil("a tag does not fit")
-                yield from self._source.flow(marks_of((f"</{self._grammar.section}>",)), _skip)
+                yield from self._source.flow(marks_of((f"</{self._grammar.section}>",)), ignore)
                 return True
             self._output.grow("}")
             self._output.seal()
@@ -216,7 +216,3 @@ def _choice(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:
         if isinstance(choice, Mapping) and key in choice:
             return choice
     return {}
-
-
-def _skip(_: str) -> None:
-    """Text inside of a call that is broken."""

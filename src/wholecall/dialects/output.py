@@ -69,9 +69,9 @@ class Output:
         """A piece of the reasoning."""
         self._put(Reasoning(text))
 
-    def reject(self, reason: Reason, detail: str, *, raw: str = "") -> None:
+    def reject(self, reason: Reason, detail: str) -> None:
         """Markup that no call can be made of."""
-        self._put(Rejected(reason=reason, detail=detail, raw=raw))
+        self._put(Rejected(reason=reason, detail=detail))
 
     def retract(self) -> None:
         """The calls so far were none."""

@@ -9,9 +9,10 @@ from wholecall.core.assembler import Assembler
 from wholecall.core.coerce import CoercionOptions
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.spec import ToolSpec, read_offer
-from wholecall.core.values import JSON, Call, Event, Opened, Reason, Rejected, Released, Terminated
-from wholecall.dialects.declaration import Dialect
-from wholecall.dialects.encoding import Template, encode_calls, encode_result
+from wholecall.core.values import JSON, Event, Opened, Rejected, Released, Terminated
+from wholecall.dialects.declaration import Dialect, template_of
+from wholecall.dialects.encoding import encode_calls, encode_result
+from wholecall.dialects.enforce import PLANNED, reject
 from wholecall.dialects.engine import Engine
 from wholecall.dialects.output import Given, Retracted
 from wholecall.dialects.registry import dialect_named
@@ -27,8 +28,7 @@ def parse_text(
     tools: Iterable[ToolSpec | Mapping[str, Any]] | None = None,
 ) -> Outcome:
     """What an answer written as text delivers: a whole text, or its pieces."""
-    offer = None if tools is None else read_offer(tools)
-    reader = TextReader(dialect, None if offer is None else offer.values())
+    reader = TextReader(dialect, tools)
     events: list[Event] = []
     for piece in [text] if isinstance(text, str) else text:
         events += reader.feed(piece)
@@ -36,20 +36,13 @@ def parse_text(
 
 
 def encode(dialect: str | Dialect, calls: Iterable[tuple[str, Mapping[str, JSON]]]) -> str:
-    """Calls as a model would write them in this dialect; ValueError if it cannot carry them."""
-    return encode_calls(_template_of(dialect), calls)
+    """Calls as a model would write them in this dialect; ValueError if it cannot."""
+    return encode_calls(template_of(_declared(dialect)), calls)
 
 
 def encode_output(dialect: str | Dialect, name: str, *, output: str, id: str = "") -> str:
     """The result of a call, as it is told to a model in this dialect."""
-    return encode_result(_template_of(dialect), name, output=output, id=id)
-
-
-def _template_of(dialect: str | Dialect) -> Template:
-    declared = _declared(dialect)
-    if declared.template is None:
-        raise ValueError(f"nothing is written in the dialect {declared.name!r}")
-    return declared.template
+    return encode_result(template_of(_declared(dialect)), name, output=output, id=id)
 
 
 def _declared(dialect: str | Dialect) -> Dialect:
@@ -97,16 +90,5 @@ class TextReader:
         elif isinstance(event, Released):
             self._open.discard(event.call.number)
             if event.call.number in self._retracted:
-                return _reject_plan(event.call)
+                return reject(event.call, PLANNED)
         return event
-
-
-def _reject_plan(call: Call) -> Rejected:
-    return Rejected(
-        reason=Reason.BAD_MARKUP,
-        detail="the call stood inside of reasoning, which is no place to call from",
-        name=call.name,
-        id=call.id,
-        raw=call.raw,
-        number=call.number,
-    )

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
-from wholecall.core.conversation import CallResult, Media, Message, Part, PastCall, Result, Role
+from wholecall.core.conversation import CallResult, Media, Message, Part, PastCall, Role
 from wholecall.core.values import Text
 from wholecall.dialects.encoding import Template, encode_calls, encode_result
+from wholecall.dialects.formats.json_marked import OBJECT
+from wholecall.protocols.requests.media import speak
 
 # What a dialect cannot carry (a closing tag inside a value) is still told, as plain JSON.
-_PLAIN = Template('{"name": {name_json}, "arguments": {arguments}}', between="\n")
+_PLAIN = Template(OBJECT, between="\n")
 
 
 def rewrite_history(messages: Iterable[Message], template: Template) -> tuple[Message, ...]:
@@ -76,16 +78,11 @@ def _tell_results(
     told: list[Part] = []
     for result in results:
         name = result.name or calls.get(result.call_id, (0, ""))[1]
-        output = _say(result.result)
+        output = speak(result.result)
         told.append(Text(encode_result(template, name, output=output, id=result.call_id)))
         told += (piece for piece in result.result.content if isinstance(piece, Media))
     told += (part for part in parts if not isinstance(part, CallResult))
     return Message(Role.USER, tuple(_join_texts(told)))
-
-
-def _say(result: Result) -> str:
-    """Protocols mark a failure; text must say it."""
-    return f"Error: {result.text}" if result.failed else result.text
 
 
 # ── Joining ─────────────────────────────────────────────────────────────────────────

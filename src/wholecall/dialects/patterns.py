@@ -44,7 +44,8 @@ class Edge:
 
 
 Part: TypeAlias = Mark | Blanks | Place | Edge
-Way: TypeAlias = tuple[Part, ...]
+Alternative: TypeAlias = tuple[Part, ...]
+"""One way in which a pattern can stand in a text."""
 
 _TOKEN = re.compile(
     r"""(?P<group>\(\?P<(?P<name>\w+)>|\(\?:)
@@ -65,7 +66,7 @@ _CLASSES: dict[str, Part] = {"edge": Edge(), "blank": Blanks(), "many": Place()}
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t"}
 
 
-def read_pattern(pattern: str) -> tuple[Way, ...]:
+def read_pattern(pattern: str) -> tuple[Alternative, ...]:
     """The ways in which a pattern can stand in a text; UnusableDialect if it says more."""
     reader = _Reader(pattern)
     ways = reader.ways()
@@ -80,10 +81,10 @@ class _Reader:
         self.at = 0
         self._depth = 0
 
-    def ways(self) -> list[Way]:
+    def ways(self) -> list[Alternative]:
         """Alternatives up to a closing parenthesis or the end."""
-        done: list[Way] = []
-        ways: list[Way] = [()]
+        done: list[Alternative] = []
+        ways: list[Alternative] = [()]
         while self.at < len(self._pattern) and self._pattern[self.at] != ")":
             found = self._token()
             if found["or"]:
@@ -108,7 +109,7 @@ class _Reader:
         self.at = found.end() if found else self.at
         return found.group() if found else ""
 
-    def _atom(self, found: re.Match[str]) -> list[Way]:
+    def _atom(self, found: re.Match[str]) -> list[Alternative]:
         begin = found.start()
         if found["group"]:
             return self._group(found["name"] or "", begin)
@@ -125,7 +126,7 @@ class _Reader:
             return [(Mark(literal),), ()]
         raise self._refusal(begin)
 
-    def _group(self, name: str, begin: int) -> list[Way]:
+    def _group(self, name: str, begin: int) -> list[Alternative]:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise UnusableDialect(f"{self._pattern!r} has too many groups in each other")
@@ -152,7 +153,7 @@ def _cut(text: str) -> str:
     return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…")
 
 
-def _joined(way: Way) -> Way:
+def _joined(way: Alternative) -> Alternative:
     """The same with neighbouring marks as one, and neighbouring blanks, too."""
     parts: list[Part] = []
     for part in way:

@@ -23,10 +23,9 @@ from wholecall.core.choice import Choice, Mode
 from wholecall.core.example import build_example
 from wholecall.core.spec import Offer
 from wholecall.core.values import JSON
-from wholecall.dialects.declaration import Dialect
+from wholecall.dialects.declaration import Dialect, template_of
 from wholecall.dialects.definitions import write_definitions
 from wholecall.dialects.encoding import Notation, Template, encode_calls
-from wholecall.errors import UnusableDialect
 
 BEGIN, END = "<tool_instructions>", "</tool_instructions>"
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -84,15 +83,6 @@ def without_prompt(text: str) -> str:
         return text
     _, end, rest = text.partition(f"\n{END}")
     return rest.removeprefix("\n\n") if end else text
-
-
-def template_of(dialect: Dialect) -> Template:
-    """How calls are written in a dialect; `UnusableDialect` if it can only be read."""
-    if dialect.template is None:
-        raise UnusableDialect(
-            f"nothing is written in the dialect {dialect.name!r}: it can only be read"
-        )
-    return dialect.template
 
 
 # ── The example ─────────────────────────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-"""Family C: Python calls, `[search(query="x", limit=3), now()]`, translated while they arrive.
+"""Python calls, `[search(query="x", limit=3), now()]`, translated while they arrive.
 
 Only literals are read: strings, numbers, words, lists, tuples, sets, dicts. An expression
 (`60 * 60`, `now()` as a value) is no argument; nothing is ever evaluated.
@@ -16,7 +16,7 @@ from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.jsontext import escape
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
-from wholecall.dialects.source import BLANKS, Sink, Steps
+from wholecall.dialects.source import BLANKS, Sink, Steps, ignore
 
 _WORDS = {
     "True": "true",
@@ -46,7 +46,6 @@ _LAST_CODE_POINT = 0x10FFFF
 _NAME = re.compile(r"[A-Za-z_][\w.\-]*")
 _SCALAR = re.compile(r"[\w.+\-]+")
 _STRING_MARKS = {quote: re.compile(rf"[{quote}\\]") for quote in "\"'"}
-_OPEN = marks_of(("(",))
 _EQUALS = marks_of(("=", ")", ",", "(", "[", "{", '"', "'", "\n"))
 
 
@@ -143,7 +142,7 @@ class _Reading:
             self._output.seal()
         else:
             self._machine.spoil("its arguments are not keywords with literals: name=value")
-            yield from self._source.flow(self._resume, _skip)
+            yield from self._source.flow(self._resume, ignore)
         return whole
 
     def _keywords(self) -> Steps[bool]:
@@ -194,18 +193,17 @@ class Literal:
                 self._source.at += 1
                 return
             if separator:
-                yield from self._comma(first)
+                self._comma(first)
                 if (yield from self._source.skip()) == closer:
                     continue
                 self._grow(separator)
             separator = ", "
             yield from self.value(depth + 1)
 
-    def _comma(self, first: str) -> Steps[None]:
+    def _comma(self, first: str) -> None:
         if first != ",":
             raise _Broken
         self._source.at += 1
-        yield from ()
 
     def _mapping(self, depth: int) -> Steps[None]:
         self._source.at += 1
@@ -334,7 +332,3 @@ def _write_scalar(text: str) -> str:
     if number_flaw(text):
         raise _Broken
     return text
-
-
-def _skip(_: str) -> None:
-    """Text inside of a call that is broken."""

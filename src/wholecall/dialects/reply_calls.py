@@ -19,7 +19,7 @@ from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.jsontext import BROKEN_JSON, read_string, read_value
 from wholecall.dialects.machine import Machine
 from wholecall.dialects.marks import marks_of
-from wholecall.dialects.source import Sink, Steps
+from wholecall.dialects.source import Sink, Steps, ignore
 
 CALLS, REPLY = "calls", "reply"
 _LIST = JsonCalls()
@@ -58,7 +58,7 @@ def _close(machine: Machine) -> Steps[None]:
         source.at += 1
         yield from source.skip()
     else:
-        yield from source.flow(_ALL, _drop)
+        yield from source.flow(_ALL, ignore)
 
 
 def _read_calls(machine: Machine) -> Steps[None]:
@@ -77,14 +77,10 @@ def _read_reply(machine: Machine) -> Steps[None]:
 
 
 def _skip_member(machine: Machine) -> Steps[None]:
-    yield from read_value(machine.source, _drop)
+    yield from read_value(machine.source, ignore)
 
 
 _MEMBERS: dict[str, Callable[[Machine], Steps[None]]] = {CALLS: _read_calls, REPLY: _read_reply}
-
-
-def _drop(_: str) -> None:
-    """What nobody asked for."""
 
 
 # ── A string, decoded while it arrives ──────────────────────────────────────────────

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import msgspec
 
-from wholecall.core.limits import DEFAULT, Limits
 from wholecall.core.spec import Offer
 from wholecall.core.values import (
     CallDelta,
@@ -25,7 +24,6 @@ from wholecall.core.values import (
     Terminated,
     Text,
 )
-from wholecall.dialects.declaration import Dialect
 from wholecall.dialects.engine import Engine
 from wholecall.dialects.output import Given, Retracted
 from wholecall.dialects.registry import AUTO
@@ -36,8 +34,8 @@ _END = (HintGiven, Terminated, Fault)
 class Rescuer:
     """Finds the calls in the text of one answer."""
 
-    def __init__(self, offer: Offer, dialect: Dialect = AUTO, *, limits: Limits = DEFAULT) -> None:
-        self._engine = Engine(dialect, offer, limits=limits)
+    def __init__(self, offer: Offer) -> None:
+        self._engine = Engine(AUTO, offer)
         self._held: list[CallDelta | CallSealed] = []
         self._native = False
         self._over = False

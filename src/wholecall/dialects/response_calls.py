@@ -20,10 +20,10 @@ from typing import Any
 from wholecall.dialects.declaration import Grammar, Written
 from wholecall.dialects.encoding import Notation, Template
 from wholecall.dialects.gemma_calls import GemmaCalls
-from wholecall.dialects.headed_calls import Head, HeadedCalls
+from wholecall.dialects.headed_calls import HeadedCalls, Header
 from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.line_calls import LineCalls
-from wholecall.dialects.patterns import Blanks, Mark, Part, Place, Way, read_pattern
+from wholecall.dialects.patterns import Alternative, Blanks, Mark, Part, Place, read_pattern
 from wholecall.dialects.tag_calls import Tag, TagCalls
 from wholecall.dialects.writing import Shape, Trim
 from wholecall.errors import UnusableDialect
@@ -39,7 +39,7 @@ _VALUE_SHAPES["bool"] = Shape.JSON
 class CallField:
     """What a response template says of calls."""
 
-    opens: tuple[Way, ...]
+    opens: tuple[Alternative, ...]
     closes: tuple[str, ...]
     content: str
     content_args: Mapping[str, Any]
@@ -103,11 +103,11 @@ def _path(text: object) -> str:
 class _Opening:
     """What stands before the name and after it."""
 
-    before: Way
-    after: Way
+    before: Alternative
+    after: Alternative
 
     @classmethod
-    def read(cls, way: Way) -> _Opening:
+    def read(cls, way: Alternative) -> _Opening:
         at = [index for index, part in enumerate(way) if part == Place(_NAME)]
         if len(at) != 1 or not any(isinstance(part, Mark) for part in way[: at[0]]):
             raise _refusal("its opening has no mark before the name")
@@ -171,7 +171,7 @@ def _headed(field: CallField, opening: _Opening) -> HeadedCalls:
         calls=("".join(opening.marks),),
         head_end=(ends[-1].lstrip() or ends[-1],) if ends else ("{",),
         call_close=field.closes,
-        head=Head.NAME if plain else Head.RECIPIENT,
+        head=Header.NAME if plain else Header.RECIPIENT,
     )
 
 
@@ -255,7 +255,7 @@ def _tag_template(grammar: TagCalls) -> Template:
         notation=Notation.TAGS,
         value=f"{value.begin}{{key}}{value.end[0]}{newline}{value.then}{{value}}"
         f"{newline}{grammar.value_close[0]}\n",
-        marks=(*grammar.value_close, *grammar.call_close, *grammar.section_close, value.begin),
+        marks=grammar.value_ends,
         trims=grammar.trim is Trim.BLANKS,
     )
 
@@ -279,7 +279,7 @@ def _parameter(pattern: object) -> tuple[Tag, str, Trim]:
     return tag, close.strip("\n"), _trim(way[value - 1], way[value + 1])
 
 
-def _marks(parts: Way) -> list[str]:
+def _marks(parts: Alternative) -> list[str]:
     return [part.text for part in parts if isinstance(part, Mark)]
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wholecall.dialects.declaration import Channel, Dialect
-from wholecall.dialects.patterns import Blanks, Edge, Mark, Way, read_pattern
+from wholecall.dialects.patterns import Alternative, Blanks, Edge, Mark, read_pattern
 from wholecall.dialects.response_calls import CallField, translate_calls
 from wholecall.errors import UnusableDialect
 
@@ -34,7 +34,7 @@ _TOP = frozenset({"version", "defaults", "fields", "start_anchor", "start_anchor
 class _Region:
     """Where a field begins and ends."""
 
-    opens: tuple[Way, ...]
+    opens: tuple[Alternative, ...]
     closes: tuple[str, ...]
 
     def marks(self, name: str) -> list[tuple[str, tuple[str, ...]]]:
@@ -104,7 +104,7 @@ def _read_region(name: str, field: object) -> _Region:
     return _Region(_ways(field, "open", where=where), closes)
 
 
-def _ways(field: Mapping[str, Any], key: str, *, where: str) -> tuple[Way, ...]:
+def _ways(field: Mapping[str, Any], key: str, *, where: str) -> tuple[Alternative, ...]:
     pattern = field.get(f"{key}_pattern")
     if pattern is None:
         return tuple((Mark(text),) for text in _literals(field.get(key, []), f"{key} of {where}"))
@@ -123,7 +123,7 @@ def _literals(value: object, where: str) -> list[str]:
     return listed
 
 
-def _closers(ways: tuple[Way, ...], where: str) -> Iterator[str]:
+def _closers(ways: tuple[Alternative, ...], where: str) -> Iterator[str]:
     for way in ways:
         parts = [part for part in way if not isinstance(part, Blanks | Edge)]
         match parts:

@@ -18,6 +18,7 @@ from wholecall.dialects.marks import Marks
 _Result = TypeVar("_Result")
 Steps: TypeAlias = Generator[None, None, _Result]
 Sink: TypeAlias = Callable[[str], None]
+"""Takes text in pieces."""
 
 BLANKS = " \t\r\n"
 MOST_BLANKS = 1024
@@ -157,6 +158,12 @@ class Source:
         self.at += len(mark)
         return mark
 
+    def accept_ahead(self, marks: Marks) -> Steps[None]:
+        """Read the mark that follows white space; without one, the white space stays unread."""
+        if (yield from self.sees_ahead(marks)):
+            yield from self.skip()
+            yield from self.accept(marks)
+
     def flow(self, marks: Marks, sink: Sink) -> Steps[str]:
         """Hand on all text before the next mark while it arrives; read and return the mark."""
         while True:
@@ -189,3 +196,7 @@ class Source:
             piece = self.text[self.at : end]
             self.at = end
             sink(piece)
+
+
+def ignore(_: str) -> None:
+    """A sink for text that nobody can use."""

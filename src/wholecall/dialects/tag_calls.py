@@ -1,4 +1,4 @@
-"""Family B: calls as tags, their arguments as tags in them.
+"""Calls as tags, their arguments as tags in them.
 
     <function=search>
     <parameter=query>
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from wholecall.dialects.jsontext import BROKEN_JSON, escape, read_value
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
-from wholecall.dialects.source import Steps
+from wholecall.dialects.source import Steps, ignore
 from wholecall.dialects.writing import Shape, Trim, ValueWriter, shape_of, types_of
 
 _ATTRIBUTE = re.compile(
@@ -75,6 +75,11 @@ class TagCalls:
     its parameters: the last one is closed, and the tool has no other."""
     glued: tuple[str, ...] = ()
     """What the tokenizer left between a tag's name and its attribute."""
+
+    @property
+    def value_ends(self) -> tuple[str, ...]:
+        """What would end a value, or seem to, if it stood in it."""
+        return (*self.value_close, *self.call_close, *self.section_close, self.value.begin)
 
     def read(self, machine: Machine, opener: str, /) -> Steps[bool]:
         """Read the calls from an opener on; False if none follows."""
@@ -199,7 +204,7 @@ class _Reading:
                 if not (yield from self._value(name)):
                     return (yield from self._broken("a parameter is not written as one"))
             elif mark == _COMMENT:
-                yield from self._source.flow(marks_of((_COMMENT_END,)), _skip)
+                yield from self._source.flow(marks_of((_COMMENT_END,)), ignore)
             elif mark in self._grammar.call_close:
                 self._source.at += len(mark)
                 return True
@@ -212,7 +217,7 @@ class _Reading:
     def _broken(self, flaw: str) -> Steps[bool]:
         """Read over the rest of a call that can be none."""
         self._machine.spoil(flaw)
-        yield from self._source.flow(self._ends, _skip)
+        yield from self._source.flow(self._ends, ignore)
         return False
 
     def _rests(self, name: str) -> bool:
@@ -352,7 +357,3 @@ def _unescape(text: str, escapes: bool) -> str:
         for entity, mark in _ENTITIES:
             text = text.replace(entity, mark)
     return text
-
-
-def _skip(_: str) -> None:
-    """Text inside of a call that is broken."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from wholecall.dialects.jsontext import escape
 from wholecall.dialects.machine import Machine
 from wholecall.dialects.marks import marks_of
-from wholecall.dialects.source import Sink, Steps
+from wholecall.dialects.source import Sink, Steps, ignore
 
 END = -1
 """The indentation of the closing tag: less than that of any line."""
@@ -35,7 +35,7 @@ class Lines:
             first = yield from self._source.skip(" ")
             self.indent = self._source.place - begin
             if first == "#":
-                yield from self._source.flow(_LINE_END, _skip)
+                yield from self._source.flow(_LINE_END, ignore)
             elif first and first in "\r\n":
                 self._source.at += 1
             else:
@@ -143,7 +143,3 @@ class _Block:
         else:
             self._sink("\\n" * (count - 1) if count > 1 else " ")
         self._deeper = deeper
-
-
-def _skip(_: str) -> None:
-    """A comment."""

@@ -1,4 +1,4 @@
-"""Family C: a block of YAML in a tag that has the tool's name, translated while it arrives.
+"""A block of YAML in a tag that has the tool's name, translated while it arrives.
 
     <search>
     query: x
@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 from wholecall.dialects.jsontext import escape, read_string, read_value
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
-from wholecall.dialects.source import Steps
+from wholecall.dialects.source import Steps, ignore
 from wholecall.dialects.writing import Shape, Trim, ValueWriter, shape_of, types_of, write_value
 from wholecall.dialects.yaml_blocks import END, Lines, UnreadableYaml
 
@@ -75,7 +75,7 @@ class _Reading:
             yield from self._end()
         except UnreadableYaml:
             self._machine.spoil("it is not written in YAML")
-            yield from self._source.flow(marks_of((self._close,)), _skip)
+            yield from self._source.flow(marks_of((self._close,)), ignore)
             return True
         self._grow("}")
         self._output.seal()
@@ -289,7 +289,3 @@ def _bare(text: str, types: frozenset[str]) -> str:
     if text.strip() == "~" and "string" not in types:
         return "null"
     return write_value(text, shape_of(types), types=types, trim=Trim.BLANKS)
-
-
-def _skip(_: str) -> None:
-    """Text inside of a call that is broken."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -139,6 +139,7 @@ class WholeAnswer:
         self._make_head = make_head
         self._upstream = upstream
         self._events: list[Event] = []
+        self._rejected: Sequence[object] = ()
         self._seam = _Seam()
 
     def put(self, event: Event) -> None:
@@ -153,7 +154,9 @@ class WholeAnswer:
         self._seam.begin_turn()
 
     def report(self, progress: JSON) -> None:
-        """A body has no place for progress."""
+        """A body has no place for progress; that calls were rejected is told in a header."""
+        if isinstance(progress, Mapping) and isinstance(progress.get("rejected"), list):
+            self._rejected = progress["rejected"]
 
     async def flush(self) -> None:
         """There is nothing to send yet."""
@@ -163,7 +166,9 @@ class WholeAnswer:
         body = encode_answer(
             self._protocol, self._events, head=self._make_head(), upstream=self._upstream
         )
-        await self._sink.send_body(Body(_OK, msgspec.json.encode(body)))
+        count = str(len(self._rejected)).encode()
+        headers = ((b"x-wholecall-rejected", count),) if self._rejected else ()
+        await self._sink.send_body(Body(_OK, msgspec.json.encode(body), headers))
 
     async def fail(self, failure: Failure, headers: Headers = ()) -> None:
         """An HTTP error."""

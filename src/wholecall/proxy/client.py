@@ -13,6 +13,9 @@ from wholecall.protocols.answers import Style
 from wholecall.proxy.edge import CALLER, Caller
 from wholecall.proxy.keys import ANONYMOUS, Key
 
+_SHORTEST_SILENCE = 1.0
+"""Seconds. More often than that nobody needs a sign of life."""
+
 
 def _plain_style(_: Mapping[str, Any]) -> Style:
     return Style()
@@ -25,6 +28,8 @@ class ClientProtocol:
     protocol: str
     """Its name in the registries: `openai-chat`, …"""
     path: str
+    only_there: frozenset[str] = frozenset()
+    """Fields that name what only an upstream of this protocol knows: no other can obey them."""
     read_style: Callable[[Mapping[str, Any]], Style] = _plain_style
     """How a request's body says that its stream should look."""
 
@@ -51,6 +56,13 @@ class Asked:
             request_id=caller.request_id,
             key=caller.key,
         )
+
+    def shorten(self, silence: float) -> float:
+        """How long this client may hear nothing: it gives up after the time that its SDK tells."""
+        patience = self.headers.get("x-stainless-read-timeout", "")
+        if not patience.replace(".", "", 1).isdecimal():
+            return silence
+        return min(silence, max(float(patience) / 2, _SHORTEST_SILENCE))
 
     @property
     def wants_progress(self) -> bool:

@@ -32,7 +32,7 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         """Answer one request."""
         asked = Asked.read(self._client, scope)
-        sink = ClientSink(send, beat_seconds=self._service.beat_seconds)
+        sink = ClientSink(send, beat_seconds=asked.shorten(self._service.beat_seconds))
         try:
             asked = replace(asked, body=await read_body(receive))
             async with until_gone(receive):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cache
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -129,14 +130,17 @@ class Figures:
             for name, figure in GAUGES.items()
         }
         ProcessCollector(registry=self._registry)
+        # To find a series by its labels takes longer than to count. There are not many of them.
+        self._counter = cache(self._find_counter)
+        self._histogram = cache(self._find_histogram)
 
     def count(self, name: str, *labels: str, by: float = 1) -> None:
         """Add to a counter."""
-        self._counters[name].labels(*labels).inc(by)
+        self._counter(name, *labels).inc(by)
 
     def observe(self, name: str, value: float, *labels: str) -> None:
         """Add a measurement."""
-        self._histograms[name].labels(*labels).observe(value)
+        self._histogram(name, *labels).observe(value)
 
     def shift(self, name: str, by: int, *labels: str) -> None:
         """Raise or lower a gauge."""
@@ -150,3 +154,9 @@ class Figures:
             MultiProcessCollector(registry, self._folder)  # type: ignore[no-untyped-call]
         encode, media_type = choose_encoder(accept)
         return encode(registry), media_type
+
+    def _find_counter(self, name: str, *labels: str) -> Counter:
+        return self._counters[name].labels(*labels)
+
+    def _find_histogram(self, name: str, *labels: str) -> Histogram:
+        return self._histograms[name].labels(*labels)

@@ -13,26 +13,30 @@ from wholecall.proxy.config.secret import HIDDEN
 
 # A shorter secret is a word such as "none" that local servers take; hiding it hides prose.
 _SHORTEST = 8
+# Keys begin with the word of whoever made them: sk-ant-…, wc_…, ghp_….
+_MAKERS = (
+    *("sk", "pk", "rk", "wc", "gsk", "xai", "hf", "ghp", "gho", "github_pat", "glpat"),
+    *("xoxa", "xoxb", "xoxp"),
+)
+# ?key=…, "api_key": "…", x-api-key: …
+_WORDS = ("key", "token", "secret", "password", "signature", "cookie")
 _FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
-    # Keys begin with the word of whoever made them: sk-ant-…, wc_…, ghp_…, AIza…, AKIA….
-    (
-        re.compile(r"\b(sk|pk|rk|wc|gsk|xai|hf|ghp|gho|github_pat|glpat|xox[abp])[-_][\w-]{12,}"),
-        rf"\1-{HIDDEN}",
-    ),
+    (re.compile(rf"\b({'|'.join(_MAKERS)})[-_][\w-]{{12,}}"), rf"\1-{HIDDEN}"),
     (re.compile(r"\b(AIza|AKIA)[\w-]{12,}"), rf"\1{HIDDEN}"),
     (re.compile(r"\b(bearer|basic)[ \t]+[\w.~+/=-]{8,}", re.IGNORECASE), rf"\1 {HIDDEN}"),
     # https://user:password@host
     (re.compile(r"://[^/\s@\"'<>]{1,512}@"), f"://{HIDDEN}@"),
-    # ?key=…, "api_key": "…", x-api-key: …
     (
         re.compile(
-            r"\b((?:x-)?(?:goog-)?api[-_]?key|access_token|auth_token|token|key|secret|password"
-            r"|signature|cookie)([\"']?[ \t]{0,4}[=:][ \t]{0,4}[\"']?)[^\s&\"',;})]{8,}",
+            rf"(?<![^\W_])({'|'.join(_WORDS)})([\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}[\"']?)"
+            r"[^\s&\"',;})]{8,}",
             re.IGNORECASE,
         ),
         rf"\1\2{HIDDEN}",
     ),
 )
+_SHORTEST_FORM = 12
+"""Characters of the shortest text that one of the forms fits. Most texts of a log are shorter."""
 
 
 class Hiding:
@@ -52,6 +56,7 @@ class Hiding:
         """The text without secrets."""
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN)
-        for form, instead in _FORMS:
-            text = form.sub(instead, text)
+        if len(text) >= _SHORTEST_FORM:
+            for form, instead in _FORMS:
+                text = form.sub(instead, text)
         return text

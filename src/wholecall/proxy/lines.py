@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import MutableMapping
-from typing import Any, TextIO, cast
+from typing import TextIO, cast
 
 import msgspec
 import structlog
@@ -30,9 +29,9 @@ class LogWriter:
             _Lines(stream),
             processors=[
                 self._drop,
-                structlog.processors.TimeStamper(fmt="iso", utc=True),
                 structlog.processors.format_exc_info,
                 self._hide,
+                structlog.processors.TimeStamper(fmt="iso", utc=True),
                 _render_json if settings.format == "json" else _make_console(stream),
             ],
             wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
@@ -51,7 +50,8 @@ class LogWriter:
     def _drop(self, _: WrappedLogger, method: str, event: EventDict) -> EventDict:
         if logging.getLevelNamesMapping()[method.upper()] < self._least:
             raise structlog.DropEvent
-        return {"level": method, **event}
+        event["level"] = method
+        return event
 
     def _hide(self, _: WrappedLogger, __: str, event: EventDict) -> EventDict:
         return cast(EventDict, self._clean(event, _DEEPEST))
@@ -91,7 +91,7 @@ def _number(settings: LogConfig) -> int:
     return logging.getLevelNamesMapping()[settings.level.upper()]
 
 
-def _render_json(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> str:
+def _render_json(_: WrappedLogger, __: str, event: EventDict) -> str:
     line = {**{name: event.pop(name) for name in _FIRST}, **event}
     try:
         return msgspec.json.encode(line).decode()

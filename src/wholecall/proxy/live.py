@@ -41,7 +41,8 @@ class _Reading:
 class LiveAnswer:
     """A sink that any number of clients read."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
         self._frames: list[bytes] = []
         self._size = 0
         self._body: Body | None = None
@@ -95,8 +96,8 @@ class LiveAnswer:
     async def flush(self) -> None:
         """Let the readers read."""
         self._changed.set()
-        if self._size > MOST_BYTES:
-            raise UpstreamError(f"the answer has more than {MOST_BYTES} bytes", code="limit")
+        if self._size > self._most_bytes:
+            raise UpstreamError(f"the answer has more than {self._most_bytes} bytes", code="limit")
 
     def wake(self) -> None:
         """Let the readers read."""

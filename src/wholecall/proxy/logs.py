@@ -197,7 +197,7 @@ class _Line:
         exchange, ended = self._exchange, self._ended
         quoting = event.status < _SERVER_FAULT or event.code in _QUOTING
         fields: Fields = {
-            "key": exchange.key_id,
+            "key_id": exchange.key_id,
             "path": exchange.path,
             "upstream": exchange.upstream,
             "way": exchange.way,

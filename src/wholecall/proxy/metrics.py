@@ -51,7 +51,7 @@ class MetricsTap:
     def open(self, exchange: Exchange) -> Readers:
         """Count an exchange."""
         model = exchange.model if exchange.model in self._names.models() else OTHER
-        counting = _Counting(self.figures, exchange, model=model, tools=self._names.tools())
+        counting = _Counting(self.figures, exchange, model=model, tools=self._names.tools)
         return counting.readers()
 
 
@@ -59,7 +59,12 @@ class _Counting:
     """One exchange."""
 
     def __init__(
-        self, figures: Figures, exchange: Exchange, *, model: str, tools: Container[str]
+        self,
+        figures: Figures,
+        exchange: Exchange,
+        *,
+        model: str,
+        tools: Callable[[], Container[str]],
     ) -> None:
         self._figures = figures
         self._exchange = exchange
@@ -134,7 +139,7 @@ class _Counting:
         self._figures.count("tools_abandoned", self._label(event.call.name))
 
     def _label(self, tool: str) -> str:
-        return tool if tool in self._tools else OTHER
+        return tool if tool in self._tools() else OTHER
 
     # ── The upstream ────────────────────────────────────────────────────────────────
 

@@ -108,14 +108,16 @@ class Pipe:
         )
 
 
-async def read_whole(pipe: Pipe, response: aiohttp.ClientResponse) -> bytes:
+async def read_whole(
+    pipe: Pipe, response: aiohttp.ClientResponse, *, most_bytes: int = MOST_BODY_BYTES
+) -> bytes:
     """A body in one piece, of a bounded size."""
     pieces: list[bytes] = []
     size = 0
     try:
         async for piece in response.content.iter_any():
             size += len(piece)
-            if size > MOST_BODY_BYTES:
+            if size > most_bytes:
                 raise UpstreamError("the upstream's answer is too large", code="limit")
             pieces.append(piece)
     except (aiohttp.ClientError, OSError) as error:

@@ -73,6 +73,8 @@ async def prepare(service: Service, asked: Asked) -> Prepared:
         letter = _write_letter(served, asked.body, fields=fields)
         way: Forward | Gate | Run = Forward(served.pipe, letter)
         return Prepared(asked=asked, served=served, stream=letter.stream, style=Style(), way=way)
+    if served.upstream.protocol != asked.client.protocol:
+        _refuse_foreign(asked.client.only_there, fields)
     body = msgspec.json.decode(asked.body)
     request = replace(decode_request(asked.client.protocol, body), model=served.model)
     way = Gate(request)
@@ -82,6 +84,13 @@ async def prepare(service: Service, asked: Asked) -> Prepared:
         way = _choose_run(replace(request, messages=messages), tools)
     style = replace(asked.client.read_style(body), upstream=served.upstream.protocol)
     return Prepared(asked=asked, served=served, stream=request.stream, style=style, way=way)
+
+
+def _refuse_foreign(only_there: frozenset[str], fields: Mapping[str, msgspec.Raw]) -> None:
+    """What would be passed over in silence is refused instead."""
+    for name in sorted(only_there.intersection(fields)):
+        if bytes(fields[name]) not in (b"null", b"false"):
+            raise UnreadableRequest(f"the upstream of this model has no {name}", param=name)
 
 
 def _choose_run(request: Request, tools: Toolbox) -> Gate | Run:

@@ -94,7 +94,7 @@ class Calling:
         retries = self._tool.retries
         for number in range(1, retries + 1):
             outcome = await self._try(number)
-            if not outcome.transient or self._halted:
+            if not outcome.transient:
                 return outcome
             await self._settings.sleep(_back_off(number))
             if self._halted:

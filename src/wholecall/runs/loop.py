@@ -135,8 +135,9 @@ class Loop:
 
     async def _try(self, request: Request, recovery: Recovery) -> Answered | Again:
         turn = Turn(emit=self._emit, start=self._start, room=self._room)
+        limit = asyncio.timeout_at(self._deadline())
         try:
-            async with asyncio.timeout_at(self._deadline()) as limit:
+            async with limit:
                 answered = await turn.read(self._plan.upstream, self._plan.sender(request))
         except UpstreamError as error:
             return recovery.after_error(request, error, began=tuple(self._begun))

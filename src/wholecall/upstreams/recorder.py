@@ -57,7 +57,7 @@ class RecordingUpstream:
     async def answer(self, request: Request) -> AsyncIterator[Answer]:
         """Ask, and write down what was read of the answer, even if that is not all of it."""
         async with self._upstream.answer(request) as answer:
-            tape = _Tape(self._clock)
+            tape = Tape(self._clock)
             try:
                 yield replace(answer, chunks=tape.keep(answer.chunks))
             finally:
@@ -69,7 +69,7 @@ class RecordingUpstream:
         await self._upstream.close()
 
     def _save(self, request: Request, answered: Mapping[str, Any]) -> None:
-        tools = [_definition(tool) for tool in request.tools] or None
+        tools = [define(tool) for tool in request.tools] or None
         case = {"title": _title(request), "tools": tools, **answered}
         self._write(self._hide_secrets(msgspec.json.encode(case).decode()) + "\n")
 
@@ -79,7 +79,7 @@ class RecordingUpstream:
         return _KEYS.sub(_HIDDEN, text)
 
 
-class _Tape:
+class Tape:
     """The chunks of one answer, and when they came."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -95,7 +95,7 @@ class _Tape:
         """The same chunks."""
         self._last = self._clock()
         async for chunk in chunks:
-            self._take(chunk)
+            self.take(chunk)
             yield chunk
 
     def contents(self, *, streamed: bool) -> dict[str, Any]:
@@ -113,7 +113,8 @@ class _Tape:
         # the piece of one. A blank line before it says so, and nothing else.
         return f"\n{rest}" if streamed and rest and not self._events else rest
 
-    def _take(self, chunk: Chunk) -> None:
+    def take(self, chunk: Chunk) -> None:
+        """The next chunk."""
         if not isinstance(chunk, bytes | str):
             self._add(read_json(chunk))
             return
@@ -139,7 +140,8 @@ def _title(request: Request) -> str:
     return f"{request.model}: {said}" if said else request.model
 
 
-def _definition(tool: ToolSpec) -> dict[str, Any]:
+def define(tool: ToolSpec) -> dict[str, Any]:
+    """A tool as a case offers it."""
     function = {
         "name": tool.name,
         "description": tool.description,

@@ -206,6 +206,9 @@ def test_system_messages_stand_apart() -> None:
     [
         (result(Text("no"), failed=True), {"error": "no"}),
         (result(Text("[1]"), structured=[1]), {"output": [1]}),
+        (result(Text("[1]"), Text(" Note."), structured=[1]), {"output": "[1] Note."}),
+        (result(Text("[1]"), structured=[1, 2]), {"output": "[1]"}),
+        (result(Text("[1]")), {"output": "[1]"}),
     ],
 )
 def test_results(outcome: Message, response: Any) -> None:

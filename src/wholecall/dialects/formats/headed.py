@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wholecall.dialects.declaration import THINK, Channel, Dialect, Written
 from wholecall.dialects.encoding import Template
-from wholecall.dialects.headed_calls import Head, HeadedCalls
+from wholecall.dialects.headed_calls import HeadedCalls, Header
 
 # ── Mistral ─────────────────────────────────────────────────────────────────────────
 
@@ -85,7 +85,7 @@ _KIMI = HeadedCalls(
     calls=("<|tool_call_begin|>",),
     call_close=("<|tool_call_end|>",),
     head_end=("<|tool_call_argument_begin|>",),
-    head=Head.COUNTED,
+    head=Header.COUNTED,
 )
 KIMI_K2 = Dialect(
     name="kimi_k2",
@@ -110,7 +110,7 @@ _HARMONY = HeadedCalls(
     calls=("<|channel|>commentary to=", "<|start|>assistant to=", "<|channel|>final to="),
     call_close=_END,
     head_end=("<|message|>",),
-    head=Head.RECIPIENT,
+    head=Header.RECIPIENT,
 )
 HARMONY = Dialect(
     name="harmony",

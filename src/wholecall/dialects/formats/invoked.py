@@ -7,7 +7,6 @@ from dataclasses import replace
 from wholecall.dialects.declaration import Channel, Dialect, Written
 from wholecall.dialects.encoding import Notation, Template
 from wholecall.dialects.formats.headed import BAR
-from wholecall.dialects.formats.tagged import marks_in
 from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.nested_calls import MarkedTagCalls
 from wholecall.dialects.routed_calls import RoutedCalls
@@ -48,7 +47,7 @@ def _template(grammar: TagCalls) -> Template:
         after=grammar.section_close[0] if grammar.sections else "",
         notation=Notation.TAGS,
         value=f"{value}{newline}{{value}}{newline}{grammar.value_close[0]}{newline}",
-        marks=(*marks_in(grammar), *(("<![CDATA[",) if grammar.cdata else ())),
+        marks=(*grammar.value_ends, *(("<![CDATA[",) if grammar.cdata else ())),
     )
 
 

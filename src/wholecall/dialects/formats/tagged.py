@@ -21,16 +21,6 @@ def _function_equals(section: str) -> TagCalls:
     )
 
 
-def marks_in(grammar: TagCalls) -> tuple[str, ...]:
-    """What would end a value, or seem to."""
-    return (
-        *grammar.value_close,
-        *grammar.call_close,
-        *grammar.section_close,
-        grammar.value.begin,
-    )
-
-
 def _dialect(name: str, grammar: TagCalls, *, models: str, call: str, value: str) -> Dialect:
     openers = dict.fromkeys((*grammar.sections, grammar.call.begin))
     return Dialect(
@@ -41,7 +31,7 @@ def _dialect(name: str, grammar: TagCalls, *, models: str, call: str, value: str
         ),
         dropped=(*grammar.call_close, *grammar.section_close, *grammar.value_close),
         template=Template(
-            call, notation=Notation.TAGS, value=value, marks=marks_in(grammar), between="\n"
+            call, notation=Notation.TAGS, value=value, marks=grammar.value_ends, between="\n"
         ),
         models=models,
     )

@@ -11,8 +11,8 @@ from itertools import takewhile
 
 from wholecall.errors import UnusableDialect
 
-_WORD = re.compile(r"<[^<>\n]{1,64}>|\[/?[A-Z_]{2,32}\]|.", re.DOTALL)
 _MARK = re.compile(r"<[^<>\n]{1,64}>|\[/?[A-Z_]{2,32}\]")
+_WORD = re.compile(rf"{_MARK.pattern}|.", re.DOTALL)
 
 
 def words_of(text: str) -> list[str]:

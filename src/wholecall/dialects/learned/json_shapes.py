@@ -1,4 +1,4 @@
-"""Family A from a rendering: call objects in marks, or a name in a header before its JSON."""
+"""JSON from a rendering: call objects in marks, or a name in a header before its JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeAlias
 from wholecall.core.values import JSON
 from wholecall.dialects.declaration import Written
 from wholecall.dialects.encoding import Template
-from wholecall.dialects.headed_calls import Head, HeadedCalls
+from wholecall.dialects.headed_calls import HeadedCalls, Header
 from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.learned.comparing import between_calls, marks_in
 from wholecall.dialects.learned.probes import CALLS, IDS
@@ -21,6 +21,7 @@ _DECODER = json.JSONDecoder()
 _COUNTER = re.compile(r":\d+")
 _FENCE = "```"
 _Found: TypeAlias = tuple[int, int, tuple[str, str]]
+"""Where an object begins and ends, and the keys of its name and its arguments."""
 
 
 def learn_objects(one: str, two: str | None) -> CallShape | None:
@@ -64,10 +65,8 @@ def _objects_template(call: str, around: tuple[str, str], *, two: str | None) ->
     )
 
 
-def _find_object(
-    text: str, index: int, *, start: int = 0
-) -> tuple[int, int, tuple[str, str]] | None:
-    """The outermost object that holds a call: where it begins and ends, and its keys."""
+def _find_object(text: str, index: int, *, start: int = 0) -> _Found | None:
+    """The outermost object that holds a call."""
     at = text.find("{", start)
     while at >= 0:
         try:
@@ -158,7 +157,7 @@ def _headed(parts: tuple[str, str, str], *, before: str, between: str, after: st
     if not calls:
         raise UnusableDialect("nothing marks where a call begins")
     ends = present(_COUNTER.sub("", spacer, count=1) if counter else spacer)
-    if head is Head.RECIPIENT:
+    if head is Header.RECIPIENT:
         ends = tuple(marks_in(spacer)[-1:])
     elif _FENCE in spacer:
         ends = ("\n",)
@@ -185,7 +184,7 @@ def _headed(parts: tuple[str, str, str], *, before: str, between: str, after: st
     )
 
 
-def _head_of(spacer: str) -> Head:
+def _head_of(spacer: str) -> Header:
     if _COUNTER.match(spacer):
-        return Head.COUNTED
-    return Head.RECIPIENT if len(marks_in(spacer)) > 1 else Head.NAME
+        return Header.COUNTED
+    return Header.RECIPIENT if len(marks_in(spacer)) > 1 else Header.NAME

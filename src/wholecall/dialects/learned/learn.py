@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from wholecall.core.values import JSON
-from wholecall.dialects.declaration import Dialect
+from wholecall.dialects.declaration import Dialect, template_of
 from wholecall.dialects.encoding import encode_calls
 from wholecall.dialects.learned.bodies import Bodies, cut_bodies
 from wholecall.dialects.learned.comparing import marks_in
@@ -106,8 +106,7 @@ def _proven(dialect: Dialect, bodies: Bodies) -> Learned:
     rendered = bodies.two or bodies.one
     _prove(dialect, bodies.one, calls=CALLS[:1])
     _prove(dialect, rendered, calls=calls)
-    assert dialect.template is not None  # noqa: S101 - every family gives one
-    encoded = encode_calls(dialect.template, proof)
+    encoded = encode_calls(template_of(dialect), proof)
     _prove(dialect, encoded, calls=proof)
     return Learned(
         dialect,

@@ -1,4 +1,4 @@
-"""Family C from a rendering: Gemma's literals, and Python's calls."""
+"""Literals from a rendering: Gemma's literals, and Python's calls."""
 
 from __future__ import annotations
 

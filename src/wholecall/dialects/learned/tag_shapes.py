@@ -1,4 +1,4 @@
-"""Family B from a rendering: parameters as tags."""
+"""Tags from a rendering: one for each parameter."""
 
 from __future__ import annotations
 
@@ -53,12 +53,7 @@ def learn_tags(one: str, two: str | None) -> CallShape | None:
             after=rest.removeprefix(closing),
             notation=Notation.TAGS,
             value=value.template,
-            marks=(
-                *grammar.value_close,
-                *grammar.call_close,
-                *grammar.section_close,
-                grammar.value.begin,
-            ),
+            marks=grammar.value_ends,
         ),
     )
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
-from wholecall.errors import MissingExtra, UpstreamError
+from wholecall.errors import UpstreamError
 
-PACKAGE = "xllamacpp"
 MORE_BYTES = 512 * 1024 * 1024
 """What is needed besides the weights: the context, the prompt cache, the program."""
 CODE = "local"
@@ -22,12 +20,6 @@ _MEMORY = Path("proc/meminfo")
 def unfit(why: str, *, retry_after: float | None = None) -> UpstreamError:
     """The error for whoever asks a model that cannot run here."""
     return UpstreamError(why, status=_UNAVAILABLE, retry_after=retry_after, code=CODE)
-
-
-def demand_package(name: str = PACKAGE) -> None:
-    """`MissingExtra` says how to install what runs the models."""
-    if importlib.util.find_spec(name) is None:
-        raise MissingExtra(f"local/… models need {name}: pip install 'wholecall[local]'")
 
 
 def demand_fit(path: Path, *, root: Path = Path("/")) -> None:

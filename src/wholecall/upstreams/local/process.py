@@ -13,7 +13,7 @@ from typing import IO, cast
 
 import msgspec
 
-from wholecall.errors import UpstreamError
+from wholecall.errors import MissingExtra, UpstreamError
 from wholecall.upstreams.local.fitness import unfit
 from wholecall.upstreams.local.settings import Order, Ready
 
@@ -23,6 +23,7 @@ ENDING_SECONDS = 5.0
 _KEPT_LINES = 40
 _SHOWN = 300
 """Characters of what the process wrote that are passed on."""
+_MISSING = "ModuleNotFoundError: No module named 'xllamacpp'"
 # A wheel is built for processors of the last ten years; where memory is short, Linux kills.
 _SIGNALS = {
     -signal.SIGILL: "this processor lacks instructions that llama.cpp was built for (AVX2, FMA)",
@@ -71,13 +72,15 @@ class ModelProcess:
         finally:
             late.cancel()
         if not said:
-            self.stop()
+            self._reap()
             raise self.explain()
         self._is_loaded = True
         return msgspec.json.decode(said, type=Ready).address
 
-    def explain(self) -> UpstreamError:
+    def explain(self) -> UpstreamError | MissingExtra:
         """Why it ended."""
+        if _MISSING in self._log:
+            return MissingExtra("local/… models need xllamacpp: pip install 'wholecall[local]'")
         why = self._why or _SIGNALS.get(self._process.wait()) or self._last_words()
         return unfit(f"the model {self._order.path} does not run: {why}")
 
@@ -85,6 +88,10 @@ class ModelProcess:
         """End it. Twice does no harm."""
         if not self._is_loaded:
             self._kill("it was stopped while it loaded")
+        self._reap()
+
+    def _reap(self) -> None:
+        """Wait for its end, and let go of what it held."""
         with suppress(BrokenPipeError):
             self._stdin.close()  # by this it learns that it should go
         try:

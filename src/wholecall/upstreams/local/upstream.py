@@ -14,7 +14,7 @@ from wholecall.errors import UnknownModel
 from wholecall.upstreams.base import Answer
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
 from wholecall.upstreams.local.catalogue import find_model
-from wholecall.upstreams.local.fitness import demand_fit, demand_package
+from wholecall.upstreams.local.fitness import demand_fit
 from wholecall.upstreams.local.folder import SUFFIX, models_folder
 from wholecall.upstreams.local.keeper import Keeper
 from wholecall.upstreams.local.process import PROGRAM, ModelProcess
@@ -77,7 +77,6 @@ class LocalUpstream:
         return upstream
 
     def _launch(self) -> ModelProcess:
-        demand_package()
         demand_fit(self.path)
         settings = self._settings
         order = Order(

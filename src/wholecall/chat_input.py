@@ -1,0 +1,86 @@
+"""What a user writes in a chat: lines with a history, texts of several lines, yes or no."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+PROMPT, MORE = "> ", "… "
+FENCE = '"""'
+"""Opens and closes a text of several lines."""
+CONTINUED = "\\"
+"""At the end of a line: the text goes on in the next."""
+KEPT_LINES = 1000
+
+
+def read_text(read: Callable[[str], str] = input) -> str | None:
+    """The next thing that the user says; None: there is no more.
+
+    A line that ends with a backslash goes on in the next, and between two lines of three
+    quotes stands whatever there is.
+    """
+    try:
+        line = read(PROMPT)
+        if line.strip().startswith(FENCE):
+            return "\n".join(_read_fenced(line.strip().removeprefix(FENCE), read)).strip()
+        return "\n".join(_read_continued(line, read)).strip()
+    except EOFError:
+        return None
+
+
+def _read_fenced(line: str, read: Callable[[str], str]) -> Iterator[str]:
+    while not line.rstrip().endswith(FENCE):
+        yield line
+        line = read(MORE)
+    yield line.rstrip().removesuffix(FENCE)
+
+
+def _read_continued(line: str, read: Callable[[str], str]) -> Iterator[str]:
+    while line.endswith(CONTINUED):
+        yield line.removesuffix(CONTINUED)
+        line = read(MORE)
+    yield line
+
+
+@contextlib.contextmanager
+def history(path: Path, *, module: str = "readline") -> Iterator[None]:
+    """Lines of earlier chats under the arrow keys. Where there is no readline, there are none."""
+    try:
+        readline: ModuleType = importlib.import_module(module)
+    except ImportError:
+        yield
+        return
+    with contextlib.suppress(OSError):  # the first chat has no file
+        readline.read_history_file(path)
+    readline.set_history_length(KEPT_LINES)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # a chat is no worse for it
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)
+            readline.write_history_file(path)
+
+
+async def is_confirmed() -> bool:
+    """Whether the next line says yes. Nothing but a yes is one.
+
+    In a terminal the line is awaited, so that Ctrl-C can break it off; `input` could not be.
+    """
+    line = await _next_line() if sys.stdin.isatty() else sys.stdin.readline()
+    return line.strip().lower() in ("y", "yes")
+
+
+async def _next_line() -> str:
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(sys.stdin, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(sys.stdin)
+    return sys.stdin.readline()

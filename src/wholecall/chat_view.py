@@ -1,0 +1,217 @@
+"""A conversation as it happens in a terminal: text as it comes, calls while they are built.
+
+A tap: it reads the events of a run and changes nothing. Calls are drawn in place while they
+change, and once more, for good, when the turn is over; what the model says meanwhile waits.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text as Styled
+
+from wholecall.board import Board
+from wholecall.core.values import Call, Fault, Grew, Inconsistent, Reasoning, Text
+from wholecall.report import escape, show
+from wholecall.runs.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    RunEvent,
+    Status,
+    ToolAbandoned,
+    ToolEnded,
+    ToolReported,
+    ToolStarted,
+    TurnRetried,
+    TurnStarted,
+)
+from wholecall.runs.plan import RunResult
+from wholecall.terminal import draw
+
+_FRAME_SECONDS = 0.05
+"""Between two drawings of a call that grows. Eyes follow no faster."""
+_LINES_OF_A_CALL = 10
+_TAB = 4
+
+
+class ChatView:
+    """Shows one conversation."""
+
+    def __init__(self, console: Console, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self._live: Live | None = None
+        self._drawn = 0.0
+        self._turn = 0
+        self._is_mid_line = False
+        self._is_asking = False
+        self._begin_turn()
+
+    def take(self, event: RunEvent) -> None:
+        """Show one event."""
+        _ACTIONS.get(type(event), ChatView._apply)(self, event)
+
+    def pause(self) -> None:
+        """Clear the drawing away, so that somebody can be asked something."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+        self._end_line()
+
+    def settle(self) -> None:
+        """Leave what the turn has shown as it is."""
+        self.pause()
+        if self._has_calls():
+            self._console.print(self._draw())
+        for piece, style in self._held:
+            self._write(piece, style)
+        self._begin_turn()
+
+    def finish(self, result: RunResult) -> None:
+        """The run is over."""
+        self.settle()
+        self._end_line()
+        spent = result.usage
+        told = [f"{result.turns} turns", f"{len(result.ended)} calls"]
+        if spent.input_tokens or spent.output_tokens:
+            told.append(f"{spent.input_tokens or 0} + {spent.output_tokens or 0} tokens")
+        if result.stop.value != "answer":
+            told.append(f"stopped: {result.stop.value}")
+        self.note(", ".join(told))
+
+    def note(self, words: str, style: str = "dim") -> None:
+        """Say something that is not the model's."""
+        self.pause()
+        self._console.print(Styled(escape(words), style=style))
+
+    @contextmanager
+    def asking(self, words: str) -> Iterator[None]:
+        """Ask the user something. Until it is answered, nothing moves."""
+        self.note(words, "bold yellow")
+        self._is_asking = True
+        try:
+            yield
+        finally:
+            self._is_asking = False
+
+    # ── What the model says ─────────────────────────────────────────────────────────
+
+    def _text(self, event: Text) -> None:
+        self._say(event.text, "")
+
+    def _reasoning(self, event: Reasoning) -> None:
+        self._say(event.text, "dim italic")
+
+    def _say(self, piece: str, style: str) -> None:
+        if self._has_calls():
+            self._held.append((piece, style))
+        else:
+            self._write(piece, style)
+
+    def _write(self, piece: str, style: str) -> None:
+        lines = piece.expandtabs(_TAB).split("\n")
+        text = Styled("\n".join(map(escape, lines)), style=style)
+        self._console.print(text, end="", soft_wrap=True)
+        self._is_mid_line = bool(lines[-1]) or (self._is_mid_line and len(lines) == 1)
+
+    def _end_line(self) -> None:
+        if self._is_mid_line:
+            self._console.print()
+            self._is_mid_line = False
+
+    # ── Turns and calls ─────────────────────────────────────────────────────────────
+
+    def _begin_turn(self) -> None:
+        self._board = Board()
+        self._runs: dict[str, Styled] = {}
+        self._held: list[tuple[str, str]] = []
+
+    def _has_calls(self) -> bool:
+        return bool(self._board.lanes)
+
+    def _started(self, event: TurnStarted) -> None:
+        self.settle()
+        self._turn = event.turn
+
+    def _retried(self, event: TurnRetried) -> None:
+        self.settle()
+        self.note(f"asked again: {event.why}", "yellow")
+
+    def _apply(self, event: Any) -> None:
+        self._board.apply(event)
+        hurried = isinstance(event, Grew) and self._clock() - self._drawn < _FRAME_SECONDS
+        if self._has_calls() and not hurried:
+            self._refresh()
+
+    def _trouble(self, event: Fault | Inconsistent) -> None:
+        """What went wrong with an answer; beside calls, the board has it."""
+        self._apply(event)
+        if isinstance(event, Fault) and not self._has_calls():
+            self.note(f"error: {event.message}", "bold red")
+
+    def _refresh(self) -> None:
+        if self._is_asking or not self._console.is_terminal:
+            return
+        if self._live is None:
+            self._end_line()
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        room = max(1, self._console.height // _LINES_OF_A_CALL)
+        self._live.update(self._draw(room), refresh=True)
+        self._drawn = self._clock()
+
+    def _draw(self, room: int | None = None) -> RenderableType:
+        return Group(draw(f"turn {self._turn}", self._board, room=room), *self._runs.values())
+
+    # ── Tools ───────────────────────────────────────────────────────────────────────
+
+    def _run(self, call: Call, said: str, *, style: str) -> None:
+        self._runs[call.id] = Styled(f"  {show(call.name)}: {show(said)}", style=style)
+        self._refresh()
+
+    def _tool_started(self, event: ToolStarted) -> None:
+        again = f", attempt {event.attempt}" if event.attempt > 1 else ""
+        self._run(event.call, f"running{again} …", style="cyan")
+
+    def _tool_reported(self, event: ToolReported) -> None:
+        said = self._runs.get(event.call_id)
+        if said is not None:
+            said.append(f" {show(json.dumps(event.progress, ensure_ascii=False))}")
+            self._refresh()
+
+    def _tool_ended(self, event: ToolEnded) -> None:
+        good = event.status is Status.DONE
+        said = f"{event.status.value} in {event.seconds:.2f} s: {event.result.text}"
+        self._run(event.call, said, style="green" if good else "red")
+
+    def _abandoned(self, event: ToolAbandoned) -> None:
+        self._run(event.call, "was told to stop, and goes on", style="yellow")
+
+    def _asked(self, event: ApprovalAsked) -> None:
+        self._run(event.call, "waits for your approval", style="yellow")
+
+    def _answered(self, event: ApprovalAnswered) -> None:
+        answer = "approved" if event.approved else "denied"
+        self._run(event.call, f"{answer} {event.why}".strip(), style="yellow")
+
+
+_ACTIONS: dict[type, Callable[[ChatView, Any], None]] = {
+    Text: ChatView._text,
+    Reasoning: ChatView._reasoning,
+    Fault: ChatView._trouble,
+    Inconsistent: ChatView._trouble,
+    TurnStarted: ChatView._started,
+    TurnRetried: ChatView._retried,
+    ToolStarted: ChatView._tool_started,
+    ToolReported: ChatView._tool_reported,
+    ToolEnded: ChatView._tool_ended,
+    ToolAbandoned: ChatView._abandoned,
+    ApprovalAsked: ChatView._asked,
+    ApprovalAnswered: ChatView._answered,
+}

@@ -1,0 +1,65 @@
+"""The command line: `wholecall chat`."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from wholecall.upstreams.local.catalogue import DEFAULT
+from wholecall.upstreams.local.folder import models_folder
+from wholecall.upstreams.names import find_upstream
+
+_HISTORY = "chat_history"
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="[MODEL]",
+        help="Who answers: local/…, openai/…, anthropic/…, ollama/…, or the name of a model "
+        "behind --base-url.",
+    ),
+]
+BaseUrlOption = Annotated[
+    str | None,
+    typer.Option("--base-url", metavar="URL", help="Ask there: a server, or a running proxy."),
+]
+SystemOption = Annotated[
+    str, typer.Option("--system", metavar="TEXT", help="Instructions for the model.")
+]
+EmulateOption = Annotated[
+    str | None,
+    typer.Option(
+        "--emulate",
+        metavar="DIALECT",
+        help="How tools are offered: native, constrained, auto, or a dialect.",
+    ),
+]
+ToolsOption = Annotated[
+    bool, typer.Option("--tools/--no-tools", help="Offer the four example tools.")
+]
+ApproveOption = Annotated[
+    bool, typer.Option("--approve", help="Ask before each call whether it may run.")
+]
+
+
+@app.command()
+def chat(  # noqa: PLR0913 - the parameters of a command are its options
+    model: ModelArgument = f"local/{DEFAULT}",
+    *,
+    base_url: BaseUrlOption = None,
+    system: SystemOption = "",
+    emulate: EmulateOption = None,
+    tools: ToolsOption = True,
+    approve: ApproveOption = False,
+) -> None:
+    """Talk to a model, and see its calls being built, checked and run."""
+    # Importing all that runs tools takes half a second that other commands need not wait.
+    from wholecall.chatting import ChatSettings, chat_with  # noqa: PLC0415
+
+    route = find_upstream(model, base_url=base_url)
+    settings = ChatSettings(system=system, emulate=emulate, with_tools=tools, approve=approve)
+    chat_with(route, settings, history_file=models_folder(os.environ).with_name(_HISTORY))

@@ -1,0 +1,54 @@
+"""What clients are told, and what not."""
+
+from __future__ import annotations
+
+import pytest
+
+from wholecall.core.values import Call, Evidence
+from wholecall.errors import RunFailed, UnknownModel, UpstreamError, WholecallError
+from wholecall.proxy.failing import NEVER_AGAIN, explain, explain_break, explain_bug
+from wholecall.proxy.sinks import Headers
+
+PLACE = "http://internal:8000/v1/chat/completions"
+CALL = Call(id="c", name="dig", arguments={}, raw="{}", evidence=Evidence.CONFIRMED)
+
+ROWS: dict[str, tuple[WholecallError, int, Headers]] = {
+    "a model that does not exist": (UnknownModel("no"), 404, ()),
+    "an upstream that asks to wait for an hour": (
+        UpstreamError(f"{PLACE} is busy", status=429, retry_after=3600),
+        429,
+        ((b"retry-after", b"60"),),
+    ),
+    "an upstream that asks to wait for a moment": (
+        UpstreamError(f"{PLACE} is busy", status=503, retry_after=0.2),
+        503,
+        ((b"retry-after", b"1"),),
+    ),
+    "an upstream that fails": (UpstreamError(f"{PLACE} failed", status=500), 502, ()),
+    "a run without tools": (RunFailed("the answer broke off"), 502, ()),
+    "a run in which a tool began": (RunFailed("it broke off", ran=(CALL,)), 502, NEVER_AGAIN),
+}
+
+
+@pytest.mark.parametrize(("error", "status", "headers"), ROWS.values(), ids=ROWS)
+def test_a_failure_is_told_without_the_upstreams_address(
+    error: WholecallError, status: int, *, headers: Headers
+) -> None:
+    failure, given = explain(error, place=PLACE, request_id="req_1")
+    assert (failure.status, given, failure.request_id) == (status, headers, "req_1")
+    assert PLACE not in failure.message
+
+
+def test_without_an_address_the_words_stay_as_they_are() -> None:
+    failure, _ = explain(UnknownModel("the model 'x' does not exist"), place="", request_id="r")
+    assert failure.message == "the model 'x' does not exist"
+
+
+def test_a_bug_keeps_its_words_for_the_log() -> None:
+    failure = explain_bug("req_1")
+    assert (failure.status, failure.code) == (500, "internal_error")
+
+
+def test_what_is_broken_off_says_whether_something_was_done() -> None:
+    assert explain_break("r", ran=False).status == 503
+    assert explain_break("r", ran=True).status == 409

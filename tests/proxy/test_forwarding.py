@@ -1,0 +1,171 @@
+"""Bytes that pass through: cuts, limits, and troubles of the connection."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from proxy.collecting import Collected, KeptSink
+from proxying import in_loop
+from upstreams.serving import Handler, Pauses, always, begin, forever, hang_up, serving
+from wholecall.core.values import Ended, Text
+from wholecall.errors import UpstreamError
+from wholecall.proxy.forwarding import Forwarding
+from wholecall.proxy.piping import Letter, Pipe
+from wholecall.proxy.taps import Exchange, UpstreamAnswered, Watch
+from wholecall.upstreams.endpoint import Endpoint
+from wholecall.upstreams.http import HttpSettings, Timeouts
+
+TEXT = b'data: {"choices":[{"index":0,"delta":{"content":"Hello"}}]}'
+STOP = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}'
+STREAM = Letter(content=b"{}", model="m", stream=True)
+WHOLE = Letter(content=b"{}", model="m", stream=False)
+
+
+class Seen:
+    """A tap that keeps what it sees."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def open(self, _: Exchange) -> dict[type, Any]:
+        return dict.fromkeys((Text, Ended, UpstreamAnswered), self.events.append)
+
+
+@asynccontextmanager
+async def forwarding(
+    handler: Handler, seen: Seen | None = None, **timeouts: float
+) -> AsyncIterator[tuple[Forwarding, KeptSink, Collected]]:
+    settings = HttpSettings(timeouts=Timeouts(**timeouts), retry=Pauses().retry(1), environ={})
+    async with serving(handler) as behind:
+        pipe = Pipe(Endpoint("openai-chat", behind.url), settings)
+        watch = Watch(Exchange(request_id="r"), [] if seen is None else [seen])
+        sink, collected = KeptSink(), Collected()
+        try:
+            yield Forwarding(pipe, sink, answering=collected, watch=watch), sink, collected
+        finally:
+            await pipe.close()
+
+
+def writing(*pieces: bytes, rudely: bool | None = None) -> Handler:
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        response = await begin(request)
+        for piece in pieces:
+            await response.write(piece)
+        if rudely is not None:
+            hang_up(request, rudely=rudely)
+        return response
+
+    return handler
+
+
+LINE_ENDS: dict[str, bytes] = {"LF": b"\n\n", "CRLF": b"\r\n\r\n", "CR": b"\r\r"}
+
+
+@pytest.mark.parametrize("blank", LINE_ENDS.values(), ids=LINE_ENDS)
+@in_loop
+async def test_frames_are_kept_whole_whatever_ends_their_lines(blank: bytes) -> None:
+    sent = TEXT + blank + STOP + blank + b"data: [DONE]" + blank
+    async with forwarding(writing(sent[:30], sent[30:-10], sent[-10:])) as (passing, sink, _):
+        await passing.run(STREAM)
+    assert sink.frames == sent
+    assert sink.closed
+
+
+@in_loop
+async def test_a_last_frame_without_its_end_gets_one() -> None:
+    sent = TEXT + b"\n\n" + STOP + b"\n\ndata: [DONE]\n"
+    async with forwarding(writing(sent)) as (passing, sink, _):
+        await passing.run(STREAM)
+    assert sink.frames == sent + b"\n\n"
+
+
+@in_loop
+async def test_a_frame_that_does_not_end_is_sent_in_pieces() -> None:
+    long = b'data: {"choices":[{"index":0,"delta":{"content":"' + b"x" * 1_500_000
+    async with forwarding(writing(long, b'"}}]}\n\n', STOP + b"\n\n")) as (passing, sink, _):
+        await passing.run(STREAM)
+    assert sink.frames.startswith(long)
+
+
+@pytest.mark.parametrize("rudely", [True, False])
+@in_loop
+async def test_what_is_cut_is_an_error(rudely: bool) -> None:
+    async with forwarding(writing(TEXT + b"\n\n" + STOP[:20], rudely=rudely)) as (passing, sink, _):
+        with pytest.raises(UpstreamError) as caught:
+            await passing.run(STREAM)
+    assert caught.value.code == "stream_dropped"
+    assert sink.frames == TEXT + b"\n\n"
+    assert not sink.closed
+
+
+@in_loop
+async def test_an_upstreams_own_error_is_passed_on_and_no_second_one_is_made() -> None:
+    sent = TEXT + b'\n\ndata: {"error": {"message": "overloaded"}}\n\n'
+    async with forwarding(writing(sent)) as (passing, sink, _):
+        await passing.run(STREAM)
+    assert sink.frames == sent
+
+
+@in_loop
+async def test_a_silence_in_a_stream_is_an_error() -> None:
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        response = await begin(request)
+        await response.write(TEXT + b"\n\n")
+        await forever()
+        return response
+
+    async with forwarding(handler, first_byte=0.1) as (passing, _, _):
+        with pytest.raises(UpstreamError) as caught:
+            await passing.run(STREAM)
+    assert caught.value.code == "timeout"
+
+
+@in_loop
+async def test_taps_see_what_passes() -> None:
+    seen = Seen()
+    sent = [TEXT + b"\n\n", STOP + b"\n\n"]
+    async with forwarding(writing(*sent), seen) as (passing, _, _):
+        await passing.run(STREAM)
+    kinds: Sequence[type] = [type(event) for event in seen.events]
+    assert kinds == [UpstreamAnswered, Text, Ended]
+
+
+@in_loop
+async def test_a_whole_answer_keeps_its_type_and_what_is_left_of_the_account() -> None:
+    said = b'{"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}'
+    headers = {"X-RateLimit-Limit": "9", "openai-organization": "ours", "content-type": "text/x"}
+    async with forwarding(always(lambda: web.Response(body=said, headers=headers))) as all_three:
+        passing, sink, _ = all_three
+        await passing.run(WHOLE)
+    assert sink.body is not None
+    assert (sink.body.content, sink.body.media_type) == (said, b"text/x")
+    assert sink.body.headers == ((b"x-ratelimit-limit", b"9"),)
+
+
+@in_loop
+async def test_a_whole_answer_that_is_cut_is_an_error() -> None:
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-length": "100"})
+        await response.prepare(request)
+        await response.write(b'{"choices"')
+        hang_up(request)
+        return response
+
+    async with forwarding(handler) as (passing, _, _):
+        with pytest.raises(UpstreamError) as caught:
+            await passing.run(WHOLE)
+    assert caught.value.code == "connection"
+
+
+@in_loop
+async def test_an_answer_in_one_piece_is_told_as_events_where_a_stream_was_asked_for() -> None:
+    answer = {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}
+    async with forwarding(always(lambda: web.json_response(answer))) as (passing, _, collected):
+        await passing.run(STREAM)
+    assert collected.text == "hi"
+    assert [ended.finish_reason for ended in collected.of(Ended)] == ["stop"]

@@ -1,0 +1,52 @@
+"""The taps of a proxy."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from wholecall.proxy.config import Config, LogConfig, MetricsConfig
+from wholecall.proxy.observing import Observing
+from wholecall.proxy.piping import Pipe
+from wholecall.proxy.serving import Served
+from wholecall.proxy.taps import Exchange, Fate, Watch
+from wholecall.upstreams.endpoint import Endpoint
+from wholecall.upstreams.replay import ReplayUpstream
+
+
+def observe(config: Config, stream: io.StringIO) -> Observing:
+    return Observing(config, models=lambda: ["m"], tools=list, stream=stream)
+
+
+def test_what_happens_is_logged_and_counted() -> None:
+    stream = io.StringIO()
+    observing = observe(Config(), stream)
+    Watch(Exchange(request_id="req_1", model="m"), observing.taps).end(Fate.DONE)
+    assert "req_1" in stream.getvalue()
+    assert observing.figures is not None
+    assert b'model="m"' in observing.figures.render()[0]
+
+
+def test_figures_can_be_turned_off_and_the_log_can_be_made_quiet() -> None:
+    stream = io.StringIO()
+    config = Config(metrics=MetricsConfig(enabled=False))
+    observing = observe(config, stream)
+    assert observing.figures is None
+    observing.reload(replace(config, log=LogConfig(level="error")))
+    observing.log.info("quiet")
+    assert stream.getvalue() == ""
+
+
+def test_secrets_of_models_are_never_written() -> None:
+    stream = io.StringIO()
+    observing = observe(Config(), stream)
+    pipe = Pipe(Endpoint("openai-chat", "http://127.0.0.1:9", api_key="correct-horse"))
+    upstream = ReplayUpstream([])
+    observing.learn(
+        [
+            Served(name="m", upstream=upstream, model="m", pipe=pipe),
+            Served(name="n", upstream=upstream, model="n"),
+        ]
+    )
+    observing.log.info("the key is correct-horse")
+    assert "correct-horse" not in stream.getvalue()

@@ -1,0 +1,104 @@
+"""Bodies that are sent as they came."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from aiohttp import web
+
+from proxying import in_loop
+from upstreams.serving import Pauses, always, begin, forever, hang_up, serving
+from wholecall.errors import UpstreamError
+from wholecall.proxy.piping import Letter, Pipe, read_whole
+from wholecall.upstreams.endpoint import Endpoint
+from wholecall.upstreams.http import HttpSettings, Timeouts
+
+LETTER = Letter(content=b'{"a": 1}', model="m", stream=False)
+
+
+def make_pipe(url: str, *, retries: int = 0, **timeouts: float) -> Pipe:
+    settings = HttpSettings(
+        timeouts=Timeouts(**timeouts), retry=Pauses().retry(retries), environ={}
+    )
+    return Pipe(Endpoint("anthropic", url, api_key="sk-secret-key"), settings)
+
+
+async def send(pipe: Pipe, letter: Letter = LETTER, *, most_bytes: int | None = None) -> bytes:
+    try:
+        async with pipe.send(letter) as response:
+            if most_bytes is None:
+                return await read_whole(pipe, response)
+            return await read_whole(pipe, response, most_bytes=most_bytes)
+    finally:
+        await pipe.close()
+
+
+@in_loop
+async def test_a_body_goes_out_as_it_is_with_our_own_key() -> None:
+    async with serving(always(lambda: web.Response(body=b"answer"))) as behind:
+        assert await send(make_pipe(behind.url)) == b"answer"
+        assert await send(make_pipe(behind.url), replace(LETTER, below="count_tokens"))
+    assert behind.bodies == [LETTER.content] * 2
+    assert [request.path for request in behind.requests] == [
+        "/v1/messages",
+        "/v1/messages/count_tokens",
+    ]
+    assert behind.requests[0].headers["x-api-key"] == "sk-secret-key"
+
+
+@in_loop
+async def test_a_refusal_is_repeated_and_then_told_without_secrets() -> None:
+    refuse = always(lambda: web.json_response({"error": "busy sk-secret-key"}, status=503))
+    async with serving(refuse) as behind:
+        with pytest.raises(UpstreamError) as caught:
+            await send(make_pipe(behind.url, retries=2))
+    assert (caught.value.status, len(behind.requests)) == (503, 3)
+    assert "sk-secret-key" not in str(caught.value)
+
+
+@in_loop
+async def test_a_refusal_whose_words_are_cut_off_is_told_by_its_status() -> None:
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse(status=400, headers={"content-length": "100"})
+        await response.prepare(request)
+        await response.write(b"{")
+        hang_up(request, rudely=True)
+        return response
+
+    async with serving(handler) as behind:
+        with pytest.raises(UpstreamError) as caught:
+            await send(make_pipe(behind.url))
+    assert caught.value.status == 400
+
+
+@in_loop
+async def test_nobody_there_is_told_as_a_failed_connection() -> None:
+    with pytest.raises(UpstreamError) as caught:
+        await send(make_pipe("http://127.0.0.1:9"))
+    assert caught.value.code == "connection"
+    assert "127.0.0.1" not in str(caught.value)
+
+
+@in_loop
+async def test_a_silence_is_not_repeated() -> None:
+    async def handler(_: web.BaseRequest) -> web.StreamResponse:
+        await forever()
+        return web.Response()
+
+    async with serving(handler) as behind:
+        with pytest.raises(UpstreamError) as caught:
+            await send(make_pipe(behind.url, retries=2, first_byte=0.1))
+    assert (caught.value.code, len(behind.requests)) == ("timeout", 1)
+
+
+@in_loop
+async def test_an_answer_has_a_limit() -> None:
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        response = await begin(request)
+        await response.write(b"x" * 100)
+        return response
+
+    async with serving(handler) as behind:
+        with pytest.raises(UpstreamError, match="too large"):
+            await send(make_pipe(behind.url), most_bytes=10)

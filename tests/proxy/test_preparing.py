@@ -1,0 +1,133 @@
+"""Which way a request takes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from starlette.datastructures import Headers
+
+from proxying import in_loop
+from wholecall.errors import UnknownModel, UnreadableRequest
+from wholecall.proxy.chat import CHAT
+from wholecall.proxy.client import Asked, ClientProtocol
+from wholecall.proxy.keys import Key
+from wholecall.proxy.messages import MESSAGES
+from wholecall.proxy.piping import Pipe
+from wholecall.proxy.preparing import Forward, Gate, Prepared, Run, find_model, prepare
+from wholecall.proxy.responses import RESPONSES
+from wholecall.proxy.serving import Mode, Served, Service
+from wholecall.tools.from_function import make_tool
+from wholecall.upstreams.endpoint import Endpoint
+from wholecall.upstreams.replay import ReplayUpstream
+
+
+def look(what: str) -> str:
+    """Look at something."""
+    return what
+
+
+def served(name: str = "m", *, mode: Mode = Mode.GATE, model: str = "theirs") -> Served:
+    pipe = Pipe(Endpoint("openai-chat", "http://127.0.0.1:9"))
+    return Served(name=name, upstream=ReplayUpstream([]), model=model, mode=mode, pipe=pipe)
+
+
+SERVICE = Service(
+    [served(), served("run", mode=Mode.RUN), served("same", model="same")],
+    tools=lambda: [make_tool(look)],
+)
+BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+TOOLS = [{"type": "function", "function": {"name": "dig"}}]
+MAY = Key(id="k", name="k", tools=("*",))
+
+
+async def prepared(
+    body: Any, *, client: ClientProtocol = CHAT, key: Key = MAY, raw: bytes | None = None
+) -> Prepared:
+    content = json.dumps(body).encode() if raw is None else raw
+    asked = Asked(client=client, body=content, headers=Headers({}), request_id="r", key=key)
+    return await prepare(SERVICE, asked)
+
+
+@in_loop
+async def test_a_request_that_needs_nothing_passes_with_all_its_fields() -> None:
+    for more in ({}, {"tools": []}, {"tools": None}, {"functions": []}):
+        ready = await prepared({**BODY, **more, "stream": True, "odd": {"x": 1}})
+        assert isinstance(ready.way, Forward)
+        letter = ready.way.letter
+        assert (ready.stream, letter.stream, letter.model) == (True, True, "theirs")
+        sent = json.loads(letter.content)
+        assert sent == {**BODY, **more, "stream": True, "odd": {"x": 1}, "model": "theirs"}
+
+
+@in_loop
+async def test_a_model_of_the_same_name_gets_the_clients_own_bytes() -> None:
+    raw = b'{ "model" : "same" , "messages":[] }'
+    ready = await prepared(None, raw=raw)
+    assert isinstance(ready.way, Forward)
+    assert ready.way.letter.content is raw
+
+
+@in_loop
+async def test_tools_and_other_protocols_are_read() -> None:
+    ready = await prepared({**BODY, "tools": TOOLS})
+    assert isinstance(ready.way, Gate)
+    assert ready.way.request.model == "theirs"
+    ready = await prepared({**BODY, "max_tokens": 5}, client=MESSAGES)
+    assert isinstance(ready.way, Gate)
+    assert ready.style.upstream == "openai-chat"
+
+
+@in_loop
+async def test_tools_of_the_server_run_if_the_key_may_use_them() -> None:
+    ready = await prepared({**BODY, "model": "run", "tools": TOOLS})
+    assert isinstance(ready.way, Run)
+    assert [spec.name for spec in ready.way.request.tools] == ["look", "dig"]
+    assert (ready.way.toolbox.runs("look"), ready.way.toolbox.runs("dig")) == (True, False)
+    ready = await prepared({**BODY, "model": "run"}, key=Key(id="k", name="k"))
+    assert isinstance(ready.way, Gate)
+
+
+WRONG: dict[str, tuple[Any, bytes | None, str]] = {
+    "no JSON": (None, b"{", ""),
+    "no object": (None, b"[]", ""),
+    "no model": ({"messages": []}, None, "model"),
+    "a model that is no name": ({**BODY, "model": 7}, None, "model"),
+    "several answers of a run": ({**BODY, "model": "run", "n": 2}, None, "n"),
+}
+
+
+@pytest.mark.parametrize(("body", "raw", "param"), WRONG.values(), ids=WRONG)
+@in_loop
+async def test_what_is_wrong_is_named(body: Any, raw: bytes | None, *, param: str) -> None:
+    with pytest.raises(UnreadableRequest) as caught:
+        await prepared(body, raw=raw)
+    assert caught.value.param == param
+
+
+@in_loop
+async def test_what_the_upstream_cannot_know_is_refused() -> None:
+    body = {"model": "m", "input": "hi", "previous_response_id": "resp_1", "background": False}
+    with pytest.raises(UnreadableRequest) as caught:
+        await prepared(body, client=RESPONSES)
+    assert caught.value.param == "previous_response_id"
+    ready = await prepared({**body, "previous_response_id": None}, client=RESPONSES)
+    assert isinstance(ready.way, Gate)
+
+
+@in_loop
+async def test_a_model_that_the_key_may_not_use_does_not_exist() -> None:
+    for body, key in (({**BODY, "model": "none"}, MAY), (BODY, Key(id="", name="", models=()))):
+        with pytest.raises(UnknownModel):
+            await prepared(body, key=key)
+
+
+@in_loop
+async def test_a_model_is_found_without_reading_the_rest() -> None:
+    asked = Asked(
+        client=MESSAGES, body=b'{"model": "m", "x": 1}', headers=Headers({}), request_id="r"
+    )
+    found, letter = find_model(SERVICE, asked)
+    assert found.name == "m"
+    assert json.loads(letter.content) == {"model": "theirs", "x": 1}

@@ -1,0 +1,35 @@
+"""Whether upstreams can be reached."""
+
+from __future__ import annotations
+
+from proxying import in_loop
+from upstreams.serving import good, serving
+from wholecall.proxy.readiness import FRESH_SECONDS, Readiness
+from wholecall.proxy.serving import Served
+from wholecall.upstreams.replay import ReplayUpstream
+
+NOWHERE = "http://127.0.0.1:9/v1"
+
+
+def model(name: str, place: str) -> Served:
+    return Served(name=name, upstream=ReplayUpstream([]), model=name, place=place)
+
+
+@in_loop
+async def test_a_connection_that_opens_is_enough_and_is_believed_for_a_while() -> None:
+    now = 0.0
+    readiness = Readiness({}, clock=lambda: now)
+    async with serving(good) as behind:
+        models = [model("here", behind.url), model("gone", NOWHERE), model("local", "")]
+        assert await readiness.check(models) == {"here": True, "gone": False}
+        assert not behind.requests
+    assert await readiness.check(models) == {"here": True, "gone": False}
+    now = FRESH_SECONDS
+    assert await readiness.check(models) == {"here": False, "gone": False}
+
+
+@in_loop
+async def test_behind_a_proxy_it_is_the_proxy_that_must_be_reached() -> None:
+    async with serving(good) as behind:
+        readiness = Readiness({"HTTP_PROXY": behind.url})
+        assert await readiness.check([model("far", "http://far.example/v1")]) == {"far": True}

@@ -1,0 +1,87 @@
+"""Which requests are the same, and come again."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from starlette.datastructures import Headers
+
+from proxying import in_loop
+from wholecall.errors import UnreadableRequest
+from wholecall.proxy.chat import CHAT
+from wholecall.proxy.client import Asked
+from wholecall.proxy.keys import Key
+from wholecall.proxy.live import LiveAnswer
+from wholecall.proxy.resends import MOST_KEPT, Resends
+
+
+def ask(body: bytes = b"{}", *, key: str = "", **headers: str) -> Asked:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Asked(
+        client=CHAT,
+        body=body,
+        headers=Headers(named),
+        request_id="r",
+        key=Key(id=key, name="k"),
+    )
+
+
+async def _over() -> LiveAnswer:
+    async def nothing() -> None:
+        """Nothing is written."""
+
+    answer = LiveAnswer()
+    await answer.start(nothing, break_off=nothing)
+    return answer
+
+
+@in_loop
+async def test_equal_words_are_a_resend_while_they_are_being_answered() -> None:
+    resends, live = Resends(), LiveAnswer()
+    resends.keep(ask(), live)
+    assert resends.find(ask()) is live
+    assert resends.find(ask(b"[]")) is None
+    assert resends.find(ask(key="other")) is None
+    assert resends.find(ask(x_stainless_retry_count="0")) is None
+    assert resends.find(ask(x_stainless_retry_count="1")) is live
+
+
+@in_loop
+async def test_afterwards_only_a_resend_that_says_so_is_one() -> None:
+    resends, over = Resends(), await _over()
+    resends.keep(ask(), over)
+    assert resends.find(ask()) is None
+    assert resends.find(ask(x_stainless_retry_count="2")) is over
+
+
+@in_loop
+async def test_an_idempotency_key_decides_alone() -> None:
+    resends, over = Resends(), await _over()
+    resends.keep(ask(Idempotency_Key="k"), over)
+    assert resends.find(ask(Idempotency_Key="k", x_stainless_retry_count="0")) is over
+    assert resends.find(ask(Idempotency_Key="other")) is None
+    with pytest.raises(UnreadableRequest):
+        resends.find(ask(b"[]", Idempotency_Key="k"))
+
+
+@in_loop
+async def test_what_is_forgotten_is_answered_anew() -> None:
+    resends, first, second = Resends(seconds=0.0), LiveAnswer(), LiveAnswer()
+    resends.keep(ask(), first)
+    resends.keep(ask(b"[]"), second)
+    resends.forget(first)
+    assert resends.find(ask()) is None
+    assert resends.find(ask(b"[]")) is second
+    resends.forget_later(second)
+    while resends.find(ask(b"[]")) is not None:
+        await asyncio.sleep(0)
+
+
+@in_loop
+async def test_the_oldest_is_forgotten_first() -> None:
+    resends = Resends()
+    for number in range(MOST_KEPT + 1):
+        resends.keep(ask(str(number).encode()), LiveAnswer())
+    assert resends.find(ask(b"0")) is None
+    assert resends.find(ask(b"1")) is not None

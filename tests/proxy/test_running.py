@@ -1,0 +1,102 @@
+"""Tools of both sides in one box."""
+
+from __future__ import annotations
+
+import asyncio
+
+from proxy.collecting import Collected, unseen
+from proxying import in_loop
+from scripted import calls, says
+from wholecall.core.conversation import Message, Request, Role
+from wholecall.core.spec import ToolSpec
+from wholecall.core.values import Call, Ended, Evidence, Released, Text
+from wholecall.proxy.ownership import Ownership
+from wholecall.proxy.running import Owner, PatientExecutor, Running, join_tools
+from wholecall.proxy.shelf import Shelf
+from wholecall.runs.plan import Plan
+from wholecall.runs.sending import sender_for
+from wholecall.tools.from_function import make_tool
+from wholecall.tools.toolbox import Toolbox
+from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer
+
+
+def look(what: str) -> str:
+    """Look at something."""
+    return what
+
+
+def test_a_client_that_brings_a_tool_of_the_same_name_means_its_own() -> None:
+    server = Toolbox([make_tool(look)])
+    request = Request(model="m", messages=(), tools=(ToolSpec("look"), ToolSpec("dig")))
+    toolbox, joined = join_tools(server, request)
+    assert [spec.name for spec in joined.tools] == ["look", "dig"]
+    assert not toolbox.runs("look")
+    toolbox, joined = join_tools(server, Request(model="m", messages=()))
+    assert [spec.name for spec in joined.tools] == ["look"]
+    assert toolbox.runs("look")
+
+
+@in_loop
+async def test_what_must_not_be_broken_off_comes_to_its_end() -> None:
+    begun, go_on, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def work() -> str:
+        begun.set()
+        await go_on.wait()
+        done.set()
+        return "done"
+
+    executor = PatientExecutor(Toolbox([make_tool(work)]), emit=lambda _: None)
+    call = Call(id="c", name="work", arguments={}, raw="{}", evidence=Evidence.CONFIRMED)
+    executor.start(call)
+    await begun.wait()
+    cancelling = asyncio.create_task(executor.cancel())
+    await asyncio.sleep(0)
+    go_on.set()
+    await cancelling
+    assert done.is_set()
+
+
+# ── Runs ────────────────────────────────────────────────────────────────────────────
+
+
+async def run(
+    *turns: ScriptedAnswer, brings: tuple[ToolSpec, ...] = ()
+) -> tuple[Running, Collected]:
+    request = Request(model="m", messages=(Message(Role.USER, (Text("hi"),)),), tools=brings)
+    toolbox, joined = join_tools(Toolbox([make_tool(look)]), request)
+    plan = Plan(
+        request=joined,
+        upstream=ReplayUpstream(turns),
+        toolbox=toolbox,
+        sender=sender_for("m", joined.messages),
+    )
+    woken: list[bool] = []
+    collected = Collected()
+    owner = Owner(key_id="k", request_id="r", ownership=Ownership(Shelf()))
+    running = Running(plan, collected, owner=owner, watch=unseen(), wake=lambda: woken.append(True))
+    await running.run()
+    assert bool(woken) == running.ran
+    return running, collected
+
+
+@in_loop
+async def test_a_run_gives_one_answer() -> None:
+    running, collected = await run(calls(("look", {"what": "up"})), says("Blue."))
+    assert running.ran
+    assert collected.text == "Blue."
+    assert [ended.finish_reason for ended in collected.of(Ended)] == ["stop"]
+    assert not collected.calls
+
+
+@in_loop
+async def test_the_clients_calls_get_ids_of_ours_if_something_is_hidden_from_it() -> None:
+    ask = ToolSpec("ask")
+    running, collected = await run(calls(("ask", {})), brings=(ask,))
+    assert not running.ran
+    [alone] = collected.of(Released)
+    running, collected = await run(calls(("look", {"what": "up"}), ("ask", {})), brings=(ask,))
+    assert running.ran
+    [beside] = collected.of(Released)
+    assert (alone.call.id, alone.call.name, beside.call.name) == ("c0", "ask", "ask")
+    assert beside.call.id.startswith("call_wc_")

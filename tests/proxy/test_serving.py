@@ -1,0 +1,85 @@
+"""What is served, and what goes on."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from starlette.datastructures import Headers
+
+from proxying import in_loop
+from wholecall.errors import UnknownModel
+from wholecall.proxy.chat import CHAT
+from wholecall.proxy.client import Asked
+from wholecall.proxy.keys import Key
+from wholecall.proxy.piping import Pipe
+from wholecall.proxy.serving import Served, Service
+from wholecall.tools.from_function import make_tool
+from wholecall.upstreams.endpoint import Endpoint
+from wholecall.upstreams.replay import ReplayUpstream
+
+
+def look(what: str) -> str:
+    """Look at something."""
+    return what
+
+
+def dig(depth: int) -> str:
+    """Dig."""
+    return str(depth)
+
+
+def model(name: str, **more: object) -> Served:
+    return Served(name=name, upstream=ReplayUpstream([]), model="theirs", **more)  # type: ignore[arg-type]
+
+
+def ask(*, models: tuple[str, ...] = ("*",), tools: tuple[str, ...] = ("*",)) -> Asked:
+    key = Key(id="k", name="k", models=models, tools=tools)
+    return Asked(client=CHAT, body=b"", headers=Headers({}), request_id="r", key=key)
+
+
+def test_a_model_is_found_by_its_name_or_else_by_the_star() -> None:
+    service = Service([model("a"), model("*")])
+    assert service.find("a", ask()).model == "theirs"
+    other = service.find("qwen", ask())
+    assert (other.name, other.model) == ("qwen", "qwen")
+    with pytest.raises(UnknownModel):
+        service.find("qwen", ask(models=("a",)))
+    with pytest.raises(UnknownModel):
+        Service([model("a")]).find("b", ask())
+
+
+def test_tools_are_offered_if_model_and_key_allow_them() -> None:
+    service = Service(tools=lambda: [make_tool(look), make_tool(dig)])
+    assert [t.name for t in service.tools_for(ask(), model("a"))] == ["look", "dig"]
+    assert [t.name for t in service.tools_for(ask(tools=("d*",)), model("a"))] == ["dig"]
+    assert [t.name for t in service.tools_for(ask(), model("a", tools=("look",)))] == ["look"]
+    assert len(Service().tools_for(ask(), model("a"))) == 0
+
+
+@in_loop
+async def test_models_can_be_changed_and_closed() -> None:
+    pipe = Pipe(Endpoint("openai-chat", "http://127.0.0.1:9"))
+    service = Service([model("a", pipe=pipe)])
+    [before] = service.serve([model("b")])
+    assert (before.name, list(service.models)) == ("a", ["b"])
+    await before.close()
+    await service.close()
+
+
+@in_loop
+async def test_what_goes_on_is_waited_for_and_then_broken_off() -> None:
+    service = Service()
+    await service.settle(0.0)
+
+    async def fail() -> None:
+        raise ValueError("nobody asks")
+
+    short, long = asyncio.create_task(fail()), asyncio.create_task(asyncio.Event().wait())
+    service.hold(short)
+    service.hold(long)
+    await service.settle(0.01)
+    await asyncio.wait([long])
+    assert long.cancelled()
+    await service.settle(0.0)
+    await service.close()

@@ -1,0 +1,64 @@
+"""What `wholecall serve` makes of its options; tests/proxy/test_server.py starts it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+from wholecall.cli_serve import serve
+from wholecall.proxy import server
+from wholecall.proxy.config import Config, ConfigError, ListenConfig, ModelConfig
+from wholecall.proxy.server import make_server_config, make_worker_app
+
+
+@pytest.fixture(autouse=True)
+def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An environment and a folder of the test's own: options are put into the environment."""
+    before = dict(os.environ)
+    monkeypatch.chdir(tmp_path)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(typer.BadParameter, match=str(port)):
+            serve(upstream="http://127.0.0.1:9", port=port)
+
+
+def test_without_models_there_is_nothing_to_serve() -> None:
+    with pytest.raises(typer.BadParameter, match="--upstream"):
+        serve()
+
+
+def test_a_file_that_is_not_there_is_told() -> None:
+    with pytest.raises(ConfigError):
+        serve(config=Path("nowhere.yaml"))
+
+
+def test_a_process_reads_what_the_options_left_in_the_environment() -> None:
+    with pytest.raises(typer.BadParameter):
+        serve(upstream="ollama=http://127.0.0.1:9", host="127.0.0.1", port=1, workers=2)
+    proxy = make_worker_app()
+    assert proxy.config.models["*"] == ModelConfig(
+        upstream="ollama/*", base_url="http://127.0.0.1:9"
+    )
+    assert proxy.config.listen.workers == 2
+
+
+def test_uvicorn_is_told_to_drain_and_not_to_log_requests() -> None:
+    config = Config(listen=ListenConfig(port=7))
+    settings = make_server_config(config)
+    assert settings.port == 7
+    assert settings.timeout_graceful_shutdown == config.limits.drain_seconds
+    assert not settings.access_log
+    assert settings.app == f"{server.__name__}:make_worker_app"

@@ -1,0 +1,163 @@
+"""A local model as an upstream: asked, restarted, closed, and found by its name."""
+
+import asyncio
+import os
+import re
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from upstreams.local.faking import count_starts, program
+from upstreams.serving import PATIENCE
+from wholecall.core.conversation import Message, Request, Role
+from wholecall.core.outcome import Outcome, collect
+from wholecall.core.values import Text
+from wholecall.errors import UnknownModel, UpstreamError
+from wholecall.protocols.reader import Reader
+from wholecall.upstreams.http import HttpSettings
+from wholecall.upstreams.local.settings import LocalSettings
+from wholecall.upstreams.local.upstream import LocalUpstream, find_file
+from wholecall.upstreams.names import find_upstream
+
+
+def make_file(folder: Path, name: str = "tiny.gguf") -> Path:
+    path = folder / name
+    path.write_bytes(b"GGUF")
+    return path
+
+
+def make_upstream(folder: Path, behaviour: str = "serves") -> LocalUpstream:
+    settings = LocalSettings(start_seconds=PATIENCE)
+    return LocalUpstream(make_file(folder), settings=settings, program=program(behaviour, folder))
+
+
+async def ask(upstream: LocalUpstream, question: str) -> Outcome:
+    request = Request(model="local/tiny", messages=(Message(Role.USER, (Text(question),)),))
+    reader = Reader(upstream.protocol)
+    async with upstream.answer(request) as answer:
+        events = [event async for chunk in answer.chunks for event in reader.feed(chunk)]
+    return collect([*events, *reader.end()])
+
+
+def test_it_answers_and_may_be_closed_and_asked_again(tmp_path: Path) -> None:
+    async def talk() -> list[str]:
+        upstream = make_upstream(tmp_path)
+        try:
+            said = [(await ask(upstream, word)).text for word in ("one", "two")]
+            await upstream.close()
+            return [*said, (await ask(upstream, "three")).text]
+        finally:
+            await upstream.close()
+            await upstream.close()
+
+    assert asyncio.run(talk()) == ["one", "two", "three"]
+    assert count_starts(tmp_path) == 2
+
+
+def test_no_proxy_stands_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+
+    async def talk() -> Outcome:
+        upstream = make_upstream(tmp_path)
+        try:
+            return await ask(upstream, "hello")
+        finally:
+            await upstream.close()
+
+    assert asyncio.run(talk()).text == "hello"
+
+
+def test_a_model_that_dies_in_an_answer_cuts_it_and_is_started_again(tmp_path: Path) -> None:
+    async def talk() -> tuple[Outcome, Outcome]:
+        upstream = make_upstream(tmp_path)
+        try:
+            return await ask(upstream, "die"), await ask(upstream, "alive")
+        finally:
+            await upstream.close()
+
+    cut, whole = asyncio.run(talk())
+    assert (cut.text, cut.error) == ("die", "stream_dropped")
+    assert (whole.text, whole.error) == ("alive", None)
+
+
+def test_a_file_that_is_no_model_starts_nothing(tmp_path: Path) -> None:
+    upstream = make_upstream(tmp_path)
+    upstream.path.write_bytes(b"no model")
+    with pytest.raises(UpstreamError, match="is no model in GGUF"):
+        asyncio.run(ask(upstream, "hello"))
+    assert not (tmp_path / "starts").exists()
+
+
+PARENT = """
+import asyncio, os, sys
+from pathlib import Path
+from upstreams.local.test_upstream import make_upstream
+upstream = make_upstream(Path(sys.argv[1]))
+asyncio.run(upstream._keeper.find_address())
+print(upstream._keeper._running[0]._process.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_process_dies_with_us_even_when_we_are_killed(tmp_path: Path) -> None:
+    tests = str(Path(__file__).parents[2])
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": tests},
+    )
+    assert parent.stdout is not None
+    assert parent.stdin is not None
+    with parent, parent.stdout, parent.stdin:
+        pid = int(parent.stdout.readline())
+        parent.kill()
+        parent.wait(PATIENCE)
+        wait_for_end(pid)
+
+
+def wait_for_end(pid: int) -> None:
+    """It is nobody's child any more, so that only its number can be asked for."""
+    handle = os.pidfd_open(pid)
+    try:
+        ended, _, _ = select.select([handle], [], [], PATIENCE)
+        assert ended
+    finally:
+        os.close(handle)
+
+
+# ── Names ───────────────────────────────────────────────────────────────────────────
+
+
+def test_a_file_is_found_by_its_path_or_by_its_name(tmp_path: Path) -> None:
+    environ = {"WHOLECALL_MODELS": str(tmp_path)}
+    own = make_file(tmp_path, "mine.gguf")
+    known = make_file(tmp_path, "smollm2-135m.gguf")
+    assert find_file(str(own), environ) == own
+    assert find_file("mine", environ) == own
+    assert find_file("smollm2", environ) == known
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("/nowhere/mine.gguf", "there is no file /nowhere/mine.gguf"),
+        ("smollm2", "run `wholecall model pull smollm2-135m`"),
+        ("mine", "no model is called 'mine'"),
+    ],
+)
+def test_a_model_that_is_not_here_says_what_to_do(name: str, said: str, *, tmp_path: Path) -> None:
+    with pytest.raises(UnknownModel, match=re.escape(said)):
+        find_file(name, {"WHOLECALL_MODELS": str(tmp_path)})
+
+
+def test_the_prefix_names_it_and_stays_in_the_name(tmp_path: Path) -> None:
+    make_file(tmp_path, "mine.gguf")
+    settings = HttpSettings(environ={"WHOLECALL_MODELS": str(tmp_path)})
+    route = find_upstream("local/mine", settings=settings)
+    assert isinstance(route.upstream, LocalUpstream)
+    assert route.upstream.path == tmp_path / "mine.gguf"
+    assert route.model == "local/mine"
