@@ -124,6 +124,8 @@ class UpstreamError(WholecallError):
         """One word: the upstream's own code, or `timeout`, `connection`, `status`."""
         self.body = body
         """The beginning of what it said, without secrets."""
+        self.attempts = 1
+        """How often it was tried in vain to make the answer begin."""
         self.ran: tuple[object, ...] = ()
         """The calls that a run had begun by then, in order: what they did is done."""
 

@@ -268,6 +268,12 @@ CHOICES = st.sampled_from(
 DIALECT = st.sampled_from(PROMPTED)
 
 
+def test_an_empty_system_message_stays_where_nothing_is_written_into_it() -> None:
+    messages = (says(SYSTEM, ""), says(SYSTEM, ""))
+    request = replace(ask(choice=NONE), messages=messages)
+    assert emulate(request, "hermes").request.messages == messages
+
+
 @given(messages=HISTORIES, choice=CHOICES, dialect=DIALECT)
 def test_the_caller_s_request_is_untouched_and_twice_is_once(
     *, messages: list[Message], choice: Choice, dialect: str

@@ -132,3 +132,11 @@ def test_an_error_after_a_call_began_says_what_ran() -> None:
         Recovery(RunLimits()).after_error(REQUEST, UpstreamError("reset"), began=(CALL,))
     assert failed.value.ran == (CALL,)
     assert isinstance(failed.value.__cause__, UpstreamError)
+
+
+def test_what_was_tried_before_is_not_tried_again() -> None:
+    error = UpstreamError("no connection", code="connection")
+    error.attempts = 3
+    with pytest.raises(UpstreamError) as raised:
+        Recovery(RunLimits()).after_error(REQUEST, error, began=())
+    assert raised.value is error

@@ -62,4 +62,5 @@ def read_sections(page: str, markdown: str) -> Iterator[Section]:
     """A page, cut at its headings."""
     _, *parts = _HEADING.split(markdown)
     for title, text in zip(parts[::2], parts[1::2], strict=True):
-        yield Section(page, title, text.strip()[:_SHOWN])
+        if text.strip():
+            yield Section(page, title, text.strip()[:_SHOWN])

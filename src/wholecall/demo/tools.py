@@ -60,12 +60,16 @@ def get_weather(city: CityName) -> dict[str, str | int]:
 @tool(read_only=True, name="get_time")
 def get_time(city: CityName) -> str:
     """The date and time in a city."""
-    known, found = _find_city(city)
+    return tell_time(*_find_city(city))
+
+
+def tell_time(name: str, city: City) -> str:
+    """What the clocks of a city show."""
     try:
-        there = datetime.now(ZoneInfo(found.zone))
+        there = datetime.now(ZoneInfo(city.zone))
     except ZoneInfoNotFoundError:
         raise Failed("this machine has no time zones (pip install tzdata)") from None
-    return f"In {known} it is {there:%A, %Y-%m-%d %H:%M} ({there:%Z})"
+    return f"In {name} it is {there:%A, %Y-%m-%d %H:%M} ({there:%Z})"
 
 
 @tool(read_only=True, name="calculate")

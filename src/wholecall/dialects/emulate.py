@@ -155,9 +155,12 @@ def _with_section(messages: tuple[Message, ...], section: str) -> tuple[Message,
     if not messages or messages[0].role is not Role.SYSTEM:
         return (Message(Role.SYSTEM, (Text(section),)), *messages) if section else messages
     first, *others = messages
-    head, parts = "", first.parts
+    said, parts = "", first.parts
     if parts and isinstance(parts[0], Text):
-        head, parts = without_prompt(parts[0].text), parts[1:]
+        said, parts = parts[0].text, parts[1:]
+    head = without_prompt(said)
+    if not section and head == said:
+        return messages  # there is nothing to put in or to take out, however empty it is
     text = "\n\n".join(filter(None, (section, head)))
     told = Message(first.role, ((Text(text),) if text else ()) + parts)
     if told.parts == first.parts:

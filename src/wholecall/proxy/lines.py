@@ -14,6 +14,7 @@ from wholecall.proxy.config.settings import LogConfig
 from wholecall.proxy.hiding import Hiding
 
 _FIRST = ("timestamp", "level", "event")
+_LEVELS = logging.getLevelNamesMapping()
 _DEEPEST = 6
 """Levels of a field that are looked through; deeper ones are left out."""
 
@@ -48,7 +49,7 @@ class LogWriter:
         self._least = _number(settings)
 
     def _drop(self, _: WrappedLogger, method: str, event: EventDict) -> EventDict:
-        if logging.getLevelNamesMapping()[method.upper()] < self._least:
+        if _LEVELS[method.upper()] < self._least:
             raise structlog.DropEvent
         event["level"] = method
         return event
@@ -88,7 +89,7 @@ class _Lines:
 
 
 def _number(settings: LogConfig) -> int:
-    return logging.getLevelNamesMapping()[settings.level.upper()]
+    return _LEVELS[settings.level.upper()]
 
 
 def _render_json(_: WrappedLogger, __: str, event: EventDict) -> str:

@@ -65,8 +65,8 @@ class Recovery:
         if request.choice.mode is Mode.REQUIRED and error.status in _REFUSED:
             self._unforced = error
             return Again(f"the forced choice was refused: {error}", _unforced(request))
-        if error.status is not None:
-            raise error  # the upstream's own retries are behind us
+        if error.status is not None or error.attempts > 1:
+            raise error  # the upstream's own attempts are behind us
         return self._retry(request, str(error), began=began, cause=error)
 
     def _retry(

@@ -103,8 +103,10 @@ class Tape:
         self._add(self._rest(streamed=streamed))
         if streamed:
             return {"events": self._events, "pauses": self._pauses}
-        [body] = self._events or [{}]
-        return {"response": read_json(body)}
+        if all(isinstance(event, str) for event in self._events):
+            # Bodies with several lines were taken line by line.
+            return {"response": read_json("".join(self._events) or "{}")}
+        return {"response": self._events[0]}
 
     def _rest(self, *, streamed: bool) -> str:
         """What came behind the last line."""

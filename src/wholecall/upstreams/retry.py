@@ -73,6 +73,7 @@ async def ask(attempt: Callable[[], Awaitable[_Begun | Failure]], retry: RetryPo
             return begun
         delay = retry.delay(number, begun)
         if delay is None:
+            begun.error.attempts = number + 1
             raise begun.error from begun.cause
         await retry.sleep(delay)
         number += 1

@@ -9,7 +9,6 @@ import pytest
 from upstreams.local.faking import ORDER, program
 from upstreams.serving import PATIENCE
 from wholecall.errors import MissingExtra, UpstreamError
-from wholecall.upstreams.local import process as module
 from wholecall.upstreams.local.process import ModelProcess
 
 
@@ -54,11 +53,10 @@ def test_one_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
     assert not process.is_running
 
 
-def test_one_that_does_not_go_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ENDING_SECONDS", 0.1)
+def test_one_that_does_not_go_is_killed(tmp_path: Path) -> None:
     process = ModelProcess(ORDER, program("is deaf", tmp_path))
     process.load(PATIENCE)
-    process.stop()
+    process.stop(0.1)
     assert not process.is_running
 
 

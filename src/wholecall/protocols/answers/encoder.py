@@ -20,7 +20,7 @@ from wholecall.core.values import JSON, Event, OfChoice, Usage
 from wholecall.errors import ProtocolError
 from wholecall.protocols.answers.failures import Failure
 from wholecall.protocols.answers.frames import KEEP_ALIVE
-from wholecall.protocols.answers.lane import CUT, Lane
+from wholecall.protocols.answers.delivery import CUT, Delivery
 from wholecall.protocols.answers.usages import merge_usage
 from wholecall.protocols.answers.writer import Writer
 
@@ -37,15 +37,15 @@ class _Stage(enum.Enum):
 class Encoder:
     """Writes one answer. A run may take many turns for it; the client sees one."""
 
-    __slots__ = ("_first", "_lanes", "_live", "_stage", "_usage", "_writer")
+    __slots__ = ("_first", "_deliveries", "_live", "_stage", "_usage", "_writer")
 
     def __init__(self, writer: Writer, *, live: bool = False) -> None:
         self._writer = writer
         self._live = live
         self._stage = _Stage.NEW
-        self._lanes: dict[int, Lane] = {}
-        self._first: Lane | None = None
-        """The lane of the first choice, while the stream is open."""
+        self._deliveries: dict[int, Delivery] = {}
+        self._first: Delivery | None = None
+        """The delivery of the first choice, while the stream is open."""
         self._usage: Usage | None = None
 
     @property
@@ -58,8 +58,8 @@ class Encoder:
         if self._stage is not _Stage.NEW:
             return _NOTHING
         self._stage = _Stage.OPEN
-        opening = self._writer.begin(self._usage) + self._open_lane(0)
-        self._first = self._lanes[0]
+        opening = self._writer.begin(self._usage) + self._open_choice(0)
+        self._first = self._deliveries[0]
         return opening
 
     def encode(self, event: Event) -> bytes:
@@ -81,10 +81,10 @@ class Encoder:
         if self._stage is _Stage.OVER:
             return _NOTHING
         opening = self.begin()
-        finishes = {index: lane.finish() for index, lane in self._lanes.items()}
+        finishes = {index: delivery.finish() for index, delivery in self._deliveries.items()}
         whole = {index: finish for index, finish in finishes.items() if finish is not None}
         if len(whole) < len(finishes):
-            return opening + self.fail(_blame(self._lanes.values()))
+            return opening + self.fail(_blame(self._deliveries.values()))
         self._close()
         return opening + self._writer.finish(whole, self._usage)
 
@@ -118,15 +118,15 @@ class Encoder:
         return self.begin() + self.encode(event)
 
     def _encode_other(self, event: OfChoice[Event]) -> bytes:
-        opening = _NOTHING if event.choice in self._lanes else self._open_lane(event.choice)
-        lane = self._lanes.get(event.choice)
-        return _NOTHING if lane is None else opening + lane.take(event.value)
+        opening = _NOTHING if event.choice in self._deliveries else self._open_choice(event.choice)
+        delivery = self._deliveries.get(event.choice)
+        return _NOTHING if delivery is None else opening + delivery.take(event.value)
 
-    def _open_lane(self, index: int) -> bytes:
+    def _open_choice(self, index: int) -> bytes:
         writer = self._writer.choice(index)
         if writer is None:
             return _NOTHING
-        self._lanes[index] = Lane(writer, live=self._live)
+        self._deliveries[index] = Delivery(writer, live=self._live)
         return writer.open()
 
     def _close(self) -> None:
@@ -134,8 +134,8 @@ class Encoder:
         self._first = None
 
 
-def _blame(lanes: Iterable[Lane]) -> Failure:
-    faults = [lane.fault for lane in lanes if lane.fault is not None]
+def _blame(deliveries: Iterable[Delivery]) -> Failure:
+    faults = [delivery.fault for delivery in deliveries if delivery.fault is not None]
     if not faults:
         return Failure(message=CUT, status=_BAD_GATEWAY, code="stream_dropped")
     return Failure(message=faults[0].message, status=_BAD_GATEWAY, code=faults[0].kind.value)

@@ -21,7 +21,7 @@ from wholecall.protocols.answers.response_events import (
     SUMMARY,
     THOUGHT,
     Events,
-    Form,
+    TextKind,
     Growth,
     TextEvents,
 )
@@ -96,7 +96,7 @@ class ResponsesWriter:
 class _Words:
     """The item of text or reasoning that is open."""
 
-    form: Form
+    form: TextKind
     id: str
     index: int
     events: TextEvents
@@ -165,14 +165,14 @@ class _Items:
         item = {**write(words.id, [words.form.write_part(text)]), **more}
         return words.events.close(text) + self._finish_item(words.index, item)
 
-    def _grow(self, form: Form, text: str) -> bytes:
+    def _grow(self, form: TextKind, text: str) -> bytes:
         words, opening = self._words, _NOTHING
         if words is None or words.form is not form:
             opening, words = self._open_words(form)
         words.said.add(text)
         return opening + words.events.grow(text)
 
-    def _open_words(self, form: Form) -> tuple[bytes, _Words]:
+    def _open_words(self, form: TextKind) -> tuple[bytes, _Words]:
         closing = self.close()
         id = self._ids.make("msg" if form is SAID else "rs")
         empty = message_item(id, [], status=IN_PROGRESS) if form is SAID else reasoning_item(id, [])

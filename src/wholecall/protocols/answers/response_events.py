@@ -13,7 +13,7 @@ from wholecall.protocols.answers.frames import dump, frame, quote
 from wholecall.protocols.answers.response_items import summary_part, text_part, thought_part
 
 
-class Form(NamedTuple):
+class TextKind(NamedTuple):
     """The names of a kind of text."""
 
     text: str
@@ -30,14 +30,14 @@ class Form(NamedTuple):
         return _PARTS[self.text](text)
 
 
-SAID = Form("response.output_text", "response.content_part", "content_index", more={"logprobs": []})
-SUMMARY = Form(
+SAID = TextKind("response.output_text", "response.content_part", "content_index", more={"logprobs": []})
+SUMMARY = TextKind(
     "response.reasoning_summary_text",
     "response.reasoning_summary_part",
     "summary_index",
     more={},
 )
-THOUGHT = Form("response.reasoning_text", "response.content_part", "content_index", more={})
+THOUGHT = TextKind("response.reasoning_text", "response.content_part", "content_index", more={})
 _PARTS = {SAID.text: text_part, SUMMARY.text: summary_part, THOUGHT.text: thought_part}
 
 
@@ -80,7 +80,7 @@ class TextEvents:
     __slots__ = ("_events", "_form", "_where", "grow")
 
     def __init__(
-        self, events: Events, form: Form, *, where: Mapping[str, Any], at: int = 0
+        self, events: Events, form: TextKind, *, where: Mapping[str, Any], at: int = 0
     ) -> None:
         """`where` names the item; `at` is the place of the part in it."""
         self._events = events

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from wholecall.core.conversation import Part, PastCall
 from wholecall.core.values import Ended, Event, Fault, OfChoice, Rejected, Usage
 from wholecall.errors import UpstreamError
-from wholecall.protocols.answers.lane import CUT, finish_of
+from wholecall.protocols.answers.delivery import CUT, finish_of
 from wholecall.protocols.answers.usages import merge_usage
 from wholecall.protocols.answers.writer import Finish
 from wholecall.protocols.requests.answers import answer_message

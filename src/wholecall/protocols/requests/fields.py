@@ -43,6 +43,16 @@ def _explain(message: str, at: str) -> UnreadableRequest:
     return refuse(f"{at}{path}".removeprefix("."), _PLACE.sub("", message))
 
 
+def read_id(id: str | int | None) -> str:
+    """The id of a call as text: some clients count them, some leave them out."""
+    return "" if id is None else str(id)
+
+
+def refuse_role(at: str, role: str | None, *, known: Collection[str]) -> UnreadableRequest:
+    """The error for a message of a role that the protocol does not have."""
+    return refuse(f"{at}.role", f"{role!r} is none of {', '.join(map(repr, known))}")
+
+
 def without(fields: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     """The fields that have other names."""
     return {name: value for name, value in fields.items() if name not in names}

@@ -16,7 +16,7 @@ from wholecall.core.values import Text
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredCall:
     """A past call and its one result."""
 
     call: PastCall
@@ -28,7 +28,7 @@ class Exchange:
     """A message, and what became of its calls."""
 
     message: Message
-    answered: tuple[Answered, ...] = ()
+    answered: tuple[AnsweredCall, ...] = ()
 
 
 def pair(messages: Sequence[Message]) -> Iterator[Exchange]:
@@ -44,7 +44,7 @@ def pair(messages: Sequence[Message]) -> Iterator[Exchange]:
     for message in messages:
         if message.role is not Role.TOOL:
             calls = [part for part in message.parts if isinstance(part, PastCall)]
-            answered = (Answered(call, _take(waiting[call.id])) for call in calls)
+            answered = (AnsweredCall(call, _take(waiting[call.id])) for call in calls)
             yield Exchange(message, tuple(answered))
 
 

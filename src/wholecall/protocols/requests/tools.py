@@ -78,7 +78,7 @@ def _rename_part(part: Part, offered: Collection[str]) -> Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class RequestTools:
     """The tools of a request as they were read."""
 
     specs: tuple[ToolSpec, ...]
@@ -97,10 +97,10 @@ def tool_names(request: Request) -> frozenset[str]:
 
     Some tools in native form (Anthropic's `bash`, OpenAI's custom tools) are run by the client.
     """
-    return Tools(request.tools, request.native_tools, ()).names
+    return RequestTools(request.tools, request.native_tools, ()).names
 
 
-def read_tools(definitions: Sequence[Any] | None, protocol: str, *, write: _Write) -> Tools:
+def read_tools(definitions: Sequence[Any] | None, protocol: str, *, write: _Write) -> RequestTools:
     """Read the definitions of a request."""
     specs: list[ToolSpec] = []
     natives: list[Native] = []
@@ -114,7 +114,7 @@ def read_tools(definitions: Sequence[Any] | None, protocol: str, *, write: _Writ
         specs.append(spec)
         if write(spec) != definition:
             said.append(definition)
-    return Tools(tuple(specs), tuple(natives), tuple(said))
+    return RequestTools(tuple(specs), tuple(natives), tuple(said))
 
 
 # How a definition says that it is a function of the client's; all others are the upstream's.

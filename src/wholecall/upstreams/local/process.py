@@ -84,18 +84,18 @@ class ModelProcess:
         why = self._why or _SIGNALS.get(self._process.wait()) or self._last_words()
         return unfit(f"the model {self._order.path} does not run: {why}")
 
-    def stop(self) -> None:
-        """End it. Twice does no harm."""
+    def stop(self, seconds: float = ENDING_SECONDS) -> None:
+        """End it: it has some seconds to go by itself. Twice does no harm."""
         if not self._is_loaded:
             self._kill("it was stopped while it loaded")
-        self._reap()
+        self._reap(seconds)
 
-    def _reap(self) -> None:
+    def _reap(self, seconds: float = ENDING_SECONDS) -> None:
         """Wait for its end, and let go of what it held."""
         with suppress(BrokenPipeError):
             self._stdin.close()  # by this it learns that it should go
         try:
-            self._process.wait(ENDING_SECONDS)
+            self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
         self._process.wait()

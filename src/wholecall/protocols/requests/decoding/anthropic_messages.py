@@ -34,7 +34,7 @@ from wholecall.protocols.requests.encoding.anthropic_messages import (
     PROTOCOL,
     write_tool,
 )
-from wholecall.protocols.requests.fields import fit, keep_rest, refuse, without
+from wholecall.protocols.requests.fields import fit, keep_rest, read_id, refuse_role, without
 from wholecall.protocols.requests.tools import read_tools
 
 # ── The wire ────────────────────────────────────────────────────────────────────────
@@ -161,8 +161,7 @@ class _History:
     def read(self, native: Any, at: str) -> Iterator[Message]:
         message = fit(native, _Message, at=at)
         if message.role not in _ROLES:
-            known = ", ".join(map(repr, _ROLES))
-            raise refuse(f"{at}.role", f"{message.role!r} is none of {known}")
+            raise refuse_role(at, message.role, known=_ROLES)
         role = _ROLES[message.role]
         if not isinstance(message.content, list):
             said = (Text(message.content),) if message.content else ()
@@ -192,7 +191,7 @@ class _History:
 
     def read_call(self, block: Any, at: str) -> Part:
         call = fit(block, _ToolUse, at=at)
-        id = "" if call.id is None else str(call.id)
+        id = read_id(call.id)
         self._names[id] = call.name
         arguments, _ = read_arguments(call.input)
         extras = {key: block[key] for key in CALL_EXTRAS if block.get(key) is not None}
@@ -200,7 +199,7 @@ class _History:
 
     def read_result(self, block: Any, at: str) -> Part:
         result = fit(block, _ToolResult, at=at)
-        id = "" if result.tool_use_id is None else str(result.tool_use_id)
+        id = read_id(result.tool_use_id)
         content = tuple(_read_result_content(result.content, f"{at}.content"))
         output = Result(content, failed=bool(result.is_error))
         return CallResult(call_id=id, name=self._names.get(id, ""), result=output)

@@ -33,10 +33,10 @@ from wholecall.protocols.requests.encoding.openai_chat import (
     PROTOCOL,
     write_tool,
 )
-from wholecall.protocols.requests.families import CAP, NEW_CAP, chat_family
-from wholecall.protocols.requests.fields import fit, keep_rest, refuse, without
+from wholecall.protocols.requests.fields import fit, keep_rest, read_id, refuse_role, without
 from wholecall.protocols.requests.media import read_address, read_format
 from wholecall.protocols.requests.tools import read_tools
+from wholecall.protocols.requests.traits import CAP, NEW_CAP, chat_traits
 
 _Wire: TypeAlias = Mapping[str, Any]
 
@@ -165,7 +165,7 @@ def _cap(fields: _Body) -> int | None:
 
 def _keep_cap(fields: _Body) -> dict[str, Any]:
     """Remember which name of the output limit the client used, where it is not the usual one."""
-    usual = chat_family(fields.model).cap or CAP
+    usual = chat_traits(fields.model).cap or CAP
     used = CAP if fields.max_completion_tokens is None else NEW_CAP
     return {used: _cap(fields)} if _cap(fields) is not None and used != usual else {}
 
@@ -202,8 +202,7 @@ class _History:
         self._at = at
         message = fit(native, _Message, at=f"messages[{at}]")
         if message.role not in _READERS:
-            known = ", ".join(map(repr, _READERS))
-            raise refuse(f"messages[{at}].role", f"{message.role!r} is none of {known}")
+            raise refuse_role(f"messages[{at}]", message.role, known=_READERS)
         role, reader = _READERS[message.role]
         parts = tuple(reader(self, message, native))
         old = message.role == "function" or message.function_call is not None
@@ -224,7 +223,7 @@ class _History:
         ]
 
     def read_result(self, message: _Message, _: _Wire) -> Sequence[Part]:
-        id = "" if message.tool_call_id is None else str(message.tool_call_id)
+        id = read_id(message.tool_call_id)
         return [self._result(message, id)]
 
     def read_old_result(self, message: _Message, _: _Wire) -> Sequence[Part]:
@@ -248,7 +247,7 @@ class _History:
         entry = fit(native, _ToolCall, at=f"messages[{self._at}].tool_calls[{place}]")
         if entry.function is None:
             return Native(PROTOCOL, native)
-        id = "" if entry.id is None else str(entry.id)
+        id = read_id(entry.id)
         extras = {key: native[key] for key in CALL_EXTRAS if native.get(key) is not None}
         return replace(self._remember(id, entry.function), extras=extras)
 

@@ -35,7 +35,7 @@ from wholecall.protocols.requests.encoding.openai_responses import (
     PROTOCOL,
     write_tool,
 )
-from wholecall.protocols.requests.fields import fit, keep_rest, refuse, without
+from wholecall.protocols.requests.fields import fit, keep_rest, read_id, refuse_role, without
 from wholecall.protocols.requests.media import read_address
 from wholecall.protocols.requests.tools import read_tools
 
@@ -196,8 +196,7 @@ class _Items:
     def read_message(self, native: Any, at: str) -> tuple[Role, Sequence[Part]]:
         item = fit(native, _Item, at=at)
         if item.role not in _ROLES:
-            known = ", ".join(map(repr, _ROLES))
-            raise refuse(f"{at}.role", f"{item.role!r} is none of {known}")
+            raise refuse_role(at, item.role, known=_ROLES)
         parts = _read_content(item.content, f"{at}.content")
         envelope = without(native, _NO_ENVELOPE)
         if item.role == "assistant" and parts and envelope:
@@ -206,7 +205,7 @@ class _Items:
 
     def read_call(self, native: Any, at: str) -> tuple[Role, Sequence[Part]]:
         call = fit(native, _FunctionCall, at=at)
-        id = "" if call.call_id is None else str(call.call_id)
+        id = read_id(call.call_id)
         self._names[id] = call.name
         arguments, _ = read_arguments(call.arguments)
         extras = {
@@ -225,7 +224,7 @@ class _Items:
 
     def read_output(self, native: Any, at: str) -> tuple[Role, Sequence[Part]]:
         output = fit(native, _Output, at=at)
-        id = "" if output.call_id is None else str(output.call_id)
+        id = read_id(output.call_id)
         parts = _read_content(output.output, f"{at}.output")
         content = tuple(part for part in parts if isinstance(part, Text | Media))
         name = output.name or self._names.get(id, "")

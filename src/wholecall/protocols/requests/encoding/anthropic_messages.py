@@ -37,10 +37,10 @@ from wholecall.core.conversation import (
 from wholecall.core.history import System, Target, mend
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Reasoning, Text
-from wholecall.protocols.requests.families import AnthropicFamily, anthropic_family
 from wholecall.protocols.requests.fields import complete, natives_of, rest_of, without
 from wholecall.protocols.requests.media import omit, type_of
 from wholecall.protocols.requests.tools import list_tools, object_schema
+from wholecall.protocols.requests.traits import AnthropicTraits, anthropic_traits
 from wholecall.protocols.wire import present
 
 PROTOCOL = "anthropic"
@@ -55,12 +55,12 @@ _OPENING = {"role": "user", "content": "(The conversation begins with the assist
 
 def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     """The body of a request."""
-    family = anthropic_family(request.model)
+    traits = anthropic_traits(request.model)
     request = _declare_called(request)
     leading = list(takewhile(lambda message: message.role is Role.SYSTEM, request.messages))
     messages = request.messages[len(leading) :]
     written = [wire for message in messages for wire in _write(message)]
-    mended = mend(PROTOCOL, written, target=_place_system(target or family.target, messages))
+    mended = mend(PROTOCOL, written, target=_place_system(target or traits.target, messages))
     choice = encode_choice(request.choice, PROTOCOL)
     tools = list_tools(request, PROTOCOL, write=write_tool, only=choice.offer)
     said = request.choice != Choice() and bool(tools)
@@ -73,7 +73,7 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
         "tools": tools or None,
         **(choice.fields if said else {}),
         "stream": request.stream,
-        **_write_sampling(request, family),
+        **_write_sampling(request, traits),
         "stop_sequences": list(request.stop) or None,
         "output_config": _write_output(request.output),
     }
@@ -98,10 +98,10 @@ def _place_system(target: Target, messages: Sequence[Message]) -> Target:
     return target
 
 
-def _write_sampling(request: Request, family: AnthropicFamily) -> dict[str, float | None]:
-    if not family.sampling:
+def _write_sampling(request: Request, traits: AnthropicTraits) -> dict[str, float | None]:
+    if not traits.sampling:
         return {}
-    top_p = request.top_p if family.both or request.temperature is None else None
+    top_p = request.top_p if traits.top_p_with_temperature or request.temperature is None else None
     return {"temperature": request.temperature, "top_p": top_p}
 
 

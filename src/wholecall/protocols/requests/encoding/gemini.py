@@ -27,7 +27,7 @@ from wholecall.core.spec import ToolSpec
 from wholecall.core.values import JSON, Reasoning, Text
 from wholecall.protocols.requests.fields import complete, natives_of, rest_of
 from wholecall.protocols.requests.media import media_in, omit, type_of
-from wholecall.protocols.requests.pairing import Answered, Exchange, pair
+from wholecall.protocols.requests.pairing import AnsweredCall, Exchange, pair
 from wholecall.protocols.requests.tools import object_schema
 from wholecall.protocols.wire import present
 
@@ -168,7 +168,7 @@ def _sign(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return parts
 
 
-def _write_results(answered: Iterable[Answered]) -> list[dict[str, Any]]:
+def _write_results(answered: Iterable[AnsweredCall]) -> list[dict[str, Any]]:
     """Results, and behind them their images, which not every model takes inside of a result."""
     responses: list[dict[str, Any]] = []
     media: list[Any] = []

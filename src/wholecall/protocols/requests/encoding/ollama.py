@@ -22,7 +22,7 @@ from wholecall.core.values import Reasoning, Text
 from wholecall.protocols.requests.encoding.openai_chat import write_tool
 from wholecall.protocols.requests.fields import complete, natives_of, rest_of, without
 from wholecall.protocols.requests.media import omit, speak
-from wholecall.protocols.requests.pairing import Answered, Exchange, pair
+from wholecall.protocols.requests.pairing import AnsweredCall, Exchange, pair
 from wholecall.protocols.requests.tools import list_tools
 from wholecall.protocols.wire import present
 
@@ -85,7 +85,7 @@ def _write_call(call: PastCall) -> dict[str, Any]:
     return {"id": call.id, "function": function}
 
 
-def _write_result(answered: Answered) -> dict[str, Any]:
+def _write_result(answered: AnsweredCall) -> dict[str, Any]:
     call, result = answered.call, answered.result
     media = [piece for piece in result.content if isinstance(piece, Media)]
     content = _write_content([Text(speak(result)), *media])

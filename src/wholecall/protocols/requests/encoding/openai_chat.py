@@ -35,7 +35,6 @@ from wholecall.core.history import Target, mend
 from wholecall.core.history.stored import write_arguments
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Reasoning, Text
-from wholecall.protocols.requests.families import CAP, NEW_CAP, ChatFamily, chat_family
 from wholecall.protocols.requests.fields import complete, natives_of, rest_of, without
 from wholecall.protocols.requests.media import (
     media_in,
@@ -45,6 +44,7 @@ from wholecall.protocols.requests.media import (
     write_format,
 )
 from wholecall.protocols.requests.tools import list_tools, object_schema
+from wholecall.protocols.requests.traits import CAP, NEW_CAP, ChatTraits, chat_traits
 from wholecall.protocols.wire import plain, present
 
 PROTOCOL = "openai-chat"
@@ -52,14 +52,14 @@ CALL_EXTRAS = ("extra_content", "thought_signature", "provider_specific_fields")
 """What upstreams of this protocol want back with a call."""
 DETAILS = ("reasoning_details", "thinking_blocks")
 """What upstreams of this protocol want back with their reasoning: lists."""
-_ENABLED = {"include_usage": True}
+_WITH_USAGE = {"include_usage": True}
 
 
 def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     """The body of a request."""
-    family = chat_family(request.model)
+    traits = chat_traits(request.model)
     rest = rest_of(request, PROTOCOL)
-    mended = mend(PROTOCOL, list(_write_messages(request)), target=target or family.target)
+    mended = mend(PROTOCOL, list(_write_messages(request)), target=target or traits.target)
     tools = list_tools(request, PROTOCOL, write=write_tool)
     said = request.choice != Choice() and bool(tools)
     body = {
@@ -68,8 +68,8 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
         "tools": tools or None,
         **(encode_choice(request.choice, PROTOCOL).fields if said else {}),
         "stream": request.stream,
-        "stream_options": _ENABLED if request.stream and family.usage_on_demand else None,
-        _name_cap(family, rest): request.max_tokens,
+        "stream_options": _WITH_USAGE if request.stream and traits.usage_on_demand else None,
+        _name_cap(traits, rest): request.max_tokens,
         "temperature": request.temperature,
         "top_p": request.top_p,
         "stop": list(request.stop) or None,
@@ -78,12 +78,12 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     return complete(body, _keep(rest, request))
 
 
-def _name_cap(family: ChatFamily, rest: Mapping[str, Any]) -> str:
+def _name_cap(traits: ChatTraits, rest: Mapping[str, Any]) -> str:
     """The name of the output limit: the one that the client used, if the upstream takes both.
 
     Imitators know the old name. Where nothing else is said, it is the safer one.
     """
-    return family.cap or (NEW_CAP if NEW_CAP in rest else CAP)
+    return traits.cap or (NEW_CAP if NEW_CAP in rest else CAP)
 
 
 def _keep(rest: Mapping[str, Any], request: Request) -> dict[str, Any]:

@@ -47,7 +47,6 @@ ITEM = "item"
 """The key under which reasoning holds its whole item."""
 MESSAGE = "message"
 """The key for the fields of the item that a text was in: its id, its phase."""
-_ONLY_IN_STREAMS = ("tools", "stream_options")
 # The upstream holds earlier messages.
 _CONTINUES = ("previous_response_id", "conversation")
 
@@ -73,7 +72,8 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
         "top_p": request.top_p,
         "text": _write_output(request.output),
     }
-    return complete(body, without(rest, ["tools"] if request.stream else _ONLY_IN_STREAMS))
+    dropped = ["tools"] if request.stream else ["tools", "stream_options"]
+    return complete(body, without(rest, dropped))
 
 
 def _split_instructions(messages: Sequence[Message]) -> tuple[str | None, Sequence[Message]]:

@@ -24,7 +24,7 @@ from wholecall.core.values import (
     Text,
 )
 from wholecall.errors import ProtocolError
-from wholecall.protocols.answers.lane import Lane, finish_of
+from wholecall.protocols.answers.delivery import Delivery, finish_of
 from wholecall.protocols.answers.writer import Finish
 
 
@@ -112,9 +112,9 @@ ROWS: list[tuple[str, Sequence[Event], str, str]] = [
 )
 def test_what_is_sent_when(events: Sequence[Event], gated: str, *, live: str) -> None:
     for is_live, expected in ((False, gated), (True, live)):
-        lane = Lane(Words(), live=is_live)
-        assert lane.open() == b"open;"
-        assert b"".join(map(lane.take, events)).decode() == expected
+        delivery = Delivery(Words(), live=is_live)
+        assert delivery.open() == b"open;"
+        assert b"".join(map(delivery.take, events)).decode() == expected
 
 
 @pytest.mark.parametrize(
@@ -133,12 +133,12 @@ def test_what_is_sent_when(events: Sequence[Event], gated: str, *, live: str) ->
 )
 def test_a_promise_that_cannot_be_kept(events: list[Event], why: str, *, gated: bytes) -> None:
     *shown, last = events
-    live = Lane(Words(), live=True)
+    live = Delivery(Words(), live=True)
     for event in shown:
         live.take(event)
     with pytest.raises(ProtocolError, match=why):
         live.take(last)
-    assert b"".join(map(Lane(Words(), live=False).take, events)) == gated
+    assert b"".join(map(Delivery(Words(), live=False).take, events)) == gated
 
 
 @pytest.mark.parametrize(
@@ -166,17 +166,17 @@ def test_a_cut_answer_has_no_finish() -> None:
 
 def test_a_lane_knows_what_it_sent() -> None:
     for live in (False, True):
-        lane = Lane(Words(), live=live)
+        delivery = Delivery(Words(), live=live)
         for event in [*grown(make_call()), ended("stop")]:
-            lane.take(event)
-        assert lane.finish() == Finish("tool_calls")
+            delivery.take(event)
+        assert delivery.finish() == Finish("tool_calls")
 
 
 def test_the_first_fault_is_kept_until_a_turn_ends_well() -> None:
-    lane = Lane(Words(), live=False)
+    delivery = Delivery(Words(), live=False)
     first = Fault(FaultKind.UPSTREAM_ERROR, "overloaded")
     for event in (first, Fault(FaultKind.PROTOCOL, "and more"), ended(None)):
-        lane.take(event)
-    assert (lane.fault, lane.finish()) == (first, None)
-    lane.take(ended("stop"))
-    assert (lane.fault, lane.finish()) == (None, Finish("stop"))
+        delivery.take(event)
+    assert (delivery.fault, delivery.finish()) == (first, None)
+    delivery.take(ended("stop"))
+    assert (delivery.fault, delivery.finish()) == (None, Finish("stop"))

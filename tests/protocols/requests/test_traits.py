@@ -9,7 +9,7 @@ from wholecall.core.history import (
     Reasoning,
     Target,
 )
-from wholecall.protocols.requests.families import anthropic_family, chat_family
+from wholecall.protocols.requests.traits import anthropic_traits, chat_traits
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ from wholecall.protocols.requests.families import anthropic_family, chat_family
 def test_a_name_tells_what_a_chat_endpoint_wants(
     model: str, target: Target, *, cap: str | None, on_demand: bool
 ) -> None:
-    family = chat_family(model)
-    assert (family.target, family.cap, family.usage_on_demand) == (target, cap, on_demand)
+    traits = chat_traits(model)
+    assert (traits.target, traits.cap, traits.usage_on_demand) == (target, cap, on_demand)
 
 
 @pytest.mark.parametrize(
@@ -46,10 +46,10 @@ def test_a_name_tells_what_a_chat_endpoint_wants(
 def test_a_name_tells_what_an_anthropic_endpoint_takes(
     model: str, *, sampling: bool, both: bool
 ) -> None:
-    family = anthropic_family(model)
-    assert (family.sampling, family.both) == (sampling, both)
+    traits = anthropic_traits(model)
+    assert (traits.sampling, traits.top_p_with_temperature) == (sampling, both)
 
 
 def test_only_anthropic_wants_its_signature() -> None:
-    assert anthropic_family("claude-opus-4-7").target is ANTHROPIC
-    assert anthropic_family("kimi-k2").target.reasoning is Reasoning.ALL
+    assert anthropic_traits("claude-opus-4-7").target is ANTHROPIC
+    assert anthropic_traits("kimi-k2").target.reasoning is Reasoning.ALL

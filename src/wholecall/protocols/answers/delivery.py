@@ -1,7 +1,7 @@
 """When the parts of one choice are sent.
 
 A call is *gated*: its frames are written when it is released, with the arguments that were
-checked, and a rejected one is never seen. In a *live* lane its text is written as it grows.
+checked, and a rejected one is never seen. In a *live* delivery its text is written as it grows.
 That is a promise: when the call is released with other arguments than were shown, is rejected
 or turns out to be a repeat, the promise is broken and the answer fails.
 """
@@ -53,7 +53,7 @@ def finish_of(ended: Ended | None, *, called: bool) -> Finish | None:
     return Finish(reason, ended.native)
 
 
-class Lane:
+class Delivery:
     """One choice on its way to the client."""
 
     __slots__ = ("_called", "_ended", "_shown", "_steps", "_writer", "fault")
@@ -66,10 +66,6 @@ class Lane:
         """The text of each call that is being shown as it grows."""
         self._ended: Ended | None = None
         self.fault: Fault | None = None
-
-    def open(self) -> bytes:
-        """The choice begins."""
-        return self._writer.open()
 
     def take(self, event: Event) -> bytes:
         """What is to be sent now. A broken promise is a `ProtocolError`."""
@@ -156,19 +152,19 @@ def _says(text: str, call: Call) -> bool:
     return isinstance(parsed, Parsed) and same_json(parsed.value, call.arguments)
 
 
-_GATED: dict[type[Event], Callable[[Lane, Any], bytes]] = {
-    Text: Lane._say,
-    Reasoning: Lane._think,
-    ProviderBlock: Lane._add_block,
-    Released: Lane._release,
-    Fault: Lane._fail,
-    Ended: Lane._end,
+_GATED: dict[type[Event], Callable[[Delivery, Any], bytes]] = {
+    Text: Delivery._say,
+    Reasoning: Delivery._think,
+    ProviderBlock: Delivery._add_block,
+    Released: Delivery._release,
+    Fault: Delivery._fail,
+    Ended: Delivery._end,
 }
-_LIVE: dict[type[Event], Callable[[Lane, Any], bytes]] = {
+_LIVE: dict[type[Event], Callable[[Delivery, Any], bytes]] = {
     **_GATED,
-    Opened: Lane._show,
-    Grew: Lane._grow,
-    Released: Lane._close,
-    Rejected: Lane._reject,
-    Repeated: Lane._repeat,
+    Opened: Delivery._show,
+    Grew: Delivery._grow,
+    Released: Delivery._close,
+    Rejected: Delivery._reject,
+    Repeated: Delivery._repeat,
 }

@@ -31,7 +31,7 @@ NEW_CAP = "max_completion_tokens"
 
 
 @dataclass(frozen=True, slots=True)
-class ChatFamily:
+class ChatTraits:
     """What the chat endpoint of some models wants."""
 
     target: Target = ANY
@@ -44,12 +44,12 @@ class ChatFamily:
 # OpenAI's reasoning models refuse `max_tokens`. Mistral refuses what it does not know, and it
 # does not know `max_completion_tokens` and `stream_options`
 # (https://github.com/openai/openai-agents-python/issues/442).
-_OPENAI = ChatFamily(OPENAI_CHAT, NEW_CAP)
-_MISTRAL = ChatFamily(MISTRAL, CAP, usage_on_demand=False)
-_OTHER = ChatFamily()
+_OPENAI = ChatTraits(OPENAI_CHAT, NEW_CAP)
+_MISTRAL = ChatTraits(MISTRAL, CAP, usage_on_demand=False)
+_OTHER = ChatTraits()
 
 # The first beginning that fits counts.
-_CHAT: tuple[tuple[str, ChatFamily], ...] = (
+_CHAT: tuple[tuple[str, ChatTraits], ...] = (
     ("gpt-oss", _OTHER),  # open weights: anybody may serve them
     ("gpt-", _OPENAI),
     ("chatgpt-", _OPENAI),
@@ -64,34 +64,36 @@ _CHAT: tuple[tuple[str, ChatFamily], ...] = (
     ("labs-devstral", _MISTRAL),
     ("pixtral", _MISTRAL),
     ("open-mi", _MISTRAL),
-    ("deepseek", ChatFamily(DEEPSEEK)),
-    ("gemini", ChatFamily(GEMINI)),
+    ("deepseek", ChatTraits(DEEPSEEK)),
+    ("gemini", ChatTraits(GEMINI)),
 )
 
 
-def chat_family(model: str) -> ChatFamily:
+def chat_traits(model: str) -> ChatTraits:
     """What the chat endpoint of this model wants."""
     return _look_up(model, _CHAT, other=_OTHER)
 
 
 @dataclass(frozen=True, slots=True)
-class AnthropicFamily:
+class AnthropicTraits:
     """What Anthropic's endpoint, or an imitation of it, wants for some models."""
 
     target: Target = ANTHROPIC
     sampling: bool = True
     """Whether `temperature` and `top_p` are taken."""
-    both: bool = False
-    """Whether they are taken together."""
+    top_p_with_temperature: bool = False
+    """Whether both are taken together."""
 
 
-_CLAUDE = AnthropicFamily()
+_CLAUDE = AnthropicTraits()
 # Since Opus 4.7 they are refused (https://github.com/UKGovernmentBEIS/inspect_ai/issues/3721).
-_NEWER_CLAUDE = AnthropicFamily(sampling=False)
+_NEWER_CLAUDE = AnthropicTraits(sampling=False)
 # The others that speak this protocol sign nothing, and want their reasoning back all the same.
-_IMITATOR = AnthropicFamily(replace(ANTHROPIC, reasoning=Reasoning.ALL), both=True)
+_IMITATOR = AnthropicTraits(
+    replace(ANTHROPIC, reasoning=Reasoning.ALL), top_p_with_temperature=True
+)
 
-_ANTHROPIC: tuple[tuple[str, AnthropicFamily], ...] = (
+_ANTHROPIC: tuple[tuple[str, AnthropicTraits], ...] = (
     ("claude-opus-4-7", _NEWER_CLAUDE),
     ("claude-opus-4-8", _NEWER_CLAUDE),
     ("claude-2", _CLAUDE),
@@ -103,7 +105,7 @@ _ANTHROPIC: tuple[tuple[str, AnthropicFamily], ...] = (
 )
 
 
-def anthropic_family(model: str) -> AnthropicFamily:
+def anthropic_traits(model: str) -> AnthropicTraits:
     """What Anthropic's endpoint, or an imitation of it, wants for this model."""
     return _look_up(model, _ANTHROPIC, other=_IMITATOR)
 

@@ -1,0 +1,324 @@
+"""Runs in a SQLite file: kept for some days, and not more than fits.
+
+What the page shows is kept as it is sent, in JSON. Beside it stands what filters and figures go
+by, in columns.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from wholecall.errors import WholecallError
+from wholecall.inspector.encoding import Fields
+from wholecall.inspector.tally import CallTally
+
+KEPT_SECONDS = 7 * 24 * 3600.0
+MOST_BYTES = 256 * 1024 * 1024
+MOST_LISTED = 200
+"""Runs in one page of the list."""
+_MOST_DURATIONS = 5000
+"""Of one tool that a figure is drawn from: the last ones."""
+_BUSY_SECONDS = 5.0
+_FREED_PAGES = 1000
+"""Given back to the disk at a time: at 4 kB each, as much as a run may have."""
+_SCHEMA = """
+PRAGMA auto_vacuum = INCREMENTAL;
+PRAGMA journal_mode = WAL;
+PRAGMA foreign_keys = ON;
+CREATE TABLE IF NOT EXISTS runs (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    key TEXT NOT NULL,
+    began REAL NOT NULL,
+    model TEXT NOT NULL,
+    fate TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    summary TEXT NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS runs_by_time ON runs (began);
+CREATE TABLE IF NOT EXISTS calls (
+    run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+    turn INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    verdict TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    repairs TEXT NOT NULL,
+    coerced INTEGER NOT NULL,
+    characters INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    seconds REAL,
+    PRIMARY KEY (run, turn, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS oddities (
+    run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+    kind TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    PRIMARY KEY (run, kind)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS events (
+    run INTEGER PRIMARY KEY REFERENCES runs ON DELETE CASCADE,
+    events TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS answers (
+    run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    answer TEXT NOT NULL,
+    PRIMARY KEY (run, number)
+) STRICT, WITHOUT ROWID;
+"""
+_LIST = """
+SELECT number, summary FROM runs
+WHERE (:owner IS NULL OR key = :owner)
+  AND (:model = '' OR model = :model)
+  AND (:fate = '' OR fate = :fate)
+  AND (:before = 0 OR number < :before)
+  AND began > :oldest
+  AND (:tool || :verdict || :reason = '' OR EXISTS (
+    SELECT 1 FROM calls WHERE run = runs.number
+      AND (:tool = '' OR name = :tool)
+      AND (:verdict = '' OR verdict = :verdict)
+      AND (:reason = '' OR reason = :reason)))
+  AND (:oddity = '' OR EXISTS (SELECT 1 FROM oddities WHERE run = runs.number AND kind = :oddity))
+ORDER BY number DESC LIMIT :limit
+"""
+_VERDICTS = """
+SELECT model, verdict, reason, count(*) FROM calls JOIN runs ON run = runs.number
+WHERE (:owner IS NULL OR key = :owner) AND verdict <> ''
+GROUP BY model, verdict, reason ORDER BY model, verdict, reason
+"""
+_ODDITIES = """
+SELECT kind, sum(count) AS total FROM oddities JOIN runs ON run = runs.number
+WHERE (:owner IS NULL OR key = :owner) GROUP BY kind ORDER BY total DESC, kind
+"""
+_DURATIONS = """
+SELECT name, status, seconds FROM calls JOIN runs ON run = runs.number
+WHERE (:owner IS NULL OR key = :owner) AND seconds IS NOT NULL
+ORDER BY run DESC LIMIT :limit
+"""
+_FATES = """
+SELECT model, fate, count(*) FROM runs
+WHERE (:owner IS NULL OR key = :owner) GROUP BY model, fate ORDER BY model, fate
+"""
+
+
+class StoreFailed(WholecallError):
+    """The file of the inspector cannot be used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRun:
+    """A run that is over."""
+
+    id: str
+    began: float
+    """In seconds since 1970."""
+    key: str = ""
+    model: str = ""
+    summary: Fields = field(default_factory=dict)
+    calls: Sequence[CallTally] = ()
+    oddities: Mapping[str, int] = field(default_factory=dict)
+    events: str = "[]"
+    """A JSON array."""
+    answers: Sequence[str] = ()
+    """Cases: what upstreams sent, a JSON object each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which runs are wanted; what is empty lets all pass."""
+
+    model: str = ""
+    tool: str = ""
+    verdict: str = ""
+    reason: str = ""
+    oddity: str = ""
+    fate: str = ""
+    before: int = 0
+    """The number of a run: only older ones."""
+    limit: int = 50
+    owner: str | None = None
+    """Only runs of this key."""
+
+
+class Store:
+    """One file; several processes may use it. Without a path it lives in memory.
+
+    Its methods block and may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        seconds: float = KEPT_SECONDS,
+        most_bytes: int = MOST_BYTES,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._seconds = seconds
+        self._most_bytes = most_bytes
+        self._clock = clock
+        self._lock = threading.Lock()
+        try:
+            self._database = sqlite3.connect(
+                ":memory:" if path is None else path,
+                timeout=_BUSY_SECONDS,
+                check_same_thread=False,
+                isolation_level=None,
+            )
+            self._database.executescript(_SCHEMA)
+        except sqlite3.Error as error:
+            raise StoreFailed(f"{path}: {error}") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._database.close()
+
+    # ── Writing ─────────────────────────────────────────────────────────────────────
+
+    def put(self, run: KeptRun) -> None:
+        """Keep a run. `StoreFailed` if that is not possible."""
+        with self._lock:
+            try:
+                self._database.execute("BEGIN IMMEDIATE")
+                try:
+                    self._insert(run)
+                    self._make_room()
+                except BaseException:
+                    self._database.execute("ROLLBACK")
+                    raise
+                self._database.execute("COMMIT")
+                self._database.execute(f"PRAGMA incremental_vacuum({_FREED_PAGES})").fetchall()
+            except sqlite3.Error as error:
+                raise StoreFailed(f"a run could not be kept: {error}") from error
+
+    def _insert(self, run: KeptRun) -> None:
+        execute, many = self._database.execute, self._database.executemany
+        summary = msgspec.json.encode(run.summary).decode()
+        size = len(summary) + len(run.events) + sum(map(len, run.answers))
+        fate = str(run.summary.get("fate", ""))
+        head = (run.id, run.key, run.began, run.model, fate, size, summary)
+        insert = "INSERT INTO runs (id, key, began, model, fate, size, summary) VALUES (?,?,?,?,?,?,?)"
+        number = execute(insert, head).lastrowid
+        many(
+            "INSERT INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+            [_row(number, call) for call in run.calls],
+        )
+        odd = [(number, *each) for each in run.oddities.items()]
+        many("INSERT INTO oddities VALUES (?,?,?)", odd)
+        execute("INSERT INTO events VALUES (?,?)", (number, run.events))
+        answers = [(number, *each) for each in enumerate(run.answers, 1)]
+        many("INSERT INTO answers VALUES (?,?,?)", answers)
+
+    def _make_room(self) -> None:
+        run = self._database.execute
+        run("DELETE FROM runs WHERE began <= ?", (self._oldest(),))
+        (size,) = run("SELECT total(size) FROM runs").fetchone()
+        while size > self._most_bytes:
+            number, bytes_ = run("SELECT number, size FROM runs ORDER BY number LIMIT 1").fetchone()
+            run("DELETE FROM runs WHERE number = ?", (number,))
+            size -= bytes_
+
+    # ── Reading ─────────────────────────────────────────────────────────────────────
+
+    def list(self, wanted: Filter) -> list[Fields]:
+        """Runs in a line each, the last first."""
+        named = {name: getattr(wanted, name) for name in _FILTERS}
+        named["limit"] = min(max(wanted.limit, 1), MOST_LISTED)
+        rows = self._ask(_LIST, **named, oldest=self._oldest())
+        return [{**msgspec.json.decode(summary), "number": number} for number, summary in rows]
+
+    def find(self, id: str, *, owner: str | None = None) -> tuple[Fields, str] | None:
+        """A run in a line, and its events as a JSON array."""
+        rows = self._ask(
+            "SELECT summary, events FROM runs JOIN events ON run = number "
+            "WHERE id = :id AND (:owner IS NULL OR key = :owner)",
+            id=id,
+            owner=owner,
+        )
+        return next(((msgspec.json.decode(summary), events) for summary, events in rows), None)
+
+    def find_answers(self, id: str, *, owner: str | None = None) -> list[str]:
+        """What upstreams sent, a case each."""
+        rows = self._ask(
+            "SELECT answer FROM answers JOIN runs ON run = runs.number "
+            "WHERE id = :id AND (:owner IS NULL OR key = :owner) ORDER BY answers.number",
+            id=id,
+            owner=owner,
+        )
+        return [answer for (answer,) in rows]
+
+    def read_figures(self, *, owner: str | None = None) -> Fields:
+        """Sums over all runs that are kept."""
+        durations = self._ask(_DURATIONS, owner=owner, limit=_MOST_DURATIONS)
+        return {
+            "runs": _name(self._ask(_FATES, owner=owner), "model", "fate", "count"),
+            "calls": _name(
+                self._ask(_VERDICTS, owner=owner), "model", "verdict", "reason", "count"
+            ),
+            "oddities": _name(self._ask(_ODDITIES, owner=owner), "kind", "count"),
+            "tools": _measure(durations),
+        }
+
+    def _ask(self, query: str, **named: Any) -> Sequence[tuple[Any, ...]]:
+        with self._lock:
+            return self._database.execute(query, named).fetchall()
+
+    def _oldest(self) -> float:
+        return self._clock() - self._seconds
+
+
+_FILTERS = ("model", "tool", "verdict", "reason", "oddity", "fate", "before", "limit", "owner")
+
+
+def _row(run: int | None, call: CallTally) -> tuple[object, ...]:
+    return (
+        run,
+        call.turn,
+        call.number,
+        call.name,
+        call.verdict,
+        call.reason,
+        ",".join(call.repairs),
+        call.coerced,
+        call.characters,
+        call.status,
+        call.seconds,
+    )
+
+
+def _name(rows: Sequence[tuple[Any, ...]], *names: str) -> Sequence[Fields]:
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _measure(rows: Sequence[tuple[Any, ...]]) -> Sequence[Fields]:
+    """Each tool: how often it ran, and how long in the middle and at its slowest."""
+    tools: dict[str, list[float]] = {}
+    failed: dict[str, int] = {}
+    for name, status, seconds in rows:
+        tools.setdefault(name, []).append(seconds)
+        failed[name] = failed.get(name, 0) + (status != "done")
+    return [
+        {
+            "name": name,
+            "count": len(seconds),
+            "failed": failed[name],
+            "median": _at(sorted(seconds), 0.5),
+            "p95": _at(sorted(seconds), 0.95),
+            "longest": max(seconds),
+        }
+        for name, seconds in sorted(tools.items())
+    ]
+
+
+def _at(ordered: Sequence[float], share: float) -> float:
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
