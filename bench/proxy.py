@@ -82,7 +82,6 @@ def measure(subject: Subject, upstream: Address, *, seconds: float, slow: float)
         measured.memory = running.memory()
         if slow:
             measured.slow = uvloop.run(_measure_slow(running, seconds=slow))
-        print(f"measured {subject.name}", file=sys.stderr)
     return measured
 
 
@@ -100,6 +99,8 @@ def _measure_one(
     measured.loads[at] = load
     units = max(len(load.latencies), 1) * (1 if kind == "whole" else CHUNKS)
     measured.cpu[at] = spent / units * 1e6
+    told = f"{load.rate:,.0f} answers/s, {measured.cpu[at]:,.1f} µs CPU a request or chunk"
+    print(f"{measured.name}, {kind}, {connections}: {told}", file=sys.stderr)
 
 
 async def _measure_slow(running: Running, *, seconds: float) -> Slow:

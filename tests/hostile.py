@@ -17,7 +17,16 @@ from wholecall.core.assembler import Assembler
 from wholecall.core.feedback import feedback
 from wholecall.core.schema import check
 from wholecall.core.spec import ToolSpec
-from wholecall.core.values import CallDelta, Hint, HintGiven, Problem, Reason, Rejected, Terminated
+from wholecall.core.values import (
+    CallDelta,
+    Delta,
+    Hint,
+    HintGiven,
+    Problem,
+    Reason,
+    Rejected,
+    Terminated,
+)
 
 CPU_SECONDS = 60
 """For all rows together, of which each takes milliseconds."""
@@ -92,7 +101,7 @@ def _check(value: Any, spec: ToolSpec) -> str:
 def _assemble(text: Text, spec: ToolSpec) -> str:
     """Send the whole way from the first delta to the feedback."""
     assembler = Assembler([spec])
-    deltas = [
+    deltas: list[Delta] = [
         CallDelta(slot=0, id="1", name="tool", opens=True, arguments=text),
         HintGiven(Hint.TOOL_CALLS, "tool_calls"),
         Terminated(),

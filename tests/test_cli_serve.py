@@ -26,13 +26,18 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     os.environ.update(before)
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """A port on which somebody else listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        port = taken.getsockname()[1]
-        with pytest.raises(typer.BadParameter, match=str(port)):
-            serve(upstream="http://127.0.0.1:9", port=port)
+        yield taken.getsockname()[1]
+
+
+def test_a_port_that_is_taken_is_told(taken_port: int) -> None:
+    with pytest.raises(typer.BadParameter, match=str(taken_port)):
+        serve(upstream="http://127.0.0.1:9", port=taken_port)
 
 
 def test_without_models_there_is_nothing_to_serve() -> None:
@@ -45,9 +50,9 @@ def test_a_file_that_is_not_there_is_told() -> None:
         serve(config=Path("nowhere.yaml"))
 
 
-def test_a_process_reads_what_the_options_left_in_the_environment() -> None:
+def test_a_process_reads_what_the_options_left_in_the_environment(taken_port: int) -> None:
     with pytest.raises(typer.BadParameter):
-        serve(upstream="ollama=http://127.0.0.1:9", host="127.0.0.1", port=1, workers=2)
+        serve(upstream="ollama=http://127.0.0.1:9", host="127.0.0.1", port=taken_port, workers=2)
     proxy = make_worker_app()
     assert proxy.config.models["*"] == ModelConfig(
         upstream="ollama/*", base_url="http://127.0.0.1:9"

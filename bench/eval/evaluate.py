@@ -21,7 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from eval.questions import Question, Verdict, judge, sample
+from eval.questions import GROUPS, Question, Verdict, judge, sample
 from tables import markdown, replace_section
 from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.outcome import Outcome, collect
@@ -47,7 +47,7 @@ class Score:
     seconds: float = 0.0
 
     def row(self, way: str) -> list[str]:
-        groups = [f"{self.right[group]}/{self.asked[group]}" for group in self.asked]
+        groups = [f"{self.right[group]}/{self.asked[group]}" for group in GROUPS]
         wrong = [self.verdicts[each] for each in list(Verdict)[1:]]
         pace = self.seconds / (self.asked.total() or 1)
         return [way, *groups, *map(str, wrong), f"{pace:.1f} s"]
@@ -70,29 +70,37 @@ async def ask(upstream: Upstream, model: str, *, question: Question, way: str) -
 
 
 async def evaluate(
-    model: str, ways: Sequence[str], *, share: float, until: float
+    model: str, ways: Sequence[str], *, share: float, seconds: float
 ) -> dict[str, Score]:
-    """Every question in every way, as far as the time goes; all ways are asked the same."""
+    """One way after the other, so that each finds its prompt in the model's cache. Each has an
+    equal part of the time, and asks as much of the same list as it can."""
     upstream, name = find_upstream(model)
-    scores = {way: Score() for way in ways}
+    scores: dict[str, Score] = {}
     try:
-        for group, question in _mixed(sample(share, SEED)):
-            if time.monotonic() > until:
-                break
-            for way in ways:
-                began = time.monotonic()
-                outcome = await ask(upstream, name, question=question, way=way)
-                score, verdict = scores[way], judge(question, outcome)
-                score.seconds += time.monotonic() - began
-                score.asked[group] += 1
-                score.right[group] += verdict is Verdict.RIGHT
-                score.verdicts[verdict] += 1
-                calls = [(call.name, dict(call.arguments)) for call in outcome.calls]
-                said = calls or outcome.text[:80] or outcome.rejected
-                print(f"{way:12} {verdict.value:14} {question.text!r}: {said}", file=sys.stderr)
+        for way in ways:
+            until = time.monotonic() + seconds / len(ways)
+            scores[way] = await _score(upstream, name, way=way, share=share, until=until)
     finally:
         await upstream.close()
     return scores
+
+
+async def _score(upstream: Upstream, name: str, *, way: str, share: float, until: float) -> Score:
+    score = Score()
+    for group, question in _mixed(sample(share, SEED)):
+        began = time.monotonic()
+        if began > until:
+            break
+        outcome = await ask(upstream, name, question=question, way=way)
+        verdict = judge(question, outcome)
+        score.seconds += time.monotonic() - began
+        score.asked[group] += 1
+        score.right[group] += verdict is Verdict.RIGHT
+        score.verdicts[verdict] += 1
+        calls = [(call.name, dict(call.arguments)) for call in outcome.calls]
+        said = calls or outcome.text[:80] or outcome.rejected
+        print(f"{way:12} {verdict.value:14} {question.text!r}: {said}", file=sys.stderr, flush=True)
+    return score
 
 
 def _mixed(groups: dict[str, list[Question]]) -> Iterator[tuple[str, Question]]:
@@ -112,24 +120,20 @@ def main() -> None:
     parser.add_argument("--model", default="local/qwen2.5-coder-1.5b")
     parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--share", type=float, default=1.0, help="of every group of questions")
-    parser.add_argument(
-        "--seconds", type=float, default=3600.0, help="after which no question is asked"
-    )
+    parser.add_argument("--seconds", type=float, default=7200.0, help="for all ways together")
     parser.add_argument(
         "--write", action="store_true", help="put the table into docs/local-models.md"
     )
     options = parser.parse_args()
-    until = time.monotonic() + options.seconds
+    ways = options.ways.split(",")
     scores = asyncio.run(
-        evaluate(options.model, options.ways.split(","), share=options.share, until=until)
+        evaluate(options.model, ways, share=options.share, seconds=options.seconds)
     )
-    groups = list(next(iter(scores.values())).asked)
-    header = ["way", *groups, *(verdict.value for verdict in list(Verdict)[1:]), "a question"]
+    header = ["way", *GROUPS, *(verdict.value for verdict in list(Verdict)[1:]), "a question"]
     table = markdown(header, [score.row(way) for way, score in scores.items()])
     print(table)
     if options.write:
-        asked = next(iter(scores.values())).asked.total()
-        told = f"`{options.model}`, {asked} questions, temperature 0:"
+        told = f"`{options.model}`, temperature 0; right answers of those asked, by group:"
         replace_section("local-models.md", "evaluation", body=f"{told}\n\n{table}")
 
 

@@ -12,6 +12,8 @@ import msgspec
 
 from proxies.answers import DELTAS, arguments, request_body, spoken, whole_body
 
+LONGEST = 90.0
+"""Seconds that a client waits for an answer."""
 _OK = 200
 
 
@@ -20,16 +22,16 @@ class Address:
     """Where to ask, and how."""
 
     port: int
-    model: str = "bench"
+    key: str = "none"
     headers: tuple[tuple[str, str], ...] = ()
 
     def write(self, kind: str) -> bytes:
-        body = request_body(kind, model=self.model)
+        body = request_body(kind)
         lines = [
             "POST /v1/chat/completions HTTP/1.1",
             f"host: 127.0.0.1:{self.port}",
             "content-type: application/json",
-            "authorization: Bearer none",
+            f"authorization: Bearer {self.key}",
             f"content-length: {len(body)}",
             *(f"{name}: {value}" for name, value in self.headers),
         ]
@@ -86,7 +88,8 @@ class Client(asyncio.Protocol):
         assert self._transport is not None
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(request)
-        return await self._answer
+        async with asyncio.timeout(LONGEST):
+            return await self._answer
 
     def close(self) -> None:
         if self._transport is not None:

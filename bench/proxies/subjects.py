@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -32,6 +33,7 @@ _BIN = Path(sys.executable).parent
 _LITELLM = Path(os.environ.get("LITELLM", ROOT / ".venv-litellm" / "bin" / "litellm"))
 _PORTKEY = Path(os.environ.get("PORTKEY", ROOT / ".portkey"))
 _SERVER = _PORTKEY / "node_modules/@portkey-ai/gateway/build/start-server.js"
+_MASTER_KEY = f"sk-{secrets.token_hex(32)}"  # LiteLLM does not start without one
 _START_SECONDS = 120
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -53,6 +55,7 @@ class Subject:
     command: Callable[[Place], list[str]]
     environ: Callable[[Place], dict[str, str]] = lambda _: {}
     headers: Callable[[Place], tuple[tuple[str, str], ...]] = lambda _: ()
+    key: str = "none"
     needs: Path | None = None
 
     @property
@@ -106,7 +109,12 @@ SUBJECTS = (
     Subject(
         "LiteLLM proxy",
         _litellm,
-        environ=lambda _: {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "NO_PROXY": "*"},
+        environ=lambda _: {
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "LITELLM_MASTER_KEY": _MASTER_KEY,
+            "NO_PROXY": "*",
+        },
+        key=_MASTER_KEY,
         needs=_LITELLM,
     ),
 )
@@ -174,7 +182,7 @@ def run(subject: Subject, upstream: Address) -> Iterator[Running]:
         place = Place(free_port(), f"http://127.0.0.1:{upstream.port}", Path(folder))
         begun = time.perf_counter()
         with _process(subject.command(place), {**os.environ, **subject.environ(place)}) as process:
-            address = Address(place.port, headers=subject.headers(place))
+            address = Address(place.port, key=subject.key, headers=subject.headers(place))
             _wait_for(address, process)
             yield Running(process, address, ready=time.perf_counter() - begun)
 

@@ -88,7 +88,7 @@ class ChatView:
     def note(self, words: str, style: str = "dim") -> None:
         """Say something that is not the model's."""
         self.pause()
-        self._console.print(Styled(escape(words), style=style))
+        self._console.print(Styled(_printable(words), style=style))
 
     @contextmanager
     def asking(self, words: str) -> Iterator[None]:
@@ -115,10 +115,9 @@ class ChatView:
             self._write(piece, style)
 
     def _write(self, piece: str, style: str) -> None:
-        lines = piece.expandtabs(_TAB).split("\n")
-        text = Styled("\n".join(map(escape, lines)), style=style)
-        self._console.print(text, end="", soft_wrap=True)
-        self._is_mid_line = bool(lines[-1]) or (self._is_mid_line and len(lines) == 1)
+        self._console.print(Styled(_printable(piece), style=style), end="", soft_wrap=True)
+        _, broken, last = piece.rpartition("\n")
+        self._is_mid_line = bool(last) or (self._is_mid_line and not broken)
 
     def _end_line(self) -> None:
         if self._is_mid_line:
@@ -199,6 +198,11 @@ class ChatView:
     def _answered(self, event: ApprovalAnswered) -> None:
         answer = "approved" if event.approved else "denied"
         self._run(event.call, f"{answer} {event.why}".strip(), style="yellow")
+
+
+def _printable(text: str) -> str:
+    """A text in lines, none of which a terminal obeys."""
+    return "\n".join(map(escape, text.expandtabs(_TAB).split("\n")))
 
 
 _ACTIONS: dict[type, Callable[[ChatView, Any], None]] = {

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from wholecall.chatting import ChatSettings, chat_with
 from wholecall.upstreams.local.catalogue import DEFAULT
 from wholecall.upstreams.local.folder import models_folder
 from wholecall.upstreams.names import find_upstream
@@ -18,7 +19,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 ModelArgument = Annotated[
     str,
     typer.Argument(
-        metavar="[MODEL]",
+        metavar="MODEL",
         help="Who answers: local/…, openai/…, anthropic/…, ollama/…, or the name of a model "
         "behind --base-url.",
     ),
@@ -57,9 +58,6 @@ def chat(  # noqa: PLR0913 - the parameters of a command are its options
     approve: ApproveOption = False,
 ) -> None:
     """Talk to a model, and see its calls being built, checked and run."""
-    # Importing all that runs tools takes half a second that other commands need not wait.
-    from wholecall.chatting import ChatSettings, chat_with  # noqa: PLC0415
-
     route = find_upstream(model, base_url=base_url)
     settings = ChatSettings(system=system, emulate=emulate, with_tools=tools, approve=approve)
     chat_with(route, settings, history_file=models_folder(os.environ).with_name(_HISTORY))

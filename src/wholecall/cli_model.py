@@ -27,7 +27,7 @@ _NOT_FOUND = 1
 _MEGABYTE = 1_000_000
 
 NameArgument = Annotated[
-    str, typer.Argument(metavar="[NAME]", help="As `model list` shows it, or its beginning.")
+    str, typer.Argument(metavar="NAME", help="As `model list` shows it, or its beginning.")
 ]
 RemovedArgument = Annotated[str, typer.Argument(metavar="NAME", help="As `model list` shows it.")]
 

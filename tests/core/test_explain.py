@@ -364,7 +364,7 @@ def test_what_takes_too_long_to_explain_is_reported_as_far_as_it_was_looked_into
     value: dict[str, Any] = {}
     for _ in range(100):
         value = {"a": value}
-    heavy = {"a": {"a": {"a": {"b": [1] * 2000}}}}
+    heavy: dict[str, Any] = {"a": {"a": {"a": {"b": [1] * 2000}}}}
     for _ in range(10):
         heavy = {"a": heavy}
 
@@ -378,7 +378,7 @@ def test_what_takes_too_long_to_explain_is_reported_as_far_as_it_was_looked_into
 
 
 def test_many_patterns_for_many_names_are_looked_into_as_far_as_time_allows() -> None:
-    patterns = {f"^{n}x": {} for n in range(150)}
+    patterns: dict[str, Any] = {f"^{n}x": {} for n in range(150)}
     schema = of({"patternProperties": {**patterns, "^k": {"type": "null"}}})
     value = {"a": {f"k{n}": 1 for n in range(200)}}
 

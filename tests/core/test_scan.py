@@ -93,8 +93,8 @@ def test_brackets_that_are_read_one_by_one_are_counted(text: str, state: Scan) -
 
 # what holds, text, the state then
 AT_ONCE = [
-    ("values that are too many", '{"a":[' + '"",' * 100_000, Scan.TOO_MANY),
-    ("arrays that are too many", '{"a":[' + "[]," * 100_000, Scan.TOO_MANY),
+    ("values that are too many", '{"a":[' + '"",' * 200_000, Scan.TOO_MANY),
+    ("arrays that are too many", '{"a":[' + "[]," * 200_000, Scan.TOO_MANY),
     ("strings that are too many", '{"a":[' + '""' * 300_000, Scan.TOO_MANY),
     ("words that are no values", '{"a":[' + "x " * 200_000, Scan.INSIDE),
     ("a row that is too long for one look", '{"a":[' + '"k":1, ' * 1000 + "]}", Scan.CLOSED),

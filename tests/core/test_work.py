@@ -169,11 +169,18 @@ def test_an_allowance_is_used_up_and_granted_anew() -> None:
     allowance = Allowance(cost_of({}))
     value = [1, 2]
 
-    assert not allowance.is_exhausted
-    assert not allowance.take(value)
+    taken = [allowance.take(value), allowance.grant(2 * STEP + 6).take(value)]
+    taken += [allowance.take(value), allowance.take_steps(1)]
+    assert taken == [False, True, True, False]
     assert allowance.is_exhausted
-    assert allowance.grant(2 * STEP + 6).take(value)
-    assert not allowance.is_exhausted
-    assert allowance.take(value)
-    assert not allowance.take_steps(1)
     assert allowance.grant(STEP * 3).take_steps(3)
+
+
+def test_an_allowance_is_exhausted_when_something_was_refused() -> None:
+    allowance = Allowance(cost_of({})).grant(STEP)
+
+    states = [allowance.is_exhausted]
+    for _ in range(2):
+        allowance.take_steps(1)
+        states.append(allowance.is_exhausted)
+    assert states == [False, False, True]

@@ -72,7 +72,7 @@ SAID: list[tuple[str, str]] = [
     ("pythonic", "Values are Python literals."),
     ("gemma4", "Strings stand between two of the marks"),
     ("litellm_json", "A call is all of your answer"),
-    ("constrained", '{"reply": "your words"}'),
+    ("constrained", '{"reply": "…"}'),
 ]
 
 

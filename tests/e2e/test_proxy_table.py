@@ -139,7 +139,10 @@ def proxy() -> Iterator[str]:
 
 # ── Sound answers ───────────────────────────────────────────────────────────────────
 
-MAIL: tuple[str, dict[str, Any]] = ("send_email", {"to": "ada@example.org", "body": "Dinner is at eight."})
+MAIL: tuple[str, dict[str, Any]] = (
+    "send_email",
+    {"to": "ada@example.org", "body": "Dinner is at eight."},
+)
 PARALLEL: tuple[tuple[str, dict[str, Any]], ...] = (
     ("get_weather", {"city": "Oslo", "unit": "C"}),
     ("get_weather", {"city": "Rome", "unit": "C"}),

@@ -115,7 +115,9 @@ async def test_usage_is_the_sum_of_all_turns(tmp_path: Path) -> None:
 
 # ── Tools of both sides ─────────────────────────────────────────────────────────────
 
-ITEMS: Any = [each for each in definitions("openai-chat") if each["function"]["name"] == "list_items"]
+ITEMS: Any = [
+    each for each in definitions("openai-chat") if each["function"]["name"] == "list_items"
+]
 
 
 async def _first_half(served: Served) -> Any:

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from wholecall.faults.running import FaultServer
 from wholecall.faults.script import Answer, Reset
-from wholecall.faults.sending import Reply, Sender
+from wholecall.faults.sending import AnswerSender, Reply
 from wholecall.faults.wire.chat import ChatWriter
 
 HANGING = ["hang-before-headers", "hang-in-call"]
@@ -82,7 +82,7 @@ class Gone:
 def test_a_connection_that_is_gone_need_not_be_reset() -> None:
     async def scenario() -> web.StreamResponse:
         reply = Reply(answer=Answer(steps=(Reset(),)), writer=ChatWriter("good", 0), streamed=True)
-        return await Sender(LONG).send(cast(web.Request, Gone()), reply)
+        return await AnswerSender(LONG).send(cast(web.Request, Gone()), reply)
 
     assert not asyncio.run(scenario()).prepared
 

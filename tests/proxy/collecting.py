@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from wholecall.core.values import JSON, Event, Released, Text
@@ -61,7 +62,7 @@ class KeptSink:
         self.body: Body | None = None
         self.headers: Headers = ()
         self.begun = False
-        self.beat = bytes
+        self.beat: Callable[[], bytes] = bytes
 
     def add_headers(self, headers: Headers) -> None:
         self.headers += headers

@@ -74,7 +74,7 @@ async def test_tools_are_functions_and_whatever_servers_offer(tmp_path: Path, ag
     try:
         for _ in range(1 + again):
             await tools.replace(loaded)
-            assert [tool.name for tool in tools.offer()] == ["look", "dig", "small_add"]
+            assert [tool.name for tool in tools.offer()] == ["look", "dig", "small__add"]
     finally:
         await tools.close()
     assert [tool.name for tool in tools.offer()] == ["look", "dig"]

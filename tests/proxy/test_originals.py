@@ -35,7 +35,13 @@ def frame(payload: Any) -> bytes:
 
 CHAT = {"id": "a", "object": "chat", "created": 7, "model": "real", "choices": [], "tier": "x"}
 RESPONSE = {"id": "r", "created_at": 8.0, "model": "real", "output": [], "metadata": {"a": "b"}}
-MESSAGE = {"id": "m", "model": "real", "content": [], "role": "assistant", "container": None}
+MESSAGE: dict[str, Any] = {
+    "id": "m",
+    "model": "real",
+    "content": [],
+    "role": "assistant",
+    "container": None,
+}
 ROWS: dict[str, tuple[str, Any, tuple[str, int | None, dict[str, Any]]]] = {
     "a chunk": ("openai-chat", frame(CHAT), ("a", 7, {"tier": "x"})),
     "a completion": ("openai-chat", json.dumps(CHAT).encode(), ("a", 7, {"tier": "x"})),

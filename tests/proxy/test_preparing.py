@@ -52,7 +52,8 @@ async def prepared(
 
 @in_loop
 async def test_a_request_that_needs_nothing_passes_with_all_its_fields() -> None:
-    for more in ({}, {"tools": []}, {"tools": None}, {"functions": []}):
+    offers: list[dict[str, Any]] = [{}, {"tools": []}, {"tools": None}, {"functions": []}]
+    for more in offers:
         ready = await prepared({**BODY, **more, "stream": True, "odd": {"x": 1}})
         assert isinstance(ready.way, Forward)
         letter = ready.way.letter

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 from starlette.datastructures import Headers
@@ -34,10 +33,8 @@ class Broken:
 
     protocol = "openai-chat"
 
-    @asynccontextmanager
-    async def answer(self, _: Request) -> AsyncIterator[Answer]:
+    def answer(self, _: Request) -> AbstractAsyncContextManager[Answer]:
         raise KeyError("sk-secret-key")
-        yield
 
     async def close(self) -> None:
         pass

@@ -82,7 +82,7 @@ def test_the_body_is_kept_for_whoever_wants_more() -> None:
 
 def test_long_words_are_cut() -> None:
     error = answer({"error": {"message": "x" * 100_000}}).error
-    assert str(error).endswith("x …")
+    assert str(error).endswith("x…")
     assert len(str(error)) < 600
     assert len(error.body) < 2100
 

@@ -117,4 +117,5 @@ async def test_the_last_failure_is_raised_with_its_cause() -> None:
     with pytest.raises(UpstreamError, match="last") as caught:
         await ask(attempt, Pauses().retry())
     assert caught.value.__cause__ is cause
+    assert caught.value.attempts == 3
     assert failures == []

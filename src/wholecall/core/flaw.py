@@ -41,14 +41,19 @@ def find_flaw(text: str, error: json.JSONDecodeError | BadLiteral, *, depth: int
     after_key = not isinstance(error, BadLiteral) and error.msg.startswith(_NO_COLON)
     grammar = Grammar.after(before[-1:], _find_open(before), after_key=after_key)
     if isinstance(error, BadLiteral):
-        flaw = number_flaw(error.literal) if error.literal[-1].isdigit() else ""
-        message = flaw or f"expected {grammar.expects.value}"
-        return Walk(Cause.BROKEN, at, message, None, at, grammar.closers)
+        return _explain_literal(text, at, literal=error.literal, grammar=grammar)
     if text[at : at + 1] == '"' and not after_key:
         # The string is the flaw. To walk on would be to read it once more, and it may be long.
         stop = explain(text, at, grammar=grammar, known=_known_good(text, error))
         return Walk(*stop, at, grammar.closers)
     return walk(text, depth=depth, at=at, grammar=grammar)
+
+
+def _explain_literal(text: str, at: int, *, literal: str, grammar: Grammar) -> Walk:
+    if literal[-1].isdigit():
+        # The number is the flaw, and may be as long.
+        return Walk(Cause.BROKEN, at, number_flaw(literal), None, at, grammar.closers)
+    return Walk(*explain(text, at, grammar=grammar), at, grammar.closers)
 
 
 # ── The mark that is flawed ─────────────────────────────────────────────────────────

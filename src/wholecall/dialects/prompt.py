@@ -150,10 +150,13 @@ _RULES = "{rules}"
 
 # Prompts of dialects that their family does not describe.
 _OWN: dict[str, Prompt] = {
+    # Measured on a model of 1.5 billion parameters: without the second sentence it answers
+    # itself, that it cannot know; and of a reply in words it copies the words.
     "constrained": Prompt(
-        f"{_OFFER}Your answer is one JSON object and nothing else. To call tools:\n"
+        f"{_OFFER}Your answer is one JSON object and nothing else. Whenever a tool fits the "
+        "question, call it, and never say that you cannot know:\n"
         f"{{example}}\n{_THEN.format(marked=' in <tool_response>')}{_RULES}",
-        otherwise='If no tool is needed, answer the user: {"reply": "your words"}',
+        otherwise='For small talk and general knowledge, where no tool fits: {"reply": "…"}',
     )
 }
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from aiohttp import web
 
 from wholecall.faults.memory import Memory, Received, Reported
-from wholecall.faults.sending import Sender
-from wholecall.faults.server import Upstream
+from wholecall.faults.sending import AnswerSender
+from wholecall.faults.server import ScriptedUpstream
 
 _HOST = "127.0.0.1"
 _LAST_SECONDS = 1.0
@@ -28,12 +28,12 @@ class FaultServer:
         self._port = port
         self._hang_seconds = hang_seconds
         self._memory = Memory()
-        self._sender: Sender | None = None
+        self._sender: AnswerSender | None = None
         self._runner: web.AppRunner | None = None
 
     async def __aenter__(self) -> FaultServer:
-        self._sender = Sender(self._hang_seconds)
-        app = Upstream(self._memory, self._sender).make_app()
+        self._sender = AnswerSender(self._hang_seconds)
+        app = ScriptedUpstream(self._memory, self._sender).make_app()
         # A client that is gone ends its answer, so that nothing hangs for nobody.
         self._runner = web.AppRunner(
             app, access_log=None, handler_cancellation=True, shutdown_timeout=_LAST_SECONDS

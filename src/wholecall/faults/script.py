@@ -188,10 +188,18 @@ class Expected:
 
 
 PROTOCOLS = ("openai-chat", "openai-responses", "anthropic")
-EVERYWHERE = frozenset(
-    Form(protocol, streamed) for protocol in PROTOCOLS for streamed in (True, False)
-)
 FINAL_TEXT = "All done."
+
+
+def forms(
+    protocols: Iterable[str] = PROTOCOLS, *, streamed: Iterable[bool] = (True, False)
+) -> frozenset[Form]:
+    """The forms of these protocols, streamed and whole unless only one is asked for."""
+    kinds = tuple(streamed)
+    return frozenset(Form(protocol, kind) for protocol in protocols for kind in kinds)
+
+
+EVERYWHERE = forms()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,11 +252,3 @@ class Scenario:
             return self.closing
         answers = self.turns[min(turn, len(self.turns) - 1)]
         return answers[min(attempt, len(answers) - 1)]
-
-
-def forms(
-    protocols: Iterable[str] = PROTOCOLS, *, streamed: Iterable[bool] = (True, False)
-) -> frozenset[Form]:
-    """Some of the forms."""
-    kinds = tuple(streamed)
-    return frozenset(Form(protocol, kind) for protocol in protocols for kind in kinds)

@@ -31,7 +31,7 @@ class Reply:
     streamed: bool
 
 
-class Sender:
+class AnswerSender:
     """Sends answers; hangs at most so long, and not beyond the server's end."""
 
     def __init__(self, hang_seconds: float) -> None:
@@ -113,8 +113,8 @@ def _cut(text: str, answer: Answer) -> Iterator[bytes]:
     return (content[begin : begin + size] for begin in range(0, len(content), size))
 
 
-_ACT: dict[type[Act], Callable[[Sender, web.Request], Awaitable[None]]] = {
-    Drop: Sender._drop,
-    Hang: Sender._hang,
-    Reset: Sender._reset,
+_ACT: dict[type[Act], Callable[[AnswerSender, web.Request], Awaitable[None]]] = {
+    Drop: AnswerSender._drop,
+    Hang: AnswerSender._hang,
+    Reset: AnswerSender._reset,
 }

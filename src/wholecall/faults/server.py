@@ -25,7 +25,7 @@ from wholecall.faults.memory import Memory, Received, Reported
 from wholecall.faults.question import Question, read_question
 from wholecall.faults.scenarios import PREFIX, SCENARIOS, find_scenario
 from wholecall.faults.script import Run, Scenario
-from wholecall.faults.sending import Reply, Sender
+from wholecall.faults.sending import AnswerSender, Reply
 from wholecall.faults.wire.registry import REFUSALS, WRITERS
 from wholecall.faults.wire.writer import CREATED
 
@@ -40,10 +40,10 @@ _NOT_FOUND = 404
 _OK = 200
 
 
-class Upstream:
+class ScriptedUpstream:
     """Answers requests as the scenarios say."""
 
-    def __init__(self, memory: Memory, sender: Sender) -> None:
+    def __init__(self, memory: Memory, sender: AnswerSender) -> None:
         self._memory = memory
         self._sender = sender
 

@@ -1,1 +1,1 @@
-"""A page that shows calls being built: what happened is kept in a file, what happens is streamed."""
+"""A page that shows calls being built: what happens is streamed, what happened is kept."""

@@ -259,7 +259,11 @@ def _message(message: Message, quoting: Quoting) -> Fields:
     told: Fields = {"role": message.role.value, "text": quoting.quote(message.text)}
     calls = [_past_call(part, quoting) for part in message.parts if isinstance(part, PastCall)]
     results = [_result(part, quoting) for part in message.parts if isinstance(part, CallResult)]
-    return {**told, **({"calls": calls} if calls else {}), **({"results": results} if results else {})}
+    return {
+        **told,
+        **({"calls": calls} if calls else {}),
+        **({"results": results} if results else {}),
+    }
 
 
 def _past_call(call: PastCall, quoting: Quoting) -> Fields:

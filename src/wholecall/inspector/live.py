@@ -16,34 +16,36 @@ MOST_WAITING = 2000
 """Batches of events that a page may be behind. Then it is told how many it missed."""
 
 
-class Batch(NamedTuple):
-    """Events of one run."""
+class Message(NamedTuple):
+    """Something for pages."""
 
-    run: str
     key: str
-    events: Sequence[Fields]
+    """Whose run it is about."""
+    content: bytes
 
-    def encode(self) -> bytes:
-        """The batch for a page."""
-        return msgspec.json.encode({"run": self.run, "events": self.events})
+    @classmethod
+    def of(cls, record: Record, events: Sequence[Fields]) -> Message:
+        """Events of one run."""
+        content = msgspec.json.encode({"run": record.id, "events": events})
+        return cls(record.about.key, content)
 
 
 class Listener:
     """One page that looks."""
 
     def __init__(self, owner: str | None) -> None:
-        self._owner = owner
+        self.owner = owner
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue(MOST_WAITING)
         self._missed = 0
 
-    def offer(self, key: str, message: bytes) -> None:
+    def offer(self, message: Message) -> None:
         """Something for the page, if it may see it and keeps up."""
-        if self._owner not in (None, key):
+        if not _may_see(self.owner, message.key):
             return
         if self._waiting.full():
             self._missed += 1
             return
-        self._waiting.put_nowait(message)
+        self._waiting.put_nowait(message.content)
 
     async def next(self) -> bytes:
         """The next message. What was missed is told before it."""
@@ -68,32 +70,30 @@ class Live:
         """Whether anybody looks."""
         return bool(self._listeners)
 
-    def publish(self, batches: Sequence[Batch]) -> None:
+    def publish(self, messages: Sequence[Message]) -> None:
         """Show events to whoever looks."""
-        if not self._listeners:
-            return
-        for batch in batches:
-            message = batch.encode()
-            for listener in self._listeners:
-                listener.offer(batch.key, message)
+        for listener in self._listeners:
+            for message in messages:
+                listener.offer(message)
 
     @contextmanager
     def listen(self, owner: str | None) -> Iterator[Listener]:
-        """Look. What happened before in the runs under way comes first.
-
-        The same event may come twice; each has its number in its run.
-        """
+        """Look from now on, at runs of one key or at all."""
         listener = Listener(owner)
-        for run, record in self.running.items():
-            batch = Batch(run, record.about.key, record.events[:])
-            listener.offer(batch.key, batch.encode())
         self._listeners.add(listener)
         try:
             yield listener
         finally:
             self._listeners.discard(listener)
 
+    def show(self, owner: str | None) -> list[Record]:
+        """The runs under way that may be seen."""
+        return [run for run in self.running.values() if _may_see(owner, run.about.key)]
+
     def find(self, id: str, *, owner: str | None) -> Record | None:
         """A run that is under way."""
-        record = self.running.get(id)
-        return record if record is not None and owner in (None, record.about.key) else None
+        return next((run for run in self.show(owner) if run.id == id), None)
+
+
+def _may_see(owner: str | None, key: str) -> bool:
+    return owner is None or owner == key

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -87,7 +87,9 @@ class Record:
         self._now = 0.0
         self._published = 0
         self._began = time.time()
-        self._add({"kind": "run", **self._head()})
+        self.head = self._describe()
+        """What does not change any more."""
+        self._add({"kind": "run", **self.head})
 
     # ── Taking ──────────────────────────────────────────────────────────────────────
 
@@ -99,6 +101,8 @@ class Record:
             take(self, item)
             return
         self._join()
+        if isinstance(item, TurnStarted | Ended):
+            self._end_texts()
         event = encode_event(item, self._quoting)
         if event is not None:
             self._add(event)
@@ -126,9 +130,15 @@ class Record:
         self._join()
         if note.fields["kind"] == "over":
             self._end_texts()
-            if self.dropped or self._left_out:
-                self._add({"kind": "dropped", "events": self.dropped + self._left_out})
-        self._add(note.fields)
+            if self._lost:
+                self._add({"kind": "dropped", "events": self._lost})
+        clean = self._quoting.clean
+        texts = {name: clean(text) for name, text in note.fields.items() if isinstance(text, str)}
+        self._add({**note.fields, **texts})
+
+    @property
+    def _lost(self) -> int:
+        return self.dropped + self._left_out
 
     # ── Texts that grow ─────────────────────────────────────────────────────────────
 
@@ -178,17 +188,7 @@ class Record:
                 self._answers[-1].withhold()
         self._growing.clear()
 
-    # ── Turns ───────────────────────────────────────────────────────────────────────
-
-    def _take_turn(self, event: TurnStarted) -> None:
-        self._join()
-        self._end_texts()
-        self._add({"kind": "turn", "turn": event.turn})
-
-    def _take_ended(self, event: Ended) -> None:
-        self._join()
-        self._end_texts()
-        self._add(encode_event(event, self._quoting) or {"kind": "ended"})
+    # ── Answers ───────────────────────────────────────────────────────────────────────
 
     def _take_asked(self, asked: Asked) -> None:
         self._join()
@@ -206,15 +206,20 @@ class Record:
 
     # ── Keeping ─────────────────────────────────────────────────────────────────────
 
-    def _head(self) -> Fields:
-        head = {name: value for name, value in asdict(self.about).items() if name != "started"}
-        names = {name: self._quoting.name(head[name]) for name in ("model", "upstream_model")}
-        return {**head, **names, "id": self.id, "began": self._began, "bodies": self._quoting.bodies}
-
-    def summarise(self) -> Fields:
-        """The run in a line."""
-        lost = self.dropped + self._left_out
-        return {**self._head(), **self._tally.summarise(), "dropped": lost}
+    def _describe(self) -> Fields:
+        about, quoting = self.about, self._quoting
+        return {
+            "id": self.id,
+            "began": self._began,
+            "request_id": about.request_id,
+            "model": quoting.name(about.model),
+            "protocol": about.protocol,
+            "upstream": about.upstream,
+            "upstream_model": quoting.name(about.upstream_model),
+            "way": about.way,
+            "stream": about.stream,
+            "bodies": quoting.bodies,
+        }
 
     def keep(self) -> KeptRun:
         """What goes into the file."""
@@ -222,8 +227,8 @@ class Record:
             id=self.id,
             began=self._began,
             key=self.about.key,
-            model=self._quoting.name(self.about.model),
-            summary=self.summarise(),
+            model=self.head["model"],
+            summary={**self.head, **self._tally.summarise(), "dropped": self._lost},
             calls=tuple(self._tally.calls.values()),
             oddities=dict(self._tally.oddities),
             events=msgspec.json.encode(self.events).decode(),
@@ -242,8 +247,6 @@ _TAKES: Mapping[type, Callable[[Record, Any], None]] = {
     Grew: Record._take_grew,
     Text: Record._take_text,
     Reasoning: Record._take_reasoning,
-    TurnStarted: Record._take_turn,
-    Ended: Record._take_ended,
     Note: Record._take_note,
     Asked: Record._take_asked,
     Received: Record._take_received,

@@ -207,7 +207,9 @@ class Store:
         size = len(summary) + len(run.events) + sum(map(len, run.answers))
         fate = str(run.summary.get("fate", ""))
         head = (run.id, run.key, run.began, run.model, fate, size, summary)
-        insert = "INSERT INTO runs (id, key, began, model, fate, size, summary) VALUES (?,?,?,?,?,?,?)"
+        insert = (
+            "INSERT INTO runs (id, key, began, model, fate, size, summary) VALUES (?,?,?,?,?,?,?)"
+        )
         number = execute(insert, head).lastrowid
         many(
             "INSERT INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?)",

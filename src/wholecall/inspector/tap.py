@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from wholecall.inspector.encoding import Quoting
-from wholecall.inspector.live import Batch, Live
+from wholecall.inspector.live import Live, Message
 from wholecall.inspector.record import About, Record
 from wholecall.inspector.store import Store, StoreFailed
 
@@ -32,7 +32,7 @@ class _Item(NamedTuple):
 
 
 class _Done(NamedTuple):
-    batches: Sequence[Batch]
+    messages: Sequence[Message]
     over: Sequence[Record]
     failed: int
 
@@ -105,7 +105,7 @@ class InspectorTap:
         if self._working is not None or not self._queue:
             return
         items, self._queue = self._queue, []
-        weight, self._weight = self._weight, 0
+        self._weight = 0
         loop = asyncio.get_running_loop()
         self._working = loop.run_in_executor(self._thread, self._work, items)
         self._working.add_done_callback(self._finish)
@@ -113,7 +113,7 @@ class InspectorTap:
     def _finish(self, working: asyncio.Future[_Done]) -> None:
         self._working = None
         done = working.result()
-        self.live.publish(done.batches)
+        self.live.publish(done.messages)
         self.live.failed += done.failed
         for record in done.over:
             self.live.running.pop(record.id, None)
@@ -123,13 +123,18 @@ class InspectorTap:
     # ── In the thread ───────────────────────────────────────────────────────────────
 
     def _work(self, items: Sequence[_Item]) -> _Done:
-        touched = {item.record.id: item.record for item in items}
+        touched: dict[str, Record] = {}
         for item in items:
-            item.record.take(item.at, item.event)
-        fresh = [Batch(each.id, each.about.key, each.publish()) for each in touched.values()]
+            # What comes behind the end is about the client's connection, and the run is kept.
+            if not item.record.is_over:
+                touched[item.record.id] = item.record
+                item.record.take(item.at, item.event)
+        fresh = [(record, record.publish()) for record in touched.values()]
+        # Whoever begins to look after this line finds the events in the record.
+        shown = fresh if self.live.is_watched else []
         over = [record for record in touched.values() if record.is_over]
         failed = sum(not self._keep(record) for record in over)
-        return _Done([batch for batch in fresh if batch.events], over, failed)
+        return _Done([Message.of(*each) for each in shown if each[1]], over, failed)
 
     def _keep(self, record: Record) -> bool:
         try:

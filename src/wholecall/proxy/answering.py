@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -139,7 +139,7 @@ class WholeAnswer:
         self._make_head = make_head
         self._upstream = upstream
         self._events: list[Event] = []
-        self._rejected: Sequence[object] = ()
+        self._rejected = 0
         self._seam = _Seam()
 
     def put(self, event: Event) -> None:
@@ -155,8 +155,9 @@ class WholeAnswer:
 
     def report(self, progress: JSON) -> None:
         """A body has no place for progress; that calls were rejected is told in a header."""
-        if isinstance(progress, Mapping) and isinstance(progress.get("rejected"), list):
-            self._rejected = progress["rejected"]
+        rejected = progress.get("rejected") if isinstance(progress, Mapping) else None
+        if isinstance(rejected, list):
+            self._rejected = len(rejected)
 
     async def flush(self) -> None:
         """There is nothing to send yet."""
@@ -166,7 +167,7 @@ class WholeAnswer:
         body = encode_answer(
             self._protocol, self._events, head=self._make_head(), upstream=self._upstream
         )
-        count = str(len(self._rejected)).encode()
+        count = str(self._rejected).encode()
         headers = ((b"x-wholecall-rejected", count),) if self._rejected else ()
         await self._sink.send_body(Body(_OK, msgspec.json.encode(body), headers))
 

@@ -139,6 +139,7 @@ class Proxy:
             Route("/health", _say_alive),
             Route("/ready", self._say_ready),
             *([Route("/metrics", self._show_figures)] if self.observing.figures else []),
+            *(self.observing.inspecting.make_routes() if self.observing.inspecting else []),
         ]
 
     async def _say_ready(self, _: Request) -> Response:
@@ -166,6 +167,7 @@ class Proxy:
         for served in self._retired:
             await served.close()
         await self._tools.close()
+        await self.observing.close()
 
 
 async def _say_alive(_: Request) -> Response:

@@ -15,6 +15,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from wholecall.proxy.config.settings import ServerLimits
 
+_ENDLESS = "/inspector/api/live"
+"""A stream that ends only when one side leaves."""
 _TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -90,6 +92,13 @@ class TimedProtocol(HttpToolsProtocol):
         """It has caught up."""
         self._late_reading.stop()
         super().resume_writing()
+
+    def shutdown(self) -> None:
+        """The server ends. Answers come to their end, but a page that looks on would never go."""
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete and self.scope["path"] == _ENDLESS:
+            self.transport.close()
+        super().shutdown()
 
     def _send_away(self) -> None:
         if not self.transport.is_closing():

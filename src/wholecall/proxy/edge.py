@@ -1,7 +1,8 @@
 """The outermost layer of the proxy: nothing inside is reached but through its checks.
 
 Host, Origin, key, rate, and the size of headers and bodies are looked at here, for every
-route, whether it exists or not. Only `/health` says that it is alive to whoever asks.
+route, whether it exists or not. Only `/health` says that it is alive to whoever asks, and the
+inspector's page comes without its data.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ CALLER = "wholecall"
 BUSY_SECONDS = 1.0
 """When to come back if all places are taken: nobody knows when one of them gets free."""
 _ALIVE = "/health"
+_SHELL = "/inspector"
+"""A page without anything in it. It asks for a key, and for its data with it."""
+_SHELL_FILES = "/inspector/page"
 _RUNS = frozenset({"/v1/chat/completions", "/v1/responses", "/v1/messages"})
 """Where a model is asked, which may take minutes."""
 _POLICY_VIOLATION = 1008
@@ -121,7 +125,7 @@ class Edge:
             reply.origin = check_origin(arrival, config.listen)
 
     def _find_key(self, arrival: Arrival) -> Key:
-        if arrival.path == _ALIVE or _is_below(arrival.path, self._config.keys.open):
+        if _is_open(arrival.path) or _is_below(arrival.path, self._config.keys.open):
             return STRANGER
         text = read_key(arrival)
         if not self._config.keys.required and (text is None or self._keys is None):
@@ -152,6 +156,10 @@ class Edge:
             yield
         finally:
             self._quotas.end(key)
+
+
+def _is_open(path: str) -> bool:
+    return path in {_ALIVE, _SHELL} or _is_below(path, (_SHELL_FILES,))
 
 
 def _is_below(path: str, folders: Iterable[str]) -> bool:

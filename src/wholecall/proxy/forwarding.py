@@ -17,7 +17,7 @@ from wholecall.protocols.reader import Reader
 from wholecall.proxy.answering import Answering
 from wholecall.proxy.piping import Letter, Pipe, read_whole
 from wholecall.proxy.sinks import Body, Headers, Sink
-from wholecall.proxy.taps import Watch
+from wholecall.proxy.taps import ChunkCame, Watch
 
 _EVENTS = "text/event-stream"
 _OK = 200
@@ -43,6 +43,7 @@ class Forwarding:
         self._sink = sink
         self._answering = answering
         self._watch = watch
+        self._wants_chunks = watch.wants_chunks
         self._reader = Reader(pipe.endpoint.protocol)
         self._held = b""
 
@@ -61,6 +62,7 @@ class Forwarding:
 
     async def _pass_whole(self, response: aiohttp.ClientResponse) -> None:
         content = await read_whole(self._pipe, response)
+        self._show_chunk(content, streamed=False)
         self._judge([*self._reader.feed_response(content), *self._reader.end()])
         media_type = response.headers.get("content-type", "application/json").encode("latin-1")
         await self._sink.send_body(Body(_OK, content, _keep_headers(response), media_type))
@@ -68,6 +70,7 @@ class Forwarding:
     async def _translate(self, response: aiohttp.ClientResponse) -> None:
         """The upstream sent no stream although one was asked for: write one of what it sent."""
         content = await read_whole(self._pipe, response)
+        self._show_chunk(content, streamed=False)
         events = [*self._reader.feed_response(content), *self._reader.end()]
         self._show_all(events)
         for event in events:
@@ -81,6 +84,7 @@ class Forwarding:
         try:
             while chunk := await read():
                 sink.put(self._cut(chunk))
+                self._show_chunk(chunk)
                 self._show_all(reader.feed(chunk))
                 await sink.flush()
         except TimeoutError as error:
@@ -113,6 +117,10 @@ class Forwarding:
         for event in events:
             if isinstance(event, Ended) and event.error not in (None, _TOLD):
                 raise UpstreamError("the answer was cut off before its end", code=event.error or "")
+
+    def _show_chunk(self, chunk: bytes, *, streamed: bool = True) -> None:
+        if self._wants_chunks:
+            self._watch.take(ChunkCame(self._pipe.endpoint.protocol, chunk, streamed))
 
     def _show_all(self, events: Iterable[Event]) -> None:
         for event in events:

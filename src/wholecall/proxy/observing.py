@@ -1,4 +1,4 @@
-"""The taps of a proxy: its log, its figures and its traces."""
+"""The taps of a proxy: its log, its figures, its traces and its inspector."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from structlog.typing import FilteringBoundLogger
 from wholecall.proxy.config.settings import Config
 from wholecall.proxy.figures import Figures
 from wholecall.proxy.hiding import Hiding
+from wholecall.proxy.inspecting import Inspecting
 from wholecall.proxy.lines import LogWriter
 from wholecall.proxy.logs import LogTap
 from wholecall.proxy.metrics import MetricsTap, Names
@@ -39,10 +40,13 @@ class Observing:
             tools=lambda: frozenset(tool.name for tool in tools()),
         )
         self.figures = Figures() if config.metrics.enabled else None
+        inspected = config.inspector.enabled
+        self.inspecting = Inspecting(config, hide=self._hiding.hide) if inspected else None
         found: tuple[Tap | None, ...] = (
             log_tap,
             None if self.figures is None else MetricsTap(names, self.figures),
             find_trace_tap(),
+            self.inspecting,
         )
         self.taps = tuple(tap for tap in found if tap is not None)
 
@@ -60,3 +64,10 @@ class Observing:
     def reload(self, config: Config) -> None:
         """Go by other settings."""
         self._writer.reload(config.log)
+        if self.inspecting is not None:
+            self.inspecting.reload(config)
+
+    async def close(self) -> None:
+        """Write down what is left."""
+        if self.inspecting is not None:
+            await self.inspecting.close()

@@ -12,12 +12,13 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from wholecall.core.conversation import Request
 from wholecall.core.values import OfChoice
 from wholecall.errors import UpstreamError
+from wholecall.protocols.reader import Chunk
 from wholecall.runs.events import RunEvent
 from wholecall.upstreams.base import Answer, Upstream
 
@@ -63,6 +64,9 @@ class Fate(enum.Enum):
 class UpstreamAsked:
     """A request goes to the upstream."""
 
+    request: Request | None = None
+    """None if its bytes pass through unread."""
+
 
 @dataclass(frozen=True, slots=True)
 class UpstreamRetried:
@@ -78,6 +82,16 @@ class UpstreamAnswered:
     seconds: float
     """Since it was asked."""
     retries: int = 0
+
+
+class ChunkCame(NamedTuple):
+    """A chunk as the upstream sent it. It is shown only where somebody wants to see it."""
+
+    protocol: str
+    """The upstream's."""
+    chunk: Chunk
+    streamed: bool = True
+    """Otherwise it is the whole answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +130,7 @@ ExchangeEvent: TypeAlias = (
     UpstreamAsked
     | UpstreamRetried
     | UpstreamAnswered
+    | ChunkCame
     | UpstreamFailed
     | AnswerBegan
     | ExchangeEnded
@@ -182,12 +197,14 @@ class Watch:
         )
 
     @asynccontextmanager
-    async def asking(self, opening: AbstractAsyncContextManager[_Begun]) -> AsyncIterator[_Begun]:
+    async def asking(
+        self, opening: AbstractAsyncContextManager[_Begun], request: Request | None = None
+    ) -> AsyncIterator[_Begun]:
         """Enter `opening`, which asks an upstream and waits for its answer to begin."""
         asked = self._clock()
         self._asked_first = self._asked_first or asked
         self._retries = 0
-        self.take(UpstreamAsked())
+        self.take(UpstreamAsked(request))
         async with AsyncExitStack() as stack:
             token = _ASKING.set(self)
             try:
@@ -200,6 +217,11 @@ class Watch:
             self._answered_last = self._clock()
             self.take(UpstreamAnswered(self._answered_last - asked, self._retries))
             yield begun
+
+    @property
+    def wants_chunks(self) -> bool:
+        """Whether anybody wants to see chunks."""
+        return ChunkCame in self._readers
 
     def retry(self, delay: float) -> None:
         """The upstream is asked again."""
@@ -245,9 +267,17 @@ class WatchedUpstream:
         """The protocol that it speaks."""
         return self._upstream.protocol
 
-    def answer(self, request: Request) -> AbstractAsyncContextManager[Answer]:
+    @asynccontextmanager
+    async def answer(self, request: Request) -> AsyncIterator[Answer]:
         """Ask, and read the answer inside of the context."""
-        return self._watch.asking(self._upstream.answer(request))
+        async with self._watch.asking(self._upstream.answer(request), request) as answer:
+            watched = self._watch.wants_chunks
+            yield replace(answer, chunks=self._show(answer)) if watched else answer
 
     async def close(self) -> None:
         """Leave it open: others use it."""
+
+    async def _show(self, answer: Answer) -> AsyncIterator[Chunk]:
+        async for chunk in answer.chunks:
+            self._watch.take(ChunkCame(answer.protocol, chunk, answer.streamed))
+            yield chunk

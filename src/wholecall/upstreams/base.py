@@ -41,3 +41,8 @@ class Upstream(Protocol):
 
     async def close(self) -> None:
         """Give back connections and processes. Closing twice does no harm."""
+
+
+async def once(body: Chunk) -> AsyncIterator[Chunk]:
+    """The chunks of an answer that is not streamed: its one body."""
+    yield body

@@ -12,7 +12,7 @@ What users write as a base URL differs by a slash, a `/v1`, or the whole path. T
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -20,7 +20,8 @@ from yarl import URL
 
 from wholecall.errors import UnknownProtocol
 
-_HIDDEN = "***"
+HIDDEN = "***"
+"""What stands in the place of a secret."""
 # A shorter secret is a word such as "none" that local servers take; hiding it hides prose.
 _SHORTEST_SECRET = 8
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -32,7 +33,7 @@ _SECRET_PARAMETERS = frozenset({"key", "api_key", "api-key", "token", "access_to
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _Convention:
     """How one protocol is spoken over HTTP."""
 
     path: str
@@ -42,20 +43,26 @@ class _Form:
     key_header: str = "Authorization"
     key_form: str = "Bearer {key}"
     headers: Mapping[str, str] = field(default_factory=dict)
+    model_in_path: bool = False
+    """Whether the path says which model is asked, and for what."""
+    streams_json: bool = False
+    """Whether a stream begins as a whole answer does: with JSON."""
 
 
-_FORMS: dict[str, _Form] = {
-    "openai-chat": _Form("chat/completions", "v1", base_has_version=True),
-    "openai-responses": _Form("responses", "v1", base_has_version=True),
-    "anthropic": _Form(
+_CONVENTIONS: dict[str, _Convention] = {
+    "openai-chat": _Convention("chat/completions", "v1", base_has_version=True),
+    "openai-responses": _Convention("responses", "v1", base_has_version=True),
+    "anthropic": _Convention(
         "messages",
         "v1",
         key_header="x-api-key",
         key_form="{key}",
         headers={"anthropic-version": "2023-06-01"},
     ),
-    "ollama": _Form("chat", "api"),
-    "gemini": _Form("models", "v1beta", key_header="x-goog-api-key", key_form="{key}"),
+    "ollama": _Convention("chat", "api", streams_json=True),
+    "gemini": _Convention(
+        "models", "v1beta", key_header="x-goog-api-key", key_form="{key}", model_in_path=True
+    ),
 }
 
 
@@ -70,21 +77,22 @@ class Endpoint:
         api_key: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        form = _FORMS.get(protocol)
-        if form is None:
-            known = ", ".join(_FORMS)
+        convention = _CONVENTIONS.get(protocol)
+        if convention is None:
+            known = ", ".join(_CONVENTIONS)
             raise UnknownProtocol(f"no upstream over HTTP speaks {protocol!r}; known are {known}")
         self.protocol = protocol
-        self._url = _join(_parse(base_url), form)
-        self._headers = _merge(_own_headers(form, api_key.strip()), headers or {})
+        self._convention = convention
+        self._url = _join(_parse(base_url), convention)
+        self._headers = _merge(_own_headers(convention, api_key.strip()), headers or {})
         _refuse_controls(self._headers)
         self._secrets = _find_secrets(self._headers, self._url)
         if self._url.user is not None and "authorization" in map(str.lower, self._headers):
             raise ValueError("give a user in the base URL or an Authorization header, not both")
 
     def url_for(self, model: str, *, stream: bool) -> URL:
-        """Where a request for this model goes. Only Gemini says in the URL what it wants."""
-        if self.protocol != "gemini":
+        """Where a request for this model goes."""
+        if not self._convention.model_in_path:
             return self._url
         method = "streamGenerateContent" if stream else "generateContent"
         name = quote(model.removeprefix("models/"), safe="")
@@ -105,15 +113,25 @@ class Endpoint:
         return str(self._url.with_user(None).with_query(None))
 
     @property
+    def streams_json(self) -> bool:
+        """Whether a stream begins as a whole answer does, with JSON."""
+        return self._convention.streams_json
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         """What must never be shown."""
         return self._secrets
 
     def hide_secrets(self, text: str) -> str:
         """The text without keys that somebody echoed."""
-        for secret in self._secrets:
-            text = text.replace(secret, _HIDDEN)
-        return text
+        return hide(text, self._secrets)
+
+
+def hide(text: str, secrets: Iterable[str]) -> str:
+    """The text without these secrets."""
+    for secret in secrets:
+        text = text.replace(secret, HIDDEN)
+    return text
 
 
 # ── Addresses ───────────────────────────────────────────────────────────────────────
@@ -127,31 +145,28 @@ def _parse(base_url: str) -> URL:
     return url
 
 
-def _join(base: URL, form: _Form) -> URL:
+def _join(base: URL, convention: _Convention) -> URL:
     path = base.raw_path.rstrip("/")
-    if not path.endswith(f"/{form.path}"):
-        path = f"{path}/{form.path}" if _has_version(path, form) else _add_all(path, form)
+    if not path.endswith(f"/{convention.path}"):
+        version = "" if _has_version(path, convention) else f"/{convention.version}"
+        path = f"{path}{version}/{convention.path}"
     return base.with_path(path, encoded=True, keep_query=True)
 
 
-def _has_version(path: str, form: _Form) -> bool:
+def _has_version(path: str, convention: _Convention) -> bool:
     segments = path.split("/")
-    if form.version in segments or any(map(_VERSION.fullmatch, segments)):
+    if convention.version in segments or any(map(_VERSION.fullmatch, segments)):
         return True
-    return bool(path) and form.base_has_version
-
-
-def _add_all(path: str, form: _Form) -> str:
-    return f"{path}/{form.version}/{form.path}"
+    return bool(path) and convention.base_has_version
 
 
 # ── Headers and keys ────────────────────────────────────────────────────────────────
 
 
-def _own_headers(form: _Form, api_key: str) -> dict[str, str]:
-    headers = {"Content-Type": "application/json"} | dict(form.headers)
+def _own_headers(convention: _Convention, api_key: str) -> dict[str, str]:
+    headers = {"Content-Type": "application/json"} | dict(convention.headers)
     if api_key:
-        headers[form.key_header] = form.key_form.format(key=api_key)
+        headers[convention.key_header] = convention.key_form.format(key=api_key)
     return headers
 
 

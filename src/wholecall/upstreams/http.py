@@ -33,7 +33,7 @@ from wholecall.errors import UpstreamError
 from wholecall.protocols.detect import is_whole
 from wholecall.protocols.requests import encode_request
 from wholecall.upstreams import refusals
-from wholecall.upstreams.base import Answer
+from wholecall.upstreams.base import Answer, once
 from wholecall.upstreams.endpoint import Endpoint
 from wholecall.upstreams.network import find_certificates, find_proxy
 from wholecall.upstreams.retry import Failure, RetryPolicy, ask, is_repeatable
@@ -79,7 +79,7 @@ class HttpSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _Prepared:
     """A request, ready to be sent as often as needed."""
 
     url: URL
@@ -132,11 +132,11 @@ class HttpUpstream:
     @asynccontextmanager
     async def answer(self, request: Request) -> AsyncIterator[Answer]:
         """Ask, and read the answer inside of the context."""
-        begun = await ask(partial(self._attempt, self._encode(request)), self._settings.retry)
+        begun = await ask(partial(self._attempt, self._prepare(request)), self._settings.retry)
         try:
             yield Answer(
                 protocol=self.protocol,
-                chunks=self._read(begun) if begun.streamed else _once(begun.start),
+                chunks=self._read(begun) if begun.streamed else once(begun.start),
                 streamed=begun.streamed,
                 headers=begun.response.headers,
             )
@@ -163,8 +163,8 @@ class HttpUpstream:
             cookie_jar=aiohttp.DummyCookieJar(),
         )
 
-    def _encode(self, request: Request) -> _Question:
-        return _Question(
+    def _prepare(self, request: Request) -> _Prepared:
+        return _Prepared(
             url=self.endpoint.url_for(request.model, stream=request.stream),
             headers=self.endpoint.headers_for(stream=request.stream),
             body=_write_json(encode_request(self.protocol, request)),
@@ -173,19 +173,19 @@ class HttpUpstream:
 
     # ── Until the answer begins ─────────────────────────────────────────────────────
 
-    async def _attempt(self, question: _Question) -> _Begun | Failure:
+    async def _attempt(self, prepared: _Prepared) -> _Begun | Failure:
         session = await self._sessions.current()
         try:
             response = await session.post(
-                question.url,
-                data=question.open_body(),
-                headers=question.headers,
+                prepared.url,
+                data=prepared.open_body(),
+                headers=prepared.headers,
                 allow_redirects=False,
             )
         except (aiohttp.ClientError, OSError) as error:
             return self._explain(error)
         try:
-            return await self._begin(response, question)
+            return await self._begin(response, prepared)
         except (aiohttp.ClientError, OSError) as error:
             response.close()
             return self._explain(error)
@@ -194,17 +194,17 @@ class HttpUpstream:
             raise
 
     async def _begin(
-        self, response: aiohttp.ClientResponse, question: _Question
+        self, response: aiohttp.ClientResponse, prepared: _Prepared
     ) -> _Begun | Failure:
         if response.status not in _GOOD:
             return await self._refuse(response)
         start = await _read_start(response.content)
         _limit_silence(response, self._settings.timeouts.between_chunks)
-        if question.stream and not self._may_be_whole(response, start):
+        if prepared.stream and not self._may_be_whole(response, start):
             return _Begun(response, start, streamed=True)
         body = await self._read_whole(response, start)
         # What is neither a stream nor a whole answer (a bare error) the reader knows, too.
-        return _Begun(response, body, streamed=question.stream and not is_whole(body))
+        return _Begun(response, body, streamed=prepared.stream and not is_whole(body))
 
     async def _refuse(self, response: aiohttp.ClientResponse) -> Failure:
         try:
@@ -216,9 +216,9 @@ class HttpUpstream:
         return refusals.refuse(self.endpoint, response.status, headers=response.headers, body=body)
 
     def _may_be_whole(self, response: aiohttp.ClientResponse, start: bytes) -> bool:
-        """Whether the upstream ignores that a stream was asked for. (Ollama's are JSON, too.)"""
+        """Whether the upstream ignores that a stream was asked for."""
         return (
-            self.protocol != "ollama"
+            not self.endpoint.streams_json
             and response.content_type in _WHOLE_TYPES
             and start.lstrip().startswith((b"{", b"["))
         )
@@ -299,10 +299,6 @@ def _limit_silence(response: aiohttp.ClientResponse, seconds: float | None) -> N
     if connection is not None and connection.protocol is not None:
         connection.protocol.read_timeout = seconds
         connection.protocol.start_timeout()
-
-
-async def _once(body: bytes) -> AsyncIterator[bytes]:
-    yield body
 
 
 async def _read_start(content: aiohttp.StreamReader) -> bytes:

@@ -22,11 +22,11 @@ from wholecall.core.conversation import Request
 from wholecall.errors import MissingExtra, UpstreamError
 from wholecall.protocols.reader import Chunk
 from wholecall.protocols.requests import encode_request
-from wholecall.upstreams.base import Answer
+from wholecall.upstreams.base import Answer, once
+from wholecall.upstreams.endpoint import hide
 from wholecall.upstreams.retry import Failure, RetryPolicy, ask, is_repeatable, read_retry_after
 
 _PROTOCOL = "openai-chat"
-_HIDDEN = "***"
 
 
 class LiteLLMUpstream:
@@ -65,7 +65,7 @@ class LiteLLMUpstream:
         try:
             yield Answer(
                 protocol=_PROTOCOL,
-                chunks=self._read(answer) if request.stream else _once(answer),
+                chunks=self._read(answer) if request.stream else once(answer),
                 streamed=request.stream,
                 hides_truncation=True,
             )
@@ -94,7 +94,7 @@ class LiteLLMUpstream:
     def _explain(self, error: Exception) -> Failure:
         """Every error of LiteLLM is one of the openai package's."""
         openai = _load("openai")
-        said = str(error).replace(self._api_key, _HIDDEN) if self._api_key else str(error)
+        said = hide(str(error), filter(None, (self._api_key,)))
         match _unwrap(error):
             case openai.APITimeoutError():
                 return Failure(UpstreamError(said, code="timeout"), False, error)
@@ -131,7 +131,3 @@ def _load(package: str) -> ModuleType:
         raise MissingExtra(
             f"litellm/… models need the package {error.name!r}: pip install 'wholecall[litellm]'"
         ) from error
-
-
-async def _once(body: Chunk) -> AsyncIterator[Chunk]:
-    yield body

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -46,6 +46,23 @@ class _Service:
     base_url: str
     url_variable: str
     key_variables: tuple[str, ...]
+    read_url: Callable[[str], str] = str.strip
+    """What is made of the variable, or of what the user gives."""
+
+
+def read_ollama_host(host: str) -> str:
+    """The URL of what `OLLAMA_HOST` says: `myhost`, `:11434`, `0.0.0.0`, `https://myhost`."""
+    try:
+        parts = urlsplit(host if "://" in host else f"http://{host}")
+        given = parts.port
+    except ValueError as error:
+        raise ValueError(f"{host!r} is no address of an Ollama server: {error}") from None
+    name = parts.hostname or ""
+    name = "127.0.0.1" if name in _ANYWHERE else name
+    name = f"[{name}]" if ":" in name else name
+    # With a scheme, its own port is meant; without one, Ollama's.
+    port = given or (None if "://" in host else _OLLAMA_PORT)
+    return f"{parts.scheme}://{name}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
 
 
 _SERVICES: dict[str, _Service] = {
@@ -59,7 +76,11 @@ _SERVICES: dict[str, _Service] = {
         "anthropic", "https://api.anthropic.com", "ANTHROPIC_BASE_URL", ("ANTHROPIC_API_KEY",)
     ),
     "ollama": _Service(
-        "ollama", f"http://127.0.0.1:{_OLLAMA_PORT}", "OLLAMA_HOST", ("OLLAMA_API_KEY",)
+        "ollama",
+        f"http://127.0.0.1:{_OLLAMA_PORT}",
+        "OLLAMA_HOST",
+        ("OLLAMA_API_KEY",),
+        read_ollama_host,
     ),
     "gemini": _Service(
         "gemini",
@@ -85,10 +106,8 @@ def find_upstream(
     the environment (`settings.environ`). A name without a prefix needs a `base_url` and is
     taken to speak OpenAI's chat completions.
     """
-    if named and model in named:
-        return _connect(named[model], settings or HttpSettings())
     asked = NamedModel(model=model, base_url=base_url, api_key=api_key)
-    return _connect(asked, settings or HttpSettings())
+    return _connect((named or {}).get(model, asked), settings or HttpSettings())
 
 
 def _connect(asked: NamedModel, settings: HttpSettings) -> Route:
@@ -118,27 +137,14 @@ def _over_http(service: _Service, asked: NamedModel, *, settings: HttpSettings) 
     key = asked.api_key
     if key is None:
         key = next(filter(None, map(environ.get, service.key_variables)), "")
-    url = asked.base_url or environ.get(service.url_variable) or service.base_url
-    if service.protocol == "ollama":
-        url = read_ollama_host(url)
+    given = asked.base_url or environ.get(service.url_variable) or service.base_url
     return HttpUpstream(
-        service.protocol, url, api_key=key, headers=asked.headers, settings=settings
+        service.protocol,
+        service.read_url(given),
+        api_key=key,
+        headers=asked.headers,
+        settings=settings,
     )
-
-
-def read_ollama_host(host: str) -> str:
-    """The URL of what `OLLAMA_HOST` says: `myhost`, `:11434`, `0.0.0.0`, `https://myhost`."""
-    try:
-        parts = urlsplit(host if "://" in host else f"http://{host}")
-        given = parts.port
-    except ValueError as error:
-        raise ValueError(f"{host!r} is no address of an Ollama server: {error}") from None
-    name = parts.hostname or ""
-    name = "127.0.0.1" if name in _ANYWHERE else name
-    name = f"[{name}]" if ":" in name else name
-    # With a scheme, its own port is meant; without one, Ollama's.
-    port = given or (None if "://" in host else _OLLAMA_PORT)
-    return f"{parts.scheme}://{name}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
 
 
 def _advise(model: str) -> str:

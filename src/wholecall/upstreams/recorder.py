@@ -18,11 +18,12 @@ import msgspec
 
 from wholecall.core.conversation import Request
 from wholecall.core.spec import ToolSpec
+from wholecall.core.words import cut
 from wholecall.protocols.reader import Chunk
 from wholecall.protocols.wire import read_json
 from wholecall.upstreams.base import Answer, Upstream
+from wholecall.upstreams.endpoint import HIDDEN, hide
 
-_HIDDEN = "***"
 _LONGEST_TITLE = 80
 # What keys look like: OpenAI's and Anthropic's (sk-…), Groq's, xAI's, Hugging Face's, Google's,
 # and whatever stands in an Authorization header.
@@ -74,9 +75,7 @@ class RecordingUpstream:
         self._write(self._hide_secrets(msgspec.json.encode(case).decode()) + "\n")
 
     def _hide_secrets(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, _HIDDEN)
-        return _KEYS.sub(_HIDDEN, text)
+        return _KEYS.sub(HIDDEN, hide(text, self._secrets))
 
 
 class Tape:
@@ -138,7 +137,7 @@ class Tape:
 
 def _title(request: Request) -> str:
     words = " ".join(request.messages[-1].text.split()) if request.messages else ""
-    said = words if len(words) <= _LONGEST_TITLE else f"{words[:_LONGEST_TITLE]} …"
+    said = cut(words, _LONGEST_TITLE)
     return f"{request.model}: {said}" if said else request.model
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from wholecall.core.words import cut
 from wholecall.errors import UpstreamError
 from wholecall.upstreams.endpoint import Endpoint
 from wholecall.upstreams.retry import Failure, is_repeatable, read_retry_after
@@ -44,11 +45,11 @@ def refuse(endpoint: Endpoint, status: int, *, headers: Mapping[str, str], body:
     )
     answered = f"{endpoint.place} answered with status {status}"
     error = UpstreamError(
-        f"{answered}: {_cut(message, _LONGEST_MESSAGE)}" if message else answered,
+        f"{answered}: {cut(message, _LONGEST_MESSAGE)}" if message else answered,
         status=status,
         retry_after=read_retry_after(headers),
         code=_first(_find_codes(said)) or "status",
-        body=_cut(text, _LONGEST_BODY),
+        body=cut(text, _LONGEST_BODY),
     )
     return Failure(error, repeatable=is_repeatable(status, headers))
 
@@ -100,7 +101,3 @@ def _find_codes(said: Any) -> Iterator[str]:
 
 def _first(texts: Iterator[str]) -> str:
     return next(filter(None, texts), "")
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]} …"

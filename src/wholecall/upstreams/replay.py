@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias
 from wholecall.core.conversation import Request
 from wholecall.errors import UpstreamError
 from wholecall.protocols.reader import Chunk
-from wholecall.upstreams.base import Answer
+from wholecall.upstreams.base import Answer, once
 
 # The line of a recording that says that the connection closed there.
 _CUT = "!EOF"
@@ -87,7 +87,7 @@ class ReplayUpstream:
         if isinstance(turn, UpstreamError):
             raise turn
         streamed = turn.body is None
-        chunks = self._play(turn) if turn.body is None else _once(turn.body)
+        chunks = self._play(turn) if turn.body is None else once(turn.body)
         yield Answer(protocol=turn.protocol, chunks=chunks, streamed=streamed)
 
     async def close(self) -> None:
@@ -110,7 +110,3 @@ class ReplayUpstream:
             if self._pace and pause:
                 await self._sleep(pause * self._pace)
             yield chunk
-
-
-async def _once(body: Mapping[str, Any]) -> AsyncIterator[Chunk]:
-    yield body

@@ -21,7 +21,7 @@ from wholecall.errors import UpstreamError
 _REPEATABLE = frozenset({408, 409, 429})
 _SERVER_FAULTS = 500  # and above: 529 is Anthropic's "overloaded"
 _MILLISECONDS = 1000.0
-_Begun = TypeVar("_Begun")
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class RetryPolicy:
         return delay * (1 + self.jitter()) / 2
 
 
-async def ask(attempt: Callable[[], Awaitable[_Begun | Failure]], retry: RetryPolicy) -> _Begun:
+async def ask(attempt: Callable[[], Awaitable[_Answer | Failure]], retry: RetryPolicy) -> _Answer:
     """Attempt until an answer begins, or raise why none does."""
     number = 0
     while True:

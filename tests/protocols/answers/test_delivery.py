@@ -24,7 +24,7 @@ from wholecall.core.values import (
     Text,
 )
 from wholecall.errors import ProtocolError
-from wholecall.protocols.answers.delivery import Delivery, finish_of
+from wholecall.protocols.answers.delivery import Delivery, blame, finish_of
 from wholecall.protocols.answers.writer import Finish
 
 
@@ -113,7 +113,6 @@ ROWS: list[tuple[str, Sequence[Event], str, str]] = [
 def test_what_is_sent_when(events: Sequence[Event], gated: str, *, live: str) -> None:
     for is_live, expected in ((False, gated), (True, live)):
         delivery = Delivery(Words(), live=is_live)
-        assert delivery.open() == b"open;"
         assert b"".join(map(delivery.take, events)).decode() == expected
 
 
@@ -180,3 +179,10 @@ def test_the_first_fault_is_kept_until_a_turn_ends_well() -> None:
     assert (delivery.fault, delivery.finish()) == (first, None)
     delivery.take(ended("stop"))
     assert (delivery.fault, delivery.finish()) == (None, Finish("stop"))
+
+
+def test_the_first_fault_is_to_blame_and_without_one_the_cut() -> None:
+    faults = [Fault(FaultKind.UPSTREAM_ERROR, "overloaded"), Fault(FaultKind.PROTOCOL, "later")]
+    assert (str(blame(faults)), blame(faults).code) == ("overloaded", "upstream_error")
+    cut = blame([])
+    assert (str(cut), cut.code) == ("the answer was cut off before its end", "stream_dropped")

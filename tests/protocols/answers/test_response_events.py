@@ -10,9 +10,9 @@ from wholecall.protocols.answers.response_events import (
     SUMMARY,
     THOUGHT,
     Events,
-    Form,
     Growth,
     TextEvents,
+    TextKind,
 )
 
 WHERE = {"item_id": "i", "output_index": 3}
@@ -31,7 +31,7 @@ def test_numbers_rise_over_all_events() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "names", "fields"),
+    ("kind", "names", "fields"),
     [
         (
             SAID,
@@ -55,12 +55,12 @@ def test_numbers_rise_over_all_events() -> None:
     ],
 )
 def test_a_text_is_told_in_pieces_and_whole(
-    form: Form, names: tuple[str, str, str], *, fields: dict[str, Any]
+    kind: TextKind, names: tuple[str, str, str], *, fields: dict[str, Any]
 ) -> None:
     part, text, index = names
-    frames = take_apart(TextEvents(Events(), form, where=WHERE, at=2).write("ab"))
+    frames = take_apart(TextEvents(Events(), kind, where=WHERE, at=2).write("ab"))
     place = {**WHERE, index: 2}
-    more: dict[str, Any] = {"logprobs": []} if form is SAID else {}
+    more: dict[str, Any] = {"logprobs": []} if kind is SAID else {}
     for frame in frames:
         assert frame.payload.pop("type") == frame.name
         frame.payload.pop("sequence_number")

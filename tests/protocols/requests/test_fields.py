@@ -11,7 +11,9 @@ from wholecall.protocols.requests.fields import (
     keep_rest,
     merge,
     natives_of,
+    read_id,
     refuse,
+    refuse_role,
     rest_of,
     without,
 )
@@ -53,6 +55,15 @@ def test_what_fits_is_read() -> None:
 
 def test_a_refusal_names_its_field() -> None:
     assert refuse("stop", "no").param == "stop"
+    refused = refuse_role("messages[1]", "king", known=("user", "tool"))
+    assert (refused.param, str(refused)) == (
+        "messages[1].role",
+        "messages[1].role: 'king' is none of 'user', 'tool'",
+    )
+
+
+def test_an_id_is_text_however_it_came() -> None:
+    assert [read_id(id) for id in ("a", 7, None)] == ["a", "7", ""]
 
 
 def test_the_rest_is_kept_if_there_is_any() -> None:

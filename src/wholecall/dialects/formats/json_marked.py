@@ -93,17 +93,18 @@ GIGACHAT3 = _marked(
 )
 _COHERE_THINKING = (Channel("<|START_THINKING|>", ("<|END_THINKING|>",), prompted=True),)
 _ACTION = (("<|START_ACTION|>",), ("<|END_ACTION|>",))
+_COHERE_CALL = '{"tool_call_id": "{index}", "tool_name": {name_json}, "parameters": {arguments}}'
 COHERE_CMD3 = _marked(
     "cohere_cmd3",
     _ACTION,
-    call='{"tool_call_id": "{index}", "tool_name": {name_json}, "parameters": {arguments}}',
+    call=_COHERE_CALL,
     listed=True,
     models="Command R7B, Command A",
 ).amid(reasoning=_COHERE_THINKING, dropped=("<|START_RESPONSE|>", "<|END_RESPONSE|>"))
 COHERE_CMD4 = _marked(
     "cohere_cmd4",
     _ACTION,
-    call='{"tool_call_id": "{index}", "tool_name": {name_json}, "parameters": {arguments}}',
+    call=_COHERE_CALL,
     listed=True,
     models="Command 4",
 ).amid(reasoning=_COHERE_THINKING, dropped=("<|START_TEXT|>", "<|END_TEXT|>"))
@@ -152,7 +153,6 @@ TOOLS_TAG = _marked(
     (("<tools>", "<tool>"), ("</tools>", "</tool>")),
     models="small models that echo their prompt",
 )
-ACTION_DIALECTS = (COHERE_CMD3, COHERE_CMD4, COMMAND_R_PLUS)
 DIALECTS = (
     HERMES,
     ERNIE45,
@@ -168,7 +168,9 @@ DIALECTS = (
     INTERNLM2,
     GIGACHAT31,
     GIGACHAT3,
-    *ACTION_DIALECTS,
+    COHERE_CMD3,
+    COHERE_CMD4,
+    COMMAND_R_PLUS,
     PHI4,
     FIREFUNCTION,
     INKLING,

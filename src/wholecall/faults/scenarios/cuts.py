@@ -36,7 +36,7 @@ from wholecall.faults.script import (
 )
 
 _IN_STRING = cut_call(FILE, "hello wor")
-_WHOLE_STREAMS = forms(streamed=[False])
+_WHOLE = forms(streamed=[False])
 
 _AT_THE_LIMIT = (
     Scenario(
@@ -130,7 +130,7 @@ _BY_THE_CONNECTION = (
         sentence="The stream ends after a whole call of a read-only tool, which may have started.",
         turns=((Answer(steps=(*open_call(OSLO), Drop())), calls(OSLO)), (FINAL,)),
         expected=Expected(runs=(OSLO,), first=(OSLO,), error=True, may_give_up=True),
-        differs=dict.fromkeys(_WHOLE_STREAMS, later(OSLO, may_give_up=True)),
+        differs=dict.fromkeys(_WHOLE, later(OSLO, may_give_up=True)),
     ),
     Scenario(
         name="dropped-in-line",

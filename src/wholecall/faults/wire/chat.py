@@ -27,15 +27,13 @@ _USAGE = {
     "completion_tokens": OUTPUT_TOKENS,
     "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
 }
+_SERVER_ERROR = 500
 
 
 def refuse(status: int, message: str) -> dict[str, Any]:
     """The body of an HTTP error. Responses has the same."""
     kind = "invalid_request_error" if status < _SERVER_ERROR else "server_error"
     return {"error": {"message": message, "type": kind, "param": None, "code": None}}
-
-
-_SERVER_ERROR = 500
 
 
 class ChatWriter:

@@ -18,7 +18,7 @@ from wholecall.protocols.answers.head import PRIVATE, Head, Style
 from wholecall.protocols.answers.usages import write_message_usage
 from wholecall.protocols.answers.whole import Whole
 from wholecall.protocols.answers.writer import ChoiceWriter, Finish
-from wholecall.protocols.requests.encoding.anthropic_messages import CALL_EXTRAS, PROTOCOL
+from wholecall.protocols.requests.encoding.anthropic_messages import PROTOCOL, pick_extras
 
 _NOTHING = b""
 _DELTA_END = b"}}" + END
@@ -253,8 +253,8 @@ _PARTS: dict[type, Callable[[Any], Iterator[Mapping[str, Any]]]] = {
 
 
 def _write_call(call: Call | PastCall, arguments: Mapping[str, JSON]) -> dict[str, Any]:
-    extras = {key: call.extras[key] for key in CALL_EXTRAS if key in call.extras}
-    return {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments, **extras}
+    block = {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
+    return {**block, **pick_extras(call)}
 
 
 def _write_message(

@@ -8,7 +8,7 @@ or turns out to be a repeat, the promise is broken and the answer fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from wholecall.core.merge import same_json
@@ -18,6 +18,7 @@ from wholecall.core.values import (
     Ended,
     Event,
     Fault,
+    FaultKind,
     Grew,
     Opened,
     ProviderBlock,
@@ -27,13 +28,12 @@ from wholecall.core.values import (
     Repeated,
     Text,
 )
-from wholecall.errors import ProtocolError
+from wholecall.errors import ProtocolError, UpstreamError
 from wholecall.protocols.answers.frames import dump
 from wholecall.protocols.answers.writer import ChoiceWriter, Finish
 from wholecall.protocols.pieces import Pieces
 
-CUT = "the answer was cut off before its end"
-"""What is told of an answer that stopped without saying why."""
+_CUT = "the answer was cut off before its end"
 _NOTHING = b""
 
 
@@ -51,6 +51,14 @@ def finish_of(ended: Ended | None, *, called: bool) -> Finish | None:
     elif reason == "tool_calls":
         reason = "stop"
     return Finish(reason, ended.native)
+
+
+def blame(faults: Iterable[Fault]) -> UpstreamError:
+    """Why an answer did not end well: its first fault; without one, it just stopped."""
+    fault = next(iter(faults), None)
+    if fault is None:
+        return UpstreamError(_CUT, code=FaultKind.STREAM_DROPPED.value)
+    return UpstreamError(fault.message, code=fault.kind.value)
 
 
 class Delivery:

@@ -14,13 +14,12 @@ is written any more.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
 
 from wholecall.core.values import JSON, Event, OfChoice, Usage
 from wholecall.errors import ProtocolError
-from wholecall.protocols.answers.failures import Failure
+from wholecall.protocols.answers.delivery import Delivery, blame
+from wholecall.protocols.answers.failures import Failure, read_failure
 from wholecall.protocols.answers.frames import KEEP_ALIVE
-from wholecall.protocols.answers.delivery import CUT, Delivery
 from wholecall.protocols.answers.usages import merge_usage
 from wholecall.protocols.answers.writer import Writer
 
@@ -37,7 +36,7 @@ class _Stage(enum.Enum):
 class Encoder:
     """Writes one answer. A run may take many turns for it; the client sees one."""
 
-    __slots__ = ("_first", "_deliveries", "_live", "_stage", "_usage", "_writer")
+    __slots__ = ("_deliveries", "_first", "_live", "_stage", "_usage", "_writer")
 
     def __init__(self, writer: Writer, *, live: bool = False) -> None:
         self._writer = writer
@@ -84,7 +83,8 @@ class Encoder:
         finishes = {index: delivery.finish() for index, delivery in self._deliveries.items()}
         whole = {index: finish for index, finish in finishes.items() if finish is not None}
         if len(whole) < len(finishes):
-            return opening + self.fail(_blame(self._deliveries.values()))
+            faults = [each.fault for each in self._deliveries.values() if each.fault is not None]
+            return opening + self.fail(read_failure(blame(faults)))
         self._close()
         return opening + self._writer.finish(whole, self._usage)
 
@@ -132,10 +132,3 @@ class Encoder:
     def _close(self) -> None:
         self._stage = _Stage.OVER
         self._first = None
-
-
-def _blame(deliveries: Iterable[Delivery]) -> Failure:
-    faults = [delivery.fault for delivery in deliveries if delivery.fault is not None]
-    if not faults:
-        return Failure(message=CUT, status=_BAD_GATEWAY, code="stream_dropped")
-    return Failure(message=faults[0].message, status=_BAD_GATEWAY, code=faults[0].kind.value)

@@ -18,7 +18,7 @@ from wholecall.protocols.answers.head import PRIVATE, Head, Style
 from wholecall.protocols.answers.usages import write_chat_usage
 from wholecall.protocols.answers.whole import Said, Whole
 from wholecall.protocols.answers.writer import ChoiceWriter, Finish
-from wholecall.protocols.requests.encoding.openai_chat import CALL_EXTRAS, DETAILS
+from wholecall.protocols.requests.encoding.openai_chat import DETAILS, pick_extras
 from wholecall.protocols.requests.fields import without
 
 _NOTHING = b""
@@ -140,7 +140,7 @@ class _ChatChoice:
 
     def close_call(self, call: Call, __: str) -> bytes:
         """The protocol has no word for it. What goes back with the call is known only now."""
-        (place, _), extras = self._places.pop(call.number), _pick_extras(call)
+        (place, _), extras = self._places.pop(call.number), pick_extras(call)
         return self._entry(place, extras) if extras else _NOTHING
 
     def _take_place(self) -> int:
@@ -202,11 +202,7 @@ def _add_reasoning(message: dict[str, Any], part: Reasoning) -> None:
 
 def _write_call(call: Call | PastCall, arguments: str) -> dict[str, Any]:
     function = {"name": call.name, "arguments": arguments}
-    return {"id": call.id, "type": "function", "function": function, **_pick_extras(call)}
-
-
-def _pick_extras(call: Call | PastCall) -> dict[str, Any]:
-    return {key: call.extras[key] for key in CALL_EXTRAS if key in call.extras}
+    return {"id": call.id, "type": "function", "function": function, **pick_extras(call)}
 
 
 def _write_finish(finish: Finish) -> dict[str, Any]:

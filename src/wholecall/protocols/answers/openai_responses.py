@@ -21,9 +21,9 @@ from wholecall.protocols.answers.response_events import (
     SUMMARY,
     THOUGHT,
     Events,
-    TextKind,
     Growth,
     TextEvents,
+    TextKind,
 )
 from wholecall.protocols.answers.response_items import (
     IN_PROGRESS,
@@ -96,7 +96,7 @@ class ResponsesWriter:
 class _Words:
     """The item of text or reasoning that is open."""
 
-    form: TextKind
+    kind: TextKind
     id: str
     index: int
     events: TextEvents
@@ -161,24 +161,24 @@ class _Items:
         if words is None:
             return _NOTHING
         text = words.said.join()
-        write = message_item if words.form is SAID else reasoning_item
-        item = {**write(words.id, [words.form.write_part(text)]), **more}
+        write = message_item if words.kind is SAID else reasoning_item
+        item = {**write(words.id, [words.kind.write_part(text)]), **more}
         return words.events.close(text) + self._finish_item(words.index, item)
 
-    def _grow(self, form: TextKind, text: str) -> bytes:
+    def _grow(self, kind: TextKind, text: str) -> bytes:
         words, opening = self._words, _NOTHING
-        if words is None or words.form is not form:
-            opening, words = self._open_words(form)
+        if words is None or words.kind is not kind:
+            opening, words = self._open_words(kind)
         words.said.add(text)
         return opening + words.events.grow(text)
 
-    def _open_words(self, form: TextKind) -> tuple[bytes, _Words]:
+    def _open_words(self, kind: TextKind) -> tuple[bytes, _Words]:
         closing = self.close()
-        id = self._ids.make("msg" if form is SAID else "rs")
-        empty = message_item(id, [], status=IN_PROGRESS) if form is SAID else reasoning_item(id, [])
+        id = self._ids.make("msg" if kind is SAID else "rs")
+        empty = message_item(id, [], status=IN_PROGRESS) if kind is SAID else reasoning_item(id, [])
         index, added = self._add_item(empty)
-        events = TextEvents(self._events, form, where={"item_id": id, "output_index": index})
-        self._words = _Words(form, id, index, events, Pieces("the text of an item"))
+        events = TextEvents(self._events, kind, where={"item_id": id, "output_index": index})
+        self._words = _Words(kind, id, index, events, Pieces("the text of an item"))
         return closing + added + events.open(), self._words
 
     # ── Reasoning of the same protocol ──────────────────────────────────────────────
@@ -191,7 +191,7 @@ class _Items:
         return closing
 
     def _finish_reasoning(self, item: Mapping[str, Any]) -> bytes:
-        if self._words is not None and self._words.form is SUMMARY:
+        if self._words is not None and self._words.kind is SUMMARY:
             return self.close()  # it was shown already, under an id of ours
         self._held = None  # the item says it whole
         closing = self.close()
@@ -200,8 +200,8 @@ class _Items:
         index, added = self._add_item(empty)
         where = {"item_id": item["id"], "output_index": index}
         texts = [
-            TextEvents(self._events, form, where=where, at=place).write(part.get("text") or "")
-            for form, field in ((SUMMARY, "summary"), (THOUGHT, "content"))
+            TextEvents(self._events, kind, where=where, at=place).write(part.get("text") or "")
+            for kind, field in ((SUMMARY, "summary"), (THOUGHT, "content"))
             for place, part in enumerate(item.get(field) or ())
         ]
         return b"".join([closing, added, *texts, self._finish_item(index, item)])

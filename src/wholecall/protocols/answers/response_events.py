@@ -30,7 +30,9 @@ class TextKind(NamedTuple):
         return _PARTS[self.text](text)
 
 
-SAID = TextKind("response.output_text", "response.content_part", "content_index", more={"logprobs": []})
+SAID = TextKind(
+    "response.output_text", "response.content_part", "content_index", more={"logprobs": []}
+)
 SUMMARY = TextKind(
     "response.reasoning_summary_text",
     "response.reasoning_summary_part",
@@ -77,28 +79,28 @@ class Growth:
 class TextEvents:
     """Writes the events of one text."""
 
-    __slots__ = ("_events", "_form", "_where", "grow")
+    __slots__ = ("_events", "_kind", "_where", "grow")
 
     def __init__(
-        self, events: Events, form: TextKind, *, where: Mapping[str, Any], at: int = 0
+        self, events: Events, kind: TextKind, *, where: Mapping[str, Any], at: int = 0
     ) -> None:
         """`where` names the item; `at` is the place of the part in it."""
         self._events = events
-        self._form = form
-        self._where = {**where, form.place: at}
-        fields = {**self._where, **form.more}
-        self.grow = Growth(events, f"{form.text}.delta", fields=fields).write
+        self._kind = kind
+        self._where = {**where, kind.place: at}
+        fields = {**self._where, **kind.more}
+        self.grow = Growth(events, f"{kind.text}.delta", fields=fields).write
 
     def open(self) -> bytes:
         """The part begins."""
-        part = self._form.write_part("")
-        return self._events.write(f"{self._form.part}.added", **self._where, part=part)
+        part = self._kind.write_part("")
+        return self._events.write(f"{self._kind.part}.added", **self._where, part=part)
 
     def close(self, text: str) -> bytes:
         """The text is whole, and so is its part."""
-        form, part = self._form, self._form.write_part(text)
-        done = self._events.write(f"{form.text}.done", **self._where, text=text, **form.more)
-        return done + self._events.write(f"{form.part}.done", **self._where, part=part)
+        kind, part = self._kind, self._kind.write_part(text)
+        done = self._events.write(f"{kind.text}.done", **self._where, text=text, **kind.more)
+        return done + self._events.write(f"{kind.part}.done", **self._where, part=part)
 
     def write(self, text: str) -> bytes:
         """A text that is whole already."""

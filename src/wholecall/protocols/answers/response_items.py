@@ -13,10 +13,10 @@ from wholecall.protocols.answers.usages import write_response_usage
 from wholecall.protocols.answers.whole import Whole
 from wholecall.protocols.answers.writer import Finish
 from wholecall.protocols.requests.encoding.openai_responses import (
-    CALL_EXTRAS,
     ITEM,
     MESSAGE,
     PROTOCOL,
+    pick_extras,
 )
 from wholecall.protocols.wire import present
 
@@ -73,7 +73,6 @@ def reasoning_item(id: str, summary: list[Any]) -> dict[str, Any]:
 
 def call_item(call: Call | PastCall, id: str, *, arguments: str) -> dict[str, Any]:
     """A function call. The item's own id goes back with it, where the upstream gave one."""
-    extras = {CALL_EXTRAS[key]: call.extras[key] for key in CALL_EXTRAS if key in call.extras}
     item = {
         "id": id,
         "type": "function_call",
@@ -82,7 +81,7 @@ def call_item(call: Call | PastCall, id: str, *, arguments: str) -> dict[str, An
         "name": call.name,
         "arguments": arguments,
     }
-    return {**item, **extras}
+    return {**item, **pick_extras(call)}
 
 
 # ── The response ────────────────────────────────────────────────────────────────────

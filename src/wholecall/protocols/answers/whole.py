@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from wholecall.core.conversation import Part, PastCall
 from wholecall.core.values import Ended, Event, Fault, OfChoice, Rejected, Usage
-from wholecall.errors import UpstreamError
-from wholecall.protocols.answers.delivery import CUT, finish_of
+from wholecall.protocols.answers.delivery import blame, finish_of
 from wholecall.protocols.answers.usages import merge_usage
 from wholecall.protocols.answers.writer import Finish
 from wholecall.protocols.requests.answers import answer_message
@@ -55,12 +54,5 @@ def _put_together(events: list[Event], upstream: str) -> Said:
     ended = next((event for event in reversed(events) if isinstance(event, Ended)), None)
     finish = finish_of(ended, called=any(isinstance(part, PastCall) for part in parts))
     if finish is None:
-        raise _blame(events)
+        raise blame(event for event in events if isinstance(event, Fault))
     return Said(parts, finish)
-
-
-def _blame(events: Iterable[Event]) -> UpstreamError:
-    fault = next((event for event in events if isinstance(event, Fault)), None)
-    if fault is None:
-        return UpstreamError(CUT, code="stream_dropped")
-    return UpstreamError(fault.message, code=fault.kind.value)

@@ -220,7 +220,15 @@ class InspectorConfig:
     """The page that shows calls being built."""
 
     enabled: Annotated[bool, RESTART] = False
-    """Whether `/inspector` is there. It shows what clients ask and what models answer."""
+    """Whether `/inspector` is there: a page that shows runs, live and looking back."""
+    bodies: bool = False
+    """Whether it keeps and shows what was said: texts, arguments, results, chunks. They may hold
+    what is private. Without it there are names, verdicts, sizes and times."""
+    days: Annotated[float, RESTART] = 7.0
+    """Days that a run is kept."""
+    megabytes: Annotated[int, RESTART] = 256
+    """Megabytes that are kept, in `wholecall-inspector.sqlite` beside the keys. The oldest runs
+    go first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ from wholecall.core.conversation import (
 )
 from wholecall.core.history import System, Target, mend
 from wholecall.core.spec import ToolSpec
-from wholecall.core.values import Reasoning, Text
+from wholecall.core.values import Call, Reasoning, Text
 from wholecall.protocols.requests.fields import complete, natives_of, rest_of, without
 from wholecall.protocols.requests.media import omit, type_of
 from wholecall.protocols.requests.tools import list_tools, object_schema
@@ -111,6 +111,11 @@ def write_tool(spec: ToolSpec) -> dict[str, Any]:
     return {**present(fields), "input_schema": object_schema(spec)}
 
 
+def pick_extras(call: Call | PastCall) -> dict[str, Any]:
+    """What this protocol wants back with a call, of all that came with it."""
+    return {key: call.extras[key] for key in CALL_EXTRAS if key in call.extras}
+
+
 def _write_output(output: OutputSchema | None) -> dict[str, Any] | None:
     if output is None:
         return None
@@ -180,9 +185,8 @@ def _write_said(part: object) -> Iterator[Any]:
     if isinstance(part, Text):
         yield {"type": "text", "text": part.text}
     elif isinstance(part, PastCall):
-        extras = {key: part.extras[key] for key in CALL_EXTRAS if key in part.extras}
         call = {"id": part.id, "name": part.name, "input": part.arguments}
-        yield {"type": "tool_use", **call, **extras}
+        yield {"type": "tool_use", **call, **pick_extras(part)}
     elif isinstance(part, Reasoning):
         yield from _write_reasoning(part)
     elif isinstance(part, Native) and part.protocol == PROTOCOL:

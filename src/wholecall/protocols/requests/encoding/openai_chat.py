@@ -34,7 +34,7 @@ from wholecall.core.conversation import (
 from wholecall.core.history import Target, mend
 from wholecall.core.history.stored import write_arguments
 from wholecall.core.spec import ToolSpec
-from wholecall.core.values import Reasoning, Text
+from wholecall.core.values import Call, Reasoning, Text
 from wholecall.protocols.requests.fields import complete, natives_of, rest_of, without
 from wholecall.protocols.requests.media import (
     media_in,
@@ -102,6 +102,11 @@ def write_tool(spec: ToolSpec) -> dict[str, Any]:
     return {"type": "function", "function": {**present(fields), "parameters": object_schema(spec)}}
 
 
+def pick_extras(call: Call | PastCall) -> dict[str, Any]:
+    """What this protocol wants back with a call, of all that came with it."""
+    return {key: call.extras[key] for key in CALL_EXTRAS if key in call.extras}
+
+
 def _write_output(output: OutputSchema | None) -> dict[str, Any] | None:
     if output is None:
         return None
@@ -165,8 +170,7 @@ def _write_answer(message: Message) -> dict[str, Any]:
 def _write_call(call: PastCall) -> dict[str, Any]:
     text, _ = write_arguments(plain(call.arguments))
     function = {"name": call.name, "arguments": text}
-    extras = {key: call.extras[key] for key in CALL_EXTRAS if key in call.extras}
-    return {"id": call.id, "type": "function", "function": function, **extras}
+    return {"id": call.id, "type": "function", "function": function, **pick_extras(call)}
 
 
 def _write_reasoning(parts: Sequence[Reasoning]) -> dict[str, Any]:

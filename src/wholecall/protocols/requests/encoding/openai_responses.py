@@ -34,7 +34,7 @@ from wholecall.core.conversation import (
 from wholecall.core.history import OPENAI_RESPONSES, Target, mend
 from wholecall.core.history.stored import write_arguments
 from wholecall.core.spec import ToolSpec
-from wholecall.core.values import Reasoning, Text
+from wholecall.core.values import Call, Reasoning, Text
 from wholecall.protocols.requests.fields import complete, natives_of, rest_of, without
 from wholecall.protocols.requests.media import media_in, omit, speak, write_address
 from wholecall.protocols.requests.tools import list_tools, object_schema
@@ -89,6 +89,11 @@ def write_tool(spec: ToolSpec) -> dict[str, Any]:
     fields = {"name": spec.name, "description": spec.description or None}
     schema = object_schema(spec)
     return {"type": "function", **present(fields), "parameters": schema, "strict": False}
+
+
+def pick_extras(call: Call | PastCall) -> dict[str, Any]:
+    """What this protocol wants back with a call, of all that came with it."""
+    return {CALL_EXTRAS[key]: call.extras[key] for key in CALL_EXTRAS if key in call.extras}
 
 
 def _write_output(output: OutputSchema | None) -> dict[str, Any] | None:
@@ -148,7 +153,7 @@ def _write_saying(part: Text, behind: object) -> dict[str, Any]:
 def _write_call(call: PastCall) -> dict[str, Any]:
     text, _ = write_arguments(plain(call.arguments))
     item = {"call_id": call.id, "name": call.name, "arguments": text}
-    extras = {CALL_EXTRAS[key]: call.extras[key] for key in CALL_EXTRAS if key in call.extras}
+    extras = pick_extras(call)
     if call.provider_id not in (None, call.id):
         extras.pop("id", None)  # under this id the upstream knows a call by another name
     return {"type": "function_call", **extras, **item}

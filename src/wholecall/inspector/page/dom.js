@@ -1,0 +1,37 @@
+// Elements, made without markup: what a model wrote can only ever become text.
+
+export function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+export function draw(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+export function chip(text, kind = "", title = undefined) {
+  return make("span", { class: `chip ${kind}`, title }, text);
+}
+
+export function seconds(value) {
+  if (value === null || value === undefined) return "–";
+  return value < 1 ? `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms` : `${value.toFixed(2)} s`;
+}
+
+export function table(caption, heads, rows) {
+  const head = make("tr", {}, heads.map((text) => make("th", { scope: "col" }, text)));
+  const body = rows.map((cells) => make("tr", {}, cells.map((cell) => make("td", {}, cell))));
+  return make(
+    "div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    make("table", {}, make("caption", {}, caption), make("thead", {}, head), make("tbody", {}, body)),
+  );
+}

@@ -1,0 +1,242 @@
+"""The routes of the inspector: the page, and what it reads.
+
+The page itself holds nothing that is anybody's; what it shows comes from below `/inspector/api`,
+for which the proxy may want a key. All of it is JSON or plain text, never markup.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping
+from importlib.resources import files
+from typing import TypeAlias
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from wholecall.inspector.live import Listener, Live, Message
+from wholecall.inspector.store import Filter, Store
+
+PAGE = "/inspector"
+API = "/inspector/api"
+STATIC = "/inspector/page"
+BEAT_SECONDS = 10.0
+"""How long a stream of events may be silent: a page that is gone is noticed by it."""
+Owner: TypeAlias = Callable[[Request], str | None]
+"""Whose runs may be seen by who sent a request: those of one key, or (None) all."""
+
+_NONCE = "{{nonce}}"
+_MEDIA_TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+_FILES = (
+    "app.js",
+    "charts.js",
+    "dom.js",
+    "folding.js",
+    "json_view.js",
+    "lanes.js",
+    "reading.js",
+    "style.css",
+)
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+    "cross-origin-resource-policy": "same-origin",
+}
+_FILTERS = ("model", "tool", "verdict", "reason", "oddity", "fate")
+_LONGEST_NUMBER = 15
+
+
+def _see_all(_: Request) -> str | None:
+    return None
+
+
+def make_routes(store: Store, live: Live, *, owner: Owner = _see_all) -> list[Route]:
+    """The page and its data."""
+    reading = _Reading(store, live, owner=owner)
+    return [
+        Route(PAGE, _show_page),
+        Route(f"{STATIC}/{{name}}", _show_file),
+        Route(f"{API}/runs", reading.list_runs),
+        Route(f"{API}/runs/{{id}}", reading.show_run),
+        Route(f"{API}/runs/{{id}}/chunks", reading.show_chunks),
+        Route(f"{API}/runs/{{id}}/case", reading.export),
+        Route(f"{API}/live", reading.stream),
+        Route(f"{API}/figures", reading.show_figures),
+    ]
+
+
+# ── The page ────────────────────────────────────────────────────────────────────────
+
+
+def _load(name: str) -> bytes:
+    return files("wholecall.inspector").joinpath("page", name).read_bytes()
+
+
+def _write_policy(nonce: str) -> str:
+    """Only our own files run, and only because this answer says so; nothing else is fetched."""
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src 'nonce-{nonce}'",
+            f"style-src 'nonce-{nonce}'",
+            "connect-src 'self'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        ]
+    )
+
+
+async def _show_page(_: Request) -> Response:
+    nonce = secrets.token_urlsafe(16)
+    content = _load("index.html").decode().replace(_NONCE, nonce)
+    policy = {"content-security-policy": _write_policy(nonce)}
+    return Response(content, media_type="text/html", headers={**_HEADERS, **policy})
+
+
+async def _show_file(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in _FILES:
+        return _refuse(404, "there is no such file")
+    media_type = _MEDIA_TYPES[name.rpartition(".")[2]]
+    return Response(_load(name), media_type=media_type, headers=_HEADERS)
+
+
+# ── What it reads ───────────────────────────────────────────────────────────────────
+
+
+class _Reading:
+    """Answers what the page asks."""
+
+    def __init__(self, store: Store, live: Live, *, owner: Owner) -> None:
+        self._store = store
+        self._live = live
+        self._owner = owner
+
+    async def list_runs(self, request: Request) -> Response:
+        """Runs in a line each: those under way, and those of the file."""
+        owner, asked = self._owner(request), request.query_params
+        texts = {name: asked.get(name, "") for name in _FILTERS}
+        wanted = Filter(
+            **texts,
+            before=_read_number(asked.get("before"), 0),
+            limit=_read_number(asked.get("limit"), 50),
+            owner=owner,
+        )
+        runs = await asyncio.to_thread(self._store.list, wanted)
+        plain = not any(texts.values()) and not wanted.before
+        running = [record.head for record in self._live.show(owner)] if plain else []
+        body = {"running": running, "runs": runs, "failed": self._live.failed}
+        return await _write(body)
+
+    async def show_run(self, request: Request) -> Response:
+        """All events of a run."""
+        id, owner = request.path_params["id"], self._owner(request)
+        record = self._live.find(id, owner=owner)
+        if record is not None:
+            return await _write({"summary": record.head, "events": record.events[:]})
+        found = await asyncio.to_thread(self._store.find, id, owner=owner)
+        if found is None:
+            return _refuse(404, "there is no such run, or it is not kept any more")
+        summary, events = found
+        return await _write({"summary": summary, "events": msgspec.Raw(events.encode())})
+
+    async def show_chunks(self, request: Request) -> Response:
+        """What upstreams sent, as texts: numbers keep their digits."""
+        cases = await self._find_answers(request)
+        return await _write({"answers": [_as_texts(case) for case in cases]})
+
+    async def export(self, request: Request) -> Response:
+        """The answers of a run as a file for `wholecall replay` and `wholecall check`."""
+        cases = await self._find_answers(request)
+        if not cases:
+            return _refuse(
+                404,
+                "the answers of this run were not kept: it is not over, bodies are not kept "
+                "(inspector.bodies), events were dropped, or a secret was in it",
+            )
+        name = f'attachment; filename="{_plain(request.path_params["id"])}.jsonl"'
+        headers = {**_HEADERS, "content-disposition": name}
+        content = "".join(f"{case}\n" for case in cases)
+        return Response(content, media_type="application/jsonl", headers=headers)
+
+    async def show_figures(self, request: Request) -> Response:
+        """Sums over all runs."""
+        owner = self._owner(request)
+        return await _write(await asyncio.to_thread(self._store.read_figures, owner=owner))
+
+    async def stream(self, request: Request) -> Response:
+        """Events as they happen."""
+        content = self._listen(self._owner(request))
+        return StreamingResponse(content, media_type="text/event-stream", headers=_HEADERS)
+
+    async def _listen(self, owner: str | None) -> AsyncIterator[bytes]:
+        with self._live.listen(owner) as listener:
+            yield b": the stream begins\n\n"
+            for record in self._live.show(owner):
+                # What is long is written elsewhere: other streams are served by this loop.
+                events = record.events[:]
+                yield _frame((await asyncio.to_thread(Message.of, record, events)).content)
+            while True:
+                yield await _next_frame(listener)
+
+    async def _find_answers(self, request: Request) -> list[str]:
+        id, owner = request.path_params["id"], self._owner(request)
+        return await asyncio.to_thread(self._store.find_answers, id, owner=owner)
+
+
+async def _next_frame(listener: Listener) -> bytes:
+    try:
+        async with asyncio.timeout(BEAT_SECONDS):
+            return _frame(await listener.next())
+    except TimeoutError:
+        return b": nothing new\n\n"
+
+
+def _frame(content: bytes) -> bytes:
+    return b"data: " + content + b"\n\n"
+
+
+async def _write(body: Mapping[str, object]) -> Response:
+    content = await asyncio.to_thread(msgspec.json.encode, body)
+    return Response(content, media_type="application/json", headers=_HEADERS)
+
+
+def _refuse(status: int, message: str) -> Response:
+    return JSONResponse({"error": {"message": message}}, status_code=status, headers=_HEADERS)
+
+
+def _as_texts(case: str) -> dict[str, object]:
+    """A case whose chunks are texts."""
+    fields = msgspec.json.decode(case, type=dict[str, msgspec.Raw])
+    events = fields.get("events")
+    chunks = (
+        [fields["response"]]
+        if events is None
+        else msgspec.json.decode(events, type=list[msgspec.Raw])
+    )
+    return {
+        "protocol": fields["protocol"],
+        "chunks": [_as_text(chunk) for chunk in chunks],
+        "pauses": fields.get("pauses", msgspec.Raw(b"[]")),
+    }
+
+
+def _as_text(chunk: msgspec.Raw) -> str:
+    text = bytes(chunk).decode()
+    return str(msgspec.json.decode(text)) if text.startswith('"') else text
+
+
+def _read_number(text: str | None, usual: int) -> int:
+    return int(text) if text and text.isdecimal() and len(text) <= _LONGEST_NUMBER else usual
+
+
+def _plain(id: str) -> str:
+    return "".join(character for character in id if character.isalnum() or character == "_")

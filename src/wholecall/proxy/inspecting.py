@@ -1,0 +1,150 @@
+"""The inspector in the proxy: a tap that tells it of exchanges, and its routes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.routing import Route
+
+from wholecall.core.values import Grew, Reasoning, Text
+from wholecall.inspector.encoding import SHOWN
+from wholecall.inspector.live import Live
+from wholecall.inspector.record import About, Asked, Note, Received
+from wholecall.inspector.routes import make_routes
+from wholecall.inspector.store import Store
+from wholecall.inspector.tap import InspectorTap, Writer
+from wholecall.proxy.config.settings import Config
+from wholecall.proxy.edge import CALLER
+from wholecall.proxy.taps import (
+    AnswerBegan,
+    ChunkCame,
+    Exchange,
+    ExchangeEnded,
+    Readers,
+    UpstreamAnswered,
+    UpstreamAsked,
+    UpstreamFailed,
+    UpstreamRetried,
+)
+
+STORE_FILE = "wholecall-inspector.sqlite"
+"""Beside the file of the keys."""
+_DAY_SECONDS = 24 * 3600.0
+_MEGABYTE = 1024 * 1024
+# Failures whose words quote a client or a model.
+_SERVER_FAULT = 500
+_BAD_CALL = "bad_call"
+
+
+class Inspecting:
+    """A tap: it hands all that happens to the inspector."""
+
+    def __init__(self, config: Config, *, hide: Callable[[str], str]) -> None:
+        self._bodies = config.inspector.bodies
+        store = Store(
+            Path(config.keys.path).with_name(STORE_FILE),
+            seconds=config.inspector.days * _DAY_SECONDS,
+            most_bytes=config.inspector.megabytes * _MEGABYTE,
+        )
+        self._tap = InspectorTap(store, Live(), bodies=lambda: self._bodies, hide=hide)
+
+    def make_routes(self) -> list[Route]:
+        """The page and its data. Who comes with a key sees the runs of this key."""
+        return make_routes(self._tap.store, self._tap.live, owner=_find_owner)
+
+    def reload(self, config: Config) -> None:
+        """Go by other settings, from the next run on."""
+        self._bodies = config.inspector.bodies
+
+    async def close(self) -> None:
+        """Write down what is left."""
+        await self._tap.close()
+        self._tap.store.close()
+
+    def open(self, exchange: Exchange) -> Readers:
+        """A run begins."""
+        about = About(
+            request_id=exchange.request_id,
+            model=exchange.model,
+            key=exchange.key_id,
+            protocol=exchange.protocol,
+            upstream=exchange.upstream,
+            upstream_model=exchange.upstream_model,
+            way=exchange.way,
+            stream=exchange.stream,
+            started=exchange.started,
+        )
+        return _Telling(self._tap.open(about)).readers()
+
+
+class _Telling:
+    """Tells of one exchange."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def readers(self) -> Readers:
+        writer = self._writer
+        readers: dict[type, Callable[[Any], None]] = dict.fromkeys(SHOWN, writer.take)
+        readers |= {
+            UpstreamAsked: self._ask,
+            UpstreamRetried: self._retry,
+            UpstreamAnswered: self._answer,
+            UpstreamFailed: self._fail,
+            AnswerBegan: self._begin,
+            ExchangeEnded: self._end,
+        }
+        if writer.bodies:
+            readers |= {
+                Grew: self._grow,
+                Text: self._grow,
+                Reasoning: self._grow,
+                ChunkCame: self._receive,
+            }
+        return readers
+
+    def _grow(self, event: Grew | Text | Reasoning) -> None:
+        self._writer.take_sized(event, len(event.text))
+
+    def _receive(self, event: ChunkCame) -> None:
+        size = len(event.chunk) if isinstance(event.chunk, bytes | str) else 0
+        received = Received(event.protocol, event.chunk, event.streamed)
+        self._writer.take_sized(received, size)
+
+    def _ask(self, event: UpstreamAsked) -> None:
+        self._writer.take(Asked(event.request))
+
+    def _retry(self, event: UpstreamRetried) -> None:
+        self._note("upstream_retried", delay=round(event.delay, 3))
+
+    def _answer(self, event: UpstreamAnswered) -> None:
+        self._note("answered", seconds=round(event.seconds, 6))
+
+    def _fail(self, event: UpstreamFailed) -> None:
+        error = event.error
+        self._note("upstream_failed", status=error.status, code=error.code, message=str(error))
+
+    def _begin(self, event: AnswerBegan) -> None:
+        self._note("began", seconds=round(event.seconds, 6), added=round(event.added, 6))
+
+    def _end(self, event: ExchangeEnded) -> None:
+        quotes = event.status < _SERVER_FAULT or event.code == _BAD_CALL
+        self._note(
+            "over",
+            fate=event.fate.value,
+            status=event.status,
+            code=event.code,
+            message=event.message if self._writer.bodies or not quotes else "",
+            seconds=round(event.seconds, 6),
+        )
+
+    def _note(self, kind: str, **fields: object) -> None:
+        self._writer.take(Note({"kind": kind, **fields}))
+
+
+def _find_owner(request: Request) -> str | None:
+    """The key by which somebody was let in; None for those who needed no key."""
+    return request.scope[CALLER].key.id or None

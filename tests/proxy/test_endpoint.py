@@ -1,0 +1,221 @@
+"""An endpoint as ASGI sees it: requests that are read, refused, run, sent again and left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+from starlette.types import Message
+
+from proxying import in_loop
+from scripted import calls, says
+from wholecall.proxy.chat import CHAT
+from wholecall.proxy.edge import CALLER, Caller
+from wholecall.proxy.endpoint import Endpoint
+from wholecall.proxy.keys import ANONYMOUS
+from wholecall.proxy.serving import Mode, Served, Service
+from wholecall.proxy.taps import Exchange, ExchangeEnded, Fate
+from wholecall.tools.from_function import make_tool
+from wholecall.tools.tool import Tool
+from wholecall.upstreams.replay import ReplayUpstream, Turn
+
+BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+
+
+class Client:
+    """One request: what it says, and what it hears."""
+
+    def __init__(self, body: Any = BODY, **headers: str) -> None:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self._body = json.dumps(body).encode()
+        self.scope = {
+            "type": "http",
+            "headers": [(name.encode(), value.encode()) for name, value in named.items()],
+            CALLER: Caller(ANONYMOUS, "req_1"),
+        }
+        self.leaves = asyncio.Event()
+        self.messages: list[Message] = []
+        self._asked = False
+
+    async def receive(self) -> Message:
+        if not self._asked and not self.leaves.is_set():
+            self._asked = True
+            return {"type": "http.request", "body": self._body, "more_body": False}
+        await self.leaves.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        self.messages.append(message)
+
+    @property
+    def status(self) -> int:
+        return int(self.messages[0]["status"])
+
+    @property
+    def heard(self) -> str:
+        return b"".join(each.get("body", b"") for each in self.messages).decode()
+
+
+class Ends:
+    """A tap that remembers how exchanges ended, and what they were."""
+
+    def __init__(self) -> None:
+        self.ended: list[tuple[str, Fate, int]] = []
+
+    def open(self, exchange: Exchange) -> dict[type, Callable[[Any], None]]:
+        def end(event: ExchangeEnded) -> None:
+            self.ended.append((exchange.way, event.fate, event.status))
+
+        return {ExchangeEnded: end}
+
+
+class Bench:
+    """A service with one model, a tool that can be held up, and an endpoint."""
+
+    def __init__(self, *turns: Turn, mode: Mode = Mode.RUN) -> None:
+        self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+        self.times = 0
+        self.ends = Ends()
+        self.upstream = ReplayUpstream(turns)
+        served = Served(name="m", upstream=self.upstream, model="m", mode=mode)
+        self.service = Service([served], tools=lambda: [self._make_tool()])
+        self.service.taps = (self.ends,)
+        self.endpoint = Endpoint(self.service, CHAT)
+
+    def _make_tool(self) -> Tool:
+        async def work() -> str:
+            self.times += 1
+            self.begun.set()
+            await self.go_on.wait()
+            return "done"
+
+        return make_tool(work)
+
+    def ask(self, client: Client) -> asyncio.Task[None]:
+        async def serve() -> None:
+            await self.endpoint(client.scope, client.receive, client.send)
+
+        return asyncio.create_task(serve())
+
+
+WORK = calls(("work", {}))
+
+
+@in_loop
+async def test_a_question_is_answered_and_told_of() -> None:
+    bench = Bench(says("Hello"), mode=Mode.GATE)
+    client = Client()
+    await bench.ask(client)
+    assert client.heard.endswith("data: [DONE]\n\n")
+    assert bench.ends.ended == [("gate", Fate.DONE, 200)]
+
+
+@in_loop
+async def test_a_wrong_request_is_refused_and_told_of() -> None:
+    bench = Bench()
+    client = Client({"model": "none"})
+    await bench.ask(client)
+    assert client.status == 404
+    assert bench.ends.ended == [("", Fate.FAILED, 404)]
+
+
+@in_loop
+async def test_a_client_that_leaves_before_it_has_asked_gets_nothing() -> None:
+    bench = Bench()
+    client = Client()
+    client.leaves.set()
+    await bench.ask(client)
+    assert not client.messages
+
+
+@in_loop
+async def test_a_run_is_read_by_all_who_ask_for_it() -> None:
+    bench = Bench(WORK, says("Done."))
+    first, second, third = Client(), Client(), Client(x_stainless_retry_count="1")
+    asking = bench.ask(first)
+    await bench.begun.wait()
+    again = bench.ask(second)
+    await asyncio.sleep(0)
+    bench.go_on.set()
+    await asyncio.gather(asking, again)
+    await bench.ask(third)
+    assert bench.times == 1
+    assert first.heard == second.heard == third.heard
+    assert "Done." in first.heard
+    assert [fate for _, fate, _ in bench.ends.ended] == [Fate.DONE] * 3
+
+
+@in_loop
+async def test_a_second_reader_may_leave() -> None:
+    bench = Bench(WORK, says("Done."))
+    first, second = Client(), Client()
+    asking = bench.ask(first)
+    await bench.begun.wait()
+    again = bench.ask(second)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    second.leaves.set()
+    await again
+    bench.go_on.set()
+    await asking
+    assert "Done." in first.heard
+    assert Fate.GONE in {fate for _, fate, _ in bench.ends.ended}
+
+
+@in_loop
+async def test_what_was_done_for_a_client_that_left_is_not_done_again() -> None:
+    bench = Bench(WORK, says("Done."))
+    client, again = Client(), Client(x_stainless_retry_count="1")
+    asking = bench.ask(client)
+    await bench.begun.wait()
+    client.leaves.set()
+    await asking
+    bench.go_on.set()
+    await bench.service.settle(5.0)
+    await bench.ask(again)
+    assert bench.times == 1
+    assert again.status == 409
+    assert len(bench.upstream.requests) == 1
+
+
+@in_loop
+async def test_a_run_in_which_nothing_was_done_is_run_anew() -> None:
+    class Silent:
+        """An upstream that lets one wait, the first time."""
+
+        protocol = "openai-chat"
+
+        def __init__(self, then: ReplayUpstream) -> None:
+            self.asked = asyncio.Event()
+            self._then = then
+
+        def answer(self, request: Any) -> Any:
+            if self.asked.is_set():
+                return self._then.answer(request)
+            self.asked.set()
+            return _Forever()
+
+        async def close(self) -> None:
+            """Nothing is open."""
+
+    bench = Bench()
+    silent = Silent(ReplayUpstream([says("Done.")]))
+    bench.service.serve([Served(name="m", upstream=silent, model="m", mode=Mode.RUN)])
+    client, again = Client(), Client(x_stainless_retry_count="1")
+    asking = bench.ask(client)
+    await silent.asked.wait()
+    client.leaves.set()
+    await asking
+    await bench.service.settle(5.0)
+    await bench.ask(again)
+    assert "Done." in again.heard
+
+
+class _Forever:
+    async def __aenter__(self) -> None:
+        await asyncio.Event().wait()
+
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing is open."""

@@ -1,0 +1,195 @@
+"""`wholecall chat` in a real terminal, against a real server."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from upstreams.serving import PATIENCE
+
+ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+PROGRAM = [sys.executable, "-c", "from wholecall.cli import main; main()", "chat"]
+
+
+def chunk(delta: dict[str, object], finish: str | None = None) -> bytes:
+    body = {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+    return f"data: {json.dumps(body)}\n\n".encode()
+
+
+END = b"data: [DONE]\n\n"
+CALL = (
+    chunk(
+        {
+            "tool_calls": [
+                {"index": 0, "id": "c1", "function": {"name": "get_weather", "arguments": ""}}
+            ]
+        }
+    ),
+    chunk({"tool_calls": [{"index": 0, "function": {"arguments": '{"city": "Oslo"}'}}]}),
+    chunk({}, "tool_calls") + END,
+)
+
+
+STOP = chunk({}, "stop") + END
+RELEASED = threading.Event()
+"""Set when the tests are over: nobody waits any longer."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        last = body["messages"][-1]
+        said = last["content"]
+        if said == "refuse":
+            self.send_error(404, "no such model")
+            return
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        if last["role"] == "tool":
+            self.write(chunk({"content": f"Result: {said}"}), STOP)
+        elif said == "weather":
+            self.write(*CALL)
+        elif said == "wait":
+            self.write(chunk({"content": "Thinking"}))
+            RELEASED.wait(PATIENCE)
+        else:
+            self.write(chunk({"content": f"You said {said!r}."}), STOP)
+
+    def write(self, *chunks: bytes) -> None:
+        for piece in chunks:
+            self.wfile.write(piece)
+            self.wfile.flush()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Terminal:
+    """A chat that somebody types into."""
+
+    def __init__(self, process: subprocess.Popen[bytes], keyboard: int) -> None:
+        self.process = process
+        self._keyboard = keyboard
+        self._raw = b""
+        self._screen = ""
+        self._seen = 0
+
+    def type(self, text: str) -> None:
+        os.write(self._keyboard, text.encode())
+
+    def wait_for(self, words: str) -> str:
+        """Read until these words come; all since the last time, up to them."""
+        while words not in self._screen:
+            ready, _, _ = select.select([self._keyboard], [], [], PATIENCE)
+            assert ready, f"{words!r} does not come; there is {self._screen!r}"
+            self._raw += os.read(self._keyboard, 65536)
+            self._screen = ANSI.sub("", self._raw.decode("utf-8", "ignore"))[self._seen :]
+        end = self._screen.index(words) + len(words)
+        shown, self._screen = self._screen[:end], self._screen[end:]
+        self._seen += end
+        return shown
+
+
+@contextmanager
+def chatting(url: str, folder: Path, *options: str) -> Iterator[Terminal]:
+    ours, theirs = pty.openpty()
+    environ = {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"}
+    process = subprocess.Popen(
+        [*PROGRAM, "m", "--base-url", url, *options],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=os.environ | environ | {"WHOLECALL_MODELS": str(folder / "models")},
+        start_new_session=True,
+        preexec_fn=take_terminal,  # noqa: PLW1509 - Ctrl-C needs a terminal of one's own
+    )
+    os.close(theirs)
+    try:
+        yield Terminal(process, ours)
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
+        os.close(ours)
+
+
+def take_terminal() -> None:
+    import fcntl  # noqa: PLC0415 - only in the child
+    import termios  # noqa: PLC0415
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+        RELEASED.set()
+        server.shutdown()
+        thread.join(PATIENCE)
+
+
+def test_a_call_is_seen_approved_run_and_answered(url: str, tmp_path: Path) -> None:
+    with chatting(url, tmp_path, "--approve") as chat:
+        assert "Ctrl-D ends the chat" in chat.wait_for("> ")
+        chat.type("weather\n")
+        assert "call 0  get_weather" in chat.wait_for("[y/N]")
+        chat.type("y\n")
+        shown = chat.wait_for("2 turns, 1 calls")
+        assert "● CLOSED" in shown
+        assert "get_weather: done in" in shown
+        assert 'Result: {"city":"Oslo","celsius":3,"sky":"snow"}' in shown
+        chat.wait_for("> ")
+        chat.type("\x04")
+        assert chat.process.wait(PATIENCE) == 0
+    assert "weather" in (tmp_path / "chat_history").read_text()
+
+
+def test_ctrl_c_breaks_off_the_answer_and_not_the_chat(url: str, tmp_path: Path) -> None:
+    with chatting(url, tmp_path, "--no-tools") as chat:
+        chat.wait_for("> ")
+        chat.type("wait\n")
+        chat.wait_for("Thinking")
+        chat.type("\x03")
+        chat.wait_for("broken off; the question is forgotten")
+        chat.wait_for("> ")
+        chat.type("half")
+        chat.wait_for("half")  # the line is being read: a signal before that would be lost
+        chat.type("\x03")
+        chat.wait_for("\nCtrl-D ends the chat")
+        chat.type("one\\\ntwo\n")
+        chat.wait_for("You said 'one\\ntwo'.")
+        chat.wait_for("> ")
+        chat.type("/exit\n")
+        assert chat.process.wait(PATIENCE) == 0
+
+
+def test_words_with_a_slash_are_for_the_chat(url: str, tmp_path: Path) -> None:
+    with chatting(url, tmp_path, "--no-tools") as chat:
+        for typed, shown in [
+            ("/clear\n", "forgotten"),
+            ("/what\n", "/clear forgets"),
+            ("refuse\n", "no such model"),
+            ("still there\n", "You said 'still there'."),
+        ]:
+            chat.wait_for("> ")
+            chat.type(typed)
+            chat.wait_for(shown)
+        chat.wait_for("> ")
+        chat.type("\n")
+        chat.wait_for("> ")
