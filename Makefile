@@ -26,7 +26,7 @@ SANS_IO := $(foreach folder,core protocols dialects,$(if $(wildcard src/wholecal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-clients lint format reference bench fuzz mutants lock clean python-version
+.PHONY: help run test test-clients test-model eval lint format reference bench fuzz mutants lock clean python-version
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -43,6 +43,14 @@ test: $(STAMP) ## Run the tests; core, protocols and dialects need 100 % branch 
 
 test-clients: $(PEERS_STAMP) ## Run tests/peers: with LiteLLM and agent libraries, in an environment of their own
 	$(PEERS_BIN)/pytest -n 0 --confcutdir=tests/peers tests/peers
+
+test-model: $(STAMP) ## Run tests/models: a small real model (94 MB, pulled), and the default one if it is here
+	@$(BIN)/wholecall model pull smollm2
+	$(BIN)/pytest -n 0 -o pythonpath='tests bench' tests/models
+
+eval: $(STAMP) ## Ask the default model (1.1 GB, pulled) 50 questions in each way, and write the table
+	@$(BIN)/wholecall model pull
+	$(BIN)/python bench/eval/evaluate.py --write
 
 lint: $(STAMP) ## Check format, lint rules and types
 	$(BIN)/ruff format --check .

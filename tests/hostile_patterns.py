@@ -91,6 +91,18 @@ ROWS: list[Row] = [
         FITS,
     ),
     Row(
+        "many patterns that remember a little",
+        of({"allOf": [{"pattern": f"[ab]*a[ab]{{11}}{n}"} for n in range(100)]}),
+        lambda: shuffle("ab", 50_000),
+        LIMIT,
+    ),
+    Row(
+        "a pattern of loops in loops",
+        of({"pattern": r"(\w{0,40}){0,40}x"}),
+        lambda: shuffle("abc", 1000),
+        LIMIT,
+    ),
+    Row(
         "a pattern that hardly remembers",
         of({"pattern": "[ab]*a" + "[ab]" * 12 + "c"}),
         lambda: shuffle("ab", 500_000),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -16,8 +17,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from upstreams.serving import PATIENCE
+from wholecall.chat import Chat
+from wholecall.chat_view import ChatView
+from wholecall.chatting import converse
+from wholecall.core.conversation import Message, Role
+from wholecall.errors import UpstreamError
+from wholecall.upstreams.names import Route
+from wholecall.upstreams.replay import ReplayUpstream
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 PROGRAM = [sys.executable, "-c", "from wholecall.cli import main; main()", "chat"]
@@ -184,7 +193,7 @@ def test_words_with_a_slash_are_for_the_chat(url: str, tmp_path: Path) -> None:
         for typed, shown in [
             ("/clear\n", "forgotten"),
             ("/what\n", "/clear forgets"),
-            ("refuse\n", "no such model"),
+            ("refuse\n", "answered with status 404"),
             ("still there\n", "You said 'still there'."),
         ]:
             chat.wait_for("> ")
@@ -193,3 +202,66 @@ def test_words_with_a_slash_are_for_the_chat(url: str, tmp_path: Path) -> None:
         chat.wait_for("> ")
         chat.type("\n")
         chat.wait_for("> ")
+
+
+# ── Without a terminal ──────────────────────────────────────────────────────────────
+
+
+class Person:
+    """Says what is on a list; an exception among it is raised."""
+
+    def __init__(self, *says: str | type[BaseException]) -> None:
+        self._says = iter(says)
+
+    def __call__(self) -> str | None:
+        said = next(self._says, None)
+        if isinstance(said, type):
+            raise said
+        return said
+
+
+def hold(
+    person: Person, *, fails: type[BaseException] | None = None
+) -> tuple[list[str], Chat, str]:
+    """A conversation: the questions that were asked, and what was shown."""
+    asked = list[str]()
+    file = io.StringIO()
+
+    def run(question: str) -> None:
+        asked.append(question)
+        if fails is not None:
+            raise fails("it went wrong")
+
+    chat = Chat(Route(ReplayUpstream([]), "m"))
+    chat.messages = (Message(Role.USER, ()),)
+    converse(chat, ChatView(Console(file=file, width=100)), run=run, read=person)
+    return asked, chat, file.getvalue()
+
+
+def test_questions_are_asked_until_there_are_no_more() -> None:
+    asked, chat, shown = hold(Person("one", "", "two"))
+    assert (asked, shown) == (["one", "two"], "")
+    assert chat.messages
+
+
+def test_exit_ends_it_at_once() -> None:
+    assert hold(Person("/exit", "never"))[0] == []
+
+
+def test_clear_forgets() -> None:
+    asked, chat, shown = hold(Person("/clear", "/unknown", KeyboardInterrupt, "go on"))
+    assert asked == ["go on"]
+    assert chat.messages == ()
+    assert shown.startswith("forgotten\n")
+    assert "/exit ends it" in shown
+    assert shown.endswith("\nCtrl-D ends the chat\n")
+
+
+@pytest.mark.parametrize(
+    ("fails", "said"),
+    [(KeyboardInterrupt, "broken off"), (UpstreamError, "it went wrong")],
+)
+def test_an_answer_that_fails_is_not_the_end(fails: type[BaseException], said: str) -> None:
+    asked, _, shown = hold(Person("one", "two"), fails=fails)
+    assert asked == ["one", "two"]
+    assert shown.count(said) == 2

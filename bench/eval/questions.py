@@ -36,7 +36,7 @@ class Verdict(enum.Enum):
 
     RIGHT = "right"
     WRONG = "wrong call"
-    MISSED = "no call"
+    MISSED = "missed call"
     NEEDLESS = "needless call"
     INVALID = "invalid call"
 

@@ -54,7 +54,8 @@ class Chat:
                 with view.asking(f"Run {call.name} {arguments}? [y/N]"):
                     return await confirm()
 
-        async with run(self._route.model, messages, **self._options, approve=approve) as started:
+        options: Options = {**self._options, "approve": approve}
+        async with run(self._route.model, messages, **options) as started:
             async for event in started:
                 view.take(event)
             result = await started.result()

@@ -48,7 +48,7 @@ def chat_with(route: Route, settings: ChatSettings, *, history_file: Path) -> No
             emulate=settings.emulate,
         )
         try:
-            _converse(
+            converse(
                 chat,
                 view,
                 run=lambda question: runner.run(chat.ask(question, view, confirm=is_confirmed)),
@@ -57,11 +57,17 @@ def chat_with(route: Route, settings: ChatSettings, *, history_file: Path) -> No
             runner.run(chat.close())
 
 
-def _converse(chat: Chat, view: ChatView, *, run: Callable[[str], None]) -> None:
+def converse(
+    chat: Chat,
+    view: ChatView,
+    *,
+    run: Callable[[str], None],
+    read: Callable[[], str | None] = read_text,
+) -> None:
     """Question and answer, until the user has no more."""
     while True:
         try:
-            question = read_text()
+            question = read()
         except KeyboardInterrupt:
             view.note("\nCtrl-D ends the chat")
             continue

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ from wholecall.proxy.app import make_app
 from wholecall.proxy.config import Config, InspectorConfig, KeysConfig
 from wholecall.tools.from_function import make_tool
 
-PICTURES = Path(os.environ.get("WHOLECALL_PICTURES", Path(__file__).parent / "pictures"))
+PICTURES = Path(__file__).parents[2] / "build" / "inspector"
 QUESTION = [{"role": "user", "content": "What is the weather in Rome?"}]
 LANE = "document.querySelector('.lane')"
 
@@ -76,7 +75,7 @@ async def ask(served: Served) -> Any:
 async def test_a_call_is_seen_growing_and_its_tool_starting_before_the_stream_ends(
     tmp_path: Path,
 ) -> None:
-    PICTURES.mkdir(exist_ok=True)
+    PICTURES.mkdir(parents=True, exist_ok=True)
     async with looking(tmp_path) as (served, script, page):
         asked = asyncio.create_task(ask(served))
         script.say(chunk({"content": "Let me look."}), opening(0, "get_weather", arguments='{"ci'))

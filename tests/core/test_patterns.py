@@ -2,7 +2,7 @@
 
 import pytest
 
-from wholecall.core.patterns import LOOSE, Pattern, measure_pattern
+from wholecall.core.patterns import STATES, Pattern, find_tame, measure_pattern
 
 # pattern, positions, how many of them are loose
 PATTERNS = [
@@ -55,16 +55,22 @@ HONEST = [
 ]
 
 
-@pytest.mark.parametrize("pattern", HONEST)
-def test_honest_patterns_are_tame(pattern: str) -> None:
-    assert measure_pattern(pattern).is_tame
+def test_honest_patterns_are_tame() -> None:
+    assert find_tame(HONEST) == frozenset(HONEST)
 
 
-@pytest.mark.parametrize("pattern", [r"a[ab]{50}c", r"^[ab]{0,99}a[ab]{99}c$", r"^(.*a){20}$"])
-def test_patterns_that_remember_much_are_not(pattern: str) -> None:
-    assert not measure_pattern(pattern).is_tame
+WILD = [r"a[ab]{50}c", r"^[ab]{0,99}a[ab]{99}c$", r"^(.*a){20}$"]
 
 
-def test_so_many_positions_may_be_loose() -> None:
-    assert measure_pattern("x" * LOOSE).is_tame
-    assert not measure_pattern("x" * (LOOSE + 1)).is_tame
+def test_patterns_that_remember_much_are_not() -> None:
+    assert find_tame([*WILD, *HONEST]) == frozenset(HONEST)
+
+
+def test_so_many_states_are_built() -> None:
+    alone, together = "x" * 14, ["x" * 13, "y" * 13, "z"]
+
+    assert measure_pattern(alone).states == STATES
+    assert find_tame([alone]) == {alone}
+    assert find_tame(["x" * 15]) == frozenset()
+    assert find_tame(together) == {"z", "x" * 13}
+    assert find_tame(["a", "a"]) == {"a"}

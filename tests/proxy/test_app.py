@@ -69,6 +69,15 @@ async def test_it_is_ready_when_its_upstreams_can_be_reached() -> None:
 
 
 @in_loop
+async def test_what_is_not_served_is_told_in_the_clients_shape() -> None:
+    async with proxying(Offer({})) as served:
+        status, page = await _get(served, "/v1/chat/nothing")
+        assert (status, page["error"]["code"]) == (404, "not_found")
+        status, page = await _get(served, "/v1/messages")
+        assert (status, page["type"]) == (405, "error")
+
+
+@in_loop
 async def test_figures_are_shown_unless_they_are_turned_off() -> None:
     async with proxying(Offer({})) as served:
         await served.post("/v1/chat/completions", {"model": "none", "messages": []})

@@ -53,7 +53,8 @@ async def test_what_is_done_for_a_client_ends_when_it_leaves() -> None:
         async with until_gone(client.receive):
             asyncio.get_running_loop().call_soon(client.leaves.set)
             try:
-                await asyncio.Event().wait()
+                # Were it not broken off, this would end in another way.
+                await asyncio.wait_for(asyncio.Event().wait(), 5.0)
             finally:
                 ended.set()
 

@@ -12,7 +12,7 @@ from scripted import calls, chunk, cut, ending, opening, says
 from wholecall.core.choice import Choice, Mode
 from wholecall.core.conversation import CallResult, Message, Request, Role
 from wholecall.core.spec import ToolSpec
-from wholecall.core.values import Ended, Text, Usage
+from wholecall.core.values import Ended, Rejected, Text, Usage
 from wholecall.errors import UpstreamError
 from wholecall.proxy.gating import Gating, Question
 from wholecall.runs.sending import sender_for
@@ -77,11 +77,12 @@ async def test_a_wrong_call_is_asked_for_again_before_the_client_sees_it() -> No
 
 @in_loop
 async def test_what_was_no_call_is_told_as_by_a_user() -> None:
-    broken = ScriptedAnswer(
-        chunks=[chunk({"content": '<tool_call>{"name": "dig", "argu</tool_call>'}), *ending()]
-    )
-    _, upstream = await gate(broken, calls(RIGHT), reask=1)
-    assert len(upstream.requests) <= 2
+    nameless = {"index": 0, "function": {"name": None, "arguments": '{"depth": 3}'}}
+    broken = ScriptedAnswer(chunks=[chunk({"tool_calls": [nameless]}), *ending("tool_calls")])
+    collected, upstream = await gate(broken, calls(RIGHT), reask=1)
+    assert collected.calls == [RIGHT]
+    last = upstream.requests[1].messages[-1]
+    assert (last.role, bool(last.text)) == (Role.USER, True)
 
 
 @pytest.mark.parametrize("reask", [0, 1])
@@ -98,6 +99,7 @@ async def test_an_answer_of_wrong_calls_only_fails_when_it_was_asked_often_enoug
 async def test_right_calls_are_handed_over_beside_wrong_ones_that_are_only_told_of() -> None:
     collected, _ = await gate(calls(RIGHT, WRONG))
     assert collected.calls == [RIGHT]
+    assert not collected.of(Rejected)
     [report] = collected.reports
     assert isinstance(report, dict)
     assert [each["name"] for each in report["rejected"]] == ["dig"]

@@ -11,8 +11,10 @@ from scripted import says
 from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.values import Grew, OfChoice, Released, Text
 from wholecall.errors import UpstreamError
+from wholecall.protocols.reader import Chunk
 from wholecall.proxy.taps import (
     AnswerBegan,
+    ChunkCame,
     ExchangeEnded,
     Fate,
     UpstreamAnswered,
@@ -23,6 +25,7 @@ from wholecall.proxy.taps import (
     WatchedUpstream,
     sleep_and_tell,
 )
+from wholecall.upstreams.base import Upstream
 from wholecall.upstreams.replay import ReplayUpstream
 
 UPSTREAM = (UpstreamAsked, UpstreamRetried, UpstreamAnswered, UpstreamFailed)
@@ -181,18 +184,26 @@ def test_a_retry_outside_of_exchanges_is_nobodys() -> None:
     asyncio.run(sleep_and_tell(0.0))
 
 
+REQUEST = Request(model="m", messages=(Message(Role.USER, (Text("hi"),)),))
+
+
+async def read(upstream: Upstream) -> list[Chunk]:
+    async with upstream.answer(REQUEST) as answer:
+        chunks = [chunk async for chunk in answer.chunks]
+    await upstream.close()
+    return chunks
+
+
 def test_a_watched_upstream_answers_as_before() -> None:
-    tap = Recorder(UPSTREAM)
-    upstream = ReplayUpstream([says("hello")])
+    tap, upstream = Recorder(UPSTREAM), ReplayUpstream([says("hello")])
     watched = WatchedUpstream(upstream, watch(tap))
-    request = Request(model="m", messages=(Message(Role.USER, (Text("hi"),)),))
-
-    async def read() -> int:
-        async with watched.answer(request) as answer:
-            count = len([chunk async for chunk in answer.chunks])
-        await watched.close()
-        return count
-
-    assert asyncio.run(read()) == len(says("hello").chunks)
+    assert asyncio.run(read(watched)) == says("hello").chunks
     assert watched.protocol == upstream.protocol
-    assert tap.seen == [UpstreamAsked(), UpstreamAnswered(0.0)]
+    assert tap.seen == [UpstreamAsked(REQUEST), UpstreamAnswered(0.0)]
+
+
+def test_chunks_are_shown_to_those_who_want_them() -> None:
+    tap = Recorder((ChunkCame,))
+    watched = WatchedUpstream(ReplayUpstream([says("hello")]), watch(tap))
+    assert asyncio.run(read(watched)) == says("hello").chunks
+    assert tap.seen == [ChunkCame("openai-chat", chunk, True) for chunk in says("hello").chunks]

@@ -31,7 +31,7 @@ def read_table() -> dict[str, Row]:
 
 
 TABLE = read_table()
-OVER_HTTP = [prefix for prefix in PREFIXES if prefix != "litellm"]
+OVER_HTTP = [prefix for prefix in PREFIXES if prefix not in ("litellm", "local")]
 
 
 def connect(prefix: str, environ: dict[str, str]) -> HttpUpstream:

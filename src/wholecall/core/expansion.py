@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from wholecall.core.compiled import Place, is_in_place
-from wholecall.core.patterns import measure_pattern
+from wholecall.core.patterns import find_tame, measure_pattern
 from wholecall.core.translate import Node, Steps, children
 from wholecall.core.work import OTHERS, WORK, Cost, Load
 
@@ -37,10 +37,11 @@ takes up to ten microseconds."""
 
 def count_cost(root: Place, targets: Mapping[str, Place], *, patterns: Iterable[str]) -> Cost | str:
     """What a schema will cost, or why that is too much."""
-    excess = _find_excess(frozenset(patterns))
+    patterns = frozenset(patterns)
+    excess = _find_excess(patterns)
     if excess:
         return excess
-    load, expansion = Load(), _Expansion(targets)
+    load, expansion = Load(find_tame(patterns)), _Expansion(targets)
     expansion.count(root, load, way=_Way())
     if expansion.exceeded:
         return expansion.exceeded

@@ -7,18 +7,21 @@ were an `a`, and that is 2⁵⁰ states. Each is then built anew, at a microseco
 
 What may be remembered are the positions (a character, a class) behind the first thing
 that may match in more than one way: everything, in a pattern without `^`. Few such
-positions make few states, and the pattern is tame.
+positions make few states, and a pattern with few states is tame.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
+from itertools import accumulate
 from typing import NamedTuple
 
-LOOSE = 14
-"""Positions of a tame pattern that may be remembered: 2¹⁴ states are built in some
-milliseconds. Honest patterns rarely have as many behind their first loop."""
+STATES = 2**14
+"""States of all tame patterns of a schema. They are built once, in some ten milliseconds.
+Honest patterns rarely have more than eight positions behind their first loop: 256 states."""
+_COUNTED = 20
 _CACHED = 1024
 _UNICODE_CLASS = 64
 """`\\p{L}` counts as so many positions: it has hundreds of ranges."""
@@ -45,15 +48,24 @@ class Pattern(NamedTuple):
     """How many of them may have to be remembered."""
 
     @property
-    def is_tame(self) -> bool:
-        """Whether a character costs next to nothing, whatever the text."""
-        return self.loose <= LOOSE
+    def states(self) -> int:
+        """The most states that can be needed, if they are not too many to be counted."""
+        return 2 ** min(self.loose, _COUNTED)
 
 
 @lru_cache(maxsize=_CACHED)
 def measure_pattern(pattern: str) -> Pattern:
     """Measure a pattern. It need not be valid: then it is refused elsewhere."""
     return _Ruler(anchored=pattern.startswith("^")).measure(pattern)
+
+
+def find_tame(patterns: Iterable[str]) -> frozenset[str]:
+    """The patterns for which a character costs next to nothing, whatever the text."""
+    by_states = sorted(set(patterns), key=lambda each: (measure_pattern(each).states, each))
+    total = accumulate(measure_pattern(pattern).states for pattern in by_states)
+    return frozenset(
+        pattern for pattern, states in zip(by_states, total, strict=True) if states <= STATES
+    )
 
 
 class _Ruler:

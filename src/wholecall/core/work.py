@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from wholecall.core.patterns import measure_pattern
+from wholecall.core.patterns import Pattern, measure_pattern
 from wholecall.core.size import HUGE, Size
 from wholecall.core.translate import Node
 from wholecall.core.values import JSON
@@ -36,9 +36,11 @@ _LEADS_BACK = 16
 class Load:
     """The work for one value, and for the values inside it."""
 
-    __slots__ = ("inside", "numbers", "rules", "text")
+    __slots__ = ("_tame", "inside", "numbers", "rules", "text")
 
-    def __init__(self) -> None:
+    def __init__(self, tame: frozenset[str] = frozenset()) -> None:
+        """`tame` are the patterns for which a character costs next to nothing."""
+        self._tame = tame
         self.rules = 0
         """For any value."""
         self.numbers = 0
@@ -49,21 +51,27 @@ class Load:
 
     def step(self, name: str | int) -> Load:
         """The load of a value inside."""
-        return self.inside.setdefault(name, Load())
+        load = self.inside.get(name)
+        if load is None:
+            load = self.inside[name] = Load(self._tame)
+        return load
 
     def add(self, node: Node, times: int) -> None:
         """Add the rules of one schema, which are looked at so many times."""
         self.rules += times
         for keyword, weigh in _WEIGHERS.items():
             if keyword in node:
-                rules, numbers, text = weigh(node[keyword])
+                rules, numbers = weigh(node[keyword])
                 self.rules += rules * times
                 self.numbers += numbers * times
-                self.text += text * times
+        if "pattern" in node:
+            self._add_pattern(node["pattern"], times)
         for pattern in node.get("patternProperties", ()):
-            others = self.step(OTHERS)
-            others.rules += _PATTERN * times
-            others.text += weigh_pattern(pattern).text * times
+            self.step(OTHERS)._add_pattern(pattern, times)
+
+    def _add_pattern(self, pattern: str, times: int) -> None:
+        self.rules += _PATTERN * times
+        self.text += _weigh_text(measure_pattern(pattern), tame=pattern in self._tame) * times
 
     def walk(self) -> Iterator[Load]:
         """This load and all inside it."""
@@ -82,22 +90,27 @@ class Weight(NamedTuple):
 
     rules: int = 0
     numbers: int = 0
-    text: int = 0
 
 
 _SHORT = 2**63
 _PATTERN = 2
-_TAME = 100
+_PLAIN = 100
+_TAME = _PER
 _WILD = 60
-"""Rules a character. That of each position of the pattern comes on top, for two fifths."""
+"""Rules a character, where the engine builds a state for each anew; and more, for each
+position of the pattern."""
+_WILD_POSITION = 3
 
 
-def weigh_pattern(pattern: str) -> Weight:
-    """What a pattern costs, by how much of the text it may have to remember."""
-    size = measure_pattern(pattern)
-    if size.is_tame:
-        return Weight(_PATTERN, text=_TAME)
-    return Weight(_PATTERN, text=_PER * (_WILD + size.positions * 2 // 5))
+def _weigh_text(pattern: Pattern, *, tame: bool) -> int:
+    """What a pattern costs for a text of `_PER` characters."""
+    if not tame:
+        return _PER * (_WILD + pattern.positions * _WILD_POSITION)
+    return _PLAIN if pattern.loose <= _FEW else _TAME
+
+
+_FEW = 2
+"""Loose positions of a pattern that is as plain as a search for one character."""
 
 
 def _weigh_option(option: JSON) -> Weight:
@@ -139,7 +152,6 @@ _WEIGHERS: dict[str, Callable[[Any], Weight]] = {
     "const": _weigh_constant,
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _weigh_bound),
     "multipleOf": _weigh_divisor,
-    "pattern": weigh_pattern,
     **dict.fromkeys(("required", "dependentRequired", "dependentSchemas"), _weigh_names),
     "uniqueItems": lambda _: Weight(rules=12),
 }

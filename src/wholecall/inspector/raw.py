@@ -22,15 +22,21 @@ class RawAnswer:
     """The chunks of one answer."""
 
     def __init__(
-        self, title: str, tools: Sequence[ToolSpec], *, clock: Callable[[], float]
+        self,
+        title: str,
+        tools: Sequence[ToolSpec],
+        *,
+        clock: Callable[[], float],
+        most_chunks: int = MOST_CHUNKS,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
         self._title = title
         self._tools = tuple(tools)
         self._tape: Tape | None = Tape(clock)
         self._protocol = ""
         self._streamed = True
-        self._chunks = MOST_CHUNKS
-        self._bytes = MOST_BYTES
+        self._chunks = most_chunks
+        self._bytes = most_bytes
 
     def take(self, protocol: str, chunk: Chunk, *, streamed: bool) -> None:
         """The next chunk."""

@@ -68,7 +68,14 @@ class Received(NamedTuple):
 class Record:
     """Takes the events of one run, in one thread."""
 
-    def __init__(self, about: About, quoting: Quoting) -> None:
+    def __init__(
+        self,
+        about: About,
+        quoting: Quoting,
+        *,
+        most_events: int = MOST_EVENTS,
+        most_grown: int = MOST_GROWN,
+    ) -> None:
         self.id = f"run_{secrets.token_hex(8)}"
         self.about = about
         self.events: list[Fields] = []
@@ -80,7 +87,8 @@ class Record:
         self._growing: dict[tuple[str, int], GrowingText] = {}
         self._fresh: dict[tuple[str, int], list[str]] = {}
         """Pieces that are not events yet."""
-        self._room = MOST_GROWN
+        self._most_events = most_events
+        self._room = most_grown
         self._left_out = 0
         self._answers: list[RawAnswer] = []
         self._told = 0
@@ -120,7 +128,7 @@ class Record:
         return self._tally.over is not None
 
     def _add(self, event: Fields) -> None:
-        if len(self.events) >= MOST_EVENTS and event["kind"] != "over":
+        if len(self.events) >= self._most_events and event["kind"] != "over":
             self._left_out += 1
             return
         self._tally.take(event)
@@ -177,7 +185,10 @@ class Record:
         self._add({"kind": kind, "number": number, "text": piece.text, **whole})
 
     def _take_back(self, kind: str, number: int) -> None:
-        for event in self.events:
+        """Calls of earlier turns have the same numbers, and nothing to do with it."""
+        for event in reversed(self.events):
+            if event["kind"] == "turn":
+                return
             if event["kind"] == kind and event["number"] == number:
                 event["text"] = ""
 

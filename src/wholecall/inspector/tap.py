@@ -64,9 +64,7 @@ class InspectorTap:
         """A run begins."""
         record = Record(about, Quoting(self._bodies(), self._hide))
         self.live.running[record.id] = record
-        writer = Writer(self, record, bodies=self._bodies())
-        self._arm()
-        return writer
+        return Writer(self, record, bodies=self._bodies())
 
     def put(self, record: Record, event: object, *, size: int = 0) -> None:
         """Something happened."""
@@ -81,34 +79,30 @@ class InspectorTap:
 
     async def close(self) -> None:
         """Write down what is left."""
-        while self._queue or self._working is not None:
-            self._hand_over()
-            if self._working is not None:
-                await asyncio.wait([self._working])
-                await asyncio.sleep(0)
         if self._timer is not None:
             self._timer.cancel()
+        while self._queue or self._working is not None:
+            await asyncio.wait([self._working or self._start()])
         self._thread.shutdown()
 
     # ── In the loop ─────────────────────────────────────────────────────────────────
 
     def _arm(self) -> None:
-        if self._timer is None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._pace, self._hand_over)
+        self._timer = asyncio.get_running_loop().call_later(self._pace, self._hand_over)
 
     def _hand_over(self) -> None:
-        """Give what has come to the thread, unless it is still at work."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._working is not None or not self._queue:
-            return
+        """Give what has come to the thread. If it is still at work, that happens at its end."""
+        self._timer = None
+        if self._working is None:
+            self._start()
+
+    def _start(self) -> asyncio.Future[_Done]:
         items, self._queue = self._queue, []
         self._weight = 0
         loop = asyncio.get_running_loop()
         self._working = loop.run_in_executor(self._thread, self._work, items)
         self._working.add_done_callback(self._finish)
+        return self._working
 
     def _finish(self, working: asyncio.Future[_Done]) -> None:
         self._working = None
@@ -117,7 +111,7 @@ class InspectorTap:
         self.live.failed += done.failed
         for record in done.over:
             self.live.running.pop(record.id, None)
-        if self._queue:
+        if self._queue and self._timer is None:
             self._arm()
 
     # ── In the thread ───────────────────────────────────────────────────────────────

@@ -30,6 +30,7 @@ from wholecall.proxy.readiness import Readiness
 from wholecall.proxy.responses import RESPONSES
 from wholecall.proxy.serving import Mode, Served, Service
 from wholecall.proxy.shelf import Shelf
+from wholecall.proxy.unserved import ERROR_HANDLERS
 from wholecall.tools.tool import Tool
 
 _NOT_READY = 503
@@ -79,7 +80,8 @@ class Proxy:
         self.service.beat_seconds = config.limits.keep_alive_seconds
         keys = KeyStore(config.keys.path) if _needs_keys(config) else None
         self.routes = self._make_routes()
-        self._edge = Edge(Starlette(routes=self.routes, lifespan=self._live), config, keys=keys)
+        app = Starlette(routes=self.routes, exception_handlers=ERROR_HANDLERS, lifespan=self._live)
+        self._edge = Edge(app, config, keys=keys)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         """Serve one connection's event, as ASGI has it."""

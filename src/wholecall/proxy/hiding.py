@@ -54,6 +54,8 @@ class Hiding:
 
     def hide(self, text: str) -> str:
         """The text without secrets."""
+        if len(text) < _SHORTEST:
+            return text
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN)
         if len(text) >= _SHORTEST_FORM:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TextIO, cast
+from typing import TextIO
 
 import msgspec
 import structlog
@@ -15,6 +15,7 @@ from wholecall.proxy.hiding import Hiding
 
 _FIRST = ("timestamp", "level", "event")
 _LEVELS = logging.getLevelNamesMapping()
+_PLAIN = frozenset({bool, int, float, type(None)})
 _DEEPEST = 6
 """Levels of a field that are looked through; deeper ones are left out."""
 
@@ -55,7 +56,10 @@ class LogWriter:
         return event
 
     def _hide(self, _: WrappedLogger, __: str, event: EventDict) -> EventDict:
-        return cast(EventDict, self._clean(event, _DEEPEST))
+        for name, value in event.items():
+            if type(value) not in _PLAIN:
+                event[name] = self._clean(value, _DEEPEST)
+        return event
 
     def _clean(self, value: object, depth: int) -> object:
         """Every text of a value without secrets; the names of fields are ours."""

@@ -127,8 +127,10 @@ class _Counting:
 
     def _end_turn(self, _: Ended) -> None:
         usage, self._usage = self._usage, Usage()
-        self._figures.count("tokens", self._model, "input", by=usage.input_tokens or 0)
-        self._figures.count("tokens", self._model, "output", by=usage.output_tokens or 0)
+        if usage.input_tokens:
+            self._figures.count("tokens", self._model, "input", by=usage.input_tokens)
+        if usage.output_tokens:
+            self._figures.count("tokens", self._model, "output", by=usage.output_tokens)
 
     def _end_tool(self, event: ToolEnded) -> None:
         tool = self._label(event.call.name)

@@ -1,7 +1,7 @@
 // The page: three views, chosen by what stands behind the # of its address.
 
 import { showFigures } from "./charts.js";
-import { chip, make, seconds, table } from "./dom.js";
+import { chip, counted, make, seconds, table } from "./dom.js";
 import { apply, foldAll, newRun, totals } from "./folding.js";
 import { RunView } from "./lanes.js";
 import { download, listen, read } from "./reading.js";
@@ -58,7 +58,7 @@ function showLine(run, isChosen, choose) {
   const word = run.over ? run.over.fate : "live";
   return make("li", {}, make("button", { type: "button", "aria-pressed": String(isChosen), onclick: choose },
     make("b", {}, run.head.model || run.id), " ", chip(word, run.over ? (bad ? "bad" : "good") : "live"),
-    make("span", { class: "fact" }, `${sums.calls} calls · ${seconds(sums.seconds)}`)));
+    make("span", { class: "fact" }, `${counted(sums.calls, "call")} · ${seconds(sums.seconds)}`)));
 }
 
 // ── Looking back ────────────────────────────────────────────────────────────────────

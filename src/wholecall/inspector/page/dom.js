@@ -22,6 +22,10 @@ export function chip(text, kind = "", title = undefined) {
   return make("span", { class: `chip ${kind}`, title }, text);
 }
 
+export function counted(number, word) {
+  return `${number} ${word}${number === 1 ? "" : "s"}`;
+}
+
 export function seconds(value) {
   if (value === null || value === undefined) return "–";
   return value < 1 ? `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms` : `${value.toFixed(2)} s`;

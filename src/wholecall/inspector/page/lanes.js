@@ -1,6 +1,6 @@
 // A run: its turns below each other, in each a lane for every call.
 
-import { chip, make, seconds } from "./dom.js";
+import { chip, counted, make, seconds } from "./dom.js";
 import { totals } from "./folding.js";
 import { showJson } from "./json_view.js";
 
@@ -105,7 +105,7 @@ function showHead(run) {
   const bad = run.over && run.over.fate !== "done";
   const facts = [
     `${head.way ?? ""} · ${head.protocol ?? ""} → ${head.upstream ?? ""}`,
-    `${sums.turns} turns · ${sums.calls} calls · ${sums.rejected} rejected`,
+    `${counted(sums.turns, "turn")} · ${counted(sums.calls, "call")} · ${sums.rejected} rejected`,
     `${sums.input} + ${sums.output} tokens · ${seconds(sums.seconds)}`,
   ];
   return [
@@ -228,7 +228,7 @@ function showBars(lane, scale) {
   }
   if (scale.end !== null) {
     const mark = make("i", { class: "mark", title: "the stream ended" });
-    mark.style.left = place(scale.end);
+    mark.style.left = `min(${place(scale.end)}, calc(100% - 2px))`;
     bars.append(mark);
   }
   return make("div", { class: "times" }, bars, make("span", { class: "fact" }, words.join(" · ")));

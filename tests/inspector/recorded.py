@@ -1,0 +1,64 @@
+"""Runs for the tests of the inspector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from wholecall.core.values import Call, Ended, Evidence, Grew, Hint, Opened, Released
+from wholecall.inspector.encoding import Quoting
+from wholecall.inspector.record import About, Note, Record
+from wholecall.inspector.store import KeptRun
+from wholecall.inspector.tally import CallTally
+from wholecall.runs.events import TurnStarted
+
+SECRET = "hunter2-hunter2"
+ARGUMENTS = '{"city": "Rome"}'
+CALL = Call(
+    id="c1",
+    name="look",
+    arguments={"city": "Rome"},
+    raw=ARGUMENTS,
+    evidence=Evidence.CLOSED | Evidence.CONFIRMED,
+)
+OVER = Note({"kind": "over", "fate": "done", "status": 200, "code": "", "seconds": 1.5})
+STORY: tuple[object, ...] = (
+    TurnStarted(1),
+    Opened(0, "c1", "look"),
+    Grew(0, '{"city": '),
+    Grew(0, '"Rome"}'),
+    Released(CALL),
+    Ended("tool_calls", Hint.TOOL_CALLS, "tool_calls", None),
+)
+
+
+def hide(text: str) -> str:
+    return text.replace(SECRET, "***")
+
+
+def record(
+    items: Iterable[object] = (),
+    *,
+    bodies: bool = True,
+    key: str = "",
+    model: str = "m",
+    **limits: int,
+) -> Record:
+    """A run, as far as these events go; one comes each second."""
+    about = About(request_id="req_1", model=model, key=key, way="run", started=100.0)
+    made = Record(about, Quoting(bodies, hide), **limits)
+    for number, item in enumerate(items, 1):
+        made.take(100.0 + number, item)
+    return made
+
+
+def kept(id: str = "run_1", **fields: Any) -> KeptRun:
+    """A run of the file."""
+    usual: dict[str, Any] = {
+        "began": 1000.0,
+        "model": "m",
+        "summary": {"id": id, "fate": "done"},
+        "calls": (CallTally(turn=1, number=0, name="look", verdict="released"),),
+        "events": '[{"n": 0, "at": 0.0, "kind": "run"}]',
+    }
+    return KeptRun(id=id, **{**usual, **fields})

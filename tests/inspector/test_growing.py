@@ -1,0 +1,60 @@
+"""Texts that come in pieces, without the secrets in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from wholecall.inspector.growing import WINDOW, GrowingText, Piece
+
+SECRET = "hunter2-hunter2"
+
+
+def hide(text: str) -> str:
+    return text.replace(SECRET, "***")
+
+
+def show(pieces: list[str]) -> tuple[str, bool]:
+    """What stands on the page in the end, and whether something was taken back."""
+    growing = GrowingText(hide)
+    shown, taken_back = "", False
+    for piece in [*(growing.add(text) for text in pieces), growing.end()]:
+        if piece is not None:
+            shown = piece.text if piece.whole else shown + piece.text
+            taken_back |= piece.whole
+    return shown, taken_back
+
+
+def test_pieces_pass_as_they_come() -> None:
+    growing = GrowingText(hide)
+    assert growing.add("a") == Piece("a")
+    assert growing.add("b") == Piece("b")
+    assert growing.end() is None
+    assert not growing.has_secrets
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 15, 100])
+def test_a_secret_is_taken_back_wherever_it_was_cut(size: int) -> None:
+    text = f"the key is {SECRET}, keep it; again {SECRET}"
+    pieces = [text[start : start + size] for start in range(0, len(text), size)]
+    assert show(pieces) == ("the key is ***, keep it; again ***", True)
+
+
+def test_after_a_secret_nothing_is_shown_until_the_end() -> None:
+    growing = GrowingText(hide)
+    assert growing.add(f"x{SECRET}") == Piece("x***", whole=True)
+    assert growing.add("y") is None
+    assert growing.end() == Piece("x***y", whole=True)
+    assert growing.has_secrets
+
+
+def test_what_is_looked_at_again_is_bounded() -> None:
+    looked: list[int] = []
+
+    def count(text: str) -> str:
+        looked.append(len(text))
+        return text
+
+    growing = GrowingText(count)
+    for _ in range(1000):
+        growing.add("x" * 100)
+    assert max(looked) <= WINDOW + 100

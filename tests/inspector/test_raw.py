@@ -1,0 +1,70 @@
+"""Answers as they were received."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wholecall.core.outcome import collect
+from wholecall.core.spec import ToolSpec
+from wholecall.inspector.raw import RawAnswer
+from wholecall.protocols.reader import Chunk
+from wholecall.recording import load
+
+CHUNK = {"choices": [{"index": 0, "delta": {"content": "héllo"}, "finish_reason": "stop"}]}
+STREAM = f"data: {json.dumps(CHUNK)}\n\ndata: [DONE]\n\n".encode()
+BODY = {
+    "object": "chat.completion",
+    "choices": [{"index": 0, "message": {"content": "hi"}, "finish_reason": "stop"}],
+}
+
+
+def write(
+    chunks: Sequence[Chunk], *, streamed: bool = True, secret: str = "", **limits: int
+) -> str:
+    answer = RawAnswer("a title", (ToolSpec("look"),), clock=lambda: 0.0, **limits)
+    for chunk in chunks:
+        answer.take("openai-chat", chunk, streamed=streamed)
+    return answer.write(lambda text: text.replace(secret, "***") if secret else text)
+
+
+def play(case: str, folder: Path) -> str:
+    (folder / "case.jsonl").write_text(case + "\n")
+    [recording] = load(folder / "case.jsonl")
+    return collect([event for events in recording.play() for event in events]).text
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_stream_can_be_played_again(tmp_path: Path, size: int) -> None:
+    chunks = [STREAM[start : start + size] for start in range(0, len(STREAM), size)]
+    assert play(write(chunks), tmp_path) == "héllo"
+
+
+@pytest.mark.parametrize("chunks", [[CHUNK], ["data: [DONE]\n\n"], []])
+def test_other_forms_of_chunks_are_kept(chunks: list[Any]) -> None:
+    case = write(chunks)
+    assert (json.loads(case)["events"] if case else []) == chunks
+
+
+@pytest.mark.parametrize(
+    "chunk", [json.dumps(BODY).encode(), json.dumps(BODY, indent=2).encode(), BODY]
+)
+def test_a_whole_answer_can_be_played_again(tmp_path: Path, chunk: Chunk) -> None:
+    assert play(write([chunk], streamed=False), tmp_path) == "hi"
+
+
+def test_a_body_that_is_no_json_is_not_kept() -> None:
+    assert write([b"<html>"], streamed=False) == ""
+
+
+def test_secrets_are_taken_out() -> None:
+    assert "llo" not in write([STREAM], secret="llo")
+
+
+@pytest.mark.parametrize("limits", [{"most_chunks": 1}, {"most_bytes": 100}])
+def test_an_answer_that_is_too_long_is_not_kept(limits: dict[str, int]) -> None:
+    assert write([STREAM, CHUNK, STREAM], **limits) == ""

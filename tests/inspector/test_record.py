@@ -1,0 +1,169 @@
+"""One run while it goes on, and what is kept of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from inspector.recorded import ARGUMENTS, OVER, SECRET, STORY, record
+from wholecall.core.conversation import Message, Request, Role
+from wholecall.core.spec import ToolSpec
+from wholecall.core.values import Ended, Grew, Hint, Reasoning, Terminated, Text
+from wholecall.inspector.record import Asked, Note, Received, Record
+from wholecall.runs.events import TurnStarted
+
+ENDED = Ended("stop", Hint.STOP, "stop", None)
+REQUEST = Request(
+    model="m", messages=(Message(Role.USER, (Text("hi"),)),), tools=(ToolSpec("look"),)
+)
+STREAM = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
+
+
+def kinds(made: Record) -> list[str]:
+    return [event["kind"] for event in made.events]
+
+
+def of(made: Record, kind: str) -> list[dict[str, Any]]:
+    return [event for event in made.events if event["kind"] == kind]
+
+
+def test_events_have_their_number_and_their_time() -> None:
+    made = record([*STORY, OVER])
+    assert kinds(made) == ["run", "turn", "opened", "grew", "released", "ended", "over"]
+    assert [event["n"] for event in made.events] == list(range(7))
+    assert [event["at"] for event in made.events] == [0.0, 1.0, 2.0, 5.0, 5.0, 6.0, 7.0]
+    assert made.events[0]["model"] == "m"
+    assert made.is_over
+
+
+def test_pieces_between_two_events_are_one_event() -> None:
+    made = record([Grew(0, "a"), Text("x"), Grew(0, "b"), Grew(1, "c"), Reasoning("y"), ENDED])
+    assert [(event["kind"], event.get("number"), event.get("text")) for event in made.events[1:]] == [
+        ("grew", 0, "ab"),
+        ("text", 0, "x"),
+        ("grew", 1, "c"),
+        ("reasoning", 0, "y"),
+        ("ended", None, None),
+    ]
+
+
+def test_events_are_published_once() -> None:
+    made = record([Text("a")])
+    assert [event["kind"] for event in made.publish()] == ["run", "text"]
+    assert made.publish() == []
+    made.take(103.0, Text("b"))
+    assert [event["text"] for event in made.publish()] == ["b"]
+
+
+def test_an_event_that_is_not_shown_is_left_out() -> None:
+    assert kinds(record([Terminated()])) == ["run"]
+
+
+# ── Secrets ─────────────────────────────────────────────────────────────────────────
+
+
+def test_a_secret_is_nowhere_in_what_is_kept() -> None:
+    made = record([TurnStarted(1), Asked(REQUEST)])
+    for number, piece in enumerate(["key: ", SECRET[:9], SECRET[9:], " and more"]):
+        made.take(200.0 + number, Text(piece))
+        made.take(200.0 + number, Received("openai-chat", STREAM))
+        made.publish()
+    made.take(300.0, ENDED)
+    made.take(301.0, Note({"kind": "over", "fate": "failed", "message": f"bad {SECRET}"}))
+    kept = made.keep()
+    everything = kept.events + json.dumps(kept.summary)
+    assert SECRET[:9] not in everything
+    assert of(made, "text")[-1] == {
+        **of(made, "text")[-1],
+        "text": "key: *** and more",
+        "whole": True,
+    }
+    assert of(made, "over")[0]["message"] == "bad ***"
+    assert kept.answers == ()
+
+
+def test_a_secret_in_one_text_does_not_touch_the_others() -> None:
+    first = [TurnStarted(1), Grew(0, "first"), ENDED]
+    made = record([*first, TurnStarted(2), Text("words"), Grew(0, SECRET), Grew(1, "other"), OVER])
+    texts = [event["text"] for event in made.events if "text" in event]
+    assert texts == ["first", "words", "", "other", "***"]
+
+
+def test_a_secret_is_taken_back_although_no_turn_was_told_of() -> None:
+    made = record([Text(SECRET[:5])])
+    made.publish()
+    made.take(200.0, Text(SECRET[5:]))
+    made.take(201.0, OVER)
+    assert [event["text"] for event in of(made, "text")] == ["", "", "***"]
+
+
+# ── Bounds ──────────────────────────────────────────────────────────────────────────
+
+
+def test_texts_are_shown_up_to_a_size() -> None:
+    made = record([Text("12345678"), Text("more"), Text("9"), OVER], most_grown=10)
+    assert [event["text"] for event in of(made, "text")] == ["12345678"]
+    assert of(made, "dropped")[0]["events"] == 2
+
+
+def test_events_are_kept_up_to_a_number_and_the_end_always() -> None:
+    turns = [TurnStarted(number) for number in range(1, 5)]
+    made = record([*turns, OVER], most_events=3)
+    assert kinds(made) == ["run", "turn", "turn", "over"]
+    assert made.keep().summary["dropped"] == 3
+
+
+# ── What is kept ────────────────────────────────────────────────────────────────────
+
+
+def test_a_run_is_kept_with_its_events_calls_and_answers() -> None:
+    made = record(
+        [
+            TurnStarted(1),
+            Asked(REQUEST),
+            Received("openai-chat", STREAM),
+            Received("openai-chat", b"data: [DONE]\n\n"),
+            *STORY[1:],
+            OVER,
+        ],
+        key="k1",
+    )
+    kept = made.keep()
+    assert (kept.id, kept.key, kept.model) == (made.id, "k1", "m")
+    assert json.loads(kept.events) == made.events
+    assert [(call.turn, call.name, call.verdict) for call in kept.calls] == [(1, "look", "released")]
+    assert kept.summary["fate"] == "done"
+    [case] = map(json.loads, kept.answers)
+    assert (case["protocol"], case["title"]) == ("openai-chat", f"{made.id}, answer 1")
+    assert "".join(case["events"]) == STREAM.decode() + "data: [DONE]\n\n"
+    assert case["tools"][0]["function"]["name"] == "look"
+    assert of(made, "released")[0]["raw"] == ARGUMENTS
+
+
+def test_of_a_run_with_dropped_events_no_answer_is_kept() -> None:
+    made = record([Asked(REQUEST), Received("openai-chat", STREAM)])
+    made.dropped = 1
+    made.take(200.0, OVER)
+    assert made.keep().answers == ()
+    assert of(made, "dropped")[0]["events"] == 1
+
+
+def test_a_chunk_before_any_question_belongs_to_no_answer() -> None:
+    assert record([Received("openai-chat", STREAM), OVER]).keep().answers == ()
+
+
+def test_later_questions_tell_only_what_is_new() -> None:
+    longer = Request(model="m", messages=(*REQUEST.messages, *REQUEST.messages))
+    made = record([Asked(REQUEST), Asked(longer), Asked(None)])
+    assert [len(event["messages"]) for event in of(made, "asked")] == [1, 1]
+
+
+def test_a_request_that_passes_through_has_an_answer_all_the_same() -> None:
+    made = record([Asked(None), Received("openai-chat", STREAM), OVER])
+    [case] = map(json.loads, made.keep().answers)
+    assert case["tools"] is None
+
+
+def test_without_bodies_the_head_says_so() -> None:
+    assert record(bodies=False, model="call the bank").head["model"].startswith("(13 characters")
+    assert record(bodies=False).head["bodies"] is False

@@ -1,0 +1,147 @@
+"""A tap that never slows a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+
+from inspector.recorded import OVER, SECRET, STORY, hide, kept
+from proxying import in_loop
+from wholecall.core.values import Text
+from wholecall.inspector.live import Live
+from wholecall.inspector.record import About, Note
+from wholecall.inspector.store import Filter, KeptRun, Store, StoreFailed
+from wholecall.inspector.tap import MOST_WAITING, InspectorTap
+
+ABOUT = About(request_id="req_1", model="m", key="k1")
+
+
+class SlowStore(Store):
+    """A store on a disk that makes one wait, or that is full."""
+
+    def __init__(self, *, full: bool = False) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
+        self.reached = threading.Event()
+        self._full = full
+        if full:
+            self.go_on.set()
+
+    def put(self, run: KeptRun) -> None:
+        self.reached.set()
+        assert self.go_on.wait(20)
+        if self._full:
+            raise StoreFailed("the disk is full")
+        super().put(run)
+
+
+@in_loop
+async def test_a_run_is_shown_while_it_goes_on_and_kept_when_it_is_over() -> None:
+    store, live = Store(), Live()
+    tap = InspectorTap(store, live, bodies=lambda: True, hide=hide, pace=0.001)
+    with live.listen(None) as listener:
+        writer = tap.open(ABOUT)
+        assert list(live.running) == [writer.id]
+        for event in STORY:
+            writer.take(event)
+        shown = json.loads(await listener.next())
+        assert shown["run"] == writer.id
+        assert shown["events"][0]["kind"] == "run"
+        writer.take(OVER)
+        while live.running:
+            await asyncio.sleep(0)
+    [run] = store.list(Filter(owner="k1"))
+    assert (run["id"], run["fate"]) == (writer.id, "done")
+    await tap.close()
+    store.close()
+
+
+@in_loop
+async def test_what_is_left_is_written_at_the_end_and_nothing_twice() -> None:
+    store, live = Store(), Live()
+    tap = InspectorTap(store, live, pace=3600)
+    writer = tap.open(ABOUT)
+    for event in (*STORY, OVER, Note({"kind": "began"}), OVER):
+        writer.take(event)
+    await tap.close()
+    [run] = store.list(Filter())
+    found = store.find(run["id"])
+    assert found is not None
+    assert [event["kind"] for event in json.loads(found[1])][-1] == "over"
+    assert live.failed == 0
+    assert not writer.bodies
+    store.close()
+
+
+@in_loop
+async def test_events_behind_the_end_change_nothing() -> None:
+    store, live = Store(), Live()
+    tap = InspectorTap(store, live, pace=0.001)
+    writer = tap.open(ABOUT)
+    writer.take(OVER)
+    while live.running:
+        await asyncio.sleep(0)
+    writer.take(Note({"kind": "began"}))
+    await tap.close()
+    assert live.failed == 0
+    assert len(store.list(Filter())) == 1
+    store.close()
+
+
+@in_loop
+async def test_while_the_disk_is_slow_events_wait_up_to_a_size_and_are_then_dropped() -> None:
+    store, live = SlowStore(), Live()
+    tap = InspectorTap(store, live, bodies=lambda: True, pace=0.001)
+    first = tap.open(ABOUT)
+    first.take(OVER)
+    await asyncio.to_thread(store.reached.wait, 20)
+    # The thread hangs on the disk; this loop goes on, and drops only what is too much.
+    second = tap.open(ABOUT)
+    pieces = 20
+    for _ in range(pieces):
+        second.take_sized(Text("x"), MOST_WAITING // 10)
+    store.go_on.set()
+    await asyncio.sleep(0)
+    while tap.live.find(first.id, owner=None):
+        await asyncio.sleep(0.001)
+    second.take(OVER)
+    await tap.close()
+    dropped = {run["id"]: run["dropped"] for run in store.list(Filter())}
+    assert dropped == {first.id: 0, second.id: 11}
+    store.close()
+
+
+@in_loop
+async def test_a_disk_that_is_full_is_counted_and_ends_nothing() -> None:
+    store, live = SlowStore(full=True), Live()
+    tap = InspectorTap(store, live)
+    tap.open(ABOUT).take(OVER)
+    tap.open(ABOUT).take(OVER)
+    await tap.close()
+    assert live.failed == 2
+    assert live.running == {}
+    store.close()
+
+
+@in_loop
+async def test_whoever_looks_later_finds_what_happened_before() -> None:
+    store, live = Store(), Live()
+    tap = InspectorTap(store, live, bodies=lambda: True, hide=hide, pace=0.001)
+    writer = tap.open(ABOUT)
+    writer.take_sized(Text(f"the key is {SECRET}"), 30)
+    [run] = live.show(None)
+    while len(run.events) < 2:
+        await asyncio.sleep(0.001)
+    assert run.events[1]["text"] == "the key is ***"
+    await tap.close()
+    store.close()
+
+
+@in_loop
+async def test_a_tap_that_saw_nothing_ends_at_once() -> None:
+    store = Store()
+    tap = InspectorTap(store, Live())
+    await tap.close()
+    store.put(kept(began=9e9))
+    store.close()

@@ -1,0 +1,42 @@
+"""`wholecall chat` as a command, its questions from a pipe."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from wholecall import cli
+from wholecall.faults.running import start_in_thread
+
+
+def chat(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, str, str]:
+    with pytest.raises(SystemExit) as exited:
+        cli.main(["chat", *arguments])
+    captured = capsys.readouterr()
+    return exited.value.code or 0, captured.out, captured.err
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHOLECALL_MODELS", str(tmp_path / "models"))
+
+
+def test_questions_may_come_from_a_pipe(
+    *, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Hello\n"))
+    with start_in_thread() as server:
+        code, out, _ = chat(
+            capsys, "faults/answer-only", "--base-url", server.base_url, "--system", "Be brief."
+        )
+    assert code == 0
+    assert "All done." in out
+
+
+def test_a_model_that_is_not_here_says_how_to_get_it(*, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = chat(capsys)
+    assert code == 2
+    assert "run `wholecall model pull qwen2.5-coder-1.5b`" in err
