@@ -69,7 +69,7 @@ ROWS: list[Row] = [
     Row(
         "a pattern that remembers, a short text",
         of({"pattern": REMEMBERS}),
-        lambda: shuffle("ab", 2000),
+        lambda: shuffle("ab", 500),
         UNFIT,
     ),
     Row(

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from inspector.recorded import record
-from proxying import in_loop
+from upstreams.serving import in_loop
 from wholecall.inspector.live import MOST_WAITING, Listener, Live, Message
 
 

@@ -59,6 +59,12 @@ def test_an_event_that_is_not_shown_is_left_out() -> None:
     assert kinds(record([Terminated()])) == ["run"]
 
 
+def test_events_of_others_stand_among_ours() -> None:
+    made = record([Text("a"), Note({"kind": "answered", "seconds": 0.5}), Text("b"), OVER])
+    assert kinds(made) == ["run", "text", "answered", "text", "over"]
+    assert of(made, "answered")[0]["seconds"] == 0.5
+
+
 # ── Secrets ─────────────────────────────────────────────────────────────────────────
 
 

@@ -7,7 +7,7 @@ import json
 import threading
 
 from inspector.recorded import OVER, SECRET, STORY, hide, kept
-from proxying import in_loop
+from upstreams.serving import in_loop
 from wholecall.core.values import Text
 from wholecall.inspector.live import Live
 from wholecall.inspector.record import About, Note
@@ -92,7 +92,7 @@ async def test_events_behind_the_end_change_nothing() -> None:
 @in_loop
 async def test_while_the_disk_is_slow_events_wait_up_to_a_size_and_are_then_dropped() -> None:
     store, live = SlowStore(), Live()
-    tap = InspectorTap(store, live, bodies=lambda: True, pace=0.001)
+    tap = InspectorTap(store, live, bodies=lambda: True, pace=0.0)
     first = tap.open(ABOUT)
     first.take(OVER)
     await asyncio.to_thread(store.reached.wait, 20)
@@ -101,8 +101,9 @@ async def test_while_the_disk_is_slow_events_wait_up_to_a_size_and_are_then_drop
     pieces = 20
     for _ in range(pieces):
         second.take_sized(Text("x"), MOST_WAITING // 10)
+    for _ in range(3):
+        await asyncio.sleep(0)  # it is time to hand over, and nobody takes it yet
     store.go_on.set()
-    await asyncio.sleep(0)
     while tap.live.find(first.id, owner=None):
         await asyncio.sleep(0.001)
     second.take(OVER)

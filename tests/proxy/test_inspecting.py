@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
-from proxying import Served, in_loop, proxying, upstream
+from proxying import KEY, Served, in_loop, proxying, upstream
+from upstreams.serving import ANSWER, always, serving
+from wholecall.core.outcome import collect
 from wholecall.faults.running import FaultServer
 from wholecall.faults.tools import definitions
 from wholecall.proxy.app import make_app
 from wholecall.proxy.config import Config, InspectorConfig, KeysConfig
+from wholecall.proxy.config.loading import Loaded
 from wholecall.proxy.keys import KeyStore
 from wholecall.recording import load
 from wholecall.tools.from_function import make_tool
@@ -85,5 +91,202 @@ async def test_a_run_is_kept_with_its_turns_calls_and_results(tmp_path: Path) ->
         await ask(served, "two-steps")
         [run] = await wait_for_runs(served)
         events = await events_of(served, run)
-    print(json.dumps(run, indent=1), [str(e)[:150] for e in events])
+        _, figures = await get(served, "/api/figures")
     assert (run["model"], run["way"], run["fate"]) == ("two-steps", "run", "done")
+    assert (run["turns"], run["tools"]) == (3, ["get_weather", "send_email"])
+    [first, second, last] = [event for event in events if event["kind"] == "asked"]
+    assert first["messages"][0]["text"] == QUESTION[0]["content"]
+    assert second["messages"][-1]["results"][0]["text"].startswith("12 degrees")
+    assert last["left_out"] == 3
+    assert [e["status"] for e in events if e["kind"] == "tool_ended"] == ["done", "done"]
+    assert "".join(e["text"] for e in events if e["kind"] == "text") == "All done."
+    assert {tool["name"]: tool["count"] for tool in figures["tools"]} == {
+        "get_weather": 1,
+        "send_email": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("scenario", "kind", "told"),
+    [
+        ("truncated-in-string", "rejected", {"reason": "truncated"}),
+        ("trailing-comma", "released", {"name": "send_email"}),
+        ("wrong-type", "rejected", {"reason": "schema"}),
+        ("server-error-always", "upstream_failed", {"status": 500}),
+        ("dropped-always", "fault", {"fault": "stream_dropped"}),
+        ("finish-stop", "odd", {"oddity": "calls_with_other_hint"}),
+    ],
+)
+@in_loop
+async def test_what_went_wrong_is_shown(
+    tmp_path: Path, scenario: str, *, kind: str, told: dict[str, Any]
+) -> None:
+    async with inspected(tmp_path, scenario) as served:
+        await ask(served, scenario)
+        [run] = await wait_for_runs(served)
+        events = [event for event in await events_of(served, run) if event["kind"] == kind]
+    assert events
+    assert told.items() <= events[0].items()
+
+
+@pytest.mark.parametrize("scenario", ["good", "truncated-in-string", "trailing-comma", "crlf"])
+@in_loop
+async def test_an_exported_run_is_read_again_with_the_same_outcome(
+    tmp_path: Path, scenario: str
+) -> None:
+    async with inspected(tmp_path, scenario, mode="gate") as served:
+        await ask(served, scenario, tools=definitions("openai-chat"))
+        [run] = await wait_for_runs(served)
+        events = await events_of(served, run)
+        status, text = await get(served, f"/api/runs/{run['id']}/case")
+    assert status == 200
+    (tmp_path / "case.jsonl").write_text(text)
+    played = [
+        collect([event for step in recording.play() for event in step])
+        for recording in load(tmp_path / "case.jsonl")
+    ]
+    judged = [e for e in events if e["kind"] in {"released", "rejected"}]
+    released = [call.raw for outcome in played for call in outcome.calls]
+    assert released == [e["raw"] for e in judged if e["kind"] == "released"]
+    reasons = [rejected.reason.value for outcome in played for rejected in outcome.rejected]
+    assert reasons == [e["reason"] for e in judged if e["kind"] == "rejected"]
+    assert judged
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@in_loop
+async def test_answers_that_pass_through_are_kept_as_well(tmp_path: Path, *, stream: bool) -> None:
+    async with inspected(tmp_path, "answer-only", mode="gate") as served:
+        await ask(served, "answer-only", stream=stream)
+        [run] = await wait_for_runs(served)
+        _, chunks = await get(served, f"/api/runs/{run['id']}/chunks")
+        events = await events_of(served, run)
+    assert run["way"] == "forward"
+    assert "choices" in "".join(chunks["answers"][0]["chunks"])
+    if stream:
+        assert "text" in kinds(events)
+
+
+@in_loop
+async def test_an_answer_in_one_piece_to_a_client_that_wants_a_stream_is_kept(
+    tmp_path: Path,
+) -> None:
+    answer = {**ANSWER, "model": "m"}
+    async with serving(always(lambda: web.json_response(answer))) as model:
+        config = Config(
+            models={"m": upstream("openai/m", f"{model.url}/v1")},
+            keys=KeysConfig(path=str(tmp_path / "keys.sqlite")),
+            inspector=InspectorConfig(enabled=True, bodies=True),
+        )
+        async with proxying(make_app(config, environ={})) as served:
+            await ask(served, "m")
+            [run] = await wait_for_runs(served)
+            _, chunks = await get(served, f"/api/runs/{run['id']}/chunks")
+    assert json.loads(chunks["answers"][0]["chunks"][0]) == answer
+
+
+@in_loop
+async def test_without_bodies_nothing_is_kept_that_was_said(tmp_path: Path) -> None:
+    async with inspected(tmp_path, "two-steps", "wrong-type", bodies=False) as served:
+        await ask(served, "two-steps")
+        await ask(served, "wrong-type")
+        runs = await wait_for_runs(served, 2)
+        told = [await get(served, f"/api/runs/{run['id']}") for run in runs]
+        for run in runs:
+            assert (await get(served, f"/api/runs/{run['id']}/case"))[0] == 404
+    file = b"".join(path.read_bytes() for path in tmp_path.glob("wholecall-inspector*"))
+    for said in ("Rome", "Oslo", "ada@example.org", "12 degrees", "All done"):
+        assert said not in str(told)
+        assert said.encode() not in file
+    assert runs[1]["verdicts"] == {"released": 2}
+
+
+@in_loop
+async def test_whether_bodies_are_kept_can_be_changed_while_it_runs(tmp_path: Path) -> None:
+    async with inspected(tmp_path, "good", bodies=False) as served:
+        await ask(served, "good")
+        inspector = replace(served.proxy.config.inspector, bodies=True)
+        config = replace(served.proxy.config, inspector=inspector)
+        changed = await served.proxy.reload(Loaded(config=config, file=None, places={}))
+        assert changed.live == ("inspector.bodies",)
+        await ask(served, "good")
+        runs = await wait_for_runs(served, 2)
+    assert [run["bodies"] for run in runs] == [True, False]
+
+
+@in_loop
+async def test_the_upstreams_key_is_nowhere(tmp_path: Path) -> None:
+    refusal = always(lambda: web.json_response({"error": f"bad key {KEY}"}, status=401))
+    async with serving(refusal) as behind:
+        model = upstream("openai/x", f"{behind.url}/v1", headers={"Authorization": f"Bearer {KEY}"})
+        config = Config(
+            models={"m": model},
+            keys=KeysConfig(path=str(tmp_path / "keys.sqlite")),
+            inspector=InspectorConfig(enabled=True, bodies=True),
+        )
+        async with proxying(make_app(config, environ={})) as served:
+            await ask(served, "m")
+            [run] = await wait_for_runs(served)
+            events = await events_of(served, run)
+    assert "upstream_failed" in kinds(events)
+    file = b"".join(path.read_bytes() for path in tmp_path.glob("wholecall-inspector*"))
+    assert KEY not in str(events)
+    assert KEY.encode() not in file
+
+
+# ── Who may look ────────────────────────────────────────────────────────────────────
+
+
+@in_loop
+async def test_the_page_is_open_and_its_data_need_a_key_that_sees_its_own_runs(
+    tmp_path: Path,
+) -> None:
+    store = KeyStore(tmp_path / "keys.sqlite")
+    mine, _ = store.create("mine", tools=("*",))
+    other, _ = store.create("other", tools=("*",))
+    async with inspected(tmp_path, "good", keys=True) as served:
+        assert (await get(served, ""))[0] == 200
+        assert (await get(served, "/page/app.js"))[0] == 200
+        for path in ("/api/runs", "/api/live", "/api/figures", "/api/runs/x", "/nothing"):
+            assert (await get(served, path))[0] == 401
+        body = {"model": "good", "messages": QUESTION, "stream": True}
+        await served.post("/v1/chat/completions", body, x_api_key=mine)
+        headers = {"x-api-key": mine}
+        [run] = await wait_for_runs(served, **headers)
+        assert (await get(served, f"/api/runs/{run['id']}", **headers))[0] == 200
+        headers = {"x-api-key": other}
+        _, page = await get(served, "/api/runs", **headers)
+        assert page["runs"] == []
+        assert (await get(served, f"/api/runs/{run['id']}", **headers))[0] == 404
+
+
+@in_loop
+async def test_it_is_not_there_unless_it_is_turned_on(tmp_path: Path) -> None:
+    config = Config(keys=KeysConfig(path=str(tmp_path / "keys.sqlite")))
+    async with proxying(make_app(config, environ={})) as served:
+        assert (await get(served, ""))[0] == 404
+        assert (await get(served, "/api/runs"))[0] == 404
+    assert list(tmp_path.iterdir()) == []
+
+
+# ── Live ────────────────────────────────────────────────────────────────────────────
+
+
+@in_loop
+async def test_a_page_sees_a_run_and_does_not_keep_the_server_from_ending(tmp_path: Path) -> None:
+    async with inspected(tmp_path, "good") as served:
+        response = await served.http.get(f"{served.url}/inspector/api/live")
+        asked = asyncio.create_task(ask(served, "good"))
+        seen: list[str] = []
+        while "over" not in seen:
+            line = await response.content.readline()
+            if line.startswith(b"data: "):
+                seen += kinds(json.loads(line[6:])["events"])
+        await asked
+        assert {"run", "opened", "released", "ended"} <= set(seen)
+        began = asyncio.get_running_loop().time()
+        served.server.should_exit = True
+        with suppress(aiohttp.ClientError):
+            await response.read()
+        # Before uvicorn's patience with answers under way is over.
+        assert asyncio.get_running_loop().time() - began < served.server.config.timeout_graceful_shutdown

@@ -150,13 +150,16 @@ _RULES = "{rules}"
 
 # Prompts of dialects that their family does not describe.
 _OWN: dict[str, Prompt] = {
-    # Measured on a model of 1.5 billion parameters: without the second sentence it answers
-    # itself, that it cannot know; and of a reply in words it copies the words.
+    # Measured on a model of 1.5 billion parameters. With the reply last it calls a tool for
+    # everything; with words in it, it copies them; and without "never", it says that it cannot
+    # know what a tool would tell.
     "constrained": Prompt(
-        f"{_OFFER}Your answer is one JSON object and nothing else. Whenever a tool fits the "
-        "question, call it, and never say that you cannot know:\n"
+        f"{_OFFER}Your answer is one JSON object and nothing else.\n"
+        "To talk, to translate, to write, or to tell what you know, reply:\n"
+        '{"reply": "…"}\n'
+        "To find out what only a tool can tell, call it, and never say that you cannot know:\n"
         f"{{example}}\n{_THEN.format(marked=' in <tool_response>')}{_RULES}",
-        otherwise='For small talk and general knowledge, where no tool fits: {"reply": "…"}',
+        otherwise="Call no tool that does not fit the question.",
     )
 }
 

@@ -192,9 +192,9 @@ class _Reading:
         return await asyncio.to_thread(self._store.find_answers, id, owner=owner)
 
 
-async def _next_frame(listener: Listener) -> bytes:
+async def _next_frame(listener: Listener, *, seconds: float = BEAT_SECONDS) -> bytes:
     try:
-        async with asyncio.timeout(BEAT_SECONDS):
+        async with asyncio.timeout(seconds):
             return _frame(await listener.next())
     except TimeoutError:
         return b": nothing new\n\n"

@@ -5,13 +5,13 @@ import re
 import pytest
 
 from wholecall.errors import UnknownModel
-from wholecall.upstreams.local.catalogue import DEFAULT, find_model, load_catalogue
+from wholecall.upstreams.local.catalogue import DEFAULT, LocalModel, find_model, load_catalogue
 
 HASH = re.compile(r"[0-9a-f]{64}")
 
 
 @pytest.mark.parametrize("model", load_catalogue().values(), ids=lambda model: model.name)
-def test_everything_is_pinned_and_nothing_has_an_address(model) -> None:  # type: ignore[no-untyped-def]
+def test_everything_is_pinned_and_nothing_has_an_address(model: LocalModel) -> None:
     assert HASH.fullmatch(model.sha256)
     for part in model.slices:
         assert HASH.fullmatch(part.sha256)

@@ -8,7 +8,7 @@ import { make } from "./dom.js";
 export const MOST_SHOWN = 20000;
 const CLOSERS = { "{": "}", "[": "]" };
 const WORD = /[^\s{}[\],:"]+/y;
-const STRING = /"(?:[^"\\]|\\[^])*("?)/y;
+const STRING = /"(?:[^"\\]|\\(?:[^]|$))*("?)/y;
 
 // Lines of tokens, and the closers that are still to come, innermost first.
 export function layOut(text) {
