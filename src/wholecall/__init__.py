@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from wholecall.core.assembler import Assembler
 from wholecall.core.buffer import ToolCallBuffer, is_complete_json
-from wholecall.core.choice import Choice, obeyed
+from wholecall.core.choice import Choice, Mode, obeyed
 from wholecall.core.coerce import CoercionOptions
 from wholecall.core.conversation import (
     CallResult,
@@ -106,7 +106,7 @@ from wholecall.reading import (
 if TYPE_CHECKING:
     from wholecall.asking import ask, ask_sync, run
     from wholecall.learning import learn_dialect, load_dialect, save_dialect
-    from wholecall.runs.approvals import Approvals
+    from wholecall.runs.approvals import Approvals, Approver
     from wholecall.runs.around import Around, RunNext
     from wholecall.runs.calling import ExecutorSettings
     from wholecall.runs.events import (
@@ -124,7 +124,7 @@ if TYPE_CHECKING:
     from wholecall.runs.executor import Executor
     from wholecall.runs.ledger import Stop
     from wholecall.runs.limits import RunLimits
-    from wholecall.runs.plan import Progress, RunResult
+    from wholecall.runs.plan import Progress, RunResult, StopCondition
     from wholecall.runs.running import Run
     from wholecall.tools.from_function import FunctionTool, make_tool, tool
     from wholecall.tools.mcp.pins import Pins
@@ -145,6 +145,7 @@ __all__ = [
     "ApprovalAnswered",
     "ApprovalAsked",
     "Approvals",
+    "Approver",
     "Around",
     "Assembler",
     "Call",
@@ -186,6 +187,7 @@ __all__ = [
     "Mended",
     "Message",
     "MissingExtra",
+    "Mode",
     "NamedModel",
     "ObjectScanner",
     "Oddity",
@@ -227,6 +229,7 @@ __all__ = [
     "Start",
     "Status",
     "Stop",
+    "StopCondition",
     "Target",
     "Terminated",
     "Text",
@@ -315,7 +318,10 @@ _LATER = {
     "wholecall.runs.calling": ("ExecutorSettings",),
     "wholecall.runs.executor": ("Executor",),
     "wholecall.asking": ("ask", "ask_sync", "run"),
-    "wholecall.runs.approvals": ("Approvals",),
+    "wholecall.runs.approvals": (
+        "Approvals",
+        "Approver",
+    ),
     "wholecall.runs.events": (
         "ApprovalAnswered",
         "ApprovalAsked",
@@ -330,7 +336,11 @@ _LATER = {
     ),
     "wholecall.runs.ledger": ("Stop",),
     "wholecall.runs.limits": ("RunLimits",),
-    "wholecall.runs.plan": ("Progress", "RunResult"),
+    "wholecall.runs.plan": (
+        "Progress",
+        "RunResult",
+        "StopCondition",
+    ),
     "wholecall.runs.running": ("Run",),
     "wholecall.tools.from_function": ("FunctionTool", "make_tool", "tool"),
     "wholecall.tools.signals": ("Failed", "Retry"),

@@ -22,7 +22,7 @@ from wholecall.faults.tools import definitions
 from wholecall.proxy.app import make_app
 from wholecall.proxy.config import Config, InspectorConfig, KeysConfig
 from wholecall.proxy.config.loading import Loaded
-from wholecall.proxy.keys import KeyStore
+from wholecall.proxy.keys import Key, KeyStore
 from wholecall.recording import load
 from wholecall.tools.from_function import make_tool
 
@@ -46,7 +46,8 @@ async def inspected(
     async with FaultServer(hang_seconds=2.0) as faults:
         config = Config(
             models={
-                name: upstream(f"openai/{name}", faults.base_url, mode=mode) for name in scenarios
+                name: upstream(f"openai/{name}", faults.base_url, mode=mode, retries=1)
+                for name in scenarios
             },
             keys=KeysConfig(path=str(folder / "keys.sqlite"), required=keys),
             inspector=InspectorConfig(enabled=True, bodies=bodies),
@@ -111,7 +112,8 @@ async def test_a_run_is_kept_with_its_turns_calls_and_results(tmp_path: Path) ->
     [
         ("truncated-in-string", "rejected", {"reason": "truncated"}),
         ("trailing-comma", "released", {"name": "send_email"}),
-        ("wrong-type", "rejected", {"reason": "schema"}),
+        ("missing-parameter", "rejected", {"reason": "schema"}),
+        ("server-error", "upstream_retried", {"n": 4}),
         ("server-error-always", "upstream_failed", {"status": 500}),
         ("dropped-always", "fault", {"fault": "stream_dropped"}),
         ("finish-stop", "odd", {"oddity": "calls_with_other_hint"}),
@@ -187,9 +189,9 @@ async def test_an_answer_in_one_piece_to_a_client_that_wants_a_stream_is_kept(
 
 @in_loop
 async def test_without_bodies_nothing_is_kept_that_was_said(tmp_path: Path) -> None:
-    async with inspected(tmp_path, "two-steps", "wrong-type", bodies=False) as served:
+    async with inspected(tmp_path, "two-steps", "missing-parameter", bodies=False) as served:
         await ask(served, "two-steps")
-        await ask(served, "wrong-type")
+        await ask(served, "missing-parameter")
         runs = await wait_for_runs(served, 2)
         told = [await get(served, f"/api/runs/{run['id']}") for run in runs]
         for run in runs:
@@ -242,8 +244,8 @@ async def test_the_page_is_open_and_its_data_need_a_key_that_sees_its_own_runs(
     tmp_path: Path,
 ) -> None:
     store = KeyStore(tmp_path / "keys.sqlite")
-    mine, _ = store.create("mine", tools=("*",))
-    other, _ = store.create("other", tools=("*",))
+    mine, _ = store.create(Key(id="", name="mine", tools=("*",)))
+    other, _ = store.create(Key(id="", name="other", tools=("*",)))
     async with inspected(tmp_path, "good", keys=True) as served:
         assert (await get(served, ""))[0] == 200
         assert (await get(served, "/page/app.js"))[0] == 200

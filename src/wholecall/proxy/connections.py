@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from wholecall.proxy.config.settings import ServerLimits
 
@@ -95,7 +95,7 @@ class TimedProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """The server ends. Answers come to their end, but a page that looks on would never go."""
-        cycle = self.cycle
+        cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None and not cycle.response_complete and self.scope["path"] == _ENDLESS:
             self.transport.close()
         super().shutdown()

@@ -37,5 +37,8 @@ class RunLimits:
     """Threads of timed-out tools that do not end; beyond it no further one is begun."""
 
     def __post_init__(self) -> None:
-        if self.parallel < 1:
-            raise ValueError(f"one call at least must be able to run, so parallel={self.parallel}")
+        for name in ("turns", "parallel", "attempts", "warn_identical", "stop_identical"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}: it must be 1 at least")
+        if self.tool_seconds <= 0:
+            raise ValueError(f"tool_seconds={self.tool_seconds}: no tool can run in no time")
