@@ -26,7 +26,7 @@ SANS_IO := $(foreach folder,core protocols dialects,$(if $(wildcard src/wholecal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-clients test-model eval lint format reference bench fuzz mutants lock clean python-version
+.PHONY: help run test test-clients test-model test-browser eval lint format reference bench fuzz mutants lock clean python-version
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -47,6 +47,13 @@ test-clients: $(PEERS_STAMP) ## Run tests/peers: with LiteLLM and agent librarie
 test-model: $(STAMP) ## Run tests/models: a small real model (94 MB, pulled), and the default one if it is here
 	@$(BIN)/wholecall model pull smollm2
 	$(BIN)/pytest -n 0 -o pythonpath='tests bench' tests/models
+
+test-browser: $(STAMP) ## Run tests/browser: the inspector in chromium; pictures go to build/inspector
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \
+		echo 'Installing chromium with apt-get ...'; \
+		apt-get install -qq -y --no-install-recommends chromium >/dev/null; } || { \
+		echo 'chromium is needed, and apt-get could not install it: install it and try again.' >&2; exit 1; }
+	$(BIN)/pytest -n 0 tests/browser
 
 eval: $(STAMP) ## Ask the default model (1.1 GB, pulled) 50 questions in each way, and write the table
 	@$(BIN)/wholecall model pull

@@ -81,12 +81,16 @@ class Page:
         assert "exceptionDetails" not in told, told
         return told["result"].get("value")
 
-    async def until(self, expression: str) -> Any:
+    async def until(self, expression: str) -> None:
         """Wait until the expression is true."""
         async with asyncio.timeout(PATIENCE):
-            while not (found := await self.ask(expression)):
+            while not await self.ask(f"Boolean({expression})"):
                 await asyncio.sleep(0.02)
-        return found
+
+    async def click(self, text: str) -> None:
+        """Press the button that says this."""
+        buttons = "[...document.querySelectorAll('button')]"
+        await self.ask(f"{buttons}.find((one) => one.textContent === {json.dumps(text)}).click()")
 
     async def shoot(self, path: Path, *, width: int = 1200, dark: bool = False) -> None:
         """A picture of the page."""
@@ -118,24 +122,30 @@ async def chromium(folder: Path) -> AsyncIterator[Page]:
     )
     try:
         port = await _find_port(folder / "profile" / "DevToolsActivePort")
-        async with aiohttp.ClientSession() as http:
-            async with http.get(f"http://127.0.0.1:{port}/json/list") as response:
-                [target] = [one for one in await response.json() if one["type"] == "page"]
-            async with http.ws_connect(target["webSocketDebuggerUrl"], max_msg_size=0) as socket:
-                page = Page(socket)
-                reading = asyncio.create_task(page.read())
-                for domain in ("Page", "Runtime", "Log", "Network"):
-                    await page.call(f"{domain}.enable")
-                yield page
-                await page.call("Browser.close")
-                reading.cancel()
+        async with aiohttp.ClientSession() as http, await _connect(http, port) as socket:
+            page = Page(socket)
+            reading = asyncio.create_task(page.read())
+            for domain in ("Page", "Runtime", "Log", "Network"):
+                await page.call(f"{domain}.enable")
+            yield page
+            await page.call("Browser.close")
+            reading.cancel()
     finally:
-        if process.returncode is None:
-            try:
-                await asyncio.wait_for(process.wait(), 5)
-            except TimeoutError:
-                process.kill()
-                await process.wait()
+        await _end(process)
+
+
+async def _connect(http: aiohttp.ClientSession, port: int) -> aiohttp.ClientWebSocketResponse:
+    async with http.get(f"http://127.0.0.1:{port}/json/list") as response:
+        [target] = [one for one in await response.json() if one["type"] == "page"]
+    return await http.ws_connect(target["webSocketDebuggerUrl"], max_msg_size=0)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    try:
+        await asyncio.wait_for(process.wait(), 5)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
 
 
 async def _find_port(file: Path) -> int:

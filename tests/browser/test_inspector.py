@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,11 +13,13 @@ from typing import Any
 from aiohttp import web
 
 from browser.chromium import Page, chromium
+from inspector.payloads import MARK, PAYLOADS
 from proxying import Served, in_loop, proxying, upstream
 from scripted import chunk, ending, growing, opening
 from upstreams.serving import serving
 from wholecall.proxy.app import make_app
 from wholecall.proxy.config import Config, InspectorConfig, KeysConfig
+from wholecall.proxy.keys import Key, KeyStore
 from wholecall.tools.from_function import make_tool
 
 PICTURES = Path(__file__).parents[2] / "build" / "inspector"
@@ -26,7 +29,7 @@ LANE = "document.querySelector('.lane')"
 
 def get_weather(city: str, days: int = 1) -> str:
     """Current weather of a city."""
-    return f"12 degrees in {city}"
+    return f"12 degrees in {city} for {days} days"
 
 
 class Script:
@@ -50,6 +53,7 @@ class Script:
 
 @asynccontextmanager
 async def looking(folder: Path) -> AsyncIterator[tuple[Served, Script, Page]]:
+    PICTURES.mkdir(parents=True, exist_ok=True)
     script = Script()
     async with serving(script.serve) as model, chromium(folder) as page:
         config = Config(
@@ -75,7 +79,6 @@ async def ask(served: Served) -> Any:
 async def test_a_call_is_seen_growing_and_its_tool_starting_before_the_stream_ends(
     tmp_path: Path,
 ) -> None:
-    PICTURES.mkdir(parents=True, exist_ok=True)
     async with looking(tmp_path) as (served, script, page):
         asked = asyncio.create_task(ask(served))
         script.say(chunk({"content": "Let me look."}), opening(0, "get_weather", arguments='{"ci'))
@@ -98,3 +101,99 @@ async def test_a_call_is_seen_growing_and_its_tool_starting_before_the_stream_en
         await page.shoot(PICTURES / "done.png", dark=True)
         await page.shoot(PICTURES / "narrow.png", width=380)
         assert page.complaints == []
+
+
+@in_loop
+async def test_a_truncated_call_is_shown_with_its_reason_and_a_repaired_one_with_its_difference(
+    tmp_path: Path,
+) -> None:
+    async with looking(tmp_path) as (served, script, page):
+        asked = asyncio.create_task(ask(served))
+        script.say(opening(0, "get_weather", arguments='{"city": "Ro'), *ending("length"), end=True)
+        script.say(opening(0, "get_weather", arguments='{"city": "Ro'), *ending("length"), end=True)
+        script.say(opening(0, "get_weather", arguments='{"city": "Ro'), *ending("length"), end=True)
+        call = opening(0, "get_weather", arguments='{"city": "Rome", "days": "3",}')
+        script.say(call, *ending("tool_calls"), end=True)
+        script.say(chunk({"content": "Mild."}), *ending(), end=True)
+        await page.until("document.querySelector('[data-verdict=rejected]')")
+        shown = await page.ask("document.querySelector('[data-verdict=rejected]').textContent")
+        assert "truncated" in shown
+        assert "missing" in shown
+        await page.until("document.querySelector('[data-verdict=repaired]')")
+        await asked
+        repaired = "document.querySelector('[data-verdict=repaired]')"
+        before = await page.ask(f"{repaired}.querySelector('.before').textContent")
+        after = await page.ask(f"{repaired}.querySelector('.after').textContent")
+        assert before != after
+        assert '"days": 3' in await page.ask(f"{repaired}.querySelector('details').textContent")
+        await page.until("document.querySelector('.head').textContent.includes('done')")
+        await page.shoot(PICTURES / "wrong.png")
+
+        # The same run in the list, behind its link, and in the figures.
+        await page.ask("location.hash = '#/runs?verdict=rejected'")
+        await page.until("document.querySelectorAll('tbody tr').length === 1")
+        await page.ask("location.hash = '#/runs?verdict=rejected&tool=other'")
+        await page.until("document.querySelector('.empty')")
+        await page.ask("location.hash = '#/runs'")
+        await page.until("document.querySelector('tbody a')")
+        await page.shoot(PICTURES / "runs.png")
+        await page.ask("document.querySelector('tbody a').click()")
+        await page.until("document.querySelector('[data-verdict=repaired]')")
+        await page.click("Raw chunks")
+        await page.until("document.querySelectorAll('caption').length >= 2")
+        await page.click("Replay")
+        await page.until("document.querySelector('[data-verdict=repaired]')")
+        await page.ask("location.hash = '#/figures'")
+        await page.until("document.querySelectorAll('svg').length >= 3")
+        await page.shoot(PICTURES / "figures.png")
+        assert page.complaints == []
+
+
+@in_loop
+async def test_hostile_words_run_nothing_and_fetch_nothing(tmp_path: Path) -> None:
+    async with looking(tmp_path) as (served, script, page):
+        for payload in PAYLOADS:
+            arguments = json.dumps({"city": payload})
+            call = opening(0, "get_weather", arguments=arguments)
+            unknown = opening(1, payload, arguments=arguments)
+            said = chunk({"content": payload, "reasoning_content": payload})
+            script.say(said, call, unknown, *ending("tool_calls"), end=True)
+            script.say(chunk({"content": payload}), *ending(payload), end=True)
+            await ask(served)
+        await page.until(f"document.querySelectorAll('.list li').length === {len(PAYLOADS)}")
+        for number in range(len(PAYLOADS)):
+            await page.ask(f"document.querySelectorAll('.list button')[{number}].click()")
+            await page.until("document.querySelectorAll('.turn').length >= 2")
+        await page.ask("location.hash = '#/runs?limit=200'")
+        await page.until(f"document.querySelectorAll('tbody tr').length === {len(PAYLOADS)}")
+        links = await page.ask("[...document.querySelectorAll('tbody a')].map((a) => a.hash)")
+        for link in links[::8]:
+            await page.ask(f"location.hash = {json.dumps(link)}")
+            await page.until("document.querySelectorAll('.turn').length >= 2")
+        await page.ask("location.hash = '#/figures'")
+        await page.until("document.querySelectorAll('svg').length >= 2")
+        assert await page.ask(f"typeof window.{MARK}") == "undefined"
+        assert page.complaints == []
+        strange = [
+            url
+            for url in page.fetched
+            if not re.match(rf"{served.url}/inspector|data:,|about:", url)
+        ]
+        assert strange == []
+
+
+@in_loop
+async def test_a_key_is_asked_for_where_one_is_needed(tmp_path: Path) -> None:
+    keys = KeyStore(tmp_path / "keys.sqlite")
+    text, _ = keys.create(Key(id="", name="operator"))
+    config = Config(
+        keys=KeysConfig(path=str(tmp_path / "keys.sqlite"), required=True),
+        inspector=InspectorConfig(enabled=True),
+    )
+    async with proxying(make_app(config, environ={})) as served, chromium(tmp_path) as page:
+        await page.open(f"{served.url}/inspector")
+        await page.until("document.getElementById('login')?.open")
+        await page.ask(f"document.getElementById('key').value = {json.dumps(text)}")
+        await page.ask("document.querySelector('#login button').click()")
+        await page.until("document.getElementById('state').textContent === 'connected'")
+        await page.open("about:blank")

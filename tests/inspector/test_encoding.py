@@ -79,7 +79,10 @@ REQUEST = Request(
     messages=(
         Message(Role.USER, (Text("hi"),)),
         Message(Role.ASSISTANT, (PastCall(id="c1", name="look", arguments={"n": BIG}),)),
-        Message(Role.TOOL, (CallResult(call_id="c1", name="look", result=Result((Text("no"),), failed=True)),)),
+        Message(
+            Role.TOOL,
+            (CallResult(call_id="c1", name="look", result=Result((Text("no"),), failed=True)),),
+        ),
     ),
     tools=(ToolSpec("look"),),
 )

@@ -31,7 +31,7 @@ FORBIDDEN = (
     "import(",
     "javascript:",
     'setAttribute("style',
-    "setTimeout(\"",
+    'setTimeout("',
 )
 NODE = shutil.which("node")
 with_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
@@ -81,7 +81,8 @@ LAY_OUT = f"""{_READ}
 const {{ layOut }} = await load("json_view.js");
 const told = given[0].map((text) => {{
   const {{ lines, missing }} = layOut(text);
-  const shown = lines.map((line) => "  ".repeat(line.depth) + line.tokens.map((t) => t.text).join(""));
+  const write = (line) => "  ".repeat(line.depth) + line.tokens.map((t) => t.text).join("");
+  const shown = lines.map(write);
   const open = lines.flatMap((line) => line.tokens).filter((t) => t.kind.includes("open"));
   return {{ shown: shown.join("\\n"), missing: missing.join(""), open: open.map((t) => t.text) }};
 }});
@@ -111,7 +112,9 @@ def test_whole_json_is_laid_out_as_python_does_it() -> None:
 
 @with_node
 def test_what_is_still_open_is_shown_as_open() -> None:
-    told = run(LAY_OUT, ["", "{", '{"ci', '{"city": "Ro', '{"days": 1', '{"a": [1, {"b": "x\\', "} ]"])
+    told = run(
+        LAY_OUT, ["", "{", '{"ci', '{"city": "Ro', '{"days": 1', '{"a": [1, {"b": "x\\', "} ]"]
+    )
     assert [(one["missing"], one["open"]) for one in told] == [
         ("", []),
         ("}", []),

@@ -38,7 +38,9 @@ def test_events_have_their_number_and_their_time() -> None:
 
 def test_pieces_between_two_events_are_one_event() -> None:
     made = record([Grew(0, "a"), Text("x"), Grew(0, "b"), Grew(1, "c"), Reasoning("y"), ENDED])
-    assert [(event["kind"], event.get("number"), event.get("text")) for event in made.events[1:]] == [
+    assert [
+        (event["kind"], event.get("number"), event.get("text")) for event in made.events[1:]
+    ] == [
         ("grew", 0, "ab"),
         ("text", 0, "x"),
         ("grew", 1, "c"),
@@ -137,7 +139,9 @@ def test_a_run_is_kept_with_its_events_calls_and_answers() -> None:
     kept = made.keep()
     assert (kept.id, kept.key, kept.model) == (made.id, "k1", "m")
     assert json.loads(kept.events) == made.events
-    assert [(call.turn, call.name, call.verdict) for call in kept.calls] == [(1, "look", "released")]
+    assert [(call.turn, call.name, call.verdict) for call in kept.calls] == [
+        (1, "look", "released")
+    ]
     assert kept.summary["fate"] == "done"
     [case] = map(json.loads, kept.answers)
     assert (case["protocol"], case["title"]) == ("openai-chat", f"{made.id}, answer 1")

@@ -160,7 +160,9 @@ async def test_a_run_under_way_is_shown_as_far_as_it_has_come() -> None:
 
 # ── What upstreams sent ─────────────────────────────────────────────────────────────
 
-STREAMED = '{"protocol":"openai-chat","events":["data: {}\\n",{"n":12345678901234567890}],"pauses":[0.5]}'
+STREAMED = (
+    '{"protocol":"openai-chat","events":["data: {}\\n",{"n":12345678901234567890}],"pauses":[0.5]}'
+)
 WHOLE = '{"protocol":"openai-chat","response":{"n":1.0}}'
 
 

@@ -25,7 +25,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def ids(store: Store, **wanted: Any) -> list[str]:
-    return [run["id"] for run in store.list(Filter(**wanted))]
+    return [run["id"] for run in store.list_runs(Filter(**wanted))]
 
 
 def call(name: str, verdict: str = "released", **fields: Any) -> CallTally:
@@ -46,7 +46,7 @@ def test_what_was_kept_is_found(store: Store) -> None:
 def test_it_is_still_there_after_a_restart(tmp_path: Path) -> None:
     for _ in range(2):
         store = Store(tmp_path / "runs.sqlite", clock=lambda: NOW)
-        if not store.list(Filter()):
+        if not store.list_runs(Filter()):
             store.put(kept())
         else:
             assert ids(store) == ["run_1"]
@@ -165,7 +165,7 @@ def test_threads_and_processes_share_it(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(stores[0].list(Filter(limit=100))) == 40
+    assert len(stores[0].list_runs(Filter(limit=100))) == 40
     for store in stores:
         store.close()
     with sqlite3.connect(tmp_path / "runs.sqlite") as database:

@@ -43,9 +43,7 @@ def test_calls_are_counted_by_turn_and_number() -> None:
             status="done",
             seconds=0.5,
         ),
-        CallTally(
-            turn=1, number=1, name="dig", verdict="rejected", reason="schema", characters=3
-        ),
+        CallTally(turn=1, number=1, name="dig", verdict="rejected", reason="schema", characters=3),
         CallTally(
             turn=2,
             number=0,

@@ -51,7 +51,7 @@ async def test_a_run_is_shown_while_it_goes_on_and_kept_when_it_is_over() -> Non
         writer.take(OVER)
         while live.running:
             await asyncio.sleep(0)
-    [run] = store.list(Filter(owner="k1"))
+    [run] = store.list_runs(Filter(owner="k1"))
     assert (run["id"], run["fate"]) == (writer.id, "done")
     await tap.close()
     store.close()
@@ -65,7 +65,7 @@ async def test_what_is_left_is_written_at_the_end_and_nothing_twice() -> None:
     for event in (*STORY, OVER, Note({"kind": "began"}), OVER):
         writer.take(event)
     await tap.close()
-    [run] = store.list(Filter())
+    [run] = store.list_runs(Filter())
     found = store.find(run["id"])
     assert found is not None
     assert [event["kind"] for event in json.loads(found[1])][-1] == "over"
@@ -85,7 +85,7 @@ async def test_events_behind_the_end_change_nothing() -> None:
     writer.take(Note({"kind": "began"}))
     await tap.close()
     assert live.failed == 0
-    assert len(store.list(Filter())) == 1
+    assert len(store.list_runs(Filter())) == 1
     store.close()
 
 
@@ -108,7 +108,7 @@ async def test_while_the_disk_is_slow_events_wait_up_to_a_size_and_are_then_drop
         await asyncio.sleep(0.001)
     second.take(OVER)
     await tap.close()
-    dropped = {run["id"]: run["dropped"] for run in store.list(Filter())}
+    dropped = {run["id"]: run["dropped"] for run in store.list_runs(Filter())}
     assert dropped == {first.id: 0, second.id: 11}
     store.close()
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
@@ -20,11 +21,18 @@ class App:
 
     def __init__(self) -> None:
         self.left = asyncio.Event()
+        self.begun = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         assert scope["type"] == "http"
         await receive()
         await send({"type": "http.response.start", "status": 200, "headers": []})
+        if scope["path"] in {"/inspector/api/live", "/slow"}:
+            await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+            self.begun.set()
+            await receive()
+            self.left.set()
+            return
         if scope["path"] == "/much":
             for _ in range(200):
                 chunk = {"type": "http.response.body", "body": b"x" * 100_000, "more_body": True}
@@ -104,3 +112,17 @@ async def test_a_client_that_reads_slowly_but_steadily_gets_all_of_it() -> None:
         while size < 200 * 100_000:
             size += len(await reader.read(2**20))
         writer.close()
+
+
+@pytest.mark.parametrize(("path", "let_go"), [("/inspector/api/live", True), ("/slow", False)])
+@in_loop
+async def test_when_the_server_ends_a_page_that_looks_on_is_let_go_and_answers_are_not(
+    path: str, *, let_go: bool
+) -> None:
+    app = App()
+    async with listening(app) as port:
+        _, writer = await _talk(port, f"GET {path} HTTP/1.1\r\nhost: a\r\n\r\n".encode())
+        await app.begun.wait()
+    # The page saw its connection end; the answer had its time, and was broken off after it.
+    assert app.left.is_set() is let_go
+    writer.close()

@@ -170,6 +170,28 @@ def test_pages_are_open_as_configured(path: str, status: int, *, keys: KeyStore)
     assert ask(edge, path, headers={"host": "evil.example"}).status == 421
 
 
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/inspector", 200),
+        ("/inspector/page/app.js", 200),
+        ("/inspector/", 401),
+        ("/inspector/pages", 401),
+        ("/inspector/page/../api/runs", 401),
+        ("/inspector/api/runs", 401),
+        ("/inspector/api/live", 401),
+    ],
+)
+def test_the_inspectors_page_is_open_and_what_it_shows_is_not(
+    path: str, status: int, *, keys: KeyStore
+) -> None:
+    async def answer_anything(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
+        await JSONResponse({})(scope, receive, send)
+
+    edge = Edge(answer_anything, LOCKED, keys=keys)
+    assert ask(edge, path).status == status
+
+
 # ── Keys ────────────────────────────────────────────────────────────────────────────
 
 

@@ -14,10 +14,12 @@ import pytest
 from aiohttp import web
 
 from upstreams.serving import (
+    ANSWER,
     FIRST,
     KEY,
     REQUEST,
     SECOND,
+    WHOLE_REQUEST,
     asking,
     good,
     in_loop,
@@ -162,6 +164,23 @@ async def test_what_is_no_key_stays() -> None:
 async def test_a_refusal_is_no_recording() -> None:
     with pytest.raises(UpstreamError):
         await record(UpstreamError("no"))
+
+
+@in_loop
+async def test_a_whole_answer_of_several_lines_is_one_answer() -> None:
+    lines: list[str] = []
+    whole = json.dumps(ANSWER, indent=2)
+
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(text=whole, content_type="application/json")
+
+    async with (
+        serving(answer) as server,
+        asking(server.url) as behind,
+        RecordingUpstream(behind, lines.append).answer(WHOLE_REQUEST) as answered,
+    ):
+        assert [chunk async for chunk in answered.chunks] == [whole.encode()]
+    assert json.loads(lines[0])["response"] == ANSWER
 
 
 @in_loop

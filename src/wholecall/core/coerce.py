@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -45,7 +45,7 @@ class CoercionOptions:
 
 STRICT = CoercionOptions()
 
-COERCING = 1_900_000
+COERCING = 1_700_000
 """Rules that may be looked at to coerce the values of one call, in the units of `work`:
 enough for some thousand values of the wrong type."""
 LETTERS = 256 * 1024
@@ -89,7 +89,7 @@ def coerce(
     some are coerced and others are not would be neither what was sent nor what was meant.
     """
     reader = _Reader(
-        compiled, options, allowance=allowance.grant(COERCING), whole_floats=whole_floats
+        compiled, options, allowance=allowance.grant(COERCING, value), whole_floats=whole_floats
     )
     reading = reader.read(compiled.root, value, path="$", chain=0)
     return Reading(value) if allowance.is_exhausted else reading
@@ -111,6 +111,7 @@ class _Reader:
         self._allowance = allowance
         self._whole_floats = whole_floats
         self._letters = LETTERS
+        self._whole: dict[tuple[str, int], tuple[bool, JSON]] = {}
 
     def read(self, place: Place, value: JSON, *, path: str, chain: int) -> Reading:
         """Read a value by the schema at a place."""
@@ -137,7 +138,7 @@ class _Reader:
     def _is_settled(self, place: Place, value: JSON, *, fits: bool) -> bool:
         """Whether a value stays as it is, with all that is inside it."""
         if fits:
-            return not (self._whole_floats and isinstance(value, (float, dict, list)))
+            return not (self._whole_floats and self._holds_whole(place, value))
         if isinstance(value, (dict, list)) and not self._options.wrap_single:
             return not self._compiled.allows_type(place, value)
         return isinstance(value, str) and "string" in self._compiled.types(place)
@@ -185,17 +186,36 @@ class _Reader:
     ) -> Iterable[str | int]:
         """The steps to what must be read: all that may not fit, and all that may be a float."""
         if fits:
-            children = value.items() if isinstance(value, dict) else enumerate(value)
-            return [step for step, child in children if isinstance(child, (float, dict, list))]
+            return list(self._find_whole(place, value))
         if isinstance(value, dict):
             return value
         first = min(len(place.node.get("prefixItems", ())), len(value))
         if "items" not in place.node:
             return range(first)
-        if self._whole_floats:
-            return range(len(value))
         misfits = self._compiled.misfits(place.inside("items"), value, start=first)
-        return itertools.chain(range(first), misfits)
+        steps = itertools.chain(range(first), misfits)
+        return steps if not self._whole_floats else {*steps, *self._find_whole(place, value)}
+
+    def _find_whole(self, place: Place, value: dict[str, JSON] | list[JSON]) -> Iterator[str | int]:
+        """The steps to floats, or to where one may be, for which an integer is demanded."""
+        children = value.items() if isinstance(value, dict) else enumerate(value)
+        for step, child in children:
+            if isinstance(child, (float, dict, list)) and any(
+                self._holds_whole(inside, child) for inside in self._describing(place, step)
+            ):
+                yield step
+
+    def _holds_whole(self, place: Place, value: JSON) -> bool:
+        if not isinstance(value, (float, dict, list)):
+            return False
+        if isinstance(value, float) or not place.speaks_alone:
+            return not place.speaks_alone or "number" not in self._compiled.types(place)
+        known = self._whole.get((place.pointer, id(value)))
+        if known is None:
+            found = next(self._find_whole(place, value), None) is not None
+            # The value is kept, too: else another one could come to have its id.
+            known = self._whole[place.pointer, id(value)] = (found, value)
+        return known[0]
 
     def _read_inside(
         self,

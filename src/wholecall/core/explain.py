@@ -26,7 +26,7 @@ from wholecall.core.work import Allowance
 
 PROBLEMS = 32
 """Problems of one call that are reported."""
-EXPLAINING = 750_000
+EXPLAINING = 500_000
 """Rules that may be looked at to find them, in the units of `work`."""
 
 
@@ -70,7 +70,7 @@ def explain(
     """
     problems: dict[Problem, None] = {}
     seen: set[tuple[str, str]] = set()
-    explanation = _Explanation(compiled, allowance.grant(EXPLAINING), unknown=unknown)
+    explanation = _Explanation(compiled, allowance.grant(EXPLAINING, value), unknown=unknown)
     waiting = [Look(compiled.root, value, "$")]
     while waiting and len(problems) < PROBLEMS and not allowance.is_exhausted:
         look = waiting.pop()

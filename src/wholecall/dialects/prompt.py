@@ -150,9 +150,9 @@ _RULES = "{rules}"
 
 # Prompts of dialects that their family does not describe.
 _OWN: dict[str, Prompt] = {
-    # Measured on a model of 1.5 billion parameters. With the reply last it calls a tool for
-    # everything; with words in it, it copies them; and without "never", it says that it cannot
-    # know what a tool would tell.
+    # Seen on a model of 1.5 billion parameters, in a dozen questions: with the reply last it
+    # calls a tool for everything, words in the reply it copies, and without "never" it says
+    # that it cannot know what a tool would tell.
     "constrained": Prompt(
         f"{_OFFER}Your answer is one JSON object and nothing else.\n"
         "To talk, to translate, to write, or to tell what you know, reply:\n"

@@ -130,7 +130,7 @@ class _Reading:
             limit=_read_number(asked.get("limit"), 50),
             owner=owner,
         )
-        runs = await asyncio.to_thread(self._store.list, wanted)
+        runs = await asyncio.to_thread(self._store.list_runs, wanted)
         plain = not any(texts.values()) and not wanted.before
         running = [record.head for record in self._live.show(owner)] if plain else []
         body = {"running": running, "runs": runs, "failed": self._live.failed}

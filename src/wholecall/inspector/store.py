@@ -232,7 +232,7 @@ class Store:
 
     # ── Reading ─────────────────────────────────────────────────────────────────────
 
-    def list(self, wanted: Filter) -> list[Fields]:
+    def list_runs(self, wanted: Filter) -> list[Fields]:
         """Runs in a line each, the last first."""
         named = {name: getattr(wanted, name) for name in _FILTERS}
         named["limit"] = min(max(wanted.limit, 1), MOST_LISTED)

@@ -159,7 +159,7 @@ class Edge:
 
 
 def _is_open(path: str) -> bool:
-    return path in {_ALIVE, _SHELL} or _is_below(path, (_SHELL_FILES,))
+    return path in {_ALIVE, _SHELL} or path.rpartition("/")[0] == _SHELL_FILES
 
 
 def _is_below(path: str, folders: Iterable[str]) -> bool:

@@ -91,7 +91,7 @@ def test_no_setting_that_needs_a_restart_is_taken_over() -> None:
         limits=ServerLimits(header_seconds=5),
         log=LogConfig(format="text"),
         metrics=MetricsConfig(enabled=False),
-        inspector=InspectorConfig(enabled=True),
+        inspector=InspectorConfig(enabled=True, days=1.0, megabytes=1),
     )
     differ = changes(OLD, new).restart
     assert set(differ) == {".".join(leaf.path) for leaf in walk(new) if leaf.restart}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -31,6 +32,9 @@ class Handler(BaseHTTPRequestHandler):
             self.send_error(401)
             return
         asked = body["messages"][-1]["content"]
+        if asked == "refuse":
+            self.send_error(400)
+            return
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
@@ -54,6 +58,13 @@ def serve() -> None:
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
 
+def tell_a_dead_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    sys.stdout.write(json.dumps({"address": f"http://127.0.0.1:{port}"}) + "\n")
+    sys.stdout.flush()
+
+
 def end_with_parent() -> NoReturn:
     sys.stdin.read()
     os._exit(0)
@@ -75,9 +86,23 @@ def serve_for_ever() -> None:
     signal.pause()
 
 
+def serve_nobody() -> None:
+    tell_a_dead_address()
+    end_with_parent()
+
+
+def die_the_first_time() -> None:
+    if len(Path(sys.argv[2]).read_text().splitlines()) == 1:
+        tell_a_dead_address()
+        os._exit(7)
+    serve_until_told()
+
+
 BEHAVIOURS: dict[str, Callable[[], object]] = {
     "serves": serve_until_told,
     "is deaf": serve_for_ever,
+    "serves nobody": serve_nobody,
+    "dies the first time": die_the_first_time,
     "hangs": signal.pause,
     "fails": lambda: complain("0.1 I srv: loading", "0.2 E cmn: bad tensor", "0.3 E srv: exiting"),
     "fails in other words": lambda: complain("Traceback …", "RuntimeError: no", ""),

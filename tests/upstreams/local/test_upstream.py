@@ -83,6 +83,38 @@ def test_a_model_that_dies_in_an_answer_cuts_it_and_is_started_again(tmp_path: P
     assert (whole.text, whole.error) == ("alive", None)
 
 
+def test_a_process_that_died_unseen_is_replaced_and_asked_again(tmp_path: Path) -> None:
+    async def talk() -> Outcome:
+        upstream = make_upstream(tmp_path, "dies the first time")
+        try:
+            return await ask(upstream, "hello")
+        finally:
+            await upstream.close()
+
+    assert asyncio.run(talk()).text == "hello"
+    assert count_starts(tmp_path) == 2
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "question", "code"),
+    [("serves nobody", "hello", "connection"), ("serves", "refuse", "status")],
+)
+def test_a_process_that_runs_and_does_not_answer_is_an_error(
+    behaviour: str, question: str, *, code: str, tmp_path: Path
+) -> None:
+    async def talk() -> None:
+        upstream = make_upstream(tmp_path, behaviour)
+        try:
+            await ask(upstream, question)
+        finally:
+            await upstream.close()
+
+    with pytest.raises(UpstreamError) as raised:
+        asyncio.run(talk())
+    assert raised.value.code == code
+    assert count_starts(tmp_path) == 1
+
+
 def test_a_file_that_is_no_model_starts_nothing(tmp_path: Path) -> None:
     upstream = make_upstream(tmp_path)
     upstream.path.write_bytes(b"no model")

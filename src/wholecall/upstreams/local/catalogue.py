@@ -16,7 +16,7 @@ from wholecall.errors import UnknownModel
 from wholecall.upstreams.local.folder import SUFFIX
 
 DEFAULT = "qwen2.5-coder-1.5b"
-"""Small enough for any laptop, and right in nine of ten calls when decoding is constrained."""
+"""Small enough for any laptop; docs/local-models.md says how well it calls tools."""
 
 
 class Slice(msgspec.Struct, frozen=True, kw_only=True):

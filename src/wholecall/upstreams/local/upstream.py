@@ -6,11 +6,11 @@ import asyncio
 import os
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from wholecall.core.conversation import Request
-from wholecall.errors import UnknownModel
+from wholecall.errors import UnknownModel, UpstreamError
 from wholecall.upstreams.base import Answer
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
 from wholecall.upstreams.local.catalogue import find_model
@@ -21,6 +21,7 @@ from wholecall.upstreams.local.process import PROGRAM, ModelProcess
 from wholecall.upstreams.local.settings import LocalSettings, Order
 
 _PROTOCOL = "openai-chat"
+_CONNECTION = "connection"
 
 
 class LocalUpstream:
@@ -52,8 +53,24 @@ class LocalUpstream:
     @asynccontextmanager
     async def answer(self, request: Request) -> AsyncIterator[Answer]:
         """Ask, and read the answer inside of the context."""
-        upstream = await self._connect(await self._keeper.find_address())
-        async with upstream.answer(request) as answer:
+        async with AsyncExitStack() as stack:
+            address = await self._keeper.find_address()
+            try:
+                answer = await stack.enter_async_context(self._ask(address, request))
+            except UpstreamError as error:
+                # A process that died a moment ago looks alive for another. Nothing of the
+                # answer came, so that it may be asked for once more, from the next process.
+                if error.code != _CONNECTION:
+                    raise
+                current = await self._keeper.find_address()
+                if current == address:
+                    raise
+                answer = await stack.enter_async_context(self._ask(current, request))
+            yield answer
+
+    @asynccontextmanager
+    async def _ask(self, address: str, request: Request) -> AsyncIterator[Answer]:
+        async with (await self._connect(address)).answer(request) as answer:
             yield answer
 
     async def close(self) -> None:
