@@ -69,7 +69,7 @@ ROWS: list[Row] = [
     Row(
         "a pattern that remembers, a short text",
         of({"pattern": REMEMBERS}),
-        lambda: shuffle("ab", 500),
+        lambda: shuffle("ab", 200),
         UNFIT,
     ),
     Row(

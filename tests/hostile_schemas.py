@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hostile import FITS, REFUSED, STRING, UNFIT, Row, Schema, defs, items, nested, of, ref
+from hostile import FITS, LIMIT, REFUSED, STRING, UNFIT, Row, Schema, defs, items, nested, of, ref
 
 NAMED = [f"parameter_number_{n}" for n in range(1000)]
 
@@ -78,7 +78,8 @@ ROWS: list[Row] = [
     Row("doubling below", doubling_below(40, ring=False), lambda: nested(60), REFUSED),
     Row("doubling in a ring", doubling_below(24, ring=True), lambda: nested(120), REFUSED),
     Row("all refer to all", everyone_refers_to_everyone(30), lambda: nested(100), REFUSED),
-    Row("few refer to all", everyone_refers_to_everyone(5), lambda: nested(100), UNFIT),
+    Row("some refer to all", everyone_refers_to_everyone(5), lambda: nested(100), LIMIT),
+    Row("few refer to all", everyone_refers_to_everyone(4), lambda: nested(100), UNFIT),
     Row("alternatives written out", branching("anyOf", 6, width=4), lambda: 1, REFUSED),
     Row("fewer of them", branching("anyOf", 5, width=4), lambda: 1, UNFIT),
     Row("exactly one of many", branching("oneOf", 5, width=4), lambda: None, UNFIT),

@@ -12,7 +12,7 @@
     ├── UnreadableRequest    a request cannot be read; `param` names the field (also a ValueError)
     ├── UnknownModel         a model's name does not say who answers for it (also a ValueError)
     ├── UnusableFunction     a function cannot be offered as a tool (also a TypeError)
-    ├── UnusableDialect      a dialect that is not known, or that cannot be read, translated or learned
+    ├── UnusableDialect      a dialect that is not known, or cannot be read or learned
     │                        (also a ValueError)
     ├── PullFailed           a model could not be brought onto this machine
     ├── MissingExtra         an optional package is not installed; says which (also an ImportError)

@@ -1,6 +1,9 @@
 """The limits: the figures that the documentation names, and no limit without one."""
 
 import dataclasses
+import importlib
+import re
+from pathlib import Path
 
 import pytest
 
@@ -32,3 +35,18 @@ def test_one_limit_can_be_set_alone() -> None:
 def test_limits_do_not_change() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         DEFAULT.calls = 1_000_000  # type: ignore[misc]  # this is what must fail
+
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "what-happens-to-a-call.md"
+ROWS = re.findall(r"^\|[^|]*\| ([0-9,]+) \| `(\w+)\.(\w+)` \|$", DOCUMENT.read_text(), re.M)
+
+
+@pytest.mark.parametrize(("figure", "owner", "name"), ROWS)
+def test_the_document_names_the_figures_that_hold(figure: str, owner: str, *, name: str) -> None:
+    holder = DEFAULT if owner == "Limits" else importlib.import_module(f"wholecall.core.{owner}")
+
+    assert int(figure.replace(",", "")) == getattr(holder, name)
+
+
+def test_the_document_has_a_table_of_limits() -> None:
+    assert len(ROWS) > 15
