@@ -61,8 +61,14 @@ def test_a_body_that_is_no_json_is_not_kept() -> None:
     assert write([b"<html>"], streamed=False) == ""
 
 
-def test_secrets_are_taken_out() -> None:
-    assert "llo" not in write([STREAM], secret="llo")
+def test_secrets_are_taken_out(tmp_path: Path) -> None:
+    assert play(write([STREAM], secret="llo"), tmp_path) == "hé***"
+    assert play(write([CHUNK], secret="llo"), tmp_path) == "hé***"
+    assert play(write([BODY], secret="hi", streamed=False), tmp_path) == "***"
+
+
+def test_an_answer_that_would_be_broken_without_its_secret_is_not_kept() -> None:
+    assert write([STREAM], secret='llo"') == ""
 
 
 def test_an_answer_that_is_too_long_is_not_kept() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,14 +20,13 @@ from langchain.agents import create_agent  # type: ignore[import-not-found]
 from langchain_anthropic import ChatAnthropic  # type: ignore[import-not-found]
 from langchain_core.tools import StructuredTool  # type: ignore[import-not-found]
 from langchain_openai import ChatOpenAI  # type: ignore[import-not-found]
-from pydantic_ai.models.anthropic import AnthropicModel  # type: ignore[import-not-found]
 from pydantic_ai.models.openai import (  # type: ignore[import-not-found]
     OpenAIChatModel,
     OpenAIResponsesModel,
 )
-from pydantic_ai.providers.anthropic import AnthropicProvider  # type: ignore[import-not-found]
 from pydantic_ai.providers.openai import OpenAIProvider  # type: ignore[import-not-found]
 
+from proxying import Served
 from wholecall.core.spec import ToolSpec
 from wholecall.faults.script import Form, Run
 from wholecall.faults.tools import TOOLS, definitions
@@ -37,6 +35,8 @@ MOST_TURNS = 6
 """No scenario that ends well needs more."""
 MOST_TOKENS = 1000
 KEY = "any"
+RETRIES = 2
+"""Of the official SDKs, unless they are told otherwise."""
 
 
 class Unfinished(Exception):
@@ -47,7 +47,7 @@ class Unfinished(Exception):
 class Task:
     """What an agent shall do, and what its tools did."""
 
-    url: str
+    served: Served
     model: str
     prompt: str = "Do what is needed, then say that all is done."
     specs: tuple[ToolSpec, ...] = TOOLS
@@ -80,11 +80,18 @@ class Task:
             if (each.get("name") or each["function"]["name"]) in names
         ]
 
-    def openai(self) -> openai.AsyncOpenAI:
-        return openai.AsyncOpenAI(base_url=f"{self.url}/v1", api_key=KEY, max_retries=2)
+    @property
+    def url(self) -> str:
+        return self.served.url
 
+    @property
+    def openai(self) -> openai.AsyncOpenAI:
+        """The SDK as it is: it repeats requests that fail."""
+        return self.served.openai.with_options(max_retries=RETRIES)
+
+    @property
     def anthropic(self) -> anthropic.AsyncAnthropic:
-        return anthropic.AsyncAnthropic(base_url=self.url, api_key=KEY, max_retries=2)
+        return self.served.anthropic.with_options(max_retries=RETRIES)
 
 
 # ── The official SDKs ───────────────────────────────────────────────────────────────
@@ -99,21 +106,21 @@ def _loop_of_chat(*, ask: Callable[..., Awaitable[Any]]) -> Callable[[Task], Awa
         for tool in tools:
             tool["function"]["strict"] = True
         history: list[Any] = [{"role": "user", "content": task.prompt}]
-        async with task.openai() as client:
-            for _ in range(MOST_TURNS):
-                asked = {"model": task.model, "messages": history, "tools": tools}
-                message = (await ask(client.chat.completions, asked)).choices[0].message
-                if not message.tool_calls:
-                    return str(message.content)
-                history.append(message.model_dump(exclude_none=True, include=_SENT_BACK))
-                history += [
-                    {
-                        "role": "tool",
-                        "tool_call_id": call.id,
-                        "content": task.note(call.function.name, call.function.parsed_arguments),
-                    }
-                    for call in message.tool_calls
-                ]
+        client = task.openai
+        for _ in range(MOST_TURNS):
+            asked = {"model": task.model, "messages": history, "tools": tools}
+            message = (await ask(client.chat.completions, asked)).choices[0].message
+            if not message.tool_calls:
+                return str(message.content)
+            history.append(message.model_dump(exclude_none=True, include=_SENT_BACK))
+            history += [
+                {
+                    "role": "tool",
+                    "tool_call_id": call.id,
+                    "content": task.note(call.function.name, call.function.parsed_arguments),
+                }
+                for call in message.tool_calls
+            ]
         raise Unfinished
 
     return run
@@ -141,30 +148,30 @@ def _loop_of_responses(*, ask: Callable[..., Awaitable[Any]]) -> Callable[[Task]
     async def run(task: Task) -> str:
         history: list[Any] = [{"role": "user", "content": task.prompt}]
         tools = task.define("openai-responses")
-        async with task.openai() as client:
-            for _ in range(MOST_TURNS):
-                asked = {"model": task.model, "input": history, "tools": tools}
-                response = await ask(client.responses, asked)
-                calls = [item for item in response.output if item.type == "function_call"]
-                if not calls:
-                    return str(response.output_text)
-                history += [
-                    {
-                        "type": "function_call",
-                        "call_id": call.call_id,
-                        "name": call.name,
-                        "arguments": call.arguments,
-                    }
-                    for call in calls
-                ]
-                history += [
-                    {
-                        "type": "function_call_output",
-                        "call_id": call.call_id,
-                        "output": task.note_text(call.name, call.arguments),
-                    }
-                    for call in calls
-                ]
+        client = task.openai
+        for _ in range(MOST_TURNS):
+            asked = {"model": task.model, "input": history, "tools": tools}
+            response = await ask(client.responses, asked)
+            calls = [item for item in response.output if item.type == "function_call"]
+            if not calls:
+                return str(response.output_text)
+            history += [
+                {
+                    "type": "function_call",
+                    "call_id": call.call_id,
+                    "name": call.name,
+                    "arguments": call.arguments,
+                }
+                for call in calls
+            ]
+            history += [
+                {
+                    "type": "function_call_output",
+                    "call_id": call.call_id,
+                    "output": task.note_text(call.name, call.arguments),
+                }
+                for call in calls
+            ]
         raise Unfinished
 
     return run
@@ -184,30 +191,30 @@ async def _stream_response(responses: Any, asked: dict[str, Any]) -> Any:
 async def _loop_of_messages(task: Task) -> str:
     """Anthropic's stream helper in a loop."""
     history: list[Any] = [{"role": "user", "content": task.prompt}]
-    async with task.anthropic() as client:
-        for _ in range(MOST_TURNS):
-            async with client.messages.stream(
-                model=task.model,
-                max_tokens=MOST_TOKENS,
-                messages=history,
-                tools=task.define("anthropic"),
-            ) as stream:
-                message = await stream.get_final_message()
-            calls = [block for block in message.content if block.type == "tool_use"]
-            if not calls:
-                return "".join(block.text for block in message.content if block.type == "text")
-            results = [
-                {
-                    "type": "tool_result",
-                    "tool_use_id": call.id,
-                    "content": task.note(call.name, call.input),
-                }
-                for call in calls
-            ]
-            history += [
-                {"role": "assistant", "content": message.content},
-                {"role": "user", "content": results},
-            ]
+    client = task.anthropic
+    for _ in range(MOST_TURNS):
+        async with client.messages.stream(
+            model=task.model,
+            max_tokens=MOST_TOKENS,
+            messages=history,
+            tools=task.define("anthropic"),
+        ) as stream:
+            message = await stream.get_final_message()
+        calls = [block for block in message.content if block.type == "tool_use"]
+        if not calls:
+            return "".join(block.text for block in message.content if block.type == "text")
+        results = [
+            {
+                "type": "tool_result",
+                "tool_use_id": call.id,
+                "content": task.note(call.name, call.input),
+            }
+            for call in calls
+        ]
+        history += [
+            {"role": "assistant", "content": message.content},
+            {"role": "user", "content": results},
+        ]
     raise Unfinished
 
 
@@ -222,16 +229,18 @@ def _tool_runner(**settings: Any) -> Callable[[Task], Awaitable[str]]:
             )
             for spec in task.specs
         ]
-        async with task.anthropic() as client:
-            runner: Any = client.beta.messages.tool_runner(
-                model=task.model,
-                max_tokens=MOST_TOKENS,
-                max_iterations=MOST_TURNS,
-                messages=[{"role": "user", "content": task.prompt}],
-                tools=tools,
-                **settings,
-            )
-            message = await runner.until_done()
+        client = task.anthropic
+        runner: Any = client.beta.messages.tool_runner(
+            model=task.model,
+            max_tokens=MOST_TOKENS,
+            max_iterations=MOST_TURNS,
+            # The whole history each time: the upstream holds none.
+            thread=False,
+            messages=[{"role": "user", "content": task.prompt}],
+            tools=tools,
+            **settings,
+        )
+        message = await runner.until_done()
         return "".join(block.text for block in message.content if block.type == "text")
 
     return run
@@ -262,16 +271,16 @@ def _agents_tools(task: Task) -> list[Any]:
 def _openai_agents(make_model: Any, *, streamed: bool) -> Callable[[Task], Awaitable[str]]:
     async def run(task: Task) -> str:
         quiet = agents.RunConfig(tracing_disabled=True)
-        async with task.openai() as client:
-            model = make_model(model=task.model, openai_client=client)
-            agent = agents.Agent(name="tester", model=model, tools=_agents_tools(task))
-            asked: dict[str, Any] = {"max_turns": MOST_TURNS, "run_config": quiet}
-            if not streamed:
-                return str((await agents.Runner.run(agent, task.prompt, **asked)).final_output)
-            running = agents.Runner.run_streamed(agent, task.prompt, **asked)
-            async for _ in running.stream_events():
-                pass
-            return str(running.final_output)
+        client = task.openai
+        model = make_model(model=task.model, openai_client=client)
+        agent = agents.Agent(name="tester", model=model, tools=_agents_tools(task))
+        asked: dict[str, Any] = {"max_turns": MOST_TURNS, "run_config": quiet}
+        if not streamed:
+            return str((await agents.Runner.run(agent, task.prompt, **asked)).final_output)
+        running = agents.Runner.run_streamed(agent, task.prompt, **asked)
+        async for _ in running.stream_events():
+            pass
+        return str(running.final_output)
 
     return run
 
@@ -279,16 +288,8 @@ def _openai_agents(make_model: Any, *, streamed: bool) -> Callable[[Task], Await
 # ── pydantic-ai ─────────────────────────────────────────────────────────────────────
 
 
-@asynccontextmanager
-async def _openai_provider(task: Task) -> Any:
-    async with task.openai() as client:
-        yield OpenAIProvider(openai_client=client)
-
-
-@asynccontextmanager
-async def _anthropic_provider(task: Task) -> Any:
-    async with task.anthropic() as client:
-        yield AnthropicProvider(anthropic_client=client)
+def _openai_model(make_model: Any) -> Callable[[Task], Any]:
+    return lambda task: make_model(task.model, provider=OpenAIProvider(openai_client=task.openai))
 
 
 async def _read_along(_: Any, events: Any) -> None:
@@ -298,7 +299,7 @@ async def _read_along(_: Any, events: Any) -> None:
 
 
 def _pydantic_ai(
-    make_model: Any, provider: Any, *, streamed: bool
+    make_model: Callable[[Task], Any], *, streamed: bool
 ) -> Callable[[Task], Awaitable[str]]:
     async def run(task: Task) -> str:
         tools = [
@@ -310,11 +311,10 @@ def _pydantic_ai(
             )
             for spec in task.specs
         ]
-        async with provider(task) as found:
-            agent = pydantic_ai.Agent(make_model(task.model, provider=found), tools=tools)
-            limits = pydantic_ai.UsageLimits(request_limit=MOST_TURNS)
-            handler = _read_along if streamed else None
-            done = await agent.run(task.prompt, usage_limits=limits, event_stream_handler=handler)
+        agent = pydantic_ai.Agent(make_model(task), tools=tools)
+        limits = pydantic_ai.UsageLimits(request_limit=MOST_TURNS)
+        handler = _read_along if streamed else None
+        done = await agent.run(task.prompt, usage_limits=limits, event_stream_handler=handler)
         return str(done.output)
 
     return run
@@ -335,19 +335,14 @@ def _langchain_tools(task: Task) -> list[Any]:
     ]
 
 
-def _chat_openai(task: Task, *, streamed: bool, **settings: Any) -> Any:
+def _chat_openai(task: Task, *, streamed: bool) -> Any:
     return ChatOpenAI(
         model=task.model,
         base_url=f"{task.url}/v1",
         api_key=KEY,
-        max_retries=2,
+        max_retries=RETRIES,
         streaming=streamed,
-        **settings,
     )
-
-
-def _chat_responses(task: Task, *, streamed: bool) -> Any:
-    return _chat_openai(task, streamed=streamed, use_responses_api=True)
 
 
 def _chat_anthropic(task: Task, *, streamed: bool) -> Any:
@@ -355,7 +350,7 @@ def _chat_anthropic(task: Task, *, streamed: bool) -> Any:
         model=task.model,
         base_url=task.url,
         api_key=KEY,
-        max_retries=2,
+        max_retries=RETRIES,
         max_tokens=MOST_TOKENS,
         streaming=streamed,
     )
@@ -427,12 +422,12 @@ CLIENTS: dict[str, Client] = {
     ),
     **_both(CHAT, "agents-chat", _openai_agents, agents.OpenAIChatCompletionsModel),
     **_both(RESPONSES, "agents-responses", _openai_agents, agents.OpenAIResponsesModel),
-    **_both(CHAT, "pydantic-ai-chat", _pydantic_ai, OpenAIChatModel, _openai_provider),
-    **_both(RESPONSES, "pydantic-ai-responses", _pydantic_ai, OpenAIResponsesModel, _openai_provider),
-    **_both(MESSAGES, "pydantic-ai-messages", _pydantic_ai, AnthropicModel, _anthropic_provider),
+    **_both(CHAT, "pydantic-ai-chat", _pydantic_ai, _openai_model(OpenAIChatModel)),
+    **_both(RESPONSES, "pydantic-ai-responses", _pydantic_ai, _openai_model(OpenAIResponsesModel)),
     **_both(CHAT, "langchain-chat", _langchain, _chat_openai),
-    **_both(RESPONSES, "langchain-responses", _langchain, _chat_responses),
     **_both(MESSAGES, "langchain-messages", _langchain, _chat_anthropic),
-    **_both(CHAT, "bind-tools-chat", _bound, _chat_openai),
-    **_both(MESSAGES, "bind-tools-messages", _bound, _chat_anthropic),
+    "bind-tools-chat": Client(Form(CHAT, streamed=True), _bound(_chat_openai, streamed=True)),
+    "bind-tools-messages": Client(
+        Form(MESSAGES, streamed=False), _bound(_chat_anthropic, streamed=False)
+    ),
 }

@@ -100,7 +100,6 @@ def needs_nobody(_call: Call) -> bool:
         ({"read_only": True, "start": "sealed"}, Start.SEALED),
         ({"start": Start.CLOSED}, Start.CLOSED),
     ],
-    ids=repr,
 )
 def test_only_what_does_no_harm_starts_early(options: Options, start: Start) -> None:
     def look() -> None: ...

@@ -326,9 +326,7 @@ class Draft:
     @property
     def flaw(self) -> Unparsed | None:
         """Why the text is no JSON, where that is known and no repair could change it."""
-        flaw = self._flaw
-        beyond_repair = flaw is not None and not is_repairable(self.text)
-        return flaw if beyond_repair else None
+        return self._flaw if self._flaw and not is_repairable(self.text) else None
 
     @property
     def raw(self) -> str:

@@ -50,7 +50,7 @@ class Pattern(NamedTuple):
     @property
     def states(self) -> int:
         """The most states that can be needed, if they are not too many to be counted."""
-        return 2 ** min(self.loose, _COUNTED)
+        return 1 << min(self.loose, _COUNTED)
 
 
 @lru_cache(maxsize=_CACHED)

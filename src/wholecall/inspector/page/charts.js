@@ -2,7 +2,7 @@
 
 import { draw, make, seconds, table } from "./dom.js";
 
-const WIDTH = 320;
+const WIDTH = 480;
 const ROW = 22;
 const KINDS = ["released", "repaired", "rejected"];
 

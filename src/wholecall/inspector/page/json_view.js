@@ -17,7 +17,10 @@ export function layOut(text) {
   let place = 0;
   let isKey = false;
   const put = (kind, piece) => lines[lines.length - 1].tokens.push({ kind, text: piece });
-  const breakLine = () => lines.push({ depth: stack.length, tokens: [] });
+  const breakLine = () => {
+    if (lines.at(-1).tokens.length) lines.push({ depth: stack.length, tokens: [] });
+    else lines.at(-1).depth = stack.length;
+  };
   let openString = false;
   while (place < text.length) {
     const character = text[place];

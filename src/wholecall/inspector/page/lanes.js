@@ -151,7 +151,7 @@ function showAsked(asked) {
     tools.length ? make("div", { class: "offered" }, "Tools: ", ...tools) : null,
     lines.length
       ? make("details", { open: feedback.length > 0 }, make("summary", {}, label),
-        asked.left_out ? make("p", {}, `${asked.left_out} earlier messages`) : null, make("ul", {}, lines))
+        asked.left_out ? make("p", {}, counted(asked.left_out, "earlier message")) : null, make("ul", {}, lines))
       : null,
   ].filter(Boolean);
 }
