@@ -395,15 +395,6 @@ class Client:
     run: Callable[[Task], Awaitable[str]]
 
 
-def _both(protocol: str, name: str, make: Callable[..., Any], *args: Any) -> dict[str, Client]:
-    return {
-        f"{name}-{'streamed' if streamed else 'whole'}": Client(
-            Form(protocol, streamed), make(*args, streamed=streamed)
-        )
-        for streamed in (True, False)
-    }
-
-
 CHAT, RESPONSES, MESSAGES = "openai-chat", "openai-responses", "anthropic"
 CLIENTS: dict[str, Client] = {
     "openai-parse": Client(Form(CHAT, streamed=False), _loop_of_chat(ask=_parse)),
@@ -420,12 +411,23 @@ CLIENTS: dict[str, Client] = {
     "anthropic-runner-eager": Client(
         Form(MESSAGES, streamed=True), _tool_runner(stream=True, run_tools_eagerly=True)
     ),
-    **_both(CHAT, "agents-chat", _openai_agents, agents.OpenAIChatCompletionsModel),
-    **_both(RESPONSES, "agents-responses", _openai_agents, agents.OpenAIResponsesModel),
-    **_both(CHAT, "pydantic-ai-chat", _pydantic_ai, _openai_model(OpenAIChatModel)),
-    **_both(RESPONSES, "pydantic-ai-responses", _pydantic_ai, _openai_model(OpenAIResponsesModel)),
-    **_both(CHAT, "langchain-chat", _langchain, _chat_openai),
-    **_both(MESSAGES, "langchain-messages", _langchain, _chat_anthropic),
+    "agents-chat": Client(
+        Form(CHAT, streamed=True), _openai_agents(agents.OpenAIChatCompletionsModel, streamed=True)
+    ),
+    "agents-responses": Client(
+        Form(RESPONSES, streamed=False), _openai_agents(agents.OpenAIResponsesModel, streamed=False)
+    ),
+    "pydantic-ai-chat": Client(
+        Form(CHAT, streamed=False), _pydantic_ai(_openai_model(OpenAIChatModel), streamed=False)
+    ),
+    "pydantic-ai-responses": Client(
+        Form(RESPONSES, streamed=True),
+        _pydantic_ai(_openai_model(OpenAIResponsesModel), streamed=True),
+    ),
+    "langchain-chat": Client(Form(CHAT, streamed=False), _langchain(_chat_openai, streamed=False)),
+    "langchain-messages": Client(
+        Form(MESSAGES, streamed=True), _langchain(_chat_anthropic, streamed=True)
+    ),
     "bind-tools-chat": Client(Form(CHAT, streamed=True), _bound(_chat_openai, streamed=True)),
     "bind-tools-messages": Client(
         Form(MESSAGES, streamed=False), _bound(_chat_anthropic, streamed=False)
