@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 
 import uvloop
@@ -82,6 +83,8 @@ def measure(subject: Subject, upstream: Address, *, seconds: float, slow: float)
         measured.memory = running.memory()
         if slow:
             measured.slow = uvloop.run(_measure_slow(running, seconds=slow))
+            for error, count in Counter(measured.slow.errors).most_common(MOST_ERRORS):
+                print(f"{subject.name}, slow: {count} × {error}", file=sys.stderr)
     return measured
 
 
@@ -202,14 +205,16 @@ def _report_costs(every: list[Measured]) -> str:
 
 
 def _report_slow(every: list[Measured]) -> str:
-    header = ["", "right answers", "µs CPU a chunk", "MB after 10 s", "MB at the end"]
+    header = ["", "right answers in time", "µs CPU a chunk", "MB after 10 s", "MB at the end"]
     rows = []
     for one in every:
         slow = one.slow
         assert slow is not None
         early = slow.memory[min(10, len(slow.memory) - 1)]
         right = f"{slow.good} of {STREAMS}"
-        rows.append([one.name, right, f"{slow.cpu:.1f}", f"{early:.0f}", f"{slow.memory[-1]:.0f}"])
+        # Who did not deliver all chunks has no price for one.
+        cpu = f"{slow.cpu:.1f}" if slow.good == STREAMS else "–"
+        rows.append([one.name, right, cpu, f"{early:.0f}", f"{slow.memory[-1]:.0f}"])
     return markdown(header, rows)
 
 

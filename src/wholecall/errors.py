@@ -66,11 +66,13 @@ class InadmissibleTools(WholecallError, ValueError):
 
 
 class UnreadableRequest(WholecallError, ValueError):
-    """A request breaks its protocol's form."""
+    """A request breaks its protocol's form, or asks for what is not served."""
 
-    def __init__(self, message: str, *, param: str) -> None:
+    def __init__(self, message: str, *, param: str, code: str = "invalid_value") -> None:
         super().__init__(message)
         self.param = param
+        self.code = code
+        """One word for programs, where the protocol has one."""
 
 
 class UnknownModel(WholecallError, ValueError):

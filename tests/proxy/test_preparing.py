@@ -118,6 +118,17 @@ async def test_what_the_upstream_cannot_know_is_refused() -> None:
 
 
 @in_loop
+async def test_a_conversation_that_the_upstream_holds_is_refused() -> None:
+    """Its tools are not in the request, so that its calls would pass unchecked."""
+    body = {**BODY, "max_tokens": 9, "thread": {"type": "continue", "id": "t"}}
+    with pytest.raises(UnreadableRequest) as caught:
+        await prepared(body, client=MESSAGES)
+    assert (caught.value.param, caught.value.code) == ("thread", "thread_unsupported_request")
+    ready = await prepared({**body, "thread": None}, client=MESSAGES)
+    assert isinstance(ready.way, Gate)
+
+
+@in_loop
 async def test_a_model_that_the_key_may_not_use_does_not_exist() -> None:
     for body, key in (({**BODY, "model": "none"}, MAY), (BODY, Key(id="", name="", models=()))):
         with pytest.raises(UnknownModel):

@@ -11,6 +11,7 @@ import msgspec
 from wholecall.core.conversation import Request
 from wholecall.errors import UnreadableRequest
 from wholecall.protocols.answers import Style
+from wholecall.protocols.answers.failures import NO_THREADS
 from wholecall.protocols.requests import decode_request
 from wholecall.proxy.client import Asked
 from wholecall.proxy.piping import Letter, Pipe
@@ -21,6 +22,7 @@ from wholecall.tools.toolbox import Toolbox
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NOTHING = (b"null", b"[]")
 _TOOLS = ("tools", "functions")
+_THREAD = "thread"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ async def prepare(service: Service, asked: Asked) -> Prepared:
     """Read a request. What is wrong with it is an `UnreadableRequest` and the like."""
     fields = _read_fields(asked.body)
     served = service.find(_read_model(fields), asked)
+    _refuse_threads(fields)
     passes = served.upstream.protocol == asked.client.protocol and _needs_nothing(served, fields)
     if passes and served.pipe is not None:
         letter = _write_letter(served, asked.body, fields=fields)
@@ -84,6 +87,17 @@ async def prepare(service: Service, asked: Asked) -> Prepared:
         way = _choose_run(replace(request, messages=messages), tools)
     style = replace(asked.client.read_style(body), upstream=served.upstream.protocol)
     return Prepared(asked=asked, served=served, stream=request.stream, style=style, way=way)
+
+
+def _refuse_threads(fields: Mapping[str, msgspec.Raw]) -> None:
+    """A conversation that the upstream holds brings tools that we do not see, so that their
+    calls could not be checked. Anthropic's clients send all of it, when they are told."""
+    if bytes(fields.get(_THREAD, msgspec.Raw(b"null"))) not in (b"null", b"false"):
+        raise UnreadableRequest(
+            "threads are not served: send the whole conversation without `thread`",
+            param=_THREAD,
+            code=NO_THREADS,
+        )
 
 
 def _refuse_foreign(only_there: frozenset[str], fields: Mapping[str, msgspec.Raw]) -> None:

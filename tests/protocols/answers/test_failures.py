@@ -12,6 +12,7 @@ from wholecall.errors import (
     WholecallError,
 )
 from wholecall.protocols.answers.failures import (
+    NO_THREADS,
     Failure,
     anthropic_error,
     openai_error,
@@ -87,3 +88,10 @@ def test_what_a_client_is_told_of_an_exception(
 ) -> None:
     failure = read_failure(error, request_id="req_1")
     assert failure == Failure(message=str(error), request_id="req_1", **expected)
+
+
+def test_anthropics_clients_are_told_to_do_without_threads() -> None:
+    error = UnreadableRequest("no threads", param="thread", code=NO_THREADS)
+    told = anthropic_error(read_failure(error))["error"]
+    assert told["details"] == {"error_code": "thread_unsupported_request"}
+    assert "details" not in anthropic_error(Failure(message="no", status=400))["error"]

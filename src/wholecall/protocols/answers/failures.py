@@ -43,6 +43,10 @@ _BAD_GATEWAY = 502
 _TIMEOUT = 504
 
 
+NO_THREADS = "thread_unsupported_request"
+"""Anthropic's own word; its clients then send the whole conversation."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """Why a request failed, in words that the client may read."""
@@ -69,17 +73,16 @@ def openai_error(failure: Failure) -> dict[str, Any]:
 
 
 def anthropic_error(failure: Failure) -> dict[str, Any]:
-    """The body of an error in Anthropic's shape, which has no place for a code and a field."""
+    """The body of an error in Anthropic's shape, which has no place for a field."""
     other = "api_error" if failure.status >= _SERVER else "invalid_request_error"
     kind = _ANTHROPIC_TYPES.get(failure.status, other)
     message = failure.message
     if failure.param and failure.param not in message:
         message = f"{failure.param}: {message}"
-    return {
-        "type": "error",
-        "error": {"type": kind, "message": message},
-        **_request_id(failure),
-    }
+    error: dict[str, Any] = {"type": kind, "message": message}
+    if failure.code == NO_THREADS:
+        error["details"] = {"error_code": NO_THREADS}
+    return {"type": "error", "error": error, **_request_id(failure)}
 
 
 def _request_id(failure: Failure) -> dict[str, str]:
@@ -97,8 +100,12 @@ def read_failure(error: WholecallError, *, request_id: str = "") -> Failure:
     return Failure(message=str(error), request_id=request_id)
 
 
-def _read_field(error: UnreadableRequest | InvalidChoice) -> dict[str, Any]:
+def _read_field(error: InvalidChoice) -> dict[str, Any]:
     return {"status": 400, "code": "invalid_value", "param": error.param or None}
+
+
+def _read_request(error: UnreadableRequest) -> dict[str, Any]:
+    return {"status": 400, "code": error.code, "param": error.param or None}
 
 
 def _read_tools(_: InadmissibleTools) -> dict[str, Any]:
@@ -117,7 +124,7 @@ def _read_upstream(error: UpstreamError) -> dict[str, Any]:
 
 
 _READERS: tuple[tuple[type[WholecallError], Callable[[Any], dict[str, Any]]], ...] = (
-    (UnreadableRequest, _read_field),
+    (UnreadableRequest, _read_request),
     (InvalidChoice, _read_field),
     (InadmissibleTools, _read_tools),
     (UnknownModel, _read_model),
