@@ -65,7 +65,8 @@ class ModelProcess:
         late.daemon = True
         late.start()
         try:
-            with suppress(BrokenPipeError):  # it has ended, and its log says why
+            # It has ended, and its log says why; or it was stopped before it was told anything.
+            with suppress(BrokenPipeError, ValueError):
                 self._stdin.write(msgspec.json.encode(self._order) + b"\n")
                 self._stdin.flush()
             said = self._stdout.readline()
