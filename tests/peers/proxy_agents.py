@@ -220,8 +220,10 @@ async def _loop_of_messages(task: Task) -> str:
 
 def _tool_runner(**settings: Any) -> Callable[[Task], Awaitable[str]]:
     async def run(task: Task) -> str:
+        # Its type says that the parameters must be known; ours come from the definition.
+        make_tool: Any = BetaAsyncFunctionTool
         tools = [
-            BetaAsyncFunctionTool(
+            make_tool(
                 task.runner(spec.name),
                 name=spec.name,
                 description=spec.description,
