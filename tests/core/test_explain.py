@@ -359,6 +359,14 @@ def test_after_many_problems_nobody_reads_on() -> None:
     assert many[-1].path == f"$.a[{PROBLEMS - 1}]"
 
 
+def test_for_the_first_few_names_the_ones_that_were_meant_are_sought() -> None:
+    names = [f"parameter_{letter * 5}" for letter in "abcdefghijkl"]
+    problems = explain_it({"required": names}, {f"{name}s": 1 for name in names})
+
+    guessed = ["was received" in problem.message for problem in problems]
+    assert guessed == [True] * 8 + [False] * 4
+
+
 def test_what_takes_too_long_to_explain_is_reported_as_far_as_it_was_looked_into() -> None:
     schema = of({"$ref": "#"})
     value: dict[str, Any] = {}

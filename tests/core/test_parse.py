@@ -160,6 +160,19 @@ def test_of_very_many_keys_given_twice_some_are_told() -> None:
     assert parsed.duplicates == tuple(f"$.k{i}" for i in range(32))
 
 
+@pytest.mark.parametrize("count", [10, 5000])
+def test_many_numbers_are_read_as_few_are(count: int) -> None:
+    numbers = [12, -(10**300), 0, 1.5] * count
+    longest, longer = "9" * 640, "9" * 641
+
+    assert parse(json.dumps(numbers)) == Parsed(numbers)
+    assert parse(json.dumps([*numbers, int(longest)])) == Parsed([*numbers, int(longest)])
+    unparsed = parse(json.dumps(numbers)[:-1] + f",{longer}]")
+    assert isinstance(unparsed, Unparsed)
+    assert unparsed.found.startswith("999")
+    assert parse("{" + '"k":1,' * count + '"k":2}') == Parsed({"k": 2}, (), ("$.k",))
+
+
 def test_the_caller_may_set_the_depth() -> None:
     assert isinstance(parse("[[1]]", limits=Limits(depth=2)), Parsed)
     assert isinstance(parse("[[1]]", limits=Limits(depth=1)), Unparsed)

@@ -176,6 +176,16 @@ def test_an_allowance_is_used_up_and_granted_anew() -> None:
     assert allowance.grant(STEP * 3 - 2, None).take_steps(3)
 
 
+def test_so_many_steps_are_begun_only_if_all_of_them_can_be_done() -> None:
+    allowance = Allowance(cost_of({})).grant(3 * STEP, None)
+    endless = iter(int, 1)
+
+    assert allowance.affords("abc") == ["a", "b", "c"]
+    assert allowance.affords(endless) == []
+    assert allowance.is_exhausted
+    assert allowance.affords("a") == []
+
+
 def test_what_is_allowed_beside_is_bounded() -> None:
     huge: list[Any] = [None] * WORK
     allowance = Allowance(cost_of({})).grant(0, huge)

@@ -127,7 +127,10 @@ class _Reader:
         if value is not before:
             coercions = (Coercion(path, before, value),)
         if isinstance(value, (dict, list)):
-            steps = self._select(place, value, fits=fits and value is before)
+            # Where there is too much to do, nothing is begun.
+            steps = self._allowance.affords(
+                self._select(place, value, fits=fits and value is before)
+            )
             value, later = self._read_inside(place, value, steps=steps, path=path, chain=chain + 1)
             coercions += later
         if not place.speaks_alone:
@@ -186,7 +189,7 @@ class _Reader:
     ) -> Iterable[str | int]:
         """The steps to what must be read: all that may not fit, and all that may be a float."""
         if fits:
-            return list(self._find_whole(place, value))
+            return self._find_whole(place, value)
         if isinstance(value, dict):
             return value
         first = min(len(place.node.get("prefixItems", ())), len(value))
@@ -194,7 +197,9 @@ class _Reader:
             return range(first)
         misfits = self._compiled.misfits(place.inside("items"), value, start=first)
         steps = itertools.chain(range(first), misfits)
-        return steps if not self._whole_floats else {*steps, *self._find_whole(place, value)}
+        if not self._whole_floats:
+            return steps
+        return dict.fromkeys(itertools.chain(steps, self._find_whole(place, value)))
 
     def _find_whole(self, place: Place, value: dict[str, JSON] | list[JSON]) -> Iterator[str | int]:
         """The steps to floats, or to where one may be, for which an integer is demanded."""

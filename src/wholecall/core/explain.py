@@ -30,6 +30,10 @@ EXPLAINING = 500_000
 """Rules that may be looked at to find them, in the units of `work`."""
 
 
+_GUESSES = 8
+"""Names for which the one is sought that was meant. Each search takes milliseconds."""
+
+
 class Look(NamedTuple):
     """A schema, a value that does not fit it, and where the value stands."""
 
@@ -92,6 +96,7 @@ class _Explanation:
         self._allowance = allowance
         self._compiled = compiled
         self._unknown = unknown
+        self._guesses = _GUESSES
 
     def look(self, look: Look) -> Found:
         """What is wrong here. A wrong type or option makes every other rule moot."""
@@ -132,10 +137,15 @@ class _Explanation:
         path = join_path(look.path, name)
         expected = self._describe(look.node.get("properties", {}).get(name, {}))
         strangers = set(look.members) - self._names(look.place)
-        near = nearest(name, strangers.union(self._unknown if look.path == "$" else ()))
+        near = self._guess(name, strangers.union(self._unknown if look.path == "$" else ()))
         hint = f" ({show(near)} was received, and is no parameter)" if near else ""
         message = f"{path} is missing{hint}: it must be {expected}"
         yield Problem(path, "required", message, "nothing", expected)
+
+    def _guess(self, name: str, known: Collection[str]) -> str | None:
+        """The name that was probably meant, for the first few that are wrong."""
+        self._guesses -= 1
+        return nearest(name, known) if self._guesses >= 0 else None
 
     def _names(self, place: Place) -> frozenset[str]:
         speaking = self._compiled.speaking(place)
@@ -178,7 +188,7 @@ class _Explanation:
     def _reject_name(self, look: Look, name: str, *, kind: str) -> Problem:
         path = join_path(look.path, name)
         known = self._names(look.place)
-        near = nearest(name, known - look.members.keys())
+        near = self._guess(name, known - look.members.keys())
         hint = f"; did you mean {show(near)}?" if near else ""
         expected = f"only {show_names(sorted(known))}" if known else "nothing"
         message = f"{path} is not allowed here{hint}"

@@ -10,10 +10,11 @@ or is broken.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 from math import isinf
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from wholecall.core.extent import measure_text
 from wholecall.core.flaw import BadLiteral, find_flaw
@@ -152,13 +153,18 @@ class _Doubled(dict[str, Any]):
     """An object that gives keys twice, and which."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        super().__init__()
-        twice: dict[str, None] = {}
-        for key, value in pairs:
-            if key in self and len(twice) < _MOST_DOUBLED:
-                twice[key] = None
-            self[key] = value
-        self.twice = tuple(twice)
+        super().__init__(pairs)
+        self.twice = tuple(islice(_find_twice(pairs), _MOST_DOUBLED))
+
+
+def _find_twice(pairs: list[tuple[str, Any]]) -> Iterator[str]:
+    seen: set[str] = set()
+    told: set[str] = set()
+    for key, _ in pairs:
+        if key in seen and key not in told:
+            told.add(key)
+            yield key
+        seen.add(key)
 
 
 def _read_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -173,26 +179,47 @@ def _read_any(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members if len(members) == len(pairs) else _Doubled(pairs)
 
 
-def _make_decoder(read_pairs: Callable[[list[tuple[str, Any]]], Any]) -> json.JSONDecoder:
+def _make_decoder(
+    read_pairs: Callable[[list[tuple[str, Any]]], Any], read_integer: Callable[[str], int]
+) -> json.JSONDecoder:
     return json.JSONDecoder(
         object_pairs_hook=read_pairs,
-        parse_int=_read_integer,
+        parse_int=read_integer,
         parse_float=_read_float,
         parse_constant=_refuse_constant,
     )
 
 
-_UNIQUE_KEYS = _make_decoder(_read_unique)
-_ANY_KEYS = _make_decoder(_read_any)
+class _Decoders(NamedTuple):
+    unique_keys: json.JSONDecoder
+    any_keys: json.JSONDecoder
+
+
+_CAREFUL = _Decoders(*(_make_decoder(each, _read_integer) for each in (_read_unique, _read_any)))
+_FAST = _Decoders(*(_make_decoder(each, int) for each in (_read_unique, _read_any)))
+_SHORT_NUMBERS = re.compile(rf"(?:[^0-9]++|[0-9]{{1,{DIGITS - 1}}}+(?![0-9]))*+")
+
+
+def _choose_decoders(text: str) -> _Decoders:
+    """To look at each integer costs more than to read it. Where there may be many, all of the
+    text is looked at instead."""
+    # In a longer text that has as many commas, most of them stand in strings.
+    is_dense = _LARGE < len(text) < min(text.count(","), DEFAULT.values) * _DENSE
+    return _FAST if is_dense and _SHORT_NUMBERS.fullmatch(text) else _CAREFUL
+
+
+_DENSE = 16
+_LARGE = 4096
 
 
 def _decode(text: str) -> tuple[JSON, tuple[str, ...]]:
     """The value and the paths of keys given twice; an error if it is not strict JSON."""
+    decoders = _choose_decoders(text)
     try:
-        return _UNIQUE_KEYS.decode(text), ()
+        return decoders.unique_keys.decode(text), ()
     except _KeyTwice:
         # The parser does not know its path, so the value is asked. This is rare enough.
-        value = _ANY_KEYS.decode(text)
+        value = decoders.any_keys.decode(text)
         return value, tuple(islice(_find_doubled(value, "$"), _MOST_DOUBLED))
 
 

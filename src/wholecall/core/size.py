@@ -64,18 +64,20 @@ class _Count:
             kind = type(child)
             if kind is str:
                 self.characters += len(child)
-            elif kind is int or kind is float:
-                self._count_number(child)
+            elif kind is int:
+                self.numbers += 0 if -_SHORT < child < _SHORT else HUGE
+            elif kind is float:
+                self._count_float(child)
             elif kind not in _CONSTANTS:
                 inside.append(child)
         return inside
 
-    def _count_number(self, number: float) -> None:
+    def _count_float(self, number: float) -> None:
         if not -_SHORT < number < _SHORT:
             self.numbers += HUGE
-        elif type(number) is float:
-            self.numbers += 1
-            self.whole_floats = self.whole_floats or number.is_integer()
+            return
+        self.numbers += 1
+        self.whole_floats = self.whole_floats or number.is_integer()
 
 
 # Asked by identity, which is three times faster than isinstance, and this is the hot path.

@@ -13,7 +13,8 @@ share one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
 from wholecall.core.patterns import Pattern, measure_pattern
 from wholecall.core.size import HUGE, Size
@@ -249,6 +250,9 @@ def _weigh(value: JSON, load: _Sum, *, name: str) -> int:
 # ── What may be looked at again ─────────────────────────────────────────────────────
 
 
+Step = TypeVar("Step")
+
+
 class Allowance:
     """How much may still be done to coerce arguments, or to say what is wrong with them.
 
@@ -259,7 +263,8 @@ class Allowance:
     def __init__(self, cost: Cost) -> None:
         self._left = 0
         self._cost = cost
-        self._small = _CONSTANTS | ({str} if not cost.text else set())
+        free = {str: not cost.text, float: not cost.numbers}
+        self._small = _CONSTANTS.union(kind for kind, is_free in free.items() if is_free)
         """The types of values that cost no more than others."""
         self._prices: dict[int, tuple[JSON, int]] = {}
 
@@ -280,6 +285,15 @@ class Allowance:
         """Judge a value, at the price of all that is inside it; False if too much was done."""
         self._left -= _STEP + self._price(value)
         return self._left >= 0
+
+    def affords(self, steps: Iterable[Step]) -> list[Step]:
+        """The steps, if there is enough left to do them all; none, and nothing is left, if not."""
+        most = max(self._left, 0) // _STEP
+        taken = list(islice(steps, most + 1))
+        if len(taken) <= most:
+            return taken
+        self._left = -1
+        return []
 
     def take_steps(self, steps: int) -> bool:
         """Do so many small things."""
