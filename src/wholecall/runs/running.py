@@ -73,6 +73,7 @@ class Run:
 
     It begins when it is first read or waited for. Iterate over it for the events, or wait
     for `result`, or both. Leaving the iteration early, or the `async with` block, cancels it.
+    Whoever begins to read must read on or leave: a run waits for a reader who falls behind.
     """
 
     def __init__(self, work: Work, *, approvals: Approvals) -> None:
