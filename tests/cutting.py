@@ -34,6 +34,7 @@ from wholecall.core.values import (
     Terminated,
     Text,
 )
+from wholecall.protocols.joining import join
 
 SEEDS = range(4)
 
@@ -141,9 +142,13 @@ def play(deltas: Iterable[Delta], tools: Any = None, **options: Any) -> list[Eve
 
 
 def play_every_way(deltas: Sequence[Delta], tools: Any = None, **options: Any) -> list[Event]:
-    """The events of one turn, after every other cutting of it has told the same."""
-    whole, *others = (play(recut, tools, **options) for recut in every_recut(deltas))
-    for other in others:
+    """The events of one turn, after every other cutting of it has told the same.
+
+    So has each of them with its pieces joined again, as they are if they come in one read.
+    """
+    recuts = every_recut(deltas)
+    whole, *others = (play(recut, tools, **options) for recut in recuts)
+    for other in (*others, *(play(join(recut), tools, **options) for recut in recuts)):  # type: ignore[arg-type]  # no choices here
         assert smooth(other) == smooth(whole)
     return whole
 

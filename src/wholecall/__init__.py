@@ -40,6 +40,7 @@ from wholecall.core.spec import ToolSpec
 from wholecall.core.values import (
     Call,
     CallDelta,
+    CallPieces,
     CallSealed,
     Coercion,
     Delta,
@@ -151,6 +152,7 @@ __all__ = [
     "Call",
     "CallDelta",
     "CallIds",
+    "CallPieces",
     "CallResult",
     "CallSealed",
     "Choice",

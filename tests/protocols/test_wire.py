@@ -73,8 +73,8 @@ def test_a_bug_of_ours_is_not_hidden() -> None:
 
 def test_a_whole_answer_ends_with_one_terminator() -> None:
     ends = [Text("a"), Terminated()]
-    assert list(terminate(iter([Text("a")]))) == ends
-    assert list(terminate(iter([Terminated(), Text("a")]))) == ends
+    assert list(terminate([Text("a")])) == ends
+    assert list(terminate([Terminated(), Text("a")])) == ends
 
 
 @pytest.mark.parametrize(

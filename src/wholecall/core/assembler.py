@@ -23,6 +23,7 @@ from wholecall.core.spec import ToolSpec, read_offer
 from wholecall.core.values import (
     Call,
     CallDelta,
+    CallPieces,
     CallSealed,
     Delta,
     Event,
@@ -109,6 +110,21 @@ class Assembler:
         else:
             draft = self._route(delta)
         self._advance(draft)
+
+    def _call_pieces(self, delta: CallPieces) -> None:
+        """Take several pieces, together as far as it is certain that they only add to one call.
+
+        What follows a closed object is another matter (`Router`), so a piece with a brace that
+        may close it is the last of those that are read as one.
+        """
+        pieces, start = delta.pieces, 0
+        while start < len(pieces):
+            draft, end = self._router.at(delta.slot), start + 1
+            if draft is not None and draft.only_grows:
+                while end < len(pieces) and "}" not in pieces[end - 1]:
+                    end += 1
+            self._call_delta(CallDelta(delta.slot, "".join(pieces[start:end])))
+            start = end
 
     def _route(self, delta: CallDelta) -> Draft:
         previous, known = self._router.current, len(self._router.drafts)
@@ -259,6 +275,7 @@ def _flows_on(draft: Draft, delta: CallDelta) -> bool:
 
 _HANDLERS: dict[type[Delta], Callable[[Assembler, Any], None]] = {
     CallDelta: Assembler._call_delta,
+    CallPieces: Assembler._call_pieces,
     CallSealed: Assembler._call_sealed,
     Text: Assembler._pass_on,
     Reasoning: Assembler._pass_on,

@@ -371,6 +371,11 @@ class Draft:
         """Whether what comes next for this place must be another call, or a repeat."""
         return self.state is not State.BUILDING or self.is_object
 
+    @property
+    def only_grows(self) -> bool:
+        """Whether the next pieces can be read as one: none can repeat what came before it."""
+        return self.flowing and self.state is State.BUILDING and self._snapshot is None
+
     def fresh(self) -> str:
         """The text that was not shown yet, once the call flows."""
         shown, self._shown = self._shown, len(self._pieces)

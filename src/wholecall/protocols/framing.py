@@ -5,9 +5,17 @@ from __future__ import annotations
 import json
 from typing import Protocol
 
+from wholecall.protocols.lines import LIMIT
 from wholecall.protocols.ndjson import NdjsonParser
 from wholecall.protocols.sse import ServerSentEvent, SseParser
 from wholecall.protocols.texts import Piece, TextStream
+from wholecall.protocols.wire import Payload
+
+_CR = b"\r"
+_BLANK_LINE = b"\n\n"
+_NAME = b"event: "
+_ERROR_NAME = b"event: error"
+_DATA = b"data: "
 
 
 class Framing(Protocol):
@@ -16,28 +24,61 @@ class Framing(Protocol):
     How it was cut changes nothing. `TextStream` says how lines are told from pieces of text.
     """
 
-    def feed(self, chunk: Piece) -> list[str]:
+    def feed(self, chunk: Piece) -> list[Payload]:
         """Return the payloads that this piece completes."""
 
-    def end(self) -> list[str]:
+    def end(self) -> list[Payload]:
         """Return the payloads that only wanted the end of the stream."""
 
 
 class SseFraming:
-    """Server-sent events; and bare JSON, as servers send it instead of them."""
+    """Server-sent events; and bare JSON, as servers send it instead of them.
 
-    def __init__(self) -> None:
+    Nearly every event of a stream has one of two forms: one line of data, or the event's name
+    and one line of data. Where all of such an event has come, its data is cut out as it is;
+    `SseParser`, which knows all forms, reads everything else. Both give the same.
+    """
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
         self._texts = TextStream()
-        self._parser = SseParser()
+        self._parser = SseParser(limit)
 
-    def feed(self, chunk: Piece) -> list[str]:
+    def feed(self, chunk: Piece) -> list[Payload]:
         """Return the data of the events that this piece completes."""
-        return [_payload(event) for event in self._parser.feed(self._texts.encode(chunk))]
+        stream = self._texts.encode(chunk)
+        if _BLANK_LINE not in stream or _CR in stream or len(stream) > self._limit:
+            return self._parse(stream)
+        payloads: list[Payload] = []
+        if not self._parser.is_between:
+            rest = stream.find(_BLANK_LINE) + len(_BLANK_LINE)
+            payloads += self._parse(stream[:rest])
+            stream = stream[rest:]
+        *events, begun = stream.split(_BLANK_LINE)
+        for event in events:
+            payload = _cut_out(event) if self._parser.is_between else None
+            if payload is None:
+                payloads += self._parse(event + _BLANK_LINE)
+            else:
+                payloads.append(payload)
+        return payloads + self._parse(begun) if begun else payloads
 
-    def end(self) -> list[str]:
+    def end(self) -> list[Payload]:
         """Return the data of an event whose blank line is missing."""
         events = self._parser.feed(self._texts.end()) + self._parser.end()
         return [_payload(event) for event in events]
+
+    def _parse(self, stream: bytes) -> list[Payload]:
+        return [_payload(event) for event in self._parser.feed(stream)]
+
+
+def _cut_out(event: bytes) -> bytes | None:
+    """The data of an event in one of the two usual forms."""
+    if event.startswith(_NAME):
+        name, _, event = event.partition(b"\n")
+        if name == _ERROR_NAME:
+            return None
+    return event[len(_DATA) :] if event.startswith(_DATA) and b"\n" not in event else None
 
 
 def _payload(event: ServerSentEvent) -> str:
@@ -54,10 +95,10 @@ class NdjsonFraming:
         self._texts = TextStream()
         self._parser = NdjsonParser()
 
-    def feed(self, chunk: Piece) -> list[str]:
+    def feed(self, chunk: Piece) -> list[Payload]:
         """Return the lines that this piece completes."""
-        return self._parser.feed(self._texts.encode(chunk))
+        return [*self._parser.feed(self._texts.encode(chunk))]
 
-    def end(self) -> list[str]:
+    def end(self) -> list[Payload]:
         """Return a last line whose newline is missing."""
-        return self._parser.feed(self._texts.end()) + self._parser.end()
+        return [*self._parser.feed(self._texts.end()), *self._parser.end()]

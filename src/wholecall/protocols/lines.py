@@ -34,6 +34,11 @@ class LineSplitter:
             self._after_cr = True
         return [line for piece in data.splitlines(keepends=True) for line in self._take(piece)]
 
+    @property
+    def is_between(self) -> bool:
+        """Whether the last line is over, with its end, so that the next byte begins another."""
+        return not self._line and not self._after_cr
+
     def end(self) -> str:
         """What stands behind the last end of a line."""
         return self._decode()

@@ -15,7 +15,9 @@ from wholecall.core.limits import DEFAULT
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Delta, Event, Fault, FaultKind, OfChoice, Terminated
 from wholecall.errors import ProtocolError
+from wholecall.protocols.joining import join
 from wholecall.protocols.registry import decoder_for, framing_for
+from wholecall.protocols.wire import Payload
 
 Chunk: TypeAlias = bytes | str | Mapping[str, Any] | object
 """Raw bytes or text of the stream, one line of it, a decoded payload, or a client's object."""
@@ -81,7 +83,7 @@ class Reader:
             events += (OfChoice(choice, event) for event in assembler.end())
         return events + self._assembler.end()
 
-    def _framed(self, take: Callable[[], list[str]]) -> list[Event]:
+    def _framed(self, take: Callable[[], list[Payload]]) -> list[Event]:
         if self._broken:
             return []  # nothing can be believed behind the place where the framing broke
         try:
@@ -91,11 +93,11 @@ class Reader:
             return self._decoded([Fault(FaultKind.PROTOCOL, str(error))])
         return self._payloads(payloads)
 
-    def _payloads(self, payloads: Iterable[str]) -> list[Event]:
-        events: list[Event] = []
-        for payload in payloads:
-            events += self._decoded(self._decoder.decode(payload))
-        return events
+    def _payloads(self, payloads: list[Payload]) -> list[Event]:
+        decode = self._decoder.decode
+        if len(payloads) == 1:
+            return self._decoded(decode(payloads[0]))
+        return self._decoded(join(delta for payload in payloads for delta in decode(payload)))
 
     def _decoded(self, deltas: Iterable[Delta | OfChoice[Delta]]) -> list[Event]:
         events: list[Event] = []

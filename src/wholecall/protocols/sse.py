@@ -51,6 +51,12 @@ class SseParser:
         """Take a piece of the stream; return the events that it completes."""
         return [event for line in self._lines.feed(data) for event in self.feed_line(line)]
 
+    @property
+    def is_between(self) -> bool:
+        """Whether events came, the last one is over, and nothing of the next one came yet."""
+        idle = not (self._data or self._name or self._bare)
+        return self._is_sse and idle and self._lines.is_between
+
     def feed_line(self, line: str) -> list[ServerSentEvent]:
         """Take one line without its end; return the event that it completes."""
         if self._bare:

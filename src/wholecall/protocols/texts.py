@@ -42,7 +42,7 @@ class TextStream:
     def encode(self, chunk: Piece) -> bytes:
         """The bytes of the stream that are certain with this chunk."""
         if not isinstance(chunk, str):
-            return self.end() + bytes(chunk)
+            return self.end() + bytes(chunk) if self._held else bytes(chunk)
         if self._are_pieces:
             return _encode(chunk)
         if _LINE_END.search(chunk):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
@@ -19,10 +19,11 @@ from wholecall.errors import ProtocolError
 
 Payload: TypeAlias = bytes | str | Mapping[str, Any] | object
 """One chunk: its JSON text, the decoded object, or a client library's object."""
-Decoded: TypeAlias = Iterator[Delta | OfChoice[Delta]]
+Decoded: TypeAlias = Iterable[Delta | OfChoice[Delta]]
 
 DONE = "[DONE]"
 _TEXT = (bytes, str)  # as a tuple: `bytes | str` is built anew for every chunk
+UNREADABLE = (ProtocolError, RecursionError)  # the latter: nested beyond the stack
 _PREVIEW = 200
 _Shape = TypeVar("_Shape")
 
@@ -44,8 +45,13 @@ def guard(deltas: Decoded) -> Decoded:
     """End in a `Fault` where something cannot be read, never in an exception."""
     try:
         yield from deltas
-    except (ProtocolError, RecursionError) as error:  # the latter: nested beyond the stack
-        yield Fault(FaultKind.PROTOCOL, str(error))
+    except UNREADABLE as error:
+        yield explain(error)
+
+
+def explain(error: Exception) -> Fault:
+    """What is told of a payload that cannot be read."""
+    return Fault(FaultKind.PROTOCOL, str(error))
 
 
 def terminate(deltas: Decoded) -> Decoded:
