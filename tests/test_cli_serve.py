@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import socket
 from collections.abc import Iterator
@@ -50,7 +52,12 @@ def test_a_file_that_is_not_there_is_told() -> None:
         serve(config=Path("nowhere.yaml"))
 
 
-def test_a_process_reads_what_the_options_left_in_the_environment(taken_port: int) -> None:
+def test_a_process_reads_what_the_options_left_in_the_environment(
+    taken_port: int, monkeypatch: pytest.MonkeyPatch, *, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "level", root.level)
     with pytest.raises(typer.BadParameter):
         serve(upstream="ollama=http://127.0.0.1:9", host="127.0.0.1", port=taken_port, workers=2)
     proxy = make_worker_app()
@@ -58,6 +65,11 @@ def test_a_process_reads_what_the_options_left_in_the_environment(taken_port: in
         upstream="ollama/*", base_url="http://127.0.0.1:9"
     )
     assert proxy.config.listen.workers == 2
+    # What the server has to say goes the way of all lines.
+    capsys.readouterr()
+    logging.getLogger("uvicorn.error").error("it broke")
+    line = json.loads(capsys.readouterr().err)
+    assert (line["event"], line["logger"]) == ("it broke", "uvicorn.error")
 
 
 def test_uvicorn_is_told_to_drain_and_not_to_log_requests() -> None:
@@ -66,4 +78,5 @@ def test_uvicorn_is_told_to_drain_and_not_to_log_requests() -> None:
     assert settings.port == 7
     assert settings.timeout_graceful_shutdown == config.limits.drain_seconds
     assert not settings.access_log
+    assert settings.log_config is None
     assert settings.app == f"{server.__name__}:make_worker_app"

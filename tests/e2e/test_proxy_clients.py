@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anthropic
+import openai
 import pytest
 from aiohttp import web
 
@@ -159,6 +161,30 @@ async def test_an_upstreams_refusal_is_told_without_its_address_and_key(tmp_path
     assert "slow down" in body["error"]["message"]
     assert behind.url not in json.dumps(body)
     assert headers["retry-after"] == "60"
+
+
+@pytest.mark.parametrize("status", [401, 403])
+@in_loop
+async def test_official_clients_do_not_resend_what_the_proxys_own_key_failed(
+    tmp_path: Path, status: int
+) -> None:
+    async def handler(_: web.BaseRequest) -> web.StreamResponse:
+        error = {"message": "Incorrect API key provided: sk-ab***yz", "code": "invalid_api_key"}
+        return web.json_response({"error": error}, status=status)
+
+    async with between(handler, tmp_path) as (served, behind):
+        chat = served.openai.with_options(max_retries=2)
+        messages = served.anthropic.with_options(max_retries=2)
+        question: Any = ASKED["messages"]
+        with pytest.raises(openai.InternalServerError) as refused:
+            await chat.chat.completions.create(model="m", messages=question)
+        with pytest.raises(anthropic.InternalServerError) as also:
+            await messages.messages.create(model="m", messages=question, max_tokens=5)
+    assert len(behind.requests) == 2
+    for error in (refused.value, also.value):
+        assert error.status_code == 502
+        assert "the proxy's own credentials" in str(error)
+        assert "sk-" not in str(error)
 
 
 ERRORS: dict[str, tuple[dict[str, Any], int, str]] = {

@@ -199,16 +199,48 @@ async def test_progress_is_told_to_those_who_ask(tmp_path: Path) -> None:
         _, silent, _ = await served.post("/v1/chat/completions", body)
         _, told, _ = await served.post("/v1/chat/completions", body, X_Wholecall_Events="1")
     assert "wholecall" not in silent
+    assert _types(told) == PROGRESS
     frames = [line[6:] for line in told.splitlines() if line.startswith("data: {")]
     chunks = [json.loads(frame) for frame in frames]
-    progress = [chunk["wholecall"] for chunk in chunks if "wholecall" in chunk]
     assert all(chunk["choices"] == [] for chunk in chunks if "wholecall" in chunk)
-    assert [each["type"] for each in progress] == [
-        "turn_started",
-        "tool_started",
-        "tool_ended",
-        "turn_started",
+
+
+ASKING: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"messages": QUESTION},
+    "/v1/responses": {"input": "Do it."},
+    "/v1/messages": {"messages": QUESTION, "max_tokens": 100},
+}
+
+
+@pytest.mark.parametrize(("path", "body"), ASKING.items(), ids=ASKING)
+@in_loop
+async def test_a_field_asks_for_progress_and_no_upstream_sees_it(
+    tmp_path: Path, path: str, *, body: dict[str, Any]
+) -> None:
+    asked = {**body, "model": "openai:good", "stream": True, "wholecall": {"events": True}}
+    async with serving(tmp_path, Ran()) as (served, faults):
+        _, told, _ = await served.post(path, asked)
+        status, refused, _ = await served.post(path, {**asked, "wholecall": {"event": 1}})
+        sent = [received.body for received in faults.received]
+    assert _types(told) == PROGRESS
+    assert len(sent) == 2
+    assert "wholecall" not in str(sent)
+    assert status == 400
+    assert "wholecall" in refused["error"]["message"]
+
+
+PROGRESS = ["turn_started", "tool_started", "tool_ended", "turn_started"]
+
+
+def _types(stream: str) -> list[str]:
+    """What was told of progress: in a private field, or in a comment for Anthropic's clients."""
+    payloads = [
+        json.loads(line.removeprefix("data: ").removeprefix(": wholecall "))
+        for line in stream.splitlines()
+        if line.startswith(("data: {", ": wholecall "))
     ]
+    private = [payload.get("wholecall", payload) for payload in payloads]
+    return [each["type"] for each in private if each.get("type") in PROGRESS]
 
 
 # ── Failures ────────────────────────────────────────────────────────────────────────

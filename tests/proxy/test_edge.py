@@ -21,6 +21,7 @@ from wholecall.proxy.config.settings import Config, KeysConfig, ListenConfig, Se
 from wholecall.proxy.edge import CALLER, Caller, Edge
 from wholecall.proxy.keys import ANONYMOUS, STRANGER, Key, KeyStore
 from wholecall.proxy.quotas import Quotas
+from wholecall.proxy.reply import Refusal
 
 
 async def answer(request: Request) -> Response:
@@ -340,6 +341,36 @@ def test_a_request_that_fails_gives_its_place_back(keys: KeyStore) -> None:
     with pytest.raises(ZeroDivisionError):
         ask(edge, "/v1/messages", method="POST")
     assert quotas.running == 0
+
+
+# ── What is told of refusals ────────────────────────────────────────────────────────
+
+
+def test_every_refusal_is_told_of_with_whose_it_was(keys: KeyStore) -> None:
+    told: list[Refusal] = []
+    config = replace(LOCKED, limits=ServerLimits(body_bytes=5))
+    edge = make_edge(config, keys=keys, quotas=Quotas(clock=lambda: 0.0))
+    edge.on_refusal = told.append
+    headers = {**make_key(keys, rpm=2), "x-request-id": "mine"}
+    [entry] = keys.list()
+    ask(edge, "/v1/models")
+    ask(edge, "/v1/models", headers={"host": "evil.example"})
+    ask(edge, "/v1/messages", method="POST", headers=headers, pieces=[b"four", b"more"])
+    ask(edge, "/nowhere", headers=headers)
+    ask(edge, "/v1/models", headers=headers)
+    assert [(each.status, each.code, each.key_id) for each in told] == [
+        (401, "invalid_api_key", ""),
+        (421, "invalid_host", ""),
+        (413, "request_too_large", entry.key.id),
+        (429, "rate_limit_exceeded", entry.key.id),
+    ]
+    assert [each.path for each in told] == [
+        "/v1/models",
+        "/v1/models",
+        "/v1/messages",
+        "/v1/models",
+    ]
+    assert told[-1].request_id == "mine"
 
 
 # ── The application ─────────────────────────────────────────────────────────────────

@@ -25,6 +25,18 @@ ROWS: dict[str, tuple[WholecallError, int, Headers]] = {
         ((b"retry-after", b"1"),),
     ),
     "an upstream that fails": (UpstreamError(f"{PLACE} failed", status=500), 502, ()),
+    "an upstream that does not know the key": (
+        UpstreamError(f"{PLACE} says: sk-pr***9a is no key", status=401, code="invalid_api_key"),
+        502,
+        NEVER_AGAIN,
+    ),
+    "an upstream that does not know its model": (
+        UpstreamError(f"{PLACE} has no x", status=404),
+        502,
+        NEVER_AGAIN,
+    ),
+    "an upstream with a lock that was not free": (UpstreamError("later", status=409), 502, ()),
+    "a request that the upstream cannot read": (UpstreamError("no", status=400), 400, ()),
     "a run without tools": (RunFailed("the answer broke off"), 502, ()),
     "a run in which a tool began": (RunFailed("it broke off", ran=(CALL,)), 502, NEVER_AGAIN),
 }
@@ -37,6 +49,20 @@ def test_a_failure_is_told_without_the_upstreams_address(
     failure, given = explain(error, place=PLACE, request_id="req_1")
     assert (failure.status, given, failure.request_id) == (status, headers, "req_1")
     assert PLACE not in failure.message
+
+
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("in_a_run", [False, True])
+def test_it_is_the_proxys_own_key_that_an_upstream_refuses(status: int, in_a_run: bool) -> None:
+    refused = UpstreamError("Incorrect API key provided: sk-ab***yz", status=status)
+    error: WholecallError = refused
+    if in_a_run:
+        error = RunFailed(f"the upstream failed: {refused}", ran=(CALL,))
+        error.__cause__ = refused
+    failure, headers = explain(error, place=PLACE, request_id="r")
+    assert (failure.status, failure.code, headers) == (502, "upstream_credentials", NEVER_AGAIN)
+    assert "sk-" not in failure.message
+    assert "the proxy's own credentials" in failure.message
 
 
 def test_without_an_address_the_words_stay_as_they_are() -> None:

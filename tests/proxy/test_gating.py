@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy.collecting import Collected, unseen
+from proxy.collecting import Collected
 from proxying import in_loop
 from scripted import calls, chunk, cut, ending, opening, says
 from wholecall.core.choice import Choice, Mode
@@ -15,6 +15,8 @@ from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Ended, Rejected, Text, Usage
 from wholecall.errors import UpstreamError
 from wholecall.proxy.gating import Gating, Question
+from wholecall.proxy.taps import Exchange, Readers, Watch
+from wholecall.runs.events import TurnRetried
 from wholecall.runs.sending import sender_for
 from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer
 
@@ -31,8 +33,21 @@ WRONG = ("dig", {"depth": "deep"})
 RIGHT = ("dig", {"depth": 3})
 
 
+class Seen:
+    """A tap that remembers which answers were asked for again."""
+
+    def __init__(self) -> None:
+        self.retried: list[TurnRetried] = []
+
+    def open(self, _: Exchange) -> Readers:
+        return {TurnRetried: self.retried.append}
+
+
 async def gate(
-    *turns: ScriptedAnswer, reask: int = 0, choice: Choice | None = None
+    *turns: ScriptedAnswer,
+    reask: int = 0,
+    choice: Choice | None = None,
+    seen: Seen | None = None,
 ) -> tuple[Collected, ReplayUpstream]:
     upstream = ReplayUpstream(turns)
     request = REQUEST if choice is None else _with(choice)
@@ -43,7 +58,8 @@ async def gate(
         reask=reask,
     )
     collected = Collected()
-    await Gating(question, collected, watch=unseen()).run()
+    taps = () if seen is None else (seen,)
+    await Gating(question, collected, watch=Watch(Exchange(request_id="r"), taps)).run()
     return collected, upstream
 
 
@@ -63,9 +79,12 @@ async def test_a_right_call_is_handed_over_with_its_end_and_usage() -> None:
 
 @in_loop
 async def test_a_wrong_call_is_asked_for_again_before_the_client_sees_it() -> None:
-    collected, upstream = await gate(calls(RIGHT, WRONG), calls(RIGHT), reask=1)
+    seen = Seen()
+    collected, upstream = await gate(calls(RIGHT, WRONG), calls(RIGHT), reask=1, seen=seen)
     assert collected.calls == [RIGHT]
     assert collected.turns == [True]
+    assert seen.retried == [TurnRetried(1, "a call was wrong")]
+    assert collected.reports == [{"type": "turn_retried", "turn": 1, "why": "a call was wrong"}]
     usage: Usage = collected.of(Usage)[-1]
     assert (usage.input_tokens, usage.output_tokens) == (20, 10)
     answer, results = upstream.requests[1].messages[-2:]
@@ -125,8 +144,10 @@ async def test_a_cut_answer_keeps_its_bad_end() -> None:
 @in_loop
 async def test_a_choice_that_was_not_obeyed_is_reminded_of() -> None:
     required = Choice(Mode.REQUIRED)
-    collected, upstream = await gate(says("No."), calls(RIGHT), reask=1, choice=required)
+    seen = Seen()
+    collected, upstream = await gate(says("No."), calls(RIGHT), reask=1, choice=required, seen=seen)
     assert collected.calls == [RIGHT]
+    assert seen.retried == [TurnRetried(1, "the choice of tools was not obeyed")]
     assert upstream.requests[1].messages[-1].role is Role.USER
     collected, _ = await gate(says("No."), choice=required)
     assert collected.text == "No."

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
 
 from wholecall.proxy.config import Config, LogConfig, MetricsConfig
 from wholecall.proxy.observing import Observing
 from wholecall.proxy.piping import Pipe
+from wholecall.proxy.reply import Refusal
 from wholecall.proxy.serving import Served
 from wholecall.proxy.taps import Exchange, Fate, Watch
 from wholecall.upstreams.endpoint import Endpoint
@@ -25,6 +27,29 @@ def test_what_happens_is_logged_and_counted() -> None:
     assert "req_1" in stream.getvalue()
     assert observing.figures is not None
     assert b'model="m"' in observing.figures.render()[0]
+
+
+def test_a_request_that_is_turned_away_is_logged_and_counted() -> None:
+    stream = io.StringIO()
+    observing = observe(Config(), stream)
+    observing.take_refusal(
+        Refusal("req_1", "/v1/a path with words", status=429, code="rate", key_id="key_7")
+    )
+    [line] = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert line.pop("timestamp")
+    assert line == {
+        "level": "warning",
+        "event": "request refused",
+        "request_id": "req_1",
+        "key_id": "key_7",
+        "path": "(21 characters that are no name)",
+        "status": 429,
+        "code": "rate",
+    }
+    assert observing.figures is not None
+    assert b'refusals_total{code="rate",status="429"} 1.0' in observing.figures.render()[0]
+    quiet = observe(Config(metrics=MetricsConfig(enabled=False)), io.StringIO())
+    quiet.take_refusal(Refusal("req_2", "/", status=404, code="not_found"))
 
 
 def test_figures_can_be_turned_off_and_the_log_can_be_made_quiet() -> None:

@@ -90,10 +90,31 @@ async def test_tools_of_the_server_run_if_the_key_may_use_them() -> None:
     assert isinstance(ready.way, Gate)
 
 
+@in_loop
+async def test_what_is_said_to_the_proxy_alone_goes_no_further() -> None:
+    wish = {"wholecall": {"events": True}}
+    for body, client in (
+        ({**BODY, "model": "same"}, CHAT),
+        (BODY, CHAT),
+        ({**BODY, "tools": TOOLS}, CHAT),
+        ({**BODY, "max_tokens": 5}, MESSAGES),
+        ({"model": "m", "input": "hi"}, RESPONSES),
+        ({**BODY, "model": "run"}, CHAT),
+    ):
+        ready = await prepared({**body, **wish}, client=client)
+        assert ready.progress is not isinstance(ready.way, Forward)
+        if isinstance(ready.way, Forward):
+            assert b"wholecall" not in ready.way.letter.content
+        else:
+            assert "wholecall" not in str(ready.way.request)
+        assert not (await prepared(body, client=client)).progress
+
+
 WRONG: dict[str, tuple[Any, bytes | None, str]] = {
     "no JSON": (None, b"{", ""),
     "no object": (None, b"[]", ""),
     "no model": ({"messages": []}, None, "model"),
+    "a wish that is none": ({**BODY, "wholecall": {"event": True}}, None, "wholecall"),
     "a model that is no name": ({**BODY, "model": 7}, None, "model"),
     "several answers of a run": ({**BODY, "model": "run", "n": 2}, None, "n"),
 }

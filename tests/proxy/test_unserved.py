@@ -14,6 +14,7 @@ from starlette.types import Message
 from asgi_calls import Answered, ask, call, make_scope
 from wholecall.proxy.config.settings import Config
 from wholecall.proxy.edge import Edge
+from wholecall.proxy.reply import Refusal
 from wholecall.proxy.unserved import ERROR_HANDLERS
 
 
@@ -63,6 +64,21 @@ def test_anthropics_clients_read_theirs(method: str, path: str, *, kind: str) ->
     answered = ask(EDGE, path, method=method)
     assert answered.json["error"]["type"] == kind
     assert answered.json["request_id"] == answered.headers["request-id"]
+
+
+def test_what_is_not_served_is_told_to_those_who_look_after_the_proxy() -> None:
+    told: list[Refusal] = []
+    edge = Edge(Starlette(routes=ROUTES, exception_handlers=dict(ERROR_HANDLERS)), Config())
+    edge.on_refusal = told.append
+    ask(edge, "/nowhere")
+    ask(edge, "/v1/messages")
+    with pytest.raises(ZeroDivisionError):
+        ask(edge, "/v1/responses", method="POST")
+    assert [(each.path, each.status, each.code) for each in told] == [
+        ("/nowhere", 404, "not_found"),
+        ("/v1/messages", 405, "method_not_allowed"),
+        ("/v1/responses", 500, "internal_error"),
+    ]
 
 
 def test_a_wrong_method_is_told_the_right_one() -> None:

@@ -82,6 +82,7 @@ class Proxy:
         self.routes = self._make_routes()
         app = Starlette(routes=self.routes, exception_handlers=ERROR_HANDLERS, lifespan=self._live)
         self._edge = Edge(app, config, keys=keys)
+        self._edge.on_refusal = self.observing.take_refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         """Serve one connection's event, as ASGI has it."""

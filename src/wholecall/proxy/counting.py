@@ -56,7 +56,7 @@ class Counting:
     async def _count(self, asked: Asked) -> Body:
         served, letter = find_model(self._service, asked)
         if served.pipe is None or served.upstream.protocol != MESSAGES.protocol:
-            fields = {"max_tokens": 1, **msgspec.json.decode(asked.body)}
+            fields = {"max_tokens": 1, **msgspec.json.decode(letter.content)}
             tokens = estimate(decode_request(MESSAGES.protocol, fields))
             return Body(_OK, msgspec.json.encode({"input_tokens": tokens}))
         letter = replace(letter, stream=False, below="count_tokens")

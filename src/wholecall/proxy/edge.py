@@ -7,7 +7,7 @@ inspector's page comes without its data.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ from wholecall.proxy.intake import Intake
 from wholecall.proxy.keys import ANONYMOUS, STRANGER, Key, KeyStore
 from wholecall.proxy.quotas import Quotas
 from wholecall.proxy.refusing import Refused, refuse_for_now
-from wholecall.proxy.reply import Reply
+from wholecall.proxy.reply import Refusal, Reply, tell_nobody
 
 CALLER = "wholecall"
 """Where the scope of a request has its `Caller`."""
@@ -52,12 +52,18 @@ BUG = Refused(
 )
 
 
+def _forget(_: Refused) -> None:
+    """Nobody wants to know."""
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who sent a request that was let in."""
 
     key: Key
     request_id: str
+    refuse: Callable[[Refused], None] = _forget
+    """Tells those who look after the proxy that a route turned the request away."""
 
 
 class Edge:
@@ -75,6 +81,8 @@ class Edge:
         self._config = config
         self._keys = keys
         self._quotas = quotas or Quotas()
+        self.on_refusal: Callable[[Refusal], None] = tell_nobody
+        """Called for every request that is turned away, here or because no route serves it."""
 
     def reload(self, config: Config, *, keys: KeyStore | None = None) -> None:
         """Go by other settings from the next request on; `ConfigError` if they are not safe.
@@ -99,14 +107,16 @@ class Edge:
         arrival = Arrival.of(scope)
         request_id = choose_request_id(arrival)
         reply = Reply(send, arrival.path, receive=receive, request_id=request_id)
+        reply.on_refusal = self.on_refusal
         try:
             self._look_at(arrival, reply)
             if is_preflight(arrival, reply.origin):
                 await reply.approve(approve_preflight(arrival))
                 return
             key = self._find_key(arrival)
+            reply.key_id = key.id
             with self._counted(arrival, key):
-                scope[CALLER] = Caller(key, reply.request_id)
+                scope[CALLER] = Caller(key, reply.request_id, reply.note)
                 intake = Intake(receive, self._config.limits, reply=reply)
                 await self._app(scope, intake.receive, reply.send)
         except Refused as refused:

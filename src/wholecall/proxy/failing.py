@@ -8,6 +8,7 @@ from dataclasses import replace
 from wholecall.errors import RunFailed, UpstreamError, WholecallError
 from wholecall.protocols.answers import Failure, read_failure
 from wholecall.proxy.sinks import Headers
+from wholecall.upstreams.retry import is_repeatable
 
 LONGEST_RETRY_AFTER = 60.0
 """Seconds. SDKs wait as long as they are told, and nobody waits an hour for an answer."""
@@ -16,6 +17,11 @@ NEVER_AGAIN: Headers = ((b"x-should-retry", b"false"),)
 _BUG = "the proxy failed; its log says why under this request's id"
 _CLOSING = "the proxy is shutting down"
 _BROKEN_OFF = "this request was broken off after tools had begun to run; they are not run again"
+_CREDENTIALS = (
+    "the upstream of this model refuses the proxy's own credentials; it is not your key that is "
+    "wrong, and whoever runs the proxy has to mend it"
+)
+_ABOUT_CREDENTIALS = frozenset({401, 403})
 _UNAVAILABLE = 503
 _CONFLICT = 409
 _BAD_GATEWAY = 502
@@ -26,9 +32,12 @@ def explain(error: WholecallError, *, place: str, request_id: str) -> tuple[Fail
     failure = read_failure(error, request_id=request_id)
     if isinstance(error, RunFailed):
         failure = replace(failure, status=_BAD_GATEWAY, code="run_failed")
+    if _refused(error) in _ABOUT_CREDENTIALS:
+        # Some upstreams repeat a part of the key in their words.
+        failure = replace(failure, message=_CREDENTIALS, code="upstream_credentials")
     hidden = failure.message.replace(place, "the upstream") if place else failure.message
     told = replace(failure, message=hidden)
-    return told, _headers(error)
+    return told, _headers(error, told.status)
 
 
 def explain_bug(request_id: str) -> Failure:
@@ -47,8 +56,19 @@ def explain_break(request_id: str, *, ran: bool) -> Failure:
     )
 
 
-def _headers(error: WholecallError) -> Headers:
+def _refused(error: BaseException | None) -> int | None:
+    """The status with which an upstream refused, also behind a run that failed for it."""
+    if isinstance(error, RunFailed):
+        return _refused(error.__cause__)
+    return error.status if isinstance(error, UpstreamError) else None
+
+
+def _headers(error: WholecallError, told: int) -> Headers:
     if isinstance(error, RunFailed) and error.ran:
+        return NEVER_AGAIN
+    refused = _refused(error)
+    if told == _BAD_GATEWAY and refused is not None and not is_repeatable(refused, {}):
+        # Its key, its address, its name for the model: SDKs would take it for a passing failure.
         return NEVER_AGAIN
     if isinstance(error, UpstreamError) and error.retry_after is not None:
         seconds = math.ceil(min(error.retry_after, LONGEST_RETRY_AFTER))

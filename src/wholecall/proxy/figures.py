@@ -39,6 +39,10 @@ COUNTERS = {
         "Requests that are over; `outcome`: `done`, `failed`, `gone` (the client left).",
         ("model", "protocol", "way", "outcome"),
     ),
+    "refusals": Figure(
+        "Requests that were turned away before a model was asked: key, rate, host, size, path.",
+        ("status", "code"),
+    ),
     "calls_released": Figure("Calls that were whole and right.", ("model",)),
     "calls_rejected": Figure("Calls that were not, by reason.", ("model", "reason")),
     "calls_repaired": Figure(

@@ -32,7 +32,8 @@ from wholecall.core.values import (
 from wholecall.errors import UpstreamError
 from wholecall.proxy.answering import Answering
 from wholecall.proxy.taps import Watch
-from wholecall.runs.events import TurnStarted
+from wholecall.proxy.viewing import describe_retry
+from wholecall.runs.events import TurnRetried, TurnStarted
 from wholecall.runs.ledger import add_usage
 from wholecall.runs.sending import Sender
 from wholecall.runs.turn import Answered, Turn
@@ -41,6 +42,8 @@ from wholecall.upstreams.base import Upstream
 _SHOWN = (Text, Reasoning, ProviderBlock)
 # Ends that say of themselves that something is missing.
 _TELLING_ENDS = frozenset({"length", "content_filter"})
+_WRONG = "a call was wrong"
+_DISOBEYED = "the choice of tools was not obeyed"
 _NOT_RUN = (
     "This call was not run, because another call of the same answer was wrong. "
     "Send it again together with the corrected one."
@@ -79,8 +82,15 @@ class Gating:
             if not told or self._turns > self._question.reask:
                 break
             request = replace(request, messages=(*request.messages, answered.message, *told))
-            self._answering.begin_turn(void=True)
+            self._begin_again(answered.outcome)
         self._hand_over(answered.outcome)
+
+    def _begin_again(self, outcome: Outcome) -> None:
+        """What came is void. The words of it are nobody's business but the model's."""
+        retried = TurnRetried(self._turns, _WRONG if outcome.rejected else _DISOBEYED)
+        self._watch.take(retried)
+        self._answering.report(describe_retry(retried))
+        self._answering.begin_turn(void=True)
 
     async def _ask(self, request: Request) -> Answered:
         self._held.clear()

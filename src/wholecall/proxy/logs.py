@@ -26,6 +26,7 @@ from wholecall.core.values import (
     Text,
     Usage,
 )
+from wholecall.proxy.reply import Refusal
 from wholecall.proxy.taps import (
     AnswerBegan,
     Exchange,
@@ -269,6 +270,22 @@ def _cut(text: str) -> str:
     return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]} …"
 
 
+# ── Requests that were turned away ──────────────────────────────────────────────────
+
+
+def log_refusal(log: FilteringBoundLogger, refusal: Refusal) -> None:
+    """One line for a request that was turned away at the door."""
+    fields: Fields = {
+        "request_id": refusal.request_id,
+        "key_id": refusal.key_id,
+        "path": _name(refusal.path),
+        "status": refusal.status,
+        "code": refusal.code,
+    }
+    full = {name: value for name, value in fields.items() if value not in _EMPTY}
+    log.warning("request refused", **full)
+
+
 # ── Libraries ───────────────────────────────────────────────────────────────────────
 
 
@@ -286,13 +303,23 @@ class _Forwarder(logging.Handler):
         )
 
 
+def take_library_logs(log: FilteringBoundLogger) -> None:
+    """From now on, whatever is logged by the standard library's `logging` goes into `log`.
+
+    For processes that do nothing but serve. Libraries tell of every request at the level of
+    information, with its address; that is not written.
+    """
+    root = logging.getLogger()
+    root.handlers = [_Forwarder(log)]
+    root.setLevel(logging.WARNING)
+
+
 @contextmanager
 def library_logs(log: FilteringBoundLogger) -> Iterator[None]:
-    """While it lasts, whatever is logged by the standard library's `logging` goes into `log`."""
+    """The same, while it lasts."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
-    root.handlers = [_Forwarder(log)]
-    root.setLevel(logging.INFO)
+    take_library_logs(log)
     try:
         yield
     finally:

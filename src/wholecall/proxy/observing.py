@@ -13,8 +13,9 @@ from wholecall.proxy.figures import Figures
 from wholecall.proxy.hiding import Hiding
 from wholecall.proxy.inspecting import Inspecting
 from wholecall.proxy.lines import LogWriter
-from wholecall.proxy.logs import LogTap
+from wholecall.proxy.logs import LogTap, log_refusal
 from wholecall.proxy.metrics import MetricsTap, Names
+from wholecall.proxy.reply import Refusal
 from wholecall.proxy.serving import Served
 from wholecall.proxy.taps import Tap
 from wholecall.proxy.traces import find_trace_tap
@@ -60,6 +61,12 @@ class Observing:
         for served in models:
             if served.pipe is not None:
                 self._hiding.learn(served.pipe.endpoint.secrets)
+
+    def take_refusal(self, refusal: Refusal) -> None:
+        """A request was turned away at the door."""
+        log_refusal(self.log, refusal)
+        if self.figures is not None:
+            self.figures.count("refusals", str(refusal.status), refusal.code)
 
     def reload(self, config: Config) -> None:
         """Go by other settings."""

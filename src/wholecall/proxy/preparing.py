@@ -17,6 +17,7 @@ from wholecall.proxy.client import Asked
 from wholecall.proxy.piping import Letter, Pipe
 from wholecall.proxy.running import join_tools
 from wholecall.proxy.serving import Mode, Served, Service
+from wholecall.proxy.wishes import Wishes, take_wishes
 from wholecall.tools.toolbox import Toolbox
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -57,28 +58,30 @@ class Prepared:
     stream: bool
     style: Style
     way: Forward | Gate | Run
+    progress: bool = False
+    """Whether the client wants to see what happens between the turns."""
 
 
 def find_model(service: Service, asked: Asked) -> tuple[Served, Letter]:
     """Who answers, and the request as it would pass through."""
-    fields = _read_fields(asked.body)
+    _, fields, body = _read_body(asked)
     served = service.find(_read_model(fields), asked)
-    return served, _write_letter(served, asked.body, fields=fields)
+    return served, _write_letter(served, body, fields=fields)
 
 
 async def prepare(service: Service, asked: Asked) -> Prepared:
     """Read a request. What is wrong with it is an `UnreadableRequest` and the like."""
-    fields = _read_fields(asked.body)
+    wishes, fields, content = _read_body(asked)
     served = service.find(_read_model(fields), asked)
     _refuse_threads(fields)
     passes = served.upstream.protocol == asked.client.protocol and _needs_nothing(served, fields)
     if passes and served.pipe is not None:
-        letter = _write_letter(served, asked.body, fields=fields)
+        letter = _write_letter(served, content, fields=fields)
         way: Forward | Gate | Run = Forward(served.pipe, letter)
         return Prepared(asked=asked, served=served, stream=letter.stream, style=Style(), way=way)
     if served.upstream.protocol != asked.client.protocol:
         _refuse_foreign(asked.client.only_there, fields)
-    body = msgspec.json.decode(asked.body)
+    body = msgspec.json.decode(content)
     request = replace(decode_request(asked.client.protocol, body), model=served.model)
     way = Gate(request)
     if served.mode is Mode.RUN:
@@ -86,7 +89,14 @@ async def prepare(service: Service, asked: Asked) -> Prepared:
         messages = await service.ownership.restore(asked.key.id, request.messages)
         way = _choose_run(replace(request, messages=messages), tools)
     style = replace(asked.client.read_style(body), upstream=served.upstream.protocol)
-    return Prepared(asked=asked, served=served, stream=request.stream, style=style, way=way)
+    return Prepared(
+        asked=asked,
+        served=served,
+        stream=request.stream,
+        style=style,
+        way=way,
+        progress=wishes.events or asked.wants_progress,
+    )
 
 
 def _refuse_threads(fields: Mapping[str, msgspec.Raw]) -> None:
@@ -118,6 +128,13 @@ def _choose_run(request: Request, tools: Toolbox) -> Gate | Run:
 
 
 # ── Reading as little as possible ───────────────────────────────────────────────────
+
+
+def _read_body(asked: Asked) -> tuple[Wishes, dict[str, msgspec.Raw], bytes]:
+    """What is meant for the proxy; the other fields; and the body without the former."""
+    given = _read_fields(asked.body)
+    wishes, fields = take_wishes(given)
+    return wishes, fields, asked.body if fields is given else msgspec.json.encode(fields)
 
 
 def _read_fields(body: bytes) -> dict[str, msgspec.Raw]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
+from typing import NamedTuple
 
 from starlette.types import Message, Receive, Send
 
@@ -16,6 +18,21 @@ _BODY = "http.response.body"
 _EXPOSED = b"x-request-id, request-id, retry-after, x-should-retry"
 
 
+class Refusal(NamedTuple):
+    """A request that was turned away, for those who look after the proxy."""
+
+    request_id: str
+    path: str
+    status: int
+    code: str
+    key_id: str = ""
+    """Whose it was, where that was found out."""
+
+
+def tell_nobody(_: Refusal) -> None:
+    """Nobody wants to know."""
+
+
 class Reply:
     """Stands between the application and the server."""
 
@@ -25,6 +42,9 @@ class Reply:
         """The website whose pages may read the answer."""
         self.refused = False
         """Whether it was answered here. What the application still says is not sent."""
+        self.key_id = ""
+        """Whose request it is, as soon as that is known."""
+        self.on_refusal: Callable[[Refusal], None] = tell_nobody
         self._send = send
         self._receive = receive
         self._path = path
@@ -47,6 +67,7 @@ class Reply:
         if self._begun or self.refused:
             return
         self.refused = True
+        self.note(refused)
         body = encode_refusal(self._path, refused, request_id=self.request_id)
         headers = [
             (b"content-type", b"application/json"),
@@ -58,6 +79,12 @@ class Reply:
         if refused.unread:
             await self._linger()
             await self._forward({"type": _BODY, "body": b""})
+
+    def note(self, refused: Refused) -> None:
+        """Tell of a refusal those who look after the proxy."""
+        self.on_refusal(
+            Refusal(self.request_id, self._path, refused.status, refused.code, self.key_id)
+        )
 
     async def _linger(self) -> None:
         """Read on for a while before the connection is closed.

@@ -23,6 +23,7 @@ from wholecall.errors import WholecallError
 from wholecall.proxy.app import Proxy, make_app
 from wholecall.proxy.config import find_file, load
 from wholecall.proxy.config.settings import Config
+from wholecall.proxy.logs import take_library_logs
 
 _IDLE_SECONDS = 75
 """How long a connection is kept between two requests: longer than the clients' own pools do, so
@@ -35,7 +36,9 @@ _BACKLOG = 2048
 
 def make_worker_app() -> Proxy:
     """The application of one process, as the environment and the file describe it."""
-    return make_app(load(find_file(None, os.environ), os.environ), around=reloading)
+    app = make_app(load(find_file(None, os.environ), os.environ), around=reloading)
+    take_library_logs(app.observing.log)
+    return app
 
 
 @asynccontextmanager
@@ -82,6 +85,8 @@ def make_server_config(config: Config) -> uvicorn.Config:
         ws="none",
         lifespan="on",
         access_log=False,
+        # What uvicorn has to say goes into our log, in the form of our lines.
+        log_config=None,
         log_level="warning",
         proxy_headers=False,
         server_header=False,

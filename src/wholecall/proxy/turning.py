@@ -126,7 +126,7 @@ class Turning:
             protocol,
             make_head=make_head,
             style=prepared.style,
-            progress=prepared.asked.wants_progress,
+            progress=prepared.progress,
         )
 
     async def _fail(

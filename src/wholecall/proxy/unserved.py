@@ -19,6 +19,7 @@ async def _tell(request: Request, error: Exception) -> Response:
     refused, headers = _read(request, error)
     caller: Caller = request.scope[CALLER]
     path = request.scope["path"]
+    caller.refuse(refused)
     body = encode_refusal(path, refused, request_id=caller.request_id)
     return Response(
         body, status_code=refused.status, headers=headers, media_type="application/json"

@@ -120,7 +120,8 @@ def _describe_turn(event: TurnStarted) -> JSON:
     return {"type": "turn_started", "turn": event.turn}
 
 
-def _describe_retry(event: TurnRetried) -> JSON:
+def describe_retry(event: TurnRetried) -> JSON:
+    """An answer is asked for again."""
     return {"type": "turn_retried", "turn": event.turn, "why": event.why}
 
 
@@ -149,7 +150,7 @@ def _describe_approval(event: ApprovalAsked) -> JSON:
 
 _PROGRESS: dict[type[RunEvent], Callable[[Any], JSON]] = {
     TurnStarted: _describe_turn,
-    TurnRetried: _describe_retry,
+    TurnRetried: describe_retry,
     ToolStarted: _describe_start,
     ToolReported: _describe_report,
     ToolEnded: _describe_end,

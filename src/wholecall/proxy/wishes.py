@@ -1,0 +1,36 @@
+"""What a client says to the proxy alone: a field of its request that no upstream gets to see.
+
+    {"model": …, "messages": […], "wholecall": {"events": true}}
+
+It says the same as the header `X-Wholecall-Events: 1`, for clients that cannot send headers.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from wholecall.errors import UnreadableRequest
+from wholecall.protocols.answers import PRIVATE
+
+
+class Wishes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a client wants of the proxy."""
+
+    events: bool = False
+    """Whether it wants to see what happens between the turns."""
+
+
+NONE = Wishes()
+_DECODER = msgspec.json.Decoder(Wishes | None)
+
+
+def take_wishes(fields: dict[str, msgspec.Raw]) -> tuple[Wishes, dict[str, msgspec.Raw]]:
+    """The wishes of a request, and its other fields."""
+    if PRIVATE not in fields:
+        return NONE, fields
+    others = {name: value for name, value in fields.items() if name != PRIVATE}
+    try:
+        return _DECODER.decode(fields[PRIVATE]) or NONE, others
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        why = f'`{PRIVATE}` has to be an object such as {{"events": true}}: {error}'
+        raise UnreadableRequest(why, param=PRIVATE) from None
