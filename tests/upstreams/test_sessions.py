@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import socket
 import threading
+import warnings
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import aiohttp
+import pytest
 
 from upstreams.serving import PATIENCE, in_loop
+from wholecall.faults.running import start_in_thread
 from wholecall.upstreams.sessions import Sessions
+
+
+def make(open_socket: aiohttp.SocketFactoryType) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(socket_factory=open_socket))
 
 
 @in_loop
 async def test_one_loop_has_one_session() -> None:
-    sessions = Sessions(aiohttp.ClientSession)
+    sessions = Sessions(make)
     session = await sessions.current()
     assert await sessions.current() is session
     await sessions.close()
@@ -23,7 +35,7 @@ async def test_one_loop_has_one_session() -> None:
 
 @in_loop
 async def test_after_closing_there_is_a_new_one() -> None:
-    sessions = Sessions(aiohttp.ClientSession)
+    sessions = Sessions(make)
     first = await sessions.current()
     await sessions.close()
     assert await sessions.current() is not first
@@ -31,7 +43,7 @@ async def test_after_closing_there_is_a_new_one() -> None:
 
 
 def test_the_session_of_a_dead_loop_is_replaced_and_closed() -> None:
-    sessions = Sessions(aiohttp.ClientSession)
+    sessions = Sessions(make)
 
     async def current() -> aiohttp.ClientSession:
         return await sessions.current()
@@ -45,7 +57,7 @@ def test_the_session_of_a_dead_loop_is_replaced_and_closed() -> None:
 
 
 def test_a_loop_in_another_thread_closes_its_own() -> None:
-    sessions = Sessions(aiohttp.ClientSession)
+    sessions = Sessions(make)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -66,3 +78,86 @@ def test_a_loop_in_another_thread_closes_its_own() -> None:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(PATIENCE)
         loop.close()
+
+
+# ── What becomes of the connections of a loop that has ended ────────────────────────
+
+
+class Asking:
+    """Asks a server, and remembers the sockets of its connections."""
+
+    def __init__(self) -> None:
+        self.sockets: list[socket.socket] = []
+        self.sessions = Sessions(self._make)
+
+    def _make(self, open_socket: aiohttp.SocketFactoryType) -> aiohttp.ClientSession:
+        def remember(address: aiohttp.AddrInfoType) -> socket.socket:
+            self.sockets.append(open_socket(address))
+            return self.sockets[-1]
+
+        return make(remember)
+
+    async def ask(self, url: str) -> aiohttp.ClientSession:
+        session = await self.sessions.current()
+        async with session.get(url) as answer:
+            await answer.read()
+        assert self.sockets[-1].fileno() >= 0, "the connection is not kept"
+        return session
+
+    @property
+    def left_open(self) -> int:
+        return sum(each.fileno() >= 0 for each in self.sockets)
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Whatever is freed in here, it is not freed by chance."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        with warnings.catch_warnings():
+            # asyncio says that a transport was never closed: its loop was closed before.
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
+
+
+Run = Callable[[Coroutine[Any, Any, aiohttp.ClientSession]], aiohttp.ClientSession]
+
+
+def run_and_just_close(asking: Coroutine[Any, Any, Any]) -> Any:
+    loop = asyncio.new_event_loop()
+    given = loop.run_until_complete(asking)
+    loop.close()
+    return given
+
+
+@pytest.mark.parametrize(
+    ("run", "left"), [(asyncio.run, 0), (run_and_just_close, 1)], ids=["run", "just closed"]
+)
+def test_loop_after_loop_leaves_no_socket_open(run: Run, left: int) -> None:
+    asking = Asking()
+    with start_in_thread() as server, without_collection():
+        for _ in range(3):
+            session = run(asking.ask(f"{server.base_url}/models"))
+            assert asking.left_open == left
+            assert session.closed == (left == 0)
+        asyncio.run(asking.sessions.close())
+        assert asking.left_open == 0
+        assert len(asking.sockets) == 3
+
+
+def test_what_is_dropped_without_being_closed_is_closed_by_its_loop() -> None:
+    async def forget(url: str) -> None:
+        sessions = Sessions(make)
+        session = await sessions.current()
+        async with session.get(url) as answer:
+            await answer.read()
+        del sessions
+        while not session.closed:
+            await asyncio.sleep(0)
+
+    with start_in_thread() as server, without_collection():
+        asyncio.run(asyncio.wait_for(forget(f"{server.base_url}/models"), PATIENCE))

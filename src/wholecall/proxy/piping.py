@@ -17,15 +17,8 @@ import aiohttp
 from wholecall.errors import UpstreamError
 from wholecall.upstreams import refusals
 from wholecall.upstreams.endpoint import Endpoint
-from wholecall.upstreams.http import (
-    KEEP_ALIVE_SECONDS,
-    MOST_BODY_BYTES,
-    MOST_CONNECTIONS,
-    HttpSettings,
-)
-from wholecall.upstreams.network import find_certificates, find_proxy
+from wholecall.upstreams.http import MOST_BODY_BYTES, HttpSettings, sessions_for
 from wholecall.upstreams.retry import Failure, ask
-from wholecall.upstreams.sessions import Sessions
 
 _GOOD = range(200, 300)
 
@@ -47,7 +40,7 @@ class Pipe:
     def __init__(self, endpoint: Endpoint, settings: HttpSettings | None = None) -> None:
         self.endpoint = endpoint
         self._settings = settings or HttpSettings()
-        self._sessions = Sessions(self._make_session)
+        self._sessions = sessions_for(endpoint, self._settings)
 
     @asynccontextmanager
     async def send(self, letter: Letter) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -93,19 +86,6 @@ class Pipe:
             body = b""
         response.close()
         return refusals.refuse(self.endpoint, response.status, headers=response.headers, body=body)
-
-    def _make_session(self) -> aiohttp.ClientSession:
-        timeouts, environ = self._settings.timeouts, self._settings.environ
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=MOST_CONNECTIONS,
-                keepalive_timeout=KEEP_ALIVE_SECONDS,
-                ssl=find_certificates(environ) or True,
-            ),
-            proxy=find_proxy(self.endpoint.url_for("", stream=True), environ),
-            timeout=aiohttp.ClientTimeout(connect=timeouts.connect, sock_read=timeouts.first_byte),
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
 
 
 async def read_whole(

@@ -108,6 +108,28 @@ def _write_json(body: Mapping[str, Any]) -> bytes:
         return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
 
 
+def sessions_for(endpoint: Endpoint, settings: HttpSettings) -> Sessions:
+    """Pools of connections to one endpoint."""
+
+    # Not `trust_env`: that would look up proxies and .netrc in a thread for each request,
+    # and an entry in .netrc would clash with our key.
+    def make(open_socket: aiohttp.SocketFactoryType) -> aiohttp.ClientSession:
+        timeouts, environ = settings.timeouts, settings.environ
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=MOST_CONNECTIONS,
+                keepalive_timeout=KEEP_ALIVE_SECONDS,
+                ssl=find_certificates(environ) or True,
+                socket_factory=open_socket,
+            ),
+            proxy=find_proxy(endpoint.url_for("", stream=True), environ),
+            timeout=aiohttp.ClientTimeout(connect=timeouts.connect, sock_read=timeouts.first_byte),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+
+    return Sessions(make)
+
+
 class HttpUpstream:
     """Asks an HTTP endpoint. One upstream serves many requests at a time, in any event loop."""
 
@@ -122,7 +144,7 @@ class HttpUpstream:
     ) -> None:
         self.endpoint = Endpoint(protocol, base_url, api_key=api_key, headers=headers)
         self._settings = settings or HttpSettings()
-        self._sessions = Sessions(self._make_session)
+        self._sessions = sessions_for(self.endpoint, self._settings)
 
     @property
     def protocol(self) -> str:
@@ -147,21 +169,6 @@ class HttpUpstream:
     async def close(self) -> None:
         """Close the connections. The next request opens new ones."""
         await self._sessions.close()
-
-    def _make_session(self) -> aiohttp.ClientSession:
-        timeouts, environ = self._settings.timeouts, self._settings.environ
-        # Not `trust_env`: that would look up proxies and .netrc in a thread for each request,
-        # and an entry in .netrc would clash with our key.
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=MOST_CONNECTIONS,
-                keepalive_timeout=KEEP_ALIVE_SECONDS,
-                ssl=find_certificates(environ) or True,
-            ),
-            proxy=find_proxy(self.endpoint.url_for("", stream=True), environ),
-            timeout=aiohttp.ClientTimeout(connect=timeouts.connect, sock_read=timeouts.first_byte),
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
 
     def _prepare(self, request: Request) -> _Prepared:
         return _Prepared(
