@@ -3,21 +3,21 @@
 import pytest
 
 import wholecall
-from wholecall.faults import SCENARIOS, Run, Scenario, start_in_thread
+from wholecall.faults import SCENARIOS, Scenario, ToolRun, start_in_thread
 
 
-def run_agent(base_url: str, *, model: str, prompt: str) -> list[Run]:
+def run_agent(base_url: str, *, model: str, prompt: str) -> list[ToolRun]:
     """Your agent, with whatever library it is made; it says what it really ran."""
-    ran: list[Run] = []
+    ran: list[ToolRun] = []
 
     @wholecall.tool
     def send_email(to: str, body: str) -> str:
-        ran.append(Run("send_email", {"to": to, "body": body}))
+        ran.append(ToolRun("send_email", {"to": to, "body": body}))
         return "sent"
 
     @wholecall.tool
     def write_file(path: str, content: str = "") -> str:
-        ran.append(Run("write_file", {"path": path, "content": content}))
+        ran.append(ToolRun("write_file", {"path": path, "content": content}))
         return "written"
 
     wholecall.ask_sync(

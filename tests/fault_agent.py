@@ -11,7 +11,7 @@ from wholecall.core.conversation import Result
 from wholecall.core.values import JSON, Start, Text
 from wholecall.errors import RunFailed, UpstreamError
 from wholecall.faults.running import FaultServer
-from wholecall.faults.script import Form, Run, Scenario
+from wholecall.faults.script import Form, Scenario, ToolRun
 from wholecall.faults.tools import TOOLS
 from wholecall.runs.events import RunEvent
 from wholecall.runs.plan import RunResult
@@ -31,7 +31,7 @@ async def no_wait(_: float) -> None:
 class Agent:
     """What happened in one run."""
 
-    ran: list[Run] = field(default_factory=list)
+    ran: list[ToolRun] = field(default_factory=list)
     events: list[RunEvent] = field(default_factory=list)
     result: RunResult | None = None
     error: Exception | None = None
@@ -48,7 +48,7 @@ class Agent:
 
     def _runner(self, name: str) -> Runner:
         async def run_tool(arguments: Mapping[str, JSON], _: Context) -> Result:
-            self.ran.append(Run(name, arguments))
+            self.ran.append(ToolRun(name, arguments))
             return Result((Text(f"{name} is done"),))
 
         return run_tool

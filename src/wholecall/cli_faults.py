@@ -17,7 +17,7 @@ from wholecall.faults.judging import Verdict
 from wholecall.faults.running import FaultServer
 from wholecall.faults.scenarios import PREFIX, SCENARIOS
 from wholecall.faults.score import Score, score
-from wholecall.faults.script import EVERYWHERE, Run, Scenario
+from wholecall.faults.script import EVERYWHERE, Scenario, ToolRun
 
 app = typer.Typer(
     help="An upstream that fails in the ways that real ones do.",
@@ -147,7 +147,7 @@ def _tell_score(scored: Score) -> str:
     return "\n".join(lines)
 
 
-def _tell_runs(runs: tuple[Run, ...]) -> str:
+def _tell_runs(runs: tuple[ToolRun, ...]) -> str:
     told = [cut(f"{run.tool}({show(run.arguments)})", _SHOWN) for run in runs]
     counted = ((each, len(list(same))) for each, same in groupby(told))
     return ", ".join(f"{count} × {each}" if count > 1 else each for each, count in counted) or (
@@ -185,5 +185,5 @@ def _describe_score(scored: Score) -> dict[str, object]:
     }
 
 
-def _describe_runs(runs: tuple[Run, ...]) -> list[dict[str, object]]:
+def _describe_runs(runs: tuple[ToolRun, ...]) -> list[dict[str, object]]:
     return [{"tool": run.tool, "arguments": run.arguments} for run in runs]

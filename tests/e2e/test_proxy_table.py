@@ -19,7 +19,7 @@ import pytest
 from proxying import Offer, proxy_in_thread, upstream
 from wholecall.faults import start_in_thread
 from wholecall.faults.scenarios import SCENARIOS
-from wholecall.faults.script import Form, Run, Scenario
+from wholecall.faults.script import Form, Scenario, ToolRun
 from wholecall.faults.tools import definitions
 
 UPSTREAMS = {"openai": "openai-chat", "responses": "openai-responses", "anthropic": "anthropic"}
@@ -205,4 +205,4 @@ def test_no_client_gets_a_call_that_must_not_run(
     expected = scenario.expect(form)
     allowed = [*scenario.first_runs(form), *expected.instead]
     for name, arguments in delivered.calls:
-        assert Run(name, arguments) in allowed
+        assert ToolRun(name, arguments) in allowed

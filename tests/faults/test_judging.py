@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from wholecall.faults.judging import Conduct, Verdict, judge
-from wholecall.faults.script import Expected, Run
+from wholecall.faults.script import Expected, ToolRun
 
-OSLO = Run("get_weather", {"city": "Oslo"})
-MAIL = Run("send_email", {"to": "ada", "body": "Hi"})
-CUT = Run("send_email", {"to": "ada"})
+OSLO = ToolRun("get_weather", {"city": "Oslo"})
+MAIL = ToolRun("send_email", {"to": "ada", "body": "Hi"})
+CUT = ToolRun("send_email", {"to": "ada"})
 ONE = Expected(runs=(MAIL,))
 BOTH = Expected(runs=(OSLO, MAIL))
 
@@ -23,8 +23,8 @@ ROWS = [
     ("a read-only call ran twice", Expected(runs=(OSLO,)), Conduct(ran=(OSLO,) * 3), Verdict.SAFE),
     (
         "a number is no text",
-        Expected(runs=(Run("get_weather", {"days": 1}),)),
-        Conduct(ran=(Run("get_weather", {"days": True}),)),
+        Expected(runs=(ToolRun("get_weather", {"days": 1}),)),
+        Conduct(ran=(ToolRun("get_weather", {"days": True}),)),
         Verdict.UNSAFE,
     ),
     ("a right call did not run", BOTH, Conduct(ran=(OSLO,)), Verdict.LOST),
@@ -42,8 +42,8 @@ ROWS = [
     ),
     (
         "a less strict call is as good",
-        Expected(runs=(OSLO,), instead=(Run("get_weather", {"city": "Oslo", "x": 1}),)),
-        Conduct(ran=(Run("get_weather", {"city": "Oslo", "x": 1}),)),
+        Expected(runs=(OSLO,), instead=(ToolRun("get_weather", {"city": "Oslo", "x": 1}),)),
+        Conduct(ran=(ToolRun("get_weather", {"city": "Oslo", "x": 1}),)),
         Verdict.SAFE,
     ),
     (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wholecall.faults.memory import Memory, Received, Reported
 from wholecall.faults.question import Question
-from wholecall.faults.script import Form, Run
+from wholecall.faults.script import Form, ToolRun
 
 FORM = Form("openai-chat", True)
 
@@ -50,7 +50,7 @@ def test_the_conversation_that_was_asked_for_least_recently_is_forgotten() -> No
 def test_forgetting_begins_anew() -> None:
     memory = Memory()
     memory.receive(question("a"), "good")
-    memory.reported.append(Reported("", Run("list_items", {})))
+    memory.reported.append(Reported("", ToolRun("list_items", {})))
     memory.forget()
     assert not memory.received
     assert not memory.reported

@@ -16,7 +16,7 @@ from wholecall.faults.judging import Conduct, Verdict, judge
 from wholecall.faults.running import FaultServer, start_in_thread
 from wholecall.faults.scenarios import SCENARIOS
 from wholecall.faults.score import Score, score
-from wholecall.faults.script import Form, Run
+from wholecall.faults.script import Form, ToolRun
 
 HERE = Path(__file__).parent
 FORM = Form("openai-chat", True)
@@ -52,7 +52,7 @@ def test_a_naive_agent_is_caught() -> None:
     scores = run_score(agent("naive_agent.py"), *names)
     assert {each.scenario.name: each.judgement.verdict for each in scores} == names
     cut = scores[1]
-    assert cut.ran[0] == Run("write_file", {"path": "notes.txt"})
+    assert cut.ran[0] == ToolRun("write_file", {"path": "notes.txt"})
     assert cut.expected == SCENARIOS["truncated-after-member"].expected_runs
 
 

@@ -10,14 +10,14 @@ from wholecall.faults.script import (
     Answer,
     Expected,
     Form,
-    Run,
     Say,
     Scenario,
+    ToolRun,
     forms,
 )
 
 FIRST, SECOND, LAST, CLOSING = (Answer(steps=(Say(word),)) for word in ("a", "b", "c", "d"))
-RUN = Run("list_items", {})
+RUN = ToolRun("list_items", {})
 STREAM, WHOLE = Form("openai-chat", True), Form("openai-chat", False)
 
 

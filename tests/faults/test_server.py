@@ -16,7 +16,7 @@ from _pytest.mark.structures import ParameterSet
 from wholecall import Outcome, assemble, assemble_response
 from wholecall.faults.running import FaultServer, start_in_thread
 from wholecall.faults.scenarios import SCENARIOS
-from wholecall.faults.script import FINAL_TEXT, PROTOCOLS, Form, Run
+from wholecall.faults.script import FINAL_TEXT, PROTOCOLS, Form, ToolRun
 from wholecall.faults.server import PATHS
 from wholecall.faults.tools import TOOLS, definitions
 
@@ -94,8 +94,8 @@ def read(form: Form, fetched: Fetched) -> Outcome:
     return assemble_response(form.protocol, fetched.body, tools=TOOLS)
 
 
-def calls_of(outcome: Outcome) -> tuple[Run, ...]:
-    return tuple(Run(call.name, call.arguments) for call in outcome.calls)
+def calls_of(outcome: Outcome) -> tuple[ToolRun, ...]:
+    return tuple(ToolRun(call.name, call.arguments) for call in outcome.calls)
 
 
 @pytest.mark.parametrize(("name", "form"), CELLS)
@@ -259,7 +259,7 @@ def test_what_happened_is_told() -> None:
     assert told["wrong"] == [400, 400]
     assert told["models"] == [f"faults/{name}" for name in SCENARIOS]
     [report] = told["reported"]
-    assert (report.label, report.run) == ("a", Run("list_items", {}))
+    assert (report.label, report.run) == ("a", ToolRun("list_items", {}))
     assert told["after"] == ((), ())
 
 
@@ -287,7 +287,7 @@ def test_openais_client_reads_chat_completions(
         else:
             completion = client.chat.completions.create(model=name, messages=ASKED, tools=tools)
     calls = [call.function for call in completion.choices[0].message.tool_calls]
-    ran = tuple(Run(call.name, json.loads(call.arguments)) for call in calls)
+    ran = tuple(ToolRun(call.name, json.loads(call.arguments)) for call in calls)
     assert ran == SCENARIOS[name].expected_runs
 
 
@@ -303,7 +303,7 @@ def test_openais_client_reads_responses(*, server: FaultServer, name: str, strea
         else:
             response = client.responses.create(model=name, input="Do it.", tools=tools)
     calls = [item for item in response.output if item.type == "function_call"]
-    ran = tuple(Run(call.name, json.loads(call.arguments)) for call in calls)
+    ran = tuple(ToolRun(call.name, json.loads(call.arguments)) for call in calls)
     assert ran == SCENARIOS[name].expected_runs
 
 
@@ -325,5 +325,5 @@ def test_anthropics_client_reads_messages(
         else:
             message = client.messages.create(**fields)
     calls = [block for block in message.content if block.type == "tool_use"]
-    ran = tuple(Run(call.name, json.loads(json.dumps(call.input))) for call in calls)
+    ran = tuple(ToolRun(call.name, json.loads(json.dumps(call.input))) for call in calls)
     assert ran == SCENARIOS[name].expected_runs

@@ -28,7 +28,7 @@ from pydantic_ai.providers.openai import OpenAIProvider  # type: ignore[import-n
 
 from proxying import Served
 from wholecall.core.spec import ToolSpec
-from wholecall.faults.script import Form, Run
+from wholecall.faults.script import Form, ToolRun
 from wholecall.faults.tools import TOOLS, definitions
 
 MOST_TURNS = 6
@@ -52,11 +52,11 @@ class Task:
     prompt: str = "Do what is needed, then say that all is done."
     specs: tuple[ToolSpec, ...] = TOOLS
     """The tools of the client."""
-    ran: list[Run] = field(default_factory=list)
+    ran: list[ToolRun] = field(default_factory=list)
 
     def note(self, name: str, arguments: Any) -> str:
         """A tool runs. Arguments that are no object are written down as they are."""
-        self.ran.append(Run(name, arguments))
+        self.ran.append(ToolRun(name, arguments))
         return f"{name} is done"
 
     def note_text(self, name: str, arguments: str) -> str:

@@ -6,7 +6,7 @@ scenario is the name of the model.
 
 from wholecall.faults.running import FaultServer, start_in_thread
 from wholecall.faults.scenarios import SCENARIOS, find_scenario
-from wholecall.faults.script import Expected, Form, Run, Scenario
+from wholecall.faults.script import Expected, Form, Scenario, ToolRun
 from wholecall.faults.tools import TOOLS
 
 __all__ = [
@@ -15,8 +15,8 @@ __all__ = [
     "Expected",
     "FaultServer",
     "Form",
-    "Run",
     "Scenario",
+    "ToolRun",
     "find_scenario",
     "start_in_thread",
 ]

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from wholecall.core.merge import same_json
-from wholecall.faults.script import Expected, Run
+from wholecall.faults.script import Expected, ToolRun
 from wholecall.faults.tools import READ_ONLY
 
 
@@ -38,7 +38,7 @@ class Verdict(enum.Enum):
 class Conduct:
     """What an agent did."""
 
-    ran: tuple[Run, ...] = ()
+    ran: tuple[ToolRun, ...] = ()
     exit_code: int | None = 0
     """None: it did not end in time, and was ended."""
     complaint: str = ""
@@ -71,10 +71,10 @@ def judge(expected: Expected, conduct: Conduct) -> Judgement:
     return Judgement(Verdict.SAFE)
 
 
-def find_forbidden(expected: Expected, ran: Iterable[Run]) -> list[Run]:
+def find_forbidden(expected: Expected, ran: Iterable[ToolRun]) -> list[ToolRun]:
     """What ran although it may not: something else, or the same once too often."""
     left = [*expected.runs, *expected.instead]
-    forbidden: list[Run] = []
+    forbidden: list[ToolRun] = []
     for run in ran:
         place = next((at for at, allowed in enumerate(left) if is_same(run, allowed)), None)
         if place is None:
@@ -84,12 +84,12 @@ def find_forbidden(expected: Expected, ran: Iterable[Run]) -> list[Run]:
     return forbidden
 
 
-def is_same(run: Run, other: Run) -> bool:
+def is_same(run: ToolRun, other: ToolRun) -> bool:
     """Whether two runs are of the same tool with the same arguments."""
     return run.tool == other.tool and same_json(run.arguments, other.arguments)
 
 
-def _count_done(expected: Expected, ran: Iterable[Run]) -> int:
+def _count_done(expected: Expected, ran: Iterable[ToolRun]) -> int:
     """How many of the expected calls ran; each run counts for one of them."""
     left = list(ran)
     before = len(left)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wholecall.faults.question import Question
-from wholecall.faults.script import Form, Run
+from wholecall.faults.script import Form, ToolRun
 
 _CONVERSATIONS = 4096
 """Histories whose attempts are counted; the one that is asked for least recently is forgotten."""
@@ -33,7 +33,7 @@ class Reported:
 
     label: str
     """Which run of an agent: what stood in the address that it reported to."""
-    run: Run
+    run: ToolRun
 
 
 @dataclass(slots=True)

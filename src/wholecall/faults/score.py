@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from wholecall.faults.judging import Conduct, Judgement, Verdict, judge
 from wholecall.faults.running import FaultServer
 from wholecall.faults.scenarios import PREFIX, SCENARIOS
-from wholecall.faults.script import Form, Run, Scenario
+from wholecall.faults.script import Form, Scenario, ToolRun
 
 _PROBE = "good"
 """The scenario that tells in which form an agent asks: it runs first."""
@@ -42,8 +42,8 @@ class Score:
     """How an agent did in one scenario."""
 
     scenario: Scenario
-    expected: tuple[Run, ...]
-    ran: tuple[Run, ...]
+    expected: tuple[ToolRun, ...]
+    ran: tuple[ToolRun, ...]
     judgement: Judgement
 
 

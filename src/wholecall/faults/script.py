@@ -157,7 +157,7 @@ Turn: TypeAlias = tuple[Answer, ...]
 """The answers to the first, the second … request with the same history; the last repeats."""
 
 
-class Run(NamedTuple):
+class ToolRun(NamedTuple):
     """A tool that ran, with its arguments."""
 
     tool: str
@@ -175,11 +175,11 @@ class Form(NamedTuple):
 class Expected:
     """The safe outcome."""
 
-    runs: tuple[Run, ...] = ()
+    runs: tuple[ToolRun, ...] = ()
     """Exactly what may run in all turns together, in call order."""
-    first: tuple[Run, ...] | None = None
+    first: tuple[ToolRun, ...] | None = None
     """What may run of the very first answer; None: the same as `runs`."""
-    instead: tuple[Run, ...] = ()
+    instead: tuple[ToolRun, ...] = ()
     """Calls that are as safe as the ones in `runs`, for agents that are less strict."""
     error: bool = False
     """Whether the run rightly ends in an error instead of an answer."""
@@ -226,13 +226,13 @@ class Scenario:
         """The safe outcome in this form."""
         return self.differs.get(form, self.expected)
 
-    def first_runs(self, form: Form) -> tuple[Run, ...]:
+    def first_runs(self, form: Form) -> tuple[ToolRun, ...]:
         """What may run of the very first answer."""
         expected = self.expect(form)
         return expected.runs if expected.first is None else expected.first
 
     @property
-    def expected_runs(self) -> tuple[Run, ...]:
+    def expected_runs(self) -> tuple[ToolRun, ...]:
         """Exactly what may run, unless the form differs."""
         return self.expected.runs
 

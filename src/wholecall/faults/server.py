@@ -24,7 +24,7 @@ from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.faults.memory import Memory, Received, Reported
 from wholecall.faults.question import Question, read_question
 from wholecall.faults.scenarios import PREFIX, SCENARIOS, find_scenario
-from wholecall.faults.script import Run, Scenario
+from wholecall.faults.script import Scenario, ToolRun
 from wholecall.faults.sending import AnswerSender, Reply
 from wholecall.faults.wire.registry import REFUSALS, WRITERS
 from wholecall.faults.wire.writer import CREATED
@@ -93,7 +93,7 @@ class ScriptedUpstream:
     async def _take_report(self, request: web.Request) -> web.Response:
         try:
             report = await request.json()
-            run = Run(report["tool"], report["arguments"])
+            run = ToolRun(report["tool"], report["arguments"])
         except (ValueError, TypeError, KeyError):
             message = 'a report is {"tool": "get_weather", "arguments": {"city": "Oslo"}}'
             return web.json_response({"error": message}, status=_BAD_REQUEST)

@@ -16,7 +16,7 @@ from wholecall.faults.scenarios.phrases import (
     split,
     write,
 )
-from wholecall.faults.script import AUTO, Begin, Grow, Run, Scenario, Seal, Step
+from wholecall.faults.script import AUTO, Begin, Grow, Scenario, Seal, Step, ToolRun
 
 _BOTH = runs(MAIL, OTHER_MAIL)
 
@@ -25,7 +25,7 @@ def _interleave(*streams: tuple[Step, ...]) -> tuple[Step, ...]:
     return tuple(step for steps in zip(*streams, strict=True) for step in steps)
 
 
-def _repeat_head(run: Run, *, id: str) -> tuple[Step, ...]:
+def _repeat_head(run: ToolRun, *, id: str) -> tuple[Step, ...]:
     """A call whose every piece has its id and name again."""
     grown = (Grow(id=id, name=run.tool, arguments=piece) for piece in split(write(run)))
     return (Begin(id=id, name=run.tool), *grown)
@@ -67,12 +67,12 @@ SCENARIOS = (
                 answer(
                     *address(call(MAIL), index=0),
                     *address(call(OTHER_MAIL, 1), index=1),
-                    *address(call(Run("list_items", {}), 2), index=0),
+                    *address(call(ToolRun("list_items", {}), 2), index=0),
                 ),
             ),
             (FINAL,),
         ),
-        expected=runs(MAIL, OTHER_MAIL, Run("list_items", {})),
+        expected=runs(MAIL, OTHER_MAIL, ToolRun("list_items", {})),
     ),
     Scenario(
         name="interleaved",

@@ -21,14 +21,14 @@ from wholecall.faults.scenarios.phrases import (
     split,
     write,
 )
-from wholecall.faults.script import Begin, Expected, Grow, Run, Scenario, Seal, Turn
+from wholecall.faults.script import Begin, Expected, Grow, Scenario, Seal, ToolRun, Turn
 
-_FORECAST = Run("get_weather", {"city": "Oslo", "days": 3})
-_MOODY = Run("get_weather", {**OSLO.arguments, "mood": "sunny"})
+_FORECAST = ToolRun("get_weather", {"city": "Oslo", "days": 3})
+_MOODY = ToolRun("get_weather", {**OSLO.arguments, "mood": "sunny"})
 _DEEP = '{"path": ' + "[" * 300 + "]" * 300 + "}"
 
 
-def _then(right: Run, wrong: Run, *, text: str | None = None) -> tuple[Turn, ...]:
+def _then(right: ToolRun, wrong: ToolRun, *, text: str | None = None) -> tuple[Turn, ...]:
     """A wrong call; told what was wrong, the model makes the right one."""
     return ((answer(*call(wrong, text=text)),), (calls(right),), (FINAL,))
 
@@ -99,7 +99,7 @@ _SYNTAX = (
     Scenario(
         name="json-in-json",
         sentence="The arguments are a JSON string that holds the object.",
-        turns=((answer(*call(Run("send_email", {}), text=json.dumps(write(MAIL)))),), (FINAL,)),
+        turns=((answer(*call(ToolRun("send_email", {}), text=json.dumps(write(MAIL)))),), (FINAL,)),
         expected=runs(MAIL),
     ),
     Scenario(
@@ -176,19 +176,19 @@ _SCHEMA = (
     Scenario(
         name="wrong-type",
         sentence='A word came where a number is expected: `"days": "many"`.',
-        turns=_then(_FORECAST, Run("get_weather", {"city": "Oslo", "days": "many"})),
+        turns=_then(_FORECAST, ToolRun("get_weather", {"city": "Oslo", "days": "many"})),
         expected=later(_FORECAST),
     ),
     Scenario(
         name="wrong-word",
         sentence="A word came that is not in the list: the unit is `kelvin`.",
-        turns=_then(OSLO, Run("get_weather", {"city": "Oslo", "unit": "kelvin"})),
+        turns=_then(OSLO, ToolRun("get_weather", {"city": "Oslo", "unit": "kelvin"})),
         expected=later(OSLO),
     ),
     Scenario(
         name="missing-parameter",
         sentence="A required parameter is missing.",
-        turns=_then(MAIL, Run("send_email", {"to": "ada@example.org"})),
+        turns=_then(MAIL, ToolRun("send_email", {"to": "ada@example.org"})),
         expected=later(MAIL),
     ),
     Scenario(
@@ -200,19 +200,19 @@ _SCHEMA = (
     Scenario(
         name="forbidden-parameter",
         sentence="A parameter came that the schema forbids.",
-        turns=_then(FILE, Run("write_file", {**FILE.arguments, "mode": "append"})),
+        turns=_then(FILE, ToolRun("write_file", {**FILE.arguments, "mode": "append"})),
         expected=later(FILE),
     ),
     Scenario(
         name="unknown-tool",
         sentence="The model calls a tool that was not offered.",
-        turns=_then(MAIL, Run("delete_everything", {"sure": True})),
+        turns=_then(MAIL, ToolRun("delete_everything", {"sure": True})),
         expected=later(MAIL),
     ),
     Scenario(
         name="unknown-and-known",
         sentence="One call of an unknown tool, one of a known; only the known one runs.",
-        turns=((calls(Run("send_mail", MAIL.arguments), OSLO),), (calls(MAIL),), (FINAL,)),
+        turns=((calls(ToolRun("send_mail", MAIL.arguments), OSLO),), (calls(MAIL),), (FINAL,)),
         expected=Expected(runs=(OSLO, MAIL), first=(OSLO,)),
     ),
 )

@@ -17,23 +17,23 @@ from wholecall.faults.script import (
     Finish,
     Form,
     Grow,
-    Run,
     Say,
     Seal,
     Step,
     Terminate,
+    ToolRun,
     forms,
 )
 
 # ── Calls that the model wants to make ──────────────────────────────────────────────
 
-OSLO = Run("get_weather", {"city": "Oslo", "unit": "C"})
-ROME = Run("get_weather", {"city": "Rome", "unit": "C"})
-ITEMS = Run("list_items", {})
-MAIL = Run("send_email", {"to": "ada@example.org", "body": "Dinner is at eight."})
-OTHER_MAIL = Run("send_email", {"to": "bob@example.org", "body": "Dinner is at nine."})
-FILE = Run("write_file", {"path": "notes.txt", "content": "hello world, and good night"})
-SHORT_FILE = Run("write_file", {"path": "notes.txt", "content": "hello"})
+OSLO = ToolRun("get_weather", {"city": "Oslo", "unit": "C"})
+ROME = ToolRun("get_weather", {"city": "Rome", "unit": "C"})
+ITEMS = ToolRun("list_items", {})
+MAIL = ToolRun("send_email", {"to": "ada@example.org", "body": "Dinner is at eight."})
+OTHER_MAIL = ToolRun("send_email", {"to": "bob@example.org", "body": "Dinner is at nine."})
+FILE = ToolRun("write_file", {"path": "notes.txt", "content": "hello world, and good night"})
+SHORT_FILE = ToolRun("write_file", {"path": "notes.txt", "content": "hello"})
 
 # ── Forms ───────────────────────────────────────────────────────────────────────────
 
@@ -47,7 +47,7 @@ TEXTUAL = forms() - {ANTHROPIC_WHOLE}
 # ── Steps ───────────────────────────────────────────────────────────────────────────
 
 
-def write(run: Run) -> str:
+def write(run: ToolRun) -> str:
     """The arguments of a call as a model writes them."""
     return json.dumps(run.arguments, ensure_ascii=False)
 
@@ -59,19 +59,19 @@ def split(text: str, pieces: int = 4) -> list[str]:
     return [text[begin:end] for begin, end in pairwise(cuts)]
 
 
-def call(run: Run, number: int = 0, *, text: str | None = None) -> tuple[Step, ...]:
+def call(run: ToolRun, number: int = 0, *, text: str | None = None) -> tuple[Step, ...]:
     """A whole call, in pieces. `text` is how its arguments are written instead."""
     return (*open_call(run, number, text=text), Seal(call=number))
 
 
-def open_call(run: Run, number: int = 0, *, text: str | None = None) -> tuple[Step, ...]:
+def open_call(run: ToolRun, number: int = 0, *, text: str | None = None) -> tuple[Step, ...]:
     """A call whose end has not come."""
     pieces = split(write(run) if text is None else text)
     grown = (Grow(call=number, arguments=piece) for piece in pieces)
     return (Begin(call=number, name=run.tool), *grown)
 
 
-def cut_call(run: Run, after: str, *, number: int = 0) -> tuple[Step, ...]:
+def cut_call(run: ToolRun, after: str, *, number: int = 0) -> tuple[Step, ...]:
     """A call that was cut off behind a certain text."""
     text = write(run)
     return open_call(run, number, text=text[: text.index(after) + len(after)])
@@ -101,7 +101,7 @@ def answer(*steps: Step, reason: str | None = "tool_calls") -> Answer:
     return Answer(steps=(*steps, Finish(reason), Terminate()))
 
 
-def calls(*runs: Run) -> Answer:
+def calls(*runs: ToolRun) -> Answer:
     """An answer that makes these calls and is right in every way."""
     return answer(*(step for number, run in enumerate(runs) for step in call(run, number)))
 
@@ -111,11 +111,11 @@ FINAL = answer(Say(FINAL_TEXT), reason="stop")
 # ── Outcomes ────────────────────────────────────────────────────────────────────────
 
 
-def runs(*expected: Run) -> Expected:
+def runs(*expected: ToolRun) -> Expected:
     """All of these run, out of the first answer."""
     return Expected(runs=expected)
 
 
-def later(*expected: Run, may_give_up: bool = False) -> Expected:
+def later(*expected: ToolRun, may_give_up: bool = False) -> Expected:
     """Nothing runs out of the first answer; these run when the model has tried again."""
     return Expected(runs=expected, first=(), may_give_up=may_give_up)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wholecall.faults.scenarios.phrases import FINAL, MAIL, OSLO, answer, calls, later, runs
-from wholecall.faults.script import Answer, Expected, Run, Scenario
+from wholecall.faults.script import Answer, Expected, Scenario, ToolRun
 
 _PAGE = "<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>\n"
 _EMPTY = answer(reason="stop")
@@ -86,7 +86,7 @@ SCENARIOS = (
     Scenario(
         name="wrong-calls",
         sentence="The model makes the same wrong call again and again, as long as it has tools.",
-        turns=((calls(Run("send_email", {"to": "ada@example.org"})),),),
+        turns=((calls(ToolRun("send_email", {"to": "ada@example.org"})),),),
         expected=runs(),
         closing=FINAL,
     ),

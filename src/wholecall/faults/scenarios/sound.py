@@ -26,17 +26,17 @@ from wholecall.faults.script import (
     Finish,
     Pause,
     Raw,
-    Run,
     Say,
     Scenario,
     Seal,
     Step,
     Terminate,
     Think,
+    ToolRun,
 )
 
-_HUGE = Run("write_file", {"path": "huge.txt", "content": "0123456789abcdef" * 32_768})
-_UNICODE = Run("send_email", {"to": "zoë@example.org", "body": "Größe: 5 m², 火曜日 🦉"})
+_HUGE = ToolRun("write_file", {"path": "huge.txt", "content": "0123456789abcdef" * 32_768})
+_UNICODE = ToolRun("send_email", {"to": "zoë@example.org", "body": "Größe: 5 m², 火曜日 🦉"})
 _KEEP_ALIVE = Raw(": keep-alive\n\n")
 
 

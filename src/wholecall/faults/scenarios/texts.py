@@ -17,14 +17,14 @@ from wholecall.faults.scenarios.phrases import (
     runs,
     split,
 )
-from wholecall.faults.script import FINAL_TEXT, Answer, Run, Say, Scenario
+from wholecall.faults.script import FINAL_TEXT, Answer, Say, Scenario, ToolRun
 
 
 def _say(text: str, reason: str = "stop") -> Answer:
     return answer(*(Say(piece) for piece in split(text, 7)), reason=reason)
 
 
-def _envelope(run: Run) -> str:
+def _envelope(run: ToolRun) -> str:
     return json.dumps({"name": run.tool, "arguments": run.arguments})
 
 

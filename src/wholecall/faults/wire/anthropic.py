@@ -8,20 +8,7 @@ from typing import Any
 
 from wholecall.core.preview import preview
 from wholecall.core.values import JSON
-from wholecall.faults.script import (
-    Auto,
-    Begin,
-    CountTokens,
-    Fail,
-    Finish,
-    Grow,
-    Raw,
-    Say,
-    Seal,
-    Spoken,
-    Terminate,
-    Think,
-)
+from wholecall.faults import script
 from wholecall.faults.wire.whole import Whole, WrittenCall, drop_empty, name_id
 from wholecall.faults.wire.writer import INPUT_TOKENS, OUTPUT_TOKENS, write_event
 
@@ -64,7 +51,7 @@ class AnthropicWriter:
         message = self._message([], None)
         return _event("message_start", message=message) + _event("ping")
 
-    def write(self, step: Spoken) -> str:
+    def write(self, step: script.Spoken) -> str:
         """One step of a stream."""
         return _STEPS[type(step)](self, step)
 
@@ -82,11 +69,11 @@ class AnthropicWriter:
 
     # ── Words ───────────────────────────────────────────────────────────────────────
 
-    def _say(self, step: Say) -> str:
+    def _say(self, step: script.Say) -> str:
         start, index = self._open_words("text", {"text": ""})
         return start + _delta(index, type="text_delta", text=step.text)
 
-    def _think(self, step: Think) -> str:
+    def _think(self, step: script.Think) -> str:
         start, index = self._open_words("thinking", {"thinking": "", "signature": ""})
         return start + _delta(index, type="thinking_delta", thinking=step.text)
 
@@ -112,9 +99,9 @@ class AnthropicWriter:
 
     # ── Calls ───────────────────────────────────────────────────────────────────────
 
-    def _begin(self, step: Begin) -> str:
+    def _begin(self, step: script.Begin) -> str:
         closing = self._close_words()
-        index = self._take_index() if isinstance(step.index, Auto) else step.index
+        index = self._take_index() if isinstance(step.index, script.Auto) else step.index
         self._indices[step.call] = index
         given = step.arguments
         block = {
@@ -127,10 +114,10 @@ class AnthropicWriter:
         text = _input_delta(index, given) if isinstance(given, str) and given else ""
         return closing + start + text
 
-    def _grow(self, step: Grow) -> str:
+    def _grow(self, step: script.Grow) -> str:
         return _input_delta(self._indices.get(step.call), step.arguments)
 
-    def _seal(self, step: Seal) -> str:
+    def _seal(self, step: script.Seal) -> str:
         return _event("content_block_stop", index=self._indices.get(step.call))
 
     def _block(self, call: WrittenCall) -> dict[str, Any]:
@@ -144,21 +131,21 @@ class AnthropicWriter:
 
     # ── The end ─────────────────────────────────────────────────────────────────────
 
-    def _finish(self, step: Finish) -> str:
+    def _finish(self, step: script.Finish) -> str:
         delta = {"stop_reason": _word(step.reason), "stop_sequence": None}
         usage = {"output_tokens": OUTPUT_TOKENS}
         return self._close_words() + _event("message_delta", delta=delta, usage=usage)
 
-    def _count_tokens(self, _: CountTokens) -> str:
+    def _count_tokens(self, _: script.CountTokens) -> str:
         return ""  # the usage comes with the message's own events
 
-    def _terminate(self, _: Terminate) -> str:
+    def _terminate(self, _: script.Terminate) -> str:
         return self._close_words() + _event("message_stop")
 
-    def _fail(self, step: Fail) -> str:
+    def _fail(self, step: script.Fail) -> str:
         return write_event(refuse(529, step.message), "error")
 
-    def _raw(self, step: Raw) -> str:
+    def _raw(self, step: script.Raw) -> str:
         return step.text
 
     def _message(self, content: list[Mapping[str, Any]], reason: str | None) -> dict[str, Any]:
@@ -202,15 +189,15 @@ def _word(reason: str | None) -> str | None:
     return None if reason is None else _REASONS.get(reason, reason)
 
 
-_STEPS: dict[type[Spoken], Callable[[AnthropicWriter, Any], str]] = {
-    Say: AnthropicWriter._say,
-    Think: AnthropicWriter._think,
-    Begin: AnthropicWriter._begin,
-    Grow: AnthropicWriter._grow,
-    Seal: AnthropicWriter._seal,
-    Finish: AnthropicWriter._finish,
-    CountTokens: AnthropicWriter._count_tokens,
-    Terminate: AnthropicWriter._terminate,
-    Fail: AnthropicWriter._fail,
-    Raw: AnthropicWriter._raw,
+_STEPS: dict[type[script.Spoken], Callable[[AnthropicWriter, Any], str]] = {
+    script.Say: AnthropicWriter._say,
+    script.Think: AnthropicWriter._think,
+    script.Begin: AnthropicWriter._begin,
+    script.Grow: AnthropicWriter._grow,
+    script.Seal: AnthropicWriter._seal,
+    script.Finish: AnthropicWriter._finish,
+    script.CountTokens: AnthropicWriter._count_tokens,
+    script.Terminate: AnthropicWriter._terminate,
+    script.Fail: AnthropicWriter._fail,
+    script.Raw: AnthropicWriter._raw,
 }

@@ -5,20 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wholecall.faults.script import (
-    Auto,
-    Begin,
-    CountTokens,
-    Fail,
-    Finish,
-    Grow,
-    Raw,
-    Say,
-    Seal,
-    Spoken,
-    Terminate,
-    Think,
-)
+from wholecall.faults import script
 from wholecall.faults.wire.whole import Whole, WrittenCall, drop_empty, name_id
 from wholecall.faults.wire.writer import CREATED, INPUT_TOKENS, OUTPUT_TOKENS, write_event
 
@@ -47,7 +34,7 @@ class ChatWriter:
         """The first chunk names the role."""
         return self._delta({"role": "assistant", "content": ""})
 
-    def write(self, step: Spoken) -> str:
+    def write(self, step: script.Spoken) -> str:
         """One step of a stream."""
         return _STEPS[type(step)](self, step)
 
@@ -66,38 +53,38 @@ class ChatWriter:
 
     # ── Steps ───────────────────────────────────────────────────────────────────────
 
-    def _say(self, step: Say) -> str:
+    def _say(self, step: script.Say) -> str:
         return self._delta({"content": step.text})
 
-    def _think(self, step: Think) -> str:
+    def _think(self, step: script.Think) -> str:
         return self._delta({"reasoning_content": step.text})
 
-    def _call(self, step: Begin | Grow) -> str:
+    def _call(self, step: script.Begin | script.Grow) -> str:
         function = drop_empty({"name": step.name, "arguments": step.arguments})
         entry = {
-            "index": step.call if isinstance(step.index, Auto) else step.index,
+            "index": step.call if isinstance(step.index, script.Auto) else step.index,
             "id": name_id(step.id, prefix="call", turn=self._turn, call=step.call),
-            "type": "function" if isinstance(step, Begin) else None,
+            "type": "function" if isinstance(step, script.Begin) else None,
             "function": function,
         }
         return self._delta({"tool_calls": [drop_empty(entry)]})
 
-    def _seal(self, _: Seal) -> str:
+    def _seal(self, _: script.Seal) -> str:
         return ""  # this protocol has no word for it
 
-    def _finish(self, step: Finish) -> str:
+    def _finish(self, step: script.Finish) -> str:
         return self._delta({}, step.reason)
 
-    def _count_tokens(self, _: CountTokens) -> str:
+    def _count_tokens(self, _: script.CountTokens) -> str:
         return write_event({**self._head("chat.completion.chunk"), "choices": [], "usage": _USAGE})
 
-    def _terminate(self, _: Terminate) -> str:
+    def _terminate(self, _: script.Terminate) -> str:
         return "data: [DONE]\n\n"
 
-    def _fail(self, step: Fail) -> str:
+    def _fail(self, step: script.Fail) -> str:
         return write_event(refuse(500, step.message))
 
-    def _raw(self, step: Raw) -> str:
+    def _raw(self, step: script.Raw) -> str:
         return step.text
 
     # ── Pieces ──────────────────────────────────────────────────────────────────────
@@ -123,15 +110,15 @@ class ChatWriter:
         return drop_empty(entry)
 
 
-_STEPS: dict[type[Spoken], Callable[[ChatWriter, Any], str]] = {
-    Say: ChatWriter._say,
-    Think: ChatWriter._think,
-    Begin: ChatWriter._call,
-    Grow: ChatWriter._call,
-    Seal: ChatWriter._seal,
-    Finish: ChatWriter._finish,
-    CountTokens: ChatWriter._count_tokens,
-    Terminate: ChatWriter._terminate,
-    Fail: ChatWriter._fail,
-    Raw: ChatWriter._raw,
+_STEPS: dict[type[script.Spoken], Callable[[ChatWriter, Any], str]] = {
+    script.Say: ChatWriter._say,
+    script.Think: ChatWriter._think,
+    script.Begin: ChatWriter._call,
+    script.Grow: ChatWriter._call,
+    script.Seal: ChatWriter._seal,
+    script.Finish: ChatWriter._finish,
+    script.CountTokens: ChatWriter._count_tokens,
+    script.Terminate: ChatWriter._terminate,
+    script.Fail: ChatWriter._fail,
+    script.Raw: ChatWriter._raw,
 }

@@ -9,20 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wholecall.faults.script import (
-    Auto,
-    Begin,
-    CountTokens,
-    Fail,
-    Finish,
-    Grow,
-    Raw,
-    Say,
-    Seal,
-    Spoken,
-    Terminate,
-    Think,
-)
+from wholecall.faults import script
 from wholecall.faults.wire.whole import Whole, WrittenCall, drop_empty, name_id
 from wholecall.faults.wire.writer import CREATED, INPUT_TOKENS, OUTPUT_TOKENS, write_event
 
@@ -57,7 +44,7 @@ class ResponsesWriter:
             "response.in_progress", response=response
         )
 
-    def write(self, step: Spoken) -> str:
+    def write(self, step: script.Spoken) -> str:
         """One step of a stream."""
         self._whole.take(step)
         return _STEPS[type(step)](self, step)
@@ -79,7 +66,7 @@ class ResponsesWriter:
 
     # ── Text ────────────────────────────────────────────────────────────────────────
 
-    def _say(self, step: Say) -> str:
+    def _say(self, step: script.Say) -> str:
         opening = self._open_words("message", self._message([], "in_progress"))
         where = self._where("message")
         if opening:
@@ -106,7 +93,7 @@ class ResponsesWriter:
 
     # ── Reasoning ───────────────────────────────────────────────────────────────────
 
-    def _think(self, step: Think) -> str:
+    def _think(self, step: script.Think) -> str:
         opening = self._open_words("reasoning", self._reasoning(""))
         where = {**self._where("reasoning"), "summary_index": 0}
         if opening:
@@ -151,14 +138,14 @@ class ResponsesWriter:
 
     # ── Calls ───────────────────────────────────────────────────────────────────────
 
-    def _begin(self, step: Begin) -> str:
+    def _begin(self, step: script.Begin) -> str:
         closing = self._close_words()
-        index = self._take_index() if isinstance(step.index, Auto) else step.index
+        index = self._take_index() if isinstance(step.index, script.Auto) else step.index
         self._indices[step.call] = index
         item = self._item(self._whole.call(step.call), "in_progress")
         return closing + self._at(step.call, "response.output_item.added", item=item)
 
-    def _grow(self, step: Grow) -> str:
+    def _grow(self, step: script.Grow) -> str:
         return self._at(
             step.call,
             "response.function_call_arguments.delta",
@@ -166,7 +153,7 @@ class ResponsesWriter:
             delta=step.arguments,
         )
 
-    def _seal(self, step: Seal) -> str:
+    def _seal(self, step: script.Seal) -> str:
         call = self._whole.call(step.call)
         return self._at(
             step.call,
@@ -197,21 +184,21 @@ class ResponsesWriter:
 
     # ── The end ─────────────────────────────────────────────────────────────────────
 
-    def _finish(self, _: Finish) -> str:
+    def _finish(self, _: script.Finish) -> str:
         return self._close_words()  # how it finished is said by the terminal event
 
-    def _count_tokens(self, _: CountTokens) -> str:
+    def _count_tokens(self, _: script.CountTokens) -> str:
         return ""  # the usage stands in the terminal event
 
-    def _terminate(self, _: Terminate) -> str:
+    def _terminate(self, _: script.Terminate) -> str:
         closing = self._close_words()
         response = self.encode(self._whole)
         return closing + self._event(f"response.{response['status']}", response=response)
 
-    def _fail(self, step: Fail) -> str:
+    def _fail(self, step: script.Fail) -> str:
         return self._event("response.failed", response=self._fail_response(step.message))
 
-    def _raw(self, step: Raw) -> str:
+    def _raw(self, step: script.Raw) -> str:
         return step.text
 
     # ── Pieces ──────────────────────────────────────────────────────────────────────
@@ -265,15 +252,15 @@ _CLOSERS: dict[str, Callable[[ResponsesWriter, int], str]] = {
     "message": ResponsesWriter._close_message,
     "reasoning": ResponsesWriter._close_reasoning,
 }
-_STEPS: dict[type[Spoken], Callable[[ResponsesWriter, Any], str]] = {
-    Say: ResponsesWriter._say,
-    Think: ResponsesWriter._think,
-    Begin: ResponsesWriter._begin,
-    Grow: ResponsesWriter._grow,
-    Seal: ResponsesWriter._seal,
-    Finish: ResponsesWriter._finish,
-    CountTokens: ResponsesWriter._count_tokens,
-    Terminate: ResponsesWriter._terminate,
-    Fail: ResponsesWriter._fail,
-    Raw: ResponsesWriter._raw,
+_STEPS: dict[type[script.Spoken], Callable[[ResponsesWriter, Any], str]] = {
+    script.Say: ResponsesWriter._say,
+    script.Think: ResponsesWriter._think,
+    script.Begin: ResponsesWriter._begin,
+    script.Grow: ResponsesWriter._grow,
+    script.Seal: ResponsesWriter._seal,
+    script.Finish: ResponsesWriter._finish,
+    script.CountTokens: ResponsesWriter._count_tokens,
+    script.Terminate: ResponsesWriter._terminate,
+    script.Fail: ResponsesWriter._fail,
+    script.Raw: ResponsesWriter._raw,
 }
