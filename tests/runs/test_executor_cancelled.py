@@ -119,7 +119,7 @@ async def play(iterations: int, *, keep_unsafe: bool) -> Played:
     executor = Executor(
         Toolbox([look, write, alone, pay, single, lingers]),
         emit=played.ear,
-        limits=RunLimits(parallel=3),
+        limits=RunLimits(concurrency=3),
         settings=ExecutorSettings(
             approvals=Approvals(approve), around=(wrapper,), grace=30, sleep=no_wait
         ),

@@ -8,13 +8,13 @@ from wholecall.runs.limits import RunLimits
 
 
 def test_a_run_in_which_no_call_could_begin_is_refused() -> None:
-    assert RunLimits(parallel=1).parallel == 1
-    with pytest.raises(ValueError, match="parallel=0"):
-        RunLimits(parallel=0)
+    assert RunLimits(concurrency=1).concurrency == 1
+    with pytest.raises(ValueError, match="concurrency=0"):
+        RunLimits(concurrency=0)
 
 
 @pytest.mark.parametrize(
-    "limits", [{"turns": 0}, {"attempts": 0}, {"stop_identical": 0}, {"tool_seconds": 0.0}]
+    "limits", [{"turns": 0}, {"attempts": 0}, {"stop_identical": 0}, {"tool_timeout": 0.0}]
 )
 def test_a_limit_that_lets_nothing_happen_is_refused(limits: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(limits))):

@@ -179,6 +179,50 @@ def test_a_slow_reader_holds_the_run_back() -> None:
     drive(test())
 
 
+def test_whoever_waits_for_the_result_is_not_waited_for() -> None:
+    async def say_much(channel: Channel) -> RunResult:
+        for number in range(3 * UNREAD):
+            channel.put(Text(str(number)))
+            await channel.room()
+        return RESULT
+
+    async def test() -> None:
+        run = run_of(say_much)
+        events = aiter(run)
+        first = await anext(events)
+        assert await run.result() is RESULT
+        # Nothing is lost to a reader who comes back.
+        seen = [first, *[event async for event in events]]
+        assert seen == [Text(str(number)) for number in range(3 * UNREAD)]
+
+    drive(test())
+
+
+def test_a_run_that_waits_for_its_reader_goes_on_while_the_result_is_waited_for() -> None:
+    async def test() -> None:
+        work = Endless()
+        run = run_of(work)
+        events = aiter(run)
+        await anext(events)
+        while work.said <= UNREAD:
+            await asyncio.sleep(0)
+        waiting = asyncio.create_task(run.result())
+        while work.said <= 2 * UNREAD:
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        # Nobody waits any more, and the reader is behind: the run is held back again.
+        for _ in range(5):
+            await asyncio.sleep(0)
+        said = work.said
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert work.said == said
+        await events.aclose()  # type: ignore[attr-defined]  # an async generator
+
+    drive(test())
+
+
 def test_reports_are_dropped_for_a_slow_reader_and_nothing_else_is() -> None:
     async def test() -> None:
         channel = Channel()

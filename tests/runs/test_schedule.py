@@ -47,10 +47,10 @@ STEPS = [
 
 
 @pytest.mark.parametrize(
-    ("words", "parallel", "steps"), [row[1:] for row in STEPS], ids=[row[0] for row in STEPS]
+    ("words", "concurrency", "steps"), [row[1:] for row in STEPS], ids=[row[0] for row in STEPS]
 )
-def test_calls_begin_in_steps(*, words: str, parallel: int, steps: list[str]) -> None:
-    schedule = Schedule(parallel)
+def test_calls_begin_in_steps(*, words: str, concurrency: int, steps: list[str]) -> None:
+    schedule = Schedule(concurrency)
     for planned in plan(words):
         planned.add_to(schedule)
         schedule.make_ready(str(planned.number))
@@ -106,14 +106,14 @@ def test_what_stands_before_a_running_barrier_waits() -> None:
 
 @given(
     words=st.lists(st.sampled_from(["a", "b", "B", "x1", "y2"]), max_size=12),
-    parallel=st.integers(1, 4),
+    concurrency=st.integers(1, 4),
     draw=st.data(),
 )
 def test_every_call_runs_once_and_no_rule_is_broken(
-    *, words: list[str], parallel: int, draw: st.DataObject
+    *, words: list[str], concurrency: int, draw: st.DataObject
 ) -> None:
     """In whatever order calls come in, get ready and end."""
-    schedule = Schedule(parallel)
+    schedule = Schedule(concurrency)
     coming = draw.draw(st.permutations(plan(" ".join(words))))
     waiting: list[Planned] = []
     running: list[Planned] = []
@@ -133,8 +133,22 @@ def test_every_call_runs_once_and_no_rule_is_broken(
         now = [known[call_id] for call_id in schedule.begin()]
         running += now
         begun += now
-        assert len(running) <= parallel
+        assert len(running) <= concurrency
         assert len(running) == 1 or not any(each.word.isupper() for each in running)
         for limited in ("x1", "y2"):
             assert [each.word for each in running].count(limited) <= int(limited[1])
     assert sorted(each.number for each in begun) == list(range(len(words)))
+
+
+def test_ten_thousand_calls_are_no_trouble() -> None:
+    """Each beginning looks at what can begin, not at all that waits; else this takes minutes."""
+    schedule = Schedule(16)
+    waiting = [Planned("a", number) for number in range(10_000)]
+    for planned in waiting:
+        planned.add_to(schedule)
+        schedule.make_ready(str(planned.number))
+    begun = list(schedule.begin())
+    for call_id in begun:
+        schedule.finish(call_id)
+        begun += schedule.begin()
+    assert begun == [str(planned.number) for planned in waiting]

@@ -1,6 +1,7 @@
 """The final answer in a form."""
 
 import dataclasses
+import datetime
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from wholecall.errors import UnusableFunction
 from wholecall.runs.structured import AnyText, TypedOutput
+from wholecall.tools.results import to_result
 
 
 class City(BaseModel):
@@ -78,3 +80,30 @@ def test_the_schema_goes_to_the_upstream() -> None:
 def test_a_type_without_a_schema_is_refused() -> None:
     with pytest.raises(UnusableFunction, match="no JSON schema"):
         TypedOutput(Callable[[int], int])
+
+
+@pytest.mark.parametrize(
+    ("form", "given", "value"),
+    [
+        (City, {"name": "Oslo", "people": 7}, City(name="Oslo", people=7)),
+        (City, City(name="Oslo", people=7), City(name="Oslo", people=7)),
+        (City, '{"name": "Oslo", "people": "7"}', City(name="Oslo", people=7)),
+        (list[int], [1, 2], [1, 2]),
+        (list[int], '{"value": [1, 2]}', [1, 2]),
+        (str, "Oslo", "Oslo"),
+        (datetime.date, datetime.date(2026, 1, 2), datetime.date(2026, 1, 2)),
+        (City, {"name": "Oslo"}, None),
+        (City, "Oslo", None),
+        (City, None, None),
+    ],
+    ids=str,
+)
+def test_what_a_tool_gave_becomes_a_value_if_it_fits(
+    form: Any, given: object, *, value: object
+) -> None:
+    assert TypedOutput(form).take(to_result(given)) == value
+
+
+def test_without_a_form_a_tool_s_own_value_is_the_output() -> None:
+    assert AnyText().take(to_result({"served": "soup"})) == {"served": "soup"}
+    assert AnyText().take(to_result("soup")) is None

@@ -29,8 +29,8 @@ from wholecall.core.values import (
 from wholecall.protocols.reader import TurnAssembler
 
 MOST_TIMES_ASKED = 2
-"""How often a model is asked again for an answer that obeys. One that will not is not
-brought to it by a third time."""
+"""How often a model is asked again for an answer that obeys, or that has the form it was told.
+One that will not is not brought to it by a third time."""
 
 
 class Refusal(NamedTuple):
@@ -138,7 +138,8 @@ def ask_again(choice: Choice, outcome: Outcome) -> str | None:
 
     Where a call may run, or the model hears of its mistake as the result of a call, the run
     goes on anyway. It is asked again where it had to call and did not, and where it gave
-    nothing but calls that it must not make. At most `MOST_TIMES_ASKED` times.
+    nothing but calls that it must not make. At most `MOST_TIMES_ASKED` times: a run holds to
+    it, and so should whoever asks by hand.
     """
     if outcome.calls or outcome.error is not None:
         return None

@@ -87,7 +87,7 @@ class Calling:
         async with self._tool.places or nullcontext():
             outcome = await self._try_repeatedly()
         limit = self._tool.result_limit
-        result = cap(outcome.result, self._limits.result_characters if limit is None else limit)
+        result = cap(outcome.result, self._limits.result_limit if limit is None else limit)
         return replace(outcome, result=add_note(result, dropped_note(self._call)))
 
     async def _try_repeatedly(self) -> Outcome:
@@ -119,7 +119,7 @@ class Calling:
     @property
     def _seconds(self) -> float:
         timeout = self._tool.timeout
-        return self._limits.tool_seconds if timeout is None else timeout
+        return self._limits.tool_timeout if timeout is None else timeout
 
     def _too_many_hang(self) -> bool:
         return self._settings.threads.lost >= self._limits.lost_threads

@@ -58,7 +58,7 @@ class Executor:
         self._emit_on = emit
         self._limits = limits or RunLimits()
         self._settings = settings or ExecutorSettings()
-        self._schedule = Schedule(self._limits.parallel)
+        self._schedule = Schedule(self._limits.concurrency)
         self._known: dict[str, Call] = {}
         self._working: dict[asyncio.Task[Outcome], _Job] = {}
         self._turns: dict[str, asyncio.Event] = {}

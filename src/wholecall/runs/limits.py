@@ -17,18 +17,19 @@ class RunLimits:
     """Wall time of the whole run."""
     tokens: int | None = None
     """Input and output tokens of all turns together, as the upstream counts them."""
-    parallel: int = 16
+    concurrency: int = 16
     """Calls that run at the same time."""
-    tool_seconds: float = 30.0
-    """Time of one call, unless its tool says otherwise."""
+    tool_timeout: float = 30.0
+    """Seconds of one attempt at a call, unless its tool says otherwise."""
     attempts: int = 3
     """Failed or rejected calls of one tool in a row; then it is withdrawn."""
     warn_identical: int = 3
     """The same call (name and arguments) this often: the model is told."""
     stop_identical: int = 5
     """The same call this often: it is not run, and the tools are withdrawn."""
-    result_characters: int = 262_144
-    """Of one result; the rest is cut off, and the result says so."""
+    result_limit: int = 262_144
+    """Characters of one result, unless its tool says otherwise; the rest is cut off, and the
+    result says so."""
     turn_retries: int = 2
     """How often a dropped or empty answer is asked for again before any of its tools ran."""
     output_tokens: int = 32_768
@@ -37,8 +38,8 @@ class RunLimits:
     """Threads of timed-out tools that do not end; beyond it no further one is begun."""
 
     def __post_init__(self) -> None:
-        for name in ("turns", "parallel", "attempts", "warn_identical", "stop_identical"):
+        for name in ("turns", "concurrency", "attempts", "warn_identical", "stop_identical"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}: it must be 1 at least")
-        if self.tool_seconds <= 0:
-            raise ValueError(f"tool_seconds={self.tool_seconds}: no tool can run in no time")
+        if self.tool_timeout <= 0:
+            raise ValueError(f"tool_timeout={self.tool_timeout}: no tool can run in no time")

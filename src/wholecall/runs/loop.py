@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
-from wholecall.core.choice import Choice, Mode, obeyed
+from wholecall.core.choice import Choice, Mode
 from wholecall.core.conversation import CallResult, Message, Request, Result, Role
 from wholecall.core.feedback import feedback
 from wholecall.core.outcome import Outcome
 from wholecall.core.values import Call, Reason, Rejected, Text
+from wholecall.dialects.enforce import MOST_TIMES_ASKED, ask_again
 from wholecall.errors import RunFailed, UpstreamError
 from wholecall.runs.events import RunEvent, Status, ToolEnded, TurnRetried, TurnStarted
 from wholecall.runs.executor import Executor
@@ -28,12 +29,22 @@ from wholecall.runs.turn import Answered, Turn
 
 LAST_SECONDS = 30.0
 """What the one last answer may take, where the time of the run is over."""
-REMINDERS = 2
-"""How often a model is told that its final answer will not do (choice, output form)."""
 _GO_ON = "Go on exactly where you stopped, without repeating anything."
 _FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT})
 # The call itself was right; it was not wanted, or it is a limit that stood against it.
 _NO_MISTAKES = frozenset({Reason.UNKNOWN_TOOL, Reason.LIMIT, Reason.CONTENT_FILTER})
+
+
+@dataclass(slots=True)
+class _Asked:
+    """An answer that was asked for, and what its calls have come to. Asked again, it is void."""
+
+    cap: Stop | None = None
+    """The cap that is reached: the answer is the last one, and without tools."""
+    begun: list[Call] = field(default_factory=list)
+    pending: list[Call] = field(default_factory=list)
+    """Calls of tools that only the caller can run."""
+    ended: list[ToolEnded] = field(default_factory=list)
 
 
 class Loop:
@@ -55,16 +66,12 @@ class Loop:
         self._guard = Guard(plan.limits)
         self._messages: list[Message] = []
         self._ended: list[ToolEnded] = []
-        self._pending: list[Call] = []
         self._choice = plan.request.choice
         self._max_tokens = plan.request.max_tokens
         self._texts: list[str] = []
         self._output: object = None
         self._reminders = 0
-        self._begun: list[Call] = []
-        self._ended_before = 0
-        """How many calls had ended when the turn began."""
-        self._cap: Stop | None = None
+        self._asked = _Asked()
 
     async def run(self) -> RunResult:
         """Take turns until the run is over."""
@@ -81,7 +88,7 @@ class Loop:
             output=self._output,
             messages=tuple(self._messages),
             ended=tuple(self._ended),
-            pending=tuple(self._pending),
+            pending=tuple(self._asked.pending),
             usage=self._ledger.usage,
             turns=self._ledger.turns,
         )
@@ -91,8 +98,7 @@ class Loop:
         self._executor.halt()
 
     async def _take_turn(self) -> Stop | None:
-        self._cap = self._reached()
-        answered = await self._ask()
+        answered = await self._ask(self._reached())
         self._messages.append(answered.message)
         for call in answered.waiting:
             self._start(call)
@@ -110,14 +116,12 @@ class Loop:
             return Stop.CALLS
         return self._ledger.reached(self._now())
 
-    async def _ask(self) -> Answered:
+    async def _ask(self, cap: Stop | None) -> Answered:
         """Ask until there is an answer that can be used."""
+        self._asked = _Asked(cap)
         request = self._next_request()
         recovery = Recovery(self._plan.limits)
         while True:
-            self._begun.clear()
-            self._pending.clear()
-            self._ended_before = len(self._ended)
             self._emit(TurnStarted(self._ledger.turns + 1))
             try:
                 given = await self._try(request, recovery)
@@ -132,6 +136,7 @@ class Loop:
             self._emit(TurnRetried(self._ledger.turns + 1, given.why))
             request = given.request
             self._max_tokens = request.max_tokens
+            self._asked = _Asked(self._asked.cap)
 
     async def _try(self, request: Request, recovery: Recovery) -> Answered | Again:
         turn = Turn(emit=self._emit, start=self._start, room=self._room)
@@ -140,21 +145,21 @@ class Loop:
             async with limit:
                 answered = await turn.read(self._plan.upstream, self._plan.sender(request))
         except UpstreamError as error:
-            return recovery.after_error(request, error, began=tuple(self._begun))
+            return recovery.after_error(request, error, began=tuple(self._asked.begun))
         except TimeoutError:
             if not limit.expired():
                 raise  # not our clock's, so the time of the run is not to blame
             return self._after_time()
         outcome = answered.outcome
         self._ledger.spend(outcome.usage)
-        return recovery.after_answer(request, outcome, began=tuple(self._begun)) or answered
+        return recovery.after_answer(request, outcome, began=tuple(self._asked.begun)) or answered
 
     def _after_time(self) -> Again:
         """The answer took longer than the run may: there is time for one last, shorter one."""
         why = "the time of the run is over"
-        if self._begun or self._cap is Stop.SECONDS:
+        if self._asked.begun or self._asked.cap is Stop.SECONDS:
             raise RunFailed(why, ran=self._executor.ran)
-        self._cap = Stop.SECONDS
+        self._asked.cap = Stop.SECONDS
         return Again(why, self._next_request())
 
     def _next_request(self) -> Request:
@@ -174,7 +179,7 @@ class Loop:
     def _is_silent(self) -> bool:
         """Whether there are tools and none may be called: at a cap, or withdrawn to the last."""
         base = self._plan.request
-        if self._cap is not None:
+        if self._asked.cap is not None:
             return bool(base.tools or base.native_tools)
         if self._choice.specials or (base.native_tools and not self._choice.names):
             return False
@@ -182,7 +187,7 @@ class Loop:
         return bool(allowed) and self._guard.withdrawn.issuperset(allowed)
 
     def _deadline(self) -> float | None:
-        if self._cap is Stop.SECONDS:
+        if self._asked.cap is Stop.SECONDS:
             return self._now() + LAST_SECONDS
         return self._ledger.deadline
 
@@ -196,16 +201,15 @@ class Loop:
         if why is not None:
             self._executor.skip(call, why)
         elif self._plan.toolbox.runs(call.name):
-            self._begun.append(call)
+            self._asked.begun.append(call)
             self._executor.start(call)
         else:
-            self._pending.append(call)
+            self._asked.pending.append(call)
 
     async def _answer_calls(self, outcome: Outcome) -> Stop | None:
         """Give every call of the answer its result."""
         results = {result.call_id: result for result in await self._settle()}
-        ended = self._ended[self._ended_before :]
-        for each in ended:
+        for each in self._asked.ended:
             self._count(each)
         answers: list[tuple[int, CallResult]] = [
             (call.number, self._with_warning(call, results[call.id]))
@@ -220,7 +224,7 @@ class Loop:
         told = tuple(Text(self._explain(each)) for each in outcome.rejected if not each.id)
         if told:
             self._messages.append(Message(Role.USER, told))
-        return self._stop_after(outcome, ended)
+        return self._stop_after(outcome)
 
     async def _settle(self) -> tuple[CallResult, ...]:
         try:
@@ -230,18 +234,18 @@ class Loop:
             await self._executor.cancel()
             return await self._executor.settle()
 
-    def _stop_after(self, outcome: Outcome, ended: list[ToolEnded]) -> Stop | None:
-        if self._cap is not None:
+    def _stop_after(self, outcome: Outcome) -> Stop | None:
+        if self._asked.cap is not None:
             self._texts.append(outcome.text)
-            return self._cap
-        if self._pending:
+            return self._asked.cap
+        if self._asked.pending:
             self._texts.append(outcome.text)
             return Stop.CLIENT_CALLS
-        for each in sorted(ended, key=lambda each: each.call.number):
+        for each in sorted(self._asked.ended, key=lambda each: each.call.number):
             tool = self._plan.toolbox.find(each.call.name)
             if tool is not None and tool.ends_run and each.status is Status.DONE:
                 self._texts.append(each.result.text)
-                self._output = each.result.structured
+                self._output = self._plan.output.take(each.result)
                 return Stop.TOOL
         if outcome.calls:
             # What was demanded was done; the model is free to answer now.
@@ -285,12 +289,12 @@ class Loop:
         self._texts.append(outcome.text)
         if outcome.finish_reason == "content_filter":
             return Stop.CONTENT_FILTER
-        if self._cap is not None:
+        if self._asked.cap is not None:
             self._output, _ = self._plan.output.read("".join(self._texts))
-            return self._cap
-        breach = obeyed(self._choice, ())
-        if breach is not None and not self._is_silent():
-            return self._remind(breach.message)
+            return self._asked.cap
+        breach = None if self._is_silent() else ask_again(self._choice, outcome)
+        if breach is not None:
+            return self._remind(breach)
         if outcome.finish_reason == "length":
             return self._after_length()
         self._output, wrong = self._plan.output.read("".join(self._texts))
@@ -304,7 +308,7 @@ class Loop:
 
     def _remind(self, words: str) -> Stop | None:
         """Tell the model that its answer will not do. It is asked again."""
-        if self._reminders >= REMINDERS:
+        if self._reminders >= MOST_TIMES_ASKED:
             raise RunFailed(f"the model did not do as it was told: {words}", ran=self._executor.ran)
         self._reminders += 1
         self._texts.clear()
@@ -314,6 +318,7 @@ class Loop:
     def _emit(self, event: RunEvent) -> None:
         if isinstance(event, ToolEnded):
             self._ended.append(event)
+            self._asked.ended.append(event)
         self._emit_on(event)
 
 

@@ -54,7 +54,8 @@ class RunResult:
     stop: Stop
     """Why the run ended."""
     output: object = None
-    """The final answer in the form that was asked for."""
+    """The final answer in the form that was asked for. None where the run did not come to one:
+    it stopped before, or with a last answer or a tool's result that is of another form."""
     messages: tuple[Message, ...] = ()
     """What the run added to the conversation: answers and results."""
     ended: tuple[ToolEnded, ...] = ()

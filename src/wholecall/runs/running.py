@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Protocol, Self
 
 from wholecall.runs.approvals import Approvals
@@ -12,7 +13,8 @@ from wholecall.runs.events import RunEvent, ToolReported
 from wholecall.runs.plan import RunResult
 
 UNREAD = 1_000
-"""Events that wait for a reader; then the upstream's answer is read no further."""
+"""Events that wait for a reader; then the upstream's answer is read no further, unless somebody
+waits for the result."""
 
 
 class Work(Protocol):
@@ -29,13 +31,15 @@ class Channel:
     """Events on their way from a run to its reader.
 
     A tool's reports are dropped rather than kept where the reader is slow: they say how far
-    a tool is, and the next one says it again.
+    a tool is, and the next one says it again. While somebody waits for the end, nobody is
+    waited for: whoever waits may be the reader, and would wait for itself.
     """
 
     def __init__(self) -> None:
         self._events: deque[RunEvent] = deque()
         self._changed = asyncio.Event()
         self._over = False
+        self._awaited = 0
         self.is_read = False
 
     def put(self, event: RunEvent) -> None:
@@ -46,10 +50,20 @@ class Channel:
             self._changed.set()
 
     async def room(self) -> None:
-        """Wait until the reader has caught up."""
-        while self.is_read and len(self._events) >= UNREAD:
+        """Wait until the reader has caught up, or somebody waits for the end."""
+        while self.is_read and not self._awaited and len(self._events) >= UNREAD:
             self._changed.clear()
             await self._changed.wait()
+
+    @contextmanager
+    def without_back_pressure(self) -> Iterator[None]:
+        """Hold the run back for nobody; unread events are kept."""
+        self._awaited += 1
+        self._changed.set()
+        try:
+            yield
+        finally:
+            self._awaited -= 1
 
     def close(self) -> None:
         """No event follows."""
@@ -73,7 +87,8 @@ class Run:
 
     It begins when it is first read or waited for. Iterate over it for the events, or wait
     for `result`, or both. Leaving the iteration early, or the `async with` block, cancels it.
-    Whoever begins to read must read on or leave: a run waits for a reader who falls behind.
+    A run waits for a reader who falls behind by a thousand events, unless somebody waits for
+    the result: then it goes on, and keeps what is unread, as it keeps the answers themselves.
     """
 
     def __init__(self, work: Work, *, approvals: Approvals) -> None:
@@ -85,7 +100,8 @@ class Run:
 
     async def result(self) -> RunResult:
         """Wait for the end. A run that fails raises here, and where it is iterated over."""
-        return await asyncio.shield(self._begin())
+        with self._channel.without_back_pressure():
+            return await asyncio.shield(self._begin())
 
     async def cancel(self) -> None:
         """Stop: no further turn, no further tool; those that run are cancelled."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from wholecall.core.arguments import Refused, read_arguments
-from wholecall.core.conversation import OutputSchema
+from wholecall.core.conversation import OutputSchema, Result
 from wholecall.core.spec import ToolSpec
 from wholecall.errors import UnusableFunction
 
@@ -29,6 +29,9 @@ class OutputForm(Protocol):
     def read(self, text: str) -> tuple[object, str]:
         """The answer in its form, or, in words for the model, what is wrong with it."""
 
+    def take(self, result: Result) -> object:
+        """The result of a tool that ends the run, in the form; None if it is of another."""
+
 
 class AnyText:
     """No form: the answer is its text."""
@@ -38,6 +41,10 @@ class AnyText:
     def read(self, text: str) -> tuple[object, str]:
         """The text itself."""
         return text, ""
+
+    def take(self, result: Result) -> object:
+        """The tool's own value."""
+        return result.structured
 
 
 class TypedOutput:
@@ -68,6 +75,15 @@ class TypedOutput:
                 for each in error.errors(include_url=False, include_input=False)
             )
             return None, f"Your answer does not fit: {wrong}. Send the whole answer again."
+
+    def take(self, result: Result) -> object:
+        """A tool gives the value itself, or writes it as a model would."""
+        given = result.text if result.structured is None else result.structured
+        try:
+            return self._adapter.validate_python(given)
+        except ValidationError:
+            value, _ = self.read(result.text)
+            return value
 
 
 def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:

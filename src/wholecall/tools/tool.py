@@ -65,7 +65,7 @@ class Tool:
     result_limit: int | None = None
     """Characters of a result that the model gets to see; None: the run's default."""
     ends_run: bool = False
-    """Its result is the run's final answer."""
+    """Its result is the run's final answer, read as the type that `output=` asks for."""
     places: Places | None = field(default=None, repr=False, compare=False)
     """Where its calls wait for each other, over all runs. `concurrency` makes them; tools that
     share a limit, as those of one MCP server, are given the same ones."""

@@ -1,0 +1,121 @@
+"""Answers that cannot be used: asked for again, or an error that says what ran."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from runs.kitchen import DROPPED, play
+from scripted import calls, chunk, cut, opening, says
+from wholecall.asking import ask
+from wholecall.core.conversation import Request
+from wholecall.core.spec import ToolSpec
+from wholecall.core.values import Call, Start
+from wholecall.errors import RunFailed, UpstreamError
+from wholecall.runs.events import ToolEnded, TurnRetried, TurnStarted
+from wholecall.runs.ledger import Stop
+from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer, Turn
+
+
+def test_a_cut_call_is_asked_for_with_more_room_and_then_told_to_be_shorter() -> None:
+    played = play(
+        cut("cook", '{"dish": "so'),
+        cut("cook", '{"dish": "so'),
+        says("Fine."),
+        max_tokens=20_000,
+    )
+    assert [request.max_tokens for request in played.upstream.requests] == [20_000, 32_768, 32_768]
+    assert "cut off by the output limit" in played.told(2)[0]
+    assert played.kitchen.did == []
+    assert played.done.turns == 2
+
+
+def test_a_dropped_answer_is_asked_for_again() -> None:
+    dropped = ScriptedAnswer(chunks=[opening(0, "cook", arguments='{"dish"'), "!EOF"])
+    played = play(dropped, calls(("cook", {"dish": "soup"})), says("Enjoy."))
+    assert played.kitchen.did == ["cooked soup"]
+    turns = [type(event) for event in played.events if isinstance(event, TurnStarted | TurnRetried)]
+    assert turns == [TurnStarted, TurnRetried, TurnStarted, TurnStarted]
+
+
+def test_a_dropped_answer_after_a_tool_began_says_what_ran() -> None:
+    dropped = ScriptedAnswer(chunks=[opening(0, "look", arguments='{"shelf": 3}'), "!EOF"])
+    played = play(dropped, says("never asked"))
+    assert played.kitchen.did == ["looked at 3"]
+    assert isinstance(played.error, RunFailed)
+    assert [call.name for call in played.error.ran] == ["look"]  # type: ignore[attr-defined]  # calls
+    assert len(played.upstream.requests) == 1
+
+
+def test_a_refused_forced_choice_is_still_enforced() -> None:
+    refusal = UpstreamError("no forced tools while thinking", status=400)
+    played = play(
+        refusal, says("No."), refusal, calls(("look", {})), says("Empty."), tool_choice="required"
+    )
+    assert played.kitchen.did == ["looked at 1"]
+    assert played.done.text == "Empty."
+
+
+def test_an_error_of_the_upstream_is_raised_as_it_is() -> None:
+    played = play(UpstreamError("who are you?", status=401))
+    assert isinstance(played.error, UpstreamError)
+
+
+def test_every_released_call_has_exactly_one_end() -> None:
+    played = play(
+        calls(("cook", {"dish": "soup"}), ("burn", {"dish": "rice"}), ("look", {})), says("Fine.")
+    )
+    ends = [event.call.id for event in played.events if isinstance(event, ToolEnded)]
+    assert len(ends) == len(set(ends)) == 3
+
+
+def test_emulated_tools_take_the_same_way() -> None:
+    written = '<tool_call>\n{"name": "look", "arguments": {"shelf": 4}}\n</tool_call>'
+    played = play(says(written), says("Empty."), emulate="hermes")
+    assert played.kitchen.did == ["looked at 4"]
+    assert played.done.text == "Empty."
+    assert played.upstream.requests[0].tools == ()
+    assert "look" in played.upstream.requests[0].messages[0].text
+    said = "".join(message.text for message in played.upstream.requests[1].messages)
+    assert "empty" in said
+
+
+def test_markup_that_is_no_call_is_told_as_the_user_would() -> None:
+    broken = '<tool_call>\n{"name": "look", "arguments": [}\n</tool_call>'
+    played = play(says(broken), says("Sorry."), emulate="hermes")
+    assert played.kitchen.did == []
+    assert "not run" in played.upstream.requests[1].messages[-1].text
+    assert played.done.text == "Sorry."
+
+
+def test_a_call_for_the_client_in_a_void_answer_is_void() -> None:
+    theirs = ToolSpec("mine", {"type": "object"}, start=Start.CLOSED)
+    chunks = [opening(0, "mine", arguments='{"a": 1}'), chunk({"content": "x"}), DROPPED]
+    played = play(ScriptedAnswer(chunks=chunks), says("Enjoy."), tools=[theirs])
+    assert (played.done.pending, played.done.stop) == ((), Stop.ANSWER)
+    played = play(ScriptedAnswer(chunks=chunks), calls(("mine", {"a": 2})), tools=[theirs])
+    assert [call.arguments for call in played.done.pending] == [{"a": 2}]
+    assert played.done.stop is Stop.CLIENT_CALLS
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [ScriptedAnswer(chunks=[chunk({"content": "x"}), DROPPED])] * 3,
+        [UpstreamError("", status=400)],
+    ],
+    ids=["dropped", "refused"],
+)
+def test_an_error_says_what_ran_in_earlier_turns(turns: list[Turn]) -> None:
+    error = play(calls(("cook", {"dish": "soup"})), *turns).error
+    assert isinstance(error, RunFailed | UpstreamError)
+    assert [call.name for call in error.ran if isinstance(call, Call)] == ["cook"]
+
+
+def test_a_timeout_that_is_not_the_run_s_is_told_as_it_is() -> None:
+    class Impatient(ReplayUpstream):
+        def answer(self, request: Request) -> Any:
+            raise TimeoutError(f"{request.model} sleeps")
+
+    with pytest.raises(TimeoutError, match="m sleeps"):
+        asyncio.run(ask("m", "Dinner!", upstream=Impatient([])))
