@@ -171,13 +171,12 @@ async def test_chunks_are_sent_as_texts_so_that_numbers_keep_their_digits() -> N
     async with inspecting() as inspector:
         inspector.store.put(kept(answers=[STREAMED, WHOLE]))
         _, page, _ = await inspector.get("/api/runs/run_1/chunks")
-    assert page["answers"] == [
-        {
-            "protocol": "openai-chat",
-            "chunks": ["data: {}\n", '{"n":12345678901234567890}'],
-            "pauses": [0.5],
-        },
-        {"protocol": "openai-chat", "chunks": ['{"n":1.0}'], "pauses": []},
+    assert [
+        (answer["protocol"], [chunk["text"] for chunk in answer["chunks"]])
+        for answer in page["answers"]
+    ] == [
+        ("openai-chat", ["data: {}\n", '{"n":12345678901234567890}', ""]),
+        ("openai-chat", ['{"n":1.0}', ""]),
     ]
 
 
@@ -262,7 +261,7 @@ async def test_hostile_words_are_served_as_json_and_stay_what_they_are(payload: 
         assert [event["text"] for event in page["events"] if "text" in event] == [payload] * 2
         assert page["summary"]["model"] == page["summary"]["message"] == payload
         _, page, _ = await inspector.get(f"/api/runs/{run.id}/chunks")
-        assert page["answers"][0]["chunks"] == [payload]
+        assert page["answers"][0]["chunks"][0]["text"] == payload
         inspector.live.running[made.id] = made
         async with inspector.http.get(f"{inspector.url}/inspector/api/live") as response:
             told = await _read_message(response)

@@ -43,13 +43,31 @@ async def test_models_are_listed_for_both_kinds_of_clients() -> None:
 
 
 @in_loop
+async def test_a_model_says_what_becomes_of_calls(tmp_path: Path) -> None:
+    models = {
+        "gate": upstream("openai/x", NOWHERE),
+        "run": upstream("openai/x", NOWHERE, mode="run"),
+        "bare": upstream("openai/x", NOWHERE, mode="run", tools=()),
+        "*": upstream("openai/*", NOWHERE),
+    }
+    async with proxying(Offer(models, tools=(make_tool(look),), folder=tmp_path)) as served:
+        _, page = await _get(served, "/v1/models")
+    assert {model["id"]: model["wholecall"] for model in page["data"]} == {
+        "gate": {"mode": "gate", "tools": []},
+        "run": {"mode": "run", "tools": ["look"]},
+        "bare": {"mode": "run", "tools": []},
+    }
+    assert page["wholecall"] == {"any_model": {"mode": "gate", "tools": []}}
+
+
+@in_loop
 async def test_tools_are_listed(tmp_path: Path) -> None:
     offer = Offer({}, tools=(make_tool(look, read_only=True),), folder=tmp_path)
     async with proxying(offer) as served:
         status, page = await _get(served, "/v1/tools")
     assert status == 200
     [tool] = page["data"]
-    assert (tool["name"], tool["read_only"]) == ("look", True)
+    assert (tool["name"], tool["read_only"], tool["approve"]) == ("look", True, False)
     assert tool["parameters"]["required"] == ["what"]
 
 

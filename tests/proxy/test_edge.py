@@ -169,6 +169,8 @@ def test_pages_are_open_as_configured(path: str, status: int, *, keys: KeyStore)
     edge = make_edge(config, keys=keys)
     assert ask(edge, path).status == status
     assert ask(edge, path, headers={"host": "evil.example"}).status == 421
+    # Whoever may look may not change anything.
+    assert ask(edge, path, method="POST").status == 401
 
 
 @pytest.mark.parametrize(

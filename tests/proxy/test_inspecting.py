@@ -163,7 +163,7 @@ async def test_answers_that_pass_through_are_kept_as_well(tmp_path: Path, *, str
         _, chunks = await get(served, f"/api/runs/{run['id']}/chunks")
         events = await events_of(served, run)
     assert run["way"] == "forward"
-    assert "choices" in "".join(chunks["answers"][0]["chunks"])
+    assert "choices" in "".join(chunk["text"] for chunk in chunks["answers"][0]["chunks"])
     if stream:
         assert "text" in kinds(events)
 
@@ -183,7 +183,7 @@ async def test_an_answer_in_one_piece_to_a_client_that_wants_a_stream_is_kept(
             await ask(served, "m")
             [run] = await wait_for_runs(served)
             _, chunks = await get(served, f"/api/runs/{run['id']}/chunks")
-    assert json.loads(chunks["answers"][0]["chunks"][0]) == answer
+    assert json.loads(chunks["answers"][0]["chunks"][0]["text"]) == answer
 
 
 @in_loop

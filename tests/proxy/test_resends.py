@@ -42,6 +42,7 @@ async def test_equal_words_are_a_resend_while_they_are_being_answered() -> None:
     resends.keep(ask(), live)
     assert resends.find(ask()) is live
     assert resends.find(ask(b"[]")) is None
+    assert resends.find(ask(x_wholecall_tools="look")) is None
     assert resends.find(ask(key="other")) is None
     assert resends.find(ask(x_stainless_retry_count="0")) is None
     assert resends.find(ask(x_stainless_retry_count="1")) is live

@@ -13,6 +13,7 @@ from wholecall.core.values import Call, Ended, Evidence, Released, Text
 from wholecall.proxy.ownership import Ownership
 from wholecall.proxy.running import Owner, PatientExecutor, Running, join_tools
 from wholecall.proxy.shelf import Shelf
+from wholecall.runs.approvals import Approvals
 from wholecall.runs.plan import Plan
 from wholecall.runs.sending import sender_for
 from wholecall.tools.from_function import make_tool
@@ -73,7 +74,7 @@ async def run(
     )
     woken: list[bool] = []
     collected = Collected()
-    owner = Owner(key_id="k", request_id="r", ownership=Ownership(Shelf()))
+    owner = Owner(key_id="k", request_id="r", ownership=Ownership(Shelf()), approvals=Approvals())
     running = Running(plan, collected, owner=owner, watch=unseen(), wake=lambda: woken.append(True))
     await running.run()
     assert bool(woken) == running.ran

@@ -8,7 +8,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from proxying import in_loop
-from wholecall.errors import UnknownModel
+from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.proxy.chat import CHAT
 from wholecall.proxy.client import Asked
 from wholecall.proxy.keys import Key
@@ -33,9 +33,12 @@ def model(name: str, **more: object) -> Served:
     return Served(name=name, upstream=ReplayUpstream([]), model="theirs", **more)  # type: ignore[arg-type]
 
 
-def ask(*, models: tuple[str, ...] = ("*",), tools: tuple[str, ...] = ("*",)) -> Asked:
+def ask(
+    *, models: tuple[str, ...] = ("*",), tools: tuple[str, ...] = ("*",), **headers: str
+) -> Asked:
     key = Key(id="k", name="k", models=models, tools=tools)
-    return Asked(client=CHAT, body=b"", headers=Headers({}), request_id="r", key=key)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Asked(client=CHAT, body=b"", headers=Headers(named), request_id="r", key=key)
 
 
 def test_a_model_is_found_by_its_name_or_else_by_the_star() -> None:
@@ -55,6 +58,22 @@ def test_tools_are_offered_if_model_and_key_allow_them() -> None:
     assert [t.name for t in service.tools_for(ask(tools=("d*",)), model("a"))] == ["dig"]
     assert [t.name for t in service.tools_for(ask(), model("a", tools=("look",)))] == ["look"]
     assert len(Service().tools_for(ask(), model("a"))) == 0
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"), [("dig", ["dig"]), (" dig , look,dig", ["dig", "look"]), ("", [])]
+)
+def test_a_client_may_want_some_of_the_tools(wanted: str, names: list[str]) -> None:
+    service = Service(tools=lambda: [make_tool(look), make_tool(dig)])
+    tools = service.tools_for(ask(x_wholecall_tools=wanted), model("a"))
+    assert [tool.name for tool in tools] == names
+
+
+def test_a_client_cannot_want_what_is_not_offered_to_it() -> None:
+    service = Service(tools=lambda: [make_tool(look), make_tool(dig)])
+    for asked in (ask(x_wholecall_tools="fly"), ask(tools=("d*",), x_wholecall_tools="look")):
+        with pytest.raises(UnreadableRequest, match="is not offered"):
+            service.tools_for(asked, model("a"))
 
 
 @in_loop

@@ -15,6 +15,7 @@ from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.values import Text
 from wholecall.errors import UpstreamError
 from wholecall.protocols.answers import Style
+from wholecall.proxy.approving import Approving
 from wholecall.proxy.chat import CHAT
 from wholecall.proxy.client import Asked
 from wholecall.proxy.ownership import Ownership
@@ -50,7 +51,9 @@ async def turn(upstream: Upstream, *, stream: bool = True) -> KeptSink:
         style=Style(usage=False),
         way=Gate(REQUEST),
     )
-    turning = Turning(prepared, sink, watch=unseen(), ownership=Ownership(Shelf()))
+    turning = Turning(
+        prepared, sink, watch=unseen(), ownership=Ownership(Shelf()), approving=Approving()
+    )
     await turning.run()
     assert not turning.ran
     return sink

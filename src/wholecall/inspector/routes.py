@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from importlib.resources import files
-from typing import TypeAlias
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from wholecall.inspector.approval_routes import HEADERS, Owner, make_approval_routes, refuse
+from wholecall.inspector.decoding import decode_case
+from wholecall.inspector.desk import Desk
 from wholecall.inspector.live import Listener, Live, Message
 from wholecall.inspector.store import Filter, Store
 
@@ -25,8 +27,6 @@ API = "/inspector/api"
 STATIC = "/inspector/page"
 BEAT_SECONDS = 10.0
 """How long a stream of events may be silent: a page that is gone is noticed by it."""
-Owner: TypeAlias = Callable[[Request], str | None]
-"""Whose runs may be seen by who sent a request: those of one key, or (None) all."""
 
 _NONCE = "{{nonce}}"
 _MEDIA_TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
@@ -40,12 +40,6 @@ _FILES = (
     "reading.js",
     "style.css",
 )
-_HEADERS = {
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cache-control": "no-store",
-    "cross-origin-resource-policy": "same-origin",
-}
 _FILTERS = ("model", "tool", "verdict", "reason", "oddity", "fate")
 _LONGEST_NUMBER = 15
 
@@ -54,7 +48,9 @@ def _see_all(_: Request) -> str | None:
     return None
 
 
-def make_routes(store: Store, live: Live, *, owner: Owner = _see_all) -> list[Route]:
+def make_routes(
+    store: Store, live: Live, *, desk: Desk | None = None, owner: Owner = _see_all
+) -> list[Route]:
     """The page and its data."""
     reading = _Reading(store, live, owner=owner)
     return [
@@ -66,6 +62,7 @@ def make_routes(store: Store, live: Live, *, owner: Owner = _see_all) -> list[Ro
         Route(f"{API}/runs/{{id}}/case", reading.export),
         Route(f"{API}/live", reading.stream),
         Route(f"{API}/figures", reading.show_figures),
+        *([] if desk is None else make_approval_routes(desk, owner=owner)),
     ]
 
 
@@ -98,15 +95,15 @@ async def _show_page(_: Request) -> Response:
     nonce = secrets.token_urlsafe(16)
     content = _load("index.html").decode().replace(_NONCE, nonce)
     policy = {"content-security-policy": _write_policy(nonce)}
-    return Response(content, media_type="text/html", headers={**_HEADERS, **policy})
+    return Response(content, media_type="text/html", headers={**HEADERS, **policy})
 
 
 async def _show_file(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in _FILES:
-        return _refuse(404, "there is no such file")
+        return refuse(404, "there is no such file")
     media_type = _MEDIA_TYPES[name.rpartition(".")[2]]
-    return Response(_load(name), media_type=media_type, headers=_HEADERS)
+    return Response(_load(name), media_type=media_type, headers=HEADERS)
 
 
 # ── What it reads ───────────────────────────────────────────────────────────────────
@@ -144,26 +141,27 @@ class _Reading:
             return await _write({"summary": record.head, "events": record.events[:]})
         found = await asyncio.to_thread(self._store.find, id, owner=owner)
         if found is None:
-            return _refuse(404, "there is no such run, or it is not kept any more")
+            return refuse(404, "there is no such run, or it is not kept any more")
         summary, events = found
         return await _write({"summary": summary, "events": msgspec.Raw(events.encode())})
 
     async def show_chunks(self, request: Request) -> Response:
-        """What upstreams sent, as texts: numbers keep their digits."""
+        """What upstreams sent, and what was made of it."""
         cases = await self._find_answers(request)
-        return await _write({"answers": [_as_texts(case) for case in cases]})
+        answers = [await asyncio.to_thread(decode_case, case) for case in cases]
+        return await _write({"answers": answers})
 
     async def export(self, request: Request) -> Response:
         """The answers of a run as a file for `wholecall replay` and `wholecall check`."""
         cases = await self._find_answers(request)
         if not cases:
-            return _refuse(
+            return refuse(
                 404,
                 "the answers of this run were not kept: it is not over, bodies are not kept "
                 "(inspector.bodies), events were dropped, or a secret was in it",
             )
         name = f'attachment; filename="{_plain(request.path_params["id"])}.jsonl"'
-        headers = {**_HEADERS, "content-disposition": name}
+        headers = {**HEADERS, "content-disposition": name}
         content = "".join(f"{case}\n" for case in cases)
         return Response(content, media_type="application/jsonl", headers=headers)
 
@@ -175,7 +173,7 @@ class _Reading:
     async def stream(self, request: Request) -> Response:
         """Events as they happen."""
         content = self._listen(self._owner(request))
-        return StreamingResponse(content, media_type="text/event-stream", headers=_HEADERS)
+        return StreamingResponse(content, media_type="text/event-stream", headers=HEADERS)
 
     async def _listen(self, owner: str | None) -> AsyncIterator[bytes]:
         with self._live.listen(owner) as listener:
@@ -206,32 +204,7 @@ def _frame(content: bytes) -> bytes:
 
 async def _write(body: Mapping[str, object]) -> Response:
     content = await asyncio.to_thread(msgspec.json.encode, body)
-    return Response(content, media_type="application/json", headers=_HEADERS)
-
-
-def _refuse(status: int, message: str) -> Response:
-    return JSONResponse({"error": {"message": message}}, status_code=status, headers=_HEADERS)
-
-
-def _as_texts(case: str) -> dict[str, object]:
-    """A case whose chunks are texts."""
-    fields = msgspec.json.decode(case, type=dict[str, msgspec.Raw])
-    events = fields.get("events")
-    chunks = (
-        [fields["response"]]
-        if events is None
-        else msgspec.json.decode(events, type=list[msgspec.Raw])
-    )
-    return {
-        "protocol": fields["protocol"],
-        "chunks": [_as_text(chunk) for chunk in chunks],
-        "pauses": fields.get("pauses", msgspec.Raw(b"[]")),
-    }
-
-
-def _as_text(chunk: msgspec.Raw) -> str:
-    text = bytes(chunk).decode()
-    return str(msgspec.json.decode(text)) if text.startswith('"') else text
+    return Response(content, media_type="application/json", headers=HEADERS)
 
 
 def _read_number(text: str | None, usual: int) -> int:

@@ -77,6 +77,8 @@ class Proxy:
         )
         self.observing.learn(self._models.values())
         self.service.taps = self.observing.taps
+        if self.observing.inspecting is not None:
+            self.service.approving = self.observing.inspecting.approving
         self.service.beat_seconds = config.limits.keep_alive_seconds
         keys = KeyStore(config.keys.path) if _needs_keys(config) else None
         self.routes = self._make_routes()

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from wholecall.proxy.edge import CALLER, Caller
-from wholecall.proxy.serving import ANY_MODEL, Service
+from wholecall.proxy.serving import ANY_MODEL, Mode, Service
 
 _SINCE = 0
 _DATE = "1970-01-01T00:00:00Z"
@@ -28,12 +28,25 @@ class Catalogue:
         ]
         page = {
             "object": "list",
-            "data": [_describe_model(name) for name in names],
+            "data": [
+                {**_describe_model(name), "wholecall": self._describe_way(name, caller)}
+                for name in names
+            ],
             "has_more": False,
             "first_id": names[0] if names else None,
             "last_id": names[-1] if names else None,
+            "wholecall": {"any_model": self._describe_way(ANY_MODEL, caller)},
         }
         return JSONResponse(page)
+
+    def _describe_way(self, name: str, caller: Caller) -> dict[str, Any] | None:
+        """What becomes of calls, and which of our tools are run; None if it is not served."""
+        served = self._service.models.get(name)
+        if served is None or not caller.key.may_use(name):
+            return None
+        runs = served.mode is Mode.RUN
+        tools = list(self._service.offer_to(caller.key, served)) if runs else []
+        return {"mode": served.mode.value, "tools": tools}
 
     async def list_tools(self, request: Request) -> Response:
         """The tools that run here."""
@@ -45,6 +58,7 @@ class Catalogue:
                 "parameters": tool.spec.parameters,
                 "read_only": tool.read_only,
                 "idempotent": tool.idempotent,
+                "approve": tool.approve is not False,
             }
             for tool in self._service.offer_tools()
             if caller.key.may_call(tool.name)

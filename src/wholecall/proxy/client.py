@@ -13,6 +13,8 @@ from wholecall.protocols.answers import Style
 from wholecall.proxy.edge import CALLER, Caller
 from wholecall.proxy.keys import ANONYMOUS, Key
 
+TOOLS_HEADER = "X-Wholecall-Tools"
+"""Names of the server's tools that a request wants, separated by commas; without it, all."""
 _SHORTEST_SILENCE = 1.0
 """Seconds. More often than that nobody needs a sign of life."""
 
@@ -63,6 +65,14 @@ class Asked:
         if not patience.replace(".", "", 1).isdecimal():
             return silence
         return min(silence, max(float(patience) / 2, _SHORTEST_SILENCE))
+
+    @property
+    def wanted_tools(self) -> tuple[str, ...] | None:
+        """The server's tools that the client wants in this run; None: all that it may use."""
+        given = self.headers.get(TOOLS_HEADER)
+        if given is None:
+            return None
+        return tuple(name for each in given.split(",") if (name := each.strip()))
 
     @property
     def wants_progress(self) -> bool:

@@ -41,6 +41,7 @@ _ALIVE = "/health"
 _SHELL = "/inspector"
 """A page without anything in it. It asks for a key, and for its data with it."""
 _SHELL_FILES = "/inspector/page"
+_LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
 _RUNS = frozenset({"/v1/chat/completions", "/v1/responses", "/v1/messages"})
 """Where a model is asked, which may take minutes."""
 _POLICY_VIOLATION = 1008
@@ -134,8 +135,15 @@ class Edge:
             check_host(arrival, config.listen)
             reply.origin = check_origin(arrival, config.listen)
 
+    def _is_open(self, arrival: Arrival) -> bool:
+        """Whoever may look at an open page may not change anything by it."""
+        looks = arrival.method in _LOOKS
+        return _is_shell(arrival.path) or (
+            looks and _is_below(arrival.path, self._config.keys.open)
+        )
+
     def _find_key(self, arrival: Arrival) -> Key:
-        if _is_open(arrival.path) or _is_below(arrival.path, self._config.keys.open):
+        if self._is_open(arrival):
             return STRANGER
         text = read_key(arrival)
         if not self._config.keys.required and (text is None or self._keys is None):
@@ -168,7 +176,7 @@ class Edge:
             self._quotas.end(key)
 
 
-def _is_open(path: str) -> bool:
+def _is_shell(path: str) -> bool:
     return path in {_ALIVE, _SHELL} or path.rpartition("/")[0] == _SHELL_FILES
 
 

@@ -15,7 +15,7 @@ from wholecall.proxy.failing import explain
 from wholecall.proxy.live import LiveAnswer
 from wholecall.proxy.preparing import Prepared, Run, prepare
 from wholecall.proxy.serving import Service
-from wholecall.proxy.sinks import ClientSink
+from wholecall.proxy.sinks import ClientSink, Sink
 from wholecall.proxy.taps import Exchange, Fate, Watch
 from wholecall.proxy.turning import Turning
 
@@ -56,8 +56,7 @@ class Endpoint:
         if prepared.stream:
             sink.start_beating()
         if not is_run:
-            ownership = self._service.ownership
-            await Turning(prepared, sink, watch=watch, ownership=ownership).run()
+            await self._make_turning(prepared, sink, watch=watch).run()
         elif again is None:
             await self._start_live(prepared, watch).copy_to(sink)
         else:
@@ -73,10 +72,20 @@ class Endpoint:
             message=failure.message,
         )
 
+    def _make_turning(self, prepared: Prepared, sink: Sink, *, watch: Watch) -> Turning:
+        service = self._service
+        return Turning(
+            prepared,
+            sink,
+            watch=watch,
+            ownership=service.ownership,
+            approving=service.approving,
+        )
+
     def _start_live(self, prepared: Prepared, watch: Watch) -> LiveAnswer:
         """Let tools run in a task of its own: a resend may read the answer, too."""
         answer, resends = LiveAnswer(), self._service.resends
-        turning = Turning(prepared, answer, watch=watch, ownership=self._service.ownership)
+        turning = self._make_turning(prepared, answer, watch=watch)
 
         async def work() -> None:
             try:

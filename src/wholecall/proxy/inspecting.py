@@ -10,12 +10,14 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from wholecall.core.values import Grew, Reasoning, Text
-from wholecall.inspector.encoding import SHOWN
+from wholecall.inspector.desk import Desk
+from wholecall.inspector.encoding import SHOWN, Quoting
 from wholecall.inspector.live import Live
 from wholecall.inspector.record import About, Asked, Note, Received
 from wholecall.inspector.routes import make_routes
 from wholecall.inspector.store import Store
 from wholecall.inspector.tap import InspectorTap, Writer
+from wholecall.proxy.approving import Approving
 from wholecall.proxy.config.settings import Config
 from wholecall.proxy.edge import CALLER
 from wholecall.proxy.taps import (
@@ -44,23 +46,35 @@ class Inspecting:
 
     def __init__(self, config: Config, *, hide: Callable[[str], str]) -> None:
         self._bodies = config.inspector.bodies
+        self._hide = hide
+        path = Path(config.keys.path).with_name(STORE_FILE)
         store = Store(
-            Path(config.keys.path).with_name(STORE_FILE),
+            path,
             seconds=config.inspector.days * _DAY_SECONDS,
             most_bytes=config.inspector.megabytes * _MEGABYTE,
         )
         self._tap = InspectorTap(store, Live(), bodies=lambda: self._bodies, hide=hide)
+        self._desk = Desk(path)
+        self.approving = Approving(
+            self._desk,
+            quoting=lambda: Quoting(self._bodies, self._hide),
+            seconds=config.inspector.approval_seconds,
+        )
+        """Where runs ask for approval."""
 
     def make_routes(self) -> list[Route]:
         """The page and its data. Who comes with a key sees the runs of this key."""
-        return make_routes(self._tap.store, self._tap.live, owner=_find_owner)
+        tap = self._tap
+        return make_routes(tap.store, tap.live, desk=self._desk, owner=_find_owner)
 
     def reload(self, config: Config) -> None:
         """Go by other settings, from the next run on."""
         self._bodies = config.inspector.bodies
+        self.approving.seconds = config.inspector.approval_seconds
 
     async def close(self) -> None:
         """Write down what is left."""
+        await self._desk.close()
         await self._tap.close()
         self._tap.store.close()
 

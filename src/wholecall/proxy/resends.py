@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from wholecall.errors import UnreadableRequest
-from wholecall.proxy.client import Asked
+from wholecall.proxy.client import TOOLS_HEADER, Asked
 from wholecall.proxy.live import LiveAnswer
 
 KEPT_SECONDS = 120.0
@@ -89,4 +89,6 @@ def _name(asked: Asked, word: str) -> _Name:
 
 
 def _digest(asked: Asked) -> str:
-    return hashlib.sha256(asked.body).hexdigest()
+    """Of the words, and of the tools that they are asked with."""
+    wanted = asked.headers.get(TOOLS_HEADER, "").encode()
+    return hashlib.sha256(b"\0".join((wanted, asked.body))).hexdigest()

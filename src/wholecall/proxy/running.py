@@ -11,12 +11,15 @@ from wholecall.proxy.answering import Answering
 from wholecall.proxy.ownership import Ownership
 from wholecall.proxy.taps import Watch
 from wholecall.proxy.viewing import View
+from wholecall.runs.approvals import Approvals
 from wholecall.runs.calling import ExecutorSettings
-from wholecall.runs.events import RunEvent, ToolEnded, ToolReported
+from wholecall.runs.events import ApprovalAsked, RunEvent, ToolEnded, ToolReported
 from wholecall.runs.executor import Executor
 from wholecall.runs.loop import Loop
 from wholecall.runs.plan import Plan, RunResult
 from wholecall.tools.toolbox import Toolbox
+
+_BETWEEN_CHUNKS = (ToolReported, ToolEnded, ApprovalAsked)
 
 
 class PatientExecutor(Executor):
@@ -45,6 +48,8 @@ class Owner:
     key_id: str
     request_id: str
     ownership: Ownership
+    approvals: Approvals
+    """Where its calls that need it are approved."""
 
 
 class Running:
@@ -83,7 +88,10 @@ class Running:
         self._view.conclude(result, await self._hand_over(result))
 
     def _make_executor(self, emit: Callable[[RunEvent], None]) -> Executor:
-        settings = ExecutorSettings(run_id=self._owner.request_id, user=self._owner.key_id or None)
+        owner = self._owner
+        settings = ExecutorSettings(
+            run_id=owner.request_id, user=owner.key_id or None, approvals=owner.approvals
+        )
         return PatientExecutor(
             self._plan.toolbox, emit=emit, limits=self._plan.limits, settings=settings
         )
@@ -91,7 +99,7 @@ class Running:
     def _take(self, event: RunEvent) -> None:
         self._watch.take(event)
         self._view.take(event)
-        if isinstance(event, ToolReported | ToolEnded):
+        if isinstance(event, _BETWEEN_CHUNKS):
             self._wake()  # while tools run, no chunk comes that would send it
 
     async def _hand_over(self, result: RunResult) -> tuple[Call, ...]:

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from wholecall.errors import UnknownModel
-from wholecall.proxy.client import Asked
+from wholecall.errors import UnknownModel, UnreadableRequest
+from wholecall.proxy.approving import Approving
+from wholecall.proxy.client import TOOLS_HEADER, Asked
 from wholecall.proxy.config.settings import ANYTHING, matches
+from wholecall.proxy.keys import Key
 from wholecall.proxy.ownership import Ownership
 from wholecall.proxy.piping import Pipe
 from wholecall.proxy.resends import Resends
@@ -84,6 +86,8 @@ class Service:
         """The tools that run here; those of MCP servers come and go."""
         self.ownership = Ownership(self._shelf)
         self.resends = Resends()
+        self.approving = Approving()
+        """Where runs ask for approval."""
         self.beat_seconds = BEAT_SECONDS
         """How long a stream may be silent."""
         self.taps: tuple[Tap, ...] = ()
@@ -111,13 +115,25 @@ class Service:
             raise UnknownModel(f"the model {model!r} does not exist")
         return served
 
-    def tools_for(self, asked: Asked, served: Served) -> Toolbox:
-        """The server's tools that this key may use with this model."""
-        return Toolbox(
-            tool
+    def offer_to(self, key: Key, served: Served) -> dict[str, Tool]:
+        """The server's tools that this key may use with this model, by their names."""
+        return {
+            tool.name: tool
             for tool in self.offer_tools()
-            if asked.key.may_call(tool.name) and matches(tool.name, served.tools)
-        )
+            if key.may_call(tool.name) and matches(tool.name, served.tools)
+        }
+
+    def tools_for(self, asked: Asked, served: Served) -> Toolbox:
+        """The server's tools that this key may use with this model, and that the client wants."""
+        offered = self.offer_to(asked.key, served)
+        wanted = asked.wanted_tools
+        if wanted is None:
+            return Toolbox(offered.values())
+        for name in wanted:
+            if name not in offered:
+                said = f"the tool {name!r} is not offered here with this model"
+                raise UnreadableRequest(said, param=TOOLS_HEADER)
+        return Toolbox(offered[name] for name in dict.fromkeys(wanted))
 
     # ── What goes on ────────────────────────────────────────────────────────────────
 

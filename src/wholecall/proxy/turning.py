@@ -9,6 +9,7 @@ from wholecall.core.conversation import Request
 from wholecall.errors import WholecallError
 from wholecall.protocols.answers import Failure, Head
 from wholecall.proxy.answering import Answering, StreamedAnswer, WholeAnswer
+from wholecall.proxy.approving import Approving, Asker
 from wholecall.proxy.failing import NEVER_AGAIN, explain, explain_break, explain_bug
 from wholecall.proxy.forwarding import Forwarding
 from wholecall.proxy.gating import Gating, Question
@@ -28,12 +29,19 @@ class Turning:
     """Makes one answer, for one sink."""
 
     def __init__(
-        self, prepared: Prepared, sink: Sink, *, watch: Watch, ownership: Ownership
+        self,
+        prepared: Prepared,
+        sink: Sink,
+        *,
+        watch: Watch,
+        ownership: Ownership,
+        approving: Approving,
     ) -> None:
         self._prepared = prepared
         self._sink = sink
         self._watch = watch
         self._ownership = ownership
+        self._approving = approving
         self._peeking = PeekingUpstream(WatchedUpstream(prepared.served.upstream, watch))
         self._answering = self._make_answering()
         self._running: Running | None = None
@@ -104,7 +112,13 @@ class Turning:
             sender=sender_for(served.model, way.request.messages, emulation=served.emulate),
             limits=served.limits,
         )
-        owner = Owner(key_id=asked.key.id, request_id=asked.request_id, ownership=self._ownership)
+        asker = Asker(asked.key.id, asked.request_id, served.name)
+        owner = Owner(
+            key_id=asked.key.id,
+            request_id=asked.request_id,
+            ownership=self._ownership,
+            approvals=self._approving.open(asker),
+        )
         self._running = Running(
             plan, self._answering, owner=owner, watch=self._watch, wake=self._sink.wake
         )

@@ -229,6 +229,9 @@ class InspectorConfig:
     megabytes: Annotated[int, RESTART] = 256
     """Megabytes that are kept, in `wholecall-inspector.sqlite` beside the keys. The oldest runs
     go first."""
+    approval_seconds: float = 120.0
+    """Seconds that a call which needs approval waits for an answer in the page; then it is
+    denied. Without the page it is denied at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

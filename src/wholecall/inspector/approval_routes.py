@@ -1,0 +1,84 @@
+"""The calls that wait for approval, over HTTP.
+
+Who sees a run may answer for its calls. An answer changes what happens, so it is taken only from
+pages of the proxy's own origin and from programs: whatever a browser says to come from another
+website is refused, even from websites that may read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from wholecall.inspector.desk import Desk
+from wholecall.runs.approvals import Approval
+
+PATH = "/inspector/api/approvals"
+Owner: TypeAlias = Callable[[Request], str | None]
+"""Whose runs may be seen by who sent a request: those of one key, or (None) all."""
+HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+    "cross-origin-resource-policy": "same-origin",
+}
+_JSON = "application/json"
+_OURS = frozenset({"same-origin", "none"})
+_GONE = (
+    "no such call waits: it was answered, its time is over, its run has ended, or it belongs to "
+    "another key"
+)
+
+
+class Answer(msgspec.Struct, forbid_unknown_fields=True):
+    """What somebody says of a call."""
+
+    approved: bool
+    why: str = ""
+    """For the model."""
+
+
+def make_approval_routes(desk: Desk, *, owner: Owner) -> list[Route]:
+    """Where calls that wait are listed and answered."""
+    routes = _Approvals(desk, owner)
+    return [
+        Route(PATH, routes.list_waiting),
+        Route(f"{PATH}/{{id}}", routes.answer, methods=["POST"]),
+    ]
+
+
+class _Approvals:
+    def __init__(self, desk: Desk, owner: Owner) -> None:
+        self._desk = desk
+        self._owner = owner
+
+    async def list_waiting(self, request: Request) -> Response:
+        """The calls that wait, in all processes of the proxy."""
+        waiting = await self._desk.list_waiting(self._owner(request))
+        return JSONResponse({"waiting": waiting}, headers=HEADERS)
+
+    async def answer(self, request: Request) -> Response:
+        """Approve or deny one of them."""
+        if request.headers.get("sec-fetch-site", "none") not in _OURS:
+            return refuse(403, "only the proxy's own page may answer")
+        # A form of another website cannot send this type without being asked about first.
+        if request.headers.get("content-type", "").partition(";")[0].strip() != _JSON:
+            return refuse(415, f"an answer is sent as {_JSON}")
+        try:
+            given = msgspec.json.decode(await request.body(), type=Answer)
+        except msgspec.DecodeError as error:
+            return refuse(400, f'an answer is {{"approved": true}} or false, and why: {error}')
+        id, approval = request.path_params["id"], Approval(given.approved, given.why)
+        if not await self._desk.answer(id, approval, owner=self._owner(request)):
+            return refuse(404, _GONE)
+        return JSONResponse({"approved": given.approved}, headers=HEADERS)
+
+
+def refuse(status: int, message: str) -> Response:
+    """Say why not."""
+    return JSONResponse({"error": {"message": message}}, status_code=status, headers=HEADERS)

@@ -1,0 +1,202 @@
+"""Where calls wait for somebody's approval: a table that all processes of a proxy share.
+
+The process whose run waits writes the call down and looks for an answer a few times a second. So
+it does not matter which process a page has reached: it reads the table, and writes the answer
+into it. Each look leaves a sign of life; a call whose process is gone is not shown any more.
+The first answer counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wholecall.inspector.encoding import Fields
+from wholecall.inspector.store import StoreFailed
+from wholecall.runs.approvals import Approval
+
+PACE = 0.25
+"""Seconds between two looks for answers, while calls wait."""
+SILENCE = 5.0
+"""Seconds without a sign of life after which a process counts as gone."""
+LONGEST_WHY = 500
+"""Characters of the reason that an answer may give."""
+_BUSY_SECONDS = 5.0
+_SCHEMA = """
+PRAGMA journal_mode = WAL;
+CREATE TABLE IF NOT EXISTS approvals (
+    id TEXT PRIMARY KEY,
+    process TEXT NOT NULL,
+    seen REAL NOT NULL,
+    asked REAL NOT NULL,
+    until REAL NOT NULL,
+    key TEXT NOT NULL,
+    request_id TEXT NOT NULL,
+    model TEXT NOT NULL,
+    call_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    arguments TEXT NOT NULL,
+    approved INTEGER,
+    why TEXT NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
+"""
+_SHOWN = ("id", "asked", "until", "request_id", "model", "call_id", "name", "arguments")
+_WAITS = "approved IS NULL AND seen > :alive AND until > :now AND (:owner IS NULL OR key = :owner)"
+_LIST = f"SELECT {', '.join(_SHOWN)} FROM approvals WHERE {_WAITS} ORDER BY asked"  # noqa: S608 - names of ours
+_ANSWER = f"UPDATE approvals SET approved = :approved, why = :why WHERE id = :id AND {_WAITS}"  # noqa: S608 - names of ours
+_LOOK = "SELECT id, approved, why FROM approvals WHERE process = ? AND approved IS NOT NULL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A call that waits."""
+
+    key: str
+    """Whose run it belongs to."""
+    request_id: str
+    model: str
+    call_id: str
+    name: str
+    arguments: str = ""
+    """As JSON; empty if what was said may not be shown."""
+    seconds: float
+    """How long it may wait."""
+
+
+class Desk:
+    """Waits for answers, and takes them. Without a path the table lives in memory."""
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        pace: float = PACE,
+    ) -> None:
+        self._clock = clock
+        self._pace = pace
+        self._process = secrets.token_hex(8)
+        self._lock = threading.Lock()
+        self._asked: dict[str, asyncio.Future[Approval]] = {}
+        self._looking: asyncio.Task[None] | None = None
+        self._answered = asyncio.Event()
+        try:
+            self._database = sqlite3.connect(
+                ":memory:" if path is None else path,
+                timeout=_BUSY_SECONDS,
+                check_same_thread=False,
+                isolation_level=None,
+            )
+            self._database.executescript(_SCHEMA)
+        except sqlite3.Error as error:
+            raise StoreFailed(f"{path}: {error}") from error
+
+    async def close(self) -> None:
+        """Nobody waits any more."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+        with self._lock:
+            self._database.close()
+
+    # ── Waiting ─────────────────────────────────────────────────────────────────────
+
+    async def wait_for(self, waiting: Waiting) -> Approval:
+        """Somebody's answer. Whoever calls this bounds the wait; `StoreFailed` if nobody can be
+        asked."""
+        id = secrets.token_urlsafe(12)
+        answer: asyncio.Future[Approval] = asyncio.get_running_loop().create_future()
+        self._asked[id] = answer
+        try:
+            await asyncio.to_thread(self._write, id, waiting)
+            if self._looking is None or self._looking.done():
+                self._looking = asyncio.create_task(self._look_on(), name="look for approvals")
+            return await answer
+        finally:
+            del self._asked[id]
+            await asyncio.to_thread(self._remove, id)
+
+    async def _look_on(self) -> None:
+        while self._asked:
+            self._answered.clear()
+            for id, approval in (await asyncio.to_thread(self._look)).items():
+                asked = self._asked.get(id)
+                if asked is not None and not asked.done():
+                    asked.set_result(approval)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._pace):
+                    await self._answered.wait()
+
+    # ── Answering ───────────────────────────────────────────────────────────────────
+
+    async def list_waiting(self, owner: str | None) -> Sequence[Fields]:
+        """The calls that wait, in all processes: those of one key, or (None) all."""
+        rows = await asyncio.to_thread(self._ask, _LIST, owner=owner)
+        return [dict(zip(_SHOWN, row, strict=True)) for row in rows]
+
+    async def answer(self, id: str, approval: Approval, *, owner: str | None) -> bool:
+        """Answer for a call; False if no such call waits (any more)."""
+        named = {"id": id, "approved": approval.approved, "why": approval.why[:LONGEST_WHY]}
+        counted = await asyncio.to_thread(self._change, _ANSWER, owner=owner, **named)
+        self._answered.set()
+        return counted > 0
+
+    # ── The table ───────────────────────────────────────────────────────────────────
+
+    def _write(self, id: str, waiting: Waiting) -> None:
+        now = self._clock()
+        row = (
+            *(id, self._process, now, now, now + waiting.seconds, waiting.key),
+            *(waiting.request_id, waiting.model, waiting.call_id, waiting.name),
+            waiting.arguments,
+        )
+        try:
+            with self._lock:
+                # Of processes that are gone.
+                old = (now - 2 * SILENCE,)
+                self._database.execute("DELETE FROM approvals WHERE seen < ?", old)
+                self._database.execute(
+                    "INSERT INTO approvals (id, process, seen, asked, until, key, request_id, "
+                    "model, call_id, name, arguments) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+                    row,
+                )
+        except sqlite3.Error as error:
+            raise StoreFailed(f"the call cannot wait for approval: {error}") from error
+
+    def _look(self) -> Mapping[str, Approval]:
+        """The answers of this moment; and a sign of life."""
+        try:
+            with self._lock:
+                sign = (self._clock(), self._process)
+                self._database.execute("UPDATE approvals SET seen = ? WHERE process = ?", sign)
+                rows = self._database.execute(_LOOK, (self._process,)).fetchall()
+        except sqlite3.Error:  # a file that is busy is looked at again
+            return {}
+        return {id: Approval(bool(approved), why) for id, approved, why in rows}
+
+    def _remove(self, id: str) -> None:
+        try:
+            with self._lock:
+                self._database.execute("DELETE FROM approvals WHERE id = ?", (id,))
+        except sqlite3.Error:  # it is closed, or busy: without signs of life it goes by itself
+            return
+
+    def _ask(self, query: str, **named: Any) -> Sequence[tuple[Any, ...]]:
+        with self._lock:
+            return self._database.execute(query, {**named, **self._now()}).fetchall()
+
+    def _change(self, query: str, **named: Any) -> int:
+        with self._lock:
+            return self._database.execute(query, {**named, **self._now()}).rowcount
+
+    def _now(self) -> dict[str, float]:
+        now = self._clock()
+        return {"now": now, "alive": now - SILENCE}

@@ -1,0 +1,76 @@
+"""Where the runs of a proxy ask for approval.
+
+The inspector shows the calls that wait, and takes the answers. Without it there is nobody to ask,
+and such a call is denied at once: nothing may wait for an answer that cannot come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from wholecall.core.values import Call
+from wholecall.inspector.desk import Desk, Waiting
+from wholecall.inspector.encoding import Quoting
+from wholecall.runs.approvals import Approval, Approvals
+
+_NOBODY = Approval(False, "nobody can be asked here")
+
+
+class Asker(NamedTuple):
+    """A run that may have to ask."""
+
+    key_id: str
+    request_id: str
+    model: str
+
+
+class Approving:
+    """Makes the approvals of each run."""
+
+    def __init__(
+        self,
+        desk: Desk | None = None,
+        *,
+        quoting: Callable[[], Quoting] = lambda: Quoting(False, str),
+        seconds: float = 0.0,
+    ) -> None:
+        self._desk = desk
+        self._quoting = quoting
+        self.seconds = seconds
+        """How long an answer may take."""
+
+    def open(self, asker: Asker) -> Approvals:
+        """The approvals of one run."""
+        if self._desk is None:
+            return _deny_all()
+        desk, seconds = self._desk, self.seconds
+
+        async def ask(call: Call) -> bool:
+            answer = await desk.wait_for(self._describe(call, asker))
+            approvals.answer(call.id, answer.approved, why=answer.why)
+            return answer.approved
+
+        approvals = Approvals(ask, seconds=seconds)
+        return approvals
+
+    def _describe(self, call: Call, asker: Asker) -> Waiting:
+        quoting = self._quoting()
+        return Waiting(
+            key=asker.key_id,
+            request_id=asker.request_id,
+            model=quoting.name(asker.model),
+            call_id=quoting.clean(call.id),
+            name=quoting.name(call.name),
+            arguments=quoting.value(dict(call.arguments)),
+            seconds=self.seconds,
+        )
+
+
+def _deny_all() -> Approvals:
+    async def deny(call: Call) -> bool:
+        approvals.answer(call.id, _NOBODY.approved, why=_NOBODY.why)
+        return _NOBODY.approved
+
+    approvals = Approvals(deny)
+    return approvals
