@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from scripted import calls, says
-from wholecall.asking import ask, ask_sync, run
+from wholecall.asking import Options, ask, ask_sync, run
 from wholecall.core.choice import Choice, Mode
 from wholecall.core.conversation import CallResult, Message, Native, PastCall, Role
 from wholecall.core.values import Text
 from wholecall.errors import InvalidChoice, UnknownModel, UnreadableRequest
 from wholecall.faults.running import FaultServer, start_in_thread
+from wholecall.runs.events import RunEvent
 from wholecall.tools.from_function import tool
 from wholecall.upstreams.replay import ReplayUpstream
 
@@ -193,3 +194,28 @@ def test_ask_sync_does_not_wait_for_a_tool_that_will_not_end() -> None:
 
     upstream = ReplayUpstream([calls(("stubborn", {})), says("Fine.")])
     assert ask_sync("m", "Go", tools=[stubborn], upstream=upstream).text == "Fine."
+
+
+def test_a_tap_that_raises_changes_nothing_and_is_told_of() -> None:
+    told: list[Any] = []
+    seen: list[str] = []
+
+    def fail(event: RunEvent) -> None:
+        raise ValueError(type(event).__name__)
+
+    async def go() -> str:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        upstream = ReplayUpstream([calls(("send_email", {"to": "a", "body": "b"})), says("Fine.")])
+        taps = [fail, lambda event: seen.append(type(event).__name__)]
+        return (await ask("m", "Go", tools=[send_email], upstream=upstream, taps=taps)).text
+
+    assert asyncio.run(go()) == "Fine."
+    assert {"ToolStarted", "ToolEnded", "Released"} < set(seen)
+    assert [str(context["exception"]) for context in told] == seen
+    assert told[0]["message"] == "a tap of a run raised at TurnStarted"
+
+
+def test_none_is_as_if_it_had_been_left_out() -> None:
+    names = [name for name in Options.__annotations__ if name != "upstream"]
+    nothing: Any = dict.fromkeys(names)
+    assert asked("Go", **nothing).requests == asked("Go").requests

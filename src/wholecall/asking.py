@@ -11,11 +11,11 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any, TypeAlias, TypedDict, Unpack
+from typing import Any, TypeAlias, TypedDict, Unpack, cast
 
 from wholecall.core.choice import Choice, Mode, decode
 from wholecall.core.conversation import Message, Native, Request, Role
-from wholecall.core.values import Text
+from wholecall.core.values import Call, Text
 from wholecall.dialects.declaration import Dialect
 from wholecall.errors import InvalidChoice
 from wholecall.protocols.requests import decode_request, tool_names
@@ -39,11 +39,12 @@ Question: TypeAlias = str | Sequence[Mapping[str, Any] | Message]
 LAST_SECONDS = 1.0
 """What `ask_sync` waits for tasks that do not end although they are cancelled."""
 Tap: TypeAlias = Callable[[RunEvent], None]
-"""Sees every event of a run, and cannot change it."""
+"""Sees every event of a run, and cannot change it. What it raises is told to the event loop's
+exception handler, which logs it."""
 
 
 class Options(TypedDict, total=False):
-    """What `run`, `ask` and `ask_sync` take by keyword. Everything may be left out."""
+    """What `run`, `ask` and `ask_sync` take by keyword. Everything may be left out, or be None."""
 
     tools: Iterable[Offered]
     """Functions, tools, tools of MCP servers; a bare definition is handed back to you."""
@@ -84,9 +85,9 @@ class Options(TypedDict, total=False):
 
 def run(model: str, prompt: Question, **options: Unpack[Options]) -> Run:
     """Let a model answer with tools. Nothing happens before the run is read or waited for."""
-    _refuse_unknown(options)
+    options = _read_options(options)
     toolbox = Toolbox(options.get("tools", ()))
-    output = TypedOutput(options["output"]) if options.get("output") is not None else AnyText()
+    output = TypedOutput(options["output"]) if "output" in options else AnyText()
     upstream, name, owned = _find_upstream(model, options)
     request = replace(
         _make_request(toolbox, options, protocol=upstream.protocol),
@@ -100,7 +101,7 @@ def run(model: str, prompt: Question, **options: Unpack[Options]) -> Run:
         upstream=upstream,
         toolbox=toolbox,
         sender=sender_for(model, request.messages, emulation=emulation),
-        limits=options.get("limits") or RunLimits(),
+        limits=options.get("limits", RunLimits()),
         stop_when=tuple(options.get("stop_when", ())),
         output=output,
         continue_text=options.get("continue_text", False),
@@ -170,7 +171,7 @@ class _Work:
     async def __call__(self, channel: Channel) -> RunResult:
         def emit(event: RunEvent) -> None:
             for tap in self._taps:
-                tap(event)
+                _show(event, tap)
             channel.put(event)
 
         def make_executor(emit: Callable[[RunEvent], None]) -> Executor:
@@ -184,9 +185,23 @@ class _Work:
             if self._owned:
                 await self._plan.upstream.close()
 
+    @property
+    def ran(self) -> tuple[Call, ...]:
+        return () if self._loop is None else self._loop.ran
+
     def halt(self) -> None:
         if self._loop is not None:
             self._loop.halt()
+
+
+def _show(event: RunEvent, tap: Tap) -> None:
+    try:
+        tap(event)
+    # A tap is the user's code, and only looks on: what it raises must not change the run.
+    except Exception as error:  # noqa: BLE001
+        asyncio.get_running_loop().call_exception_handler(
+            {"message": f"a tap of a run raised at {type(event).__name__}", "exception": error}
+        )
 
 
 def _find_upstream(model: str, options: Options) -> tuple[Upstream, str, bool]:
@@ -198,11 +213,13 @@ def _find_upstream(model: str, options: Options) -> tuple[Upstream, str, bool]:
     return route.upstream, route.model, True
 
 
-def _refuse_unknown(options: Options) -> None:
+def _read_options(options: Options) -> Options:
     """A word that nobody reads would be a limit that does not hold, or a rule that nobody asks."""
     known = Options.__annotations__
     for name in options.keys() - known.keys():
         raise TypeError(f"{name!r} is no option of a run; there are {', '.join(known)}")
+    given = {name: value for name, value in options.items() if value is not None}
+    return cast("Options", given)
 
 
 def _make_request(toolbox: Toolbox, options: Options, *, protocol: str) -> Request:

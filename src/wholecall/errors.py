@@ -19,6 +19,7 @@
     ├── ToolServerFailed     an MCP server did not start, ended or fell silent; `server`, `stderr`
     ├── UpstreamError        an upstream refused, failed or fell silent; `status`, `retry_after`
     └── RunFailed            a run ended without an answer; `ran` says which calls had begun
+        └── RunCancelled     somebody cancelled it, or its reader left
 
 What a *model* does wrong is never an exception: it is a `Rejected` value, because it
 goes back to the model. What an *upstream* does wrong inside a stream is a `Fault`
@@ -139,3 +140,7 @@ class RunFailed(WholecallError):
         super().__init__(message)
         self.ran = ran
         """The calls that had begun, in order: what they did is done."""
+
+
+class RunCancelled(RunFailed):
+    """A run was cancelled, or its reader left and nobody waited for its result."""

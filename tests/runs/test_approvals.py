@@ -200,3 +200,28 @@ def test_an_answer_after_the_end_of_the_loop_reaches_nobody() -> None:
     loop.close()
     assert approvals.answer("c0", True) is False
     asking.get_coro().close()
+
+
+def test_runs_that_share_it_do_not_get_each_other_s_answers() -> None:
+    """Ids are unique in a conversation, and not over conversations."""
+
+    async def test() -> None:
+        approvals = Approvals()
+        mine, theirs = make_call("pay", door=1), make_call("pay", door=2)
+        assert mine.id == theirs.id
+        first = asyncio.create_task(approvals.ask(mine, True, emit=Ear()))
+        await until(lambda: approvals.pending == (mine,))
+        ear = Ear()
+        denied = await approvals.ask(theirs, True, emit=ear)
+        assert denied == Approval(False, "another call with the same id waits for an answer")
+        assert ear.words == ["c0 not approved"]
+        assert approvals.pending == (mine,)
+        assert approvals.answer(mine.id, True)
+        # The answered one has not gone on yet, and its place is free.
+        second = asyncio.create_task(approvals.ask(theirs, True, emit=Ear()))
+        assert await first == Approval(True)
+        await until(lambda: approvals.pending == (theirs,))
+        assert approvals.answer(theirs.id, False)
+        assert await second == Approval(False)
+
+    asyncio.run(test())

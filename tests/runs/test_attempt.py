@@ -34,7 +34,9 @@ class Case:
 
 
 class Fatal(BaseException):
-    pass
+    def __bool__(self) -> bool:
+        """Whether an error is there is not the same as whether it is true."""
+        return False
 
 
 async def succeed() -> Result:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from executing import make_call
 from wholecall.core.values import Text
-from wholecall.errors import RunFailed
+from wholecall.errors import RunCancelled, RunFailed
 from wholecall.runs.approvals import Approvals
 from wholecall.runs.events import ToolReported
 from wholecall.runs.ledger import Stop
@@ -23,6 +24,7 @@ class Plain:
     def __init__(self, function: Callable[[Channel], Awaitable[RunResult]]) -> None:
         self._function = function
         self.halted = False
+        self.ran = (make_call("write"),)
 
     async def __call__(self, channel: Channel) -> RunResult:
         return await self._function(channel)
@@ -127,6 +129,46 @@ def test_leaving_the_iteration_cancels_the_run() -> None:
     drive(test())
 
 
+def test_whoever_leaves_the_iteration_and_waits_for_the_result_gets_it() -> None:
+    async def test() -> None:
+        run = run_of(say_three)
+        async for event in run:
+            assert event == Text("one")
+            break
+        assert await run.result() is RESULT
+        assert [event async for event in run] == []
+
+    drive(test())
+
+
+def test_a_run_has_one_reader_at_a_time() -> None:
+    async def test() -> None:
+        run = run_of(say_three)
+        events = aiter(run)
+        assert await anext(events) == Text("one")
+        with pytest.raises(RuntimeError, match="being read already"):
+            await anext(aiter(run))
+        assert [event async for event in events] == [Text("two"), Text("three")]
+
+    drive(test())
+
+
+def test_a_reader_who_cancels_the_run_is_told_so_and_not_cancelled() -> None:
+    async def read_and_cancel() -> None:
+        run = run_of(Endless())
+        async for _ in run:
+            await run.cancel()
+
+    async def test() -> None:
+        with pytest.raises(RunCancelled):
+            await read_and_cancel()
+        task = asyncio.current_task()
+        assert task is not None
+        assert not task.cancelling()
+
+    drive(test())
+
+
 def test_leaving_the_block_cancels_the_run_and_an_idle_one_is_left_alone() -> None:
     async def test() -> None:
         work = Endless()
@@ -135,8 +177,10 @@ def test_leaving_the_block_cancels_the_run_and_an_idle_one_is_left_alone() -> No
             while not work.said:
                 await asyncio.sleep(0)
         assert work.was_cancelled
-        with pytest.raises(asyncio.CancelledError):
+        with pytest.raises(RunCancelled) as caught:
             await waiting
+        # What it had begun is told; and nobody takes it for a cancellation of their own task.
+        assert caught.value.ran == (make_call("write"),)
         async with run_of(say_three):
             pass
         async with run_of(say_three) as done:
@@ -248,7 +292,7 @@ def test_a_run_that_is_cancelled_before_it_begins_keeps_no_reader_waiting() -> N
         reader = asyncio.create_task(read(run))
         done, _ = await asyncio.wait([reader], timeout=10)
         assert done == {reader}
-        assert reader.cancelled()
+        assert isinstance(reader.exception(), RunCancelled)
 
     async def read(run: Run) -> list[object]:
         return [event async for event in run]

@@ -31,7 +31,8 @@ class Approval(NamedTuple):
 class Approvals:
     """Asks, and takes the answers: of the approver, if there is one, and from outside.
 
-    The first answer counts. `seconds` is how long an answer may take.
+    The first answer counts. `seconds` is how long an answer may take. Several runs may share
+    it; of two calls with one id the second is refused while the first waits.
     """
 
     def __init__(self, approver: Approver | None = None, *, seconds: float | None = None) -> None:
@@ -79,7 +80,9 @@ class Approvals:
         loop = asyncio.get_running_loop()
         waiting = _Waiting(call, loop, loop.create_future())
         with self._lock:
-            self._waiting[call.id] = waiting
+            if self._waiting.setdefault(call.id, waiting) is not waiting:
+                # Of another run. An answer must not let the wrong one of them pass.
+                return Approval(False, "another call with the same id waits for an answer")
         approver = self._approver
         asked = None if approver is None else loop.create_task(self._ask(approver, call))
         try:
@@ -87,7 +90,8 @@ class Approvals:
             return await waiting.answered
         finally:
             with self._lock:
-                self._waiting.pop(call.id, None)
+                if self._waiting.get(call.id) is waiting:
+                    del self._waiting[call.id]
             if asked is not None:
                 asked.cancel()
 

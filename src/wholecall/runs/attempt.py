@@ -72,7 +72,8 @@ def _read(task: asyncio.Task[Result | BaseException]) -> Result | BaseException:
     # Nobody of ours cancelled it yet: the tool did it.
     if task.cancelled():
         return asyncio.CancelledError()
-    return task.exception() or task.result()
+    error = task.exception()
+    return task.result() if error is None else error
 
 
 # The event loop itself holds tasks only weakly.

@@ -93,6 +93,11 @@ class Loop:
             turns=self._ledger.turns,
         )
 
+    @property
+    def ran(self) -> tuple[Call, ...]:
+        """The calls that have begun, in all turns."""
+        return self._executor.ran
+
     def halt(self) -> None:
         """Begin no further tool, from this moment on."""
         self._executor.halt()

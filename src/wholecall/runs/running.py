@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Protocol, Self
 
+from wholecall.core.values import Call
+from wholecall.errors import RunCancelled
 from wholecall.runs.approvals import Approvals
 from wholecall.runs.events import RunEvent, ToolReported
 from wholecall.runs.plan import RunResult
@@ -22,6 +24,10 @@ class Work(Protocol):
 
     async def __call__(self, channel: Channel) -> RunResult:
         """Do it, and tell of it."""
+
+    @property
+    def ran(self) -> tuple[Call, ...]:
+        """The calls that have begun: what they did is done."""
 
     def halt(self) -> None:
         """Begin nothing more that could not be taken back, from this moment on."""
@@ -42,6 +48,11 @@ class Channel:
         self._awaited = 0
         self.is_read = False
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for the end."""
+        return self._awaited > 0
+
     def put(self, event: RunEvent) -> None:
         """Add an event. Without a reader there is nobody to keep it for."""
         crowded = len(self._events) >= UNREAD and isinstance(event, ToolReported)
@@ -51,7 +62,7 @@ class Channel:
 
     async def room(self) -> None:
         """Wait until the reader has caught up, or somebody waits for the end."""
-        while self.is_read and not self._awaited and len(self._events) >= UNREAD:
+        while self.is_read and not self.is_awaited and len(self._events) >= UNREAD:
             self._changed.clear()
             await self._changed.wait()
 
@@ -64,6 +75,12 @@ class Channel:
             yield
         finally:
             self._awaited -= 1
+
+    def leave(self) -> None:
+        """Nobody reads any more."""
+        self.is_read = False
+        self._events.clear()
+        self._changed.set()
 
     def close(self) -> None:
         """No event follows."""
@@ -86,7 +103,9 @@ class Run:
     """Turns until the final answer, under way or about to begin.
 
     It begins when it is first read or waited for. Iterate over it for the events, or wait
-    for `result`, or both. Leaving the iteration early, or the `async with` block, cancels it.
+    for `result`, or both. Leaving the `async with` block cancels it; so does leaving the
+    iteration early, unless somebody waits for the result. It has one reader at a time, who
+    gets the events from then on.
     A run waits for a reader who falls behind by a thousand events, unless somebody waits for
     the result: then it goes on, and keeps what is unread, as it keeps the answers themselves.
     """
@@ -100,25 +119,33 @@ class Run:
 
     async def result(self) -> RunResult:
         """Wait for the end. A run that fails raises here, and where it is iterated over."""
+        task = self._begin()
         with self._channel.without_back_pressure():
-            return await asyncio.shield(self._begin())
+            await asyncio.wait([task])
+        return self._read(task)
 
     async def cancel(self) -> None:
-        """Stop: no further turn, no further tool; those that run are cancelled."""
+        """Stop: no further turn, no further tool; those that run are cancelled.
+
+        Whoever reads the run or waits for it gets a `RunCancelled`.
+        """
         task = self._begin()
         self._work.halt()
         task.cancel()
         await asyncio.wait([task])
 
     async def __aiter__(self) -> AsyncIterator[RunEvent]:
+        if self._channel.is_read:
+            raise RuntimeError("this run is being read already, and its events are told once")
         self._channel.is_read = True
         task = self._begin()
         try:
             while (event := await self._channel.get()) is not None:
                 yield event
-            await task
+            self._read(task)
         finally:
-            if not task.done():
+            self._channel.leave()
+            if not task.done() and not self._channel.is_awaited:
                 await self.cancel()
 
     async def __aenter__(self) -> Self:
@@ -137,6 +164,12 @@ class Run:
 
     async def _carry_out(self) -> RunResult:
         return await self._work(self._channel)
+
+    def _read(self, task: asyncio.Task[RunResult]) -> RunResult:
+        # As `CancelledError` it would look as if whoever reads or waits had been cancelled.
+        if task.cancelled():
+            raise RunCancelled("the run was cancelled", ran=self._work.ran)
+        return task.result()
 
     def _end(self, task: asyncio.Task[RunResult]) -> None:
         self._channel.close()
