@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from starlette.datastructures import Headers
 
 from wholecall.proxy.chat import CHAT
 from wholecall.proxy.client import Asked
@@ -14,12 +13,12 @@ from wholecall.proxy.messages import MESSAGES
 
 def asked(**headers: str) -> Asked:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Asked(client=CHAT, body=b"", headers=Headers(named), request_id="r")
+    return Asked(client=CHAT, body=b"", headers=named, request_id="r")
 
 
 def test_the_edge_says_who_asks() -> None:
-    scope = {CALLER: Caller(ANONYMOUS, "req_1"), "headers": [(b"x-one", b"1")]}
-    read = Asked.read(MESSAGES, scope)
+    scope = {CALLER: Caller(ANONYMOUS, "req_1", {"x-one": "1"})}
+    read = Asked.read(MESSAGES, scope, body=b"{}")
     assert (read.request_id, read.key, read.headers["x-one"]) == ("req_1", ANONYMOUS, "1")
 
 

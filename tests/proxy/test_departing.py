@@ -8,7 +8,7 @@ import pytest
 from starlette.types import Message
 
 from proxying import in_loop
-from wholecall.proxy.departing import ClientGone, read_body, until_gone
+from wholecall.proxy.departing import ClientGone, UntilGone, read_body
 
 
 class Client:
@@ -50,7 +50,7 @@ async def test_what_is_done_for_a_client_ends_when_it_leaves() -> None:
     ended = asyncio.Event()
 
     async def work() -> None:
-        async with until_gone(client.receive):
+        async with UntilGone(client.receive):
             asyncio.get_running_loop().call_soon(client.leaves.set)
             try:
                 # Were it not broken off, this would end in another way.
@@ -69,7 +69,7 @@ async def test_what_is_done_for_a_client_ends_when_it_leaves() -> None:
 
 @in_loop
 async def test_what_is_done_comes_to_its_end_while_the_client_waits() -> None:
-    async with until_gone(Client().receive):
+    async with UntilGone(Client().receive):
         done = True
     assert done
 
@@ -80,7 +80,7 @@ async def test_the_servers_own_cancellation_goes_on() -> None:
     inside = asyncio.Event()
 
     async def work() -> None:
-        async with until_gone(client.receive):
+        async with UntilGone(client.receive):
             inside.set()
             await asyncio.Event().wait()
 

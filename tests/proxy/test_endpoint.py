@@ -32,8 +32,7 @@ class Client:
         self._body = json.dumps(body).encode()
         self.scope = {
             "type": "http",
-            "headers": [(name.encode(), value.encode()) for name, value in named.items()],
-            CALLER: Caller(ANONYMOUS, "req_1"),
+            CALLER: Caller(ANONYMOUS, "req_1", named),
         }
         self.leaves = asyncio.Event()
         self.messages: list[Message] = []

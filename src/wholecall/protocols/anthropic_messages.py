@@ -105,6 +105,8 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 class Decoder:
     """Reads one stream, or one whole answer."""
 
+    forgets_pieces = True
+
     def __init__(self) -> None:
         self._blocks = _Blocks()
 

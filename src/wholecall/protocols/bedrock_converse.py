@@ -107,6 +107,8 @@ _Member: TypeAlias = tuple[str, Any]
 class Decoder:
     """Reads one stream, or one whole answer."""
 
+    forgets_pieces = False
+
     def __init__(self) -> None:
         self._blocks = _Blocks()
 

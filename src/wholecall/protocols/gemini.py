@@ -138,6 +138,8 @@ def _respell(value: Any) -> Any:
 class Decoder:
     """Reads one stream, or one whole answer."""
 
+    forgets_pieces = False
+
     def __init__(self) -> None:
         self._slots = count()
         self._open: dict[int, _OpenCall] = {}

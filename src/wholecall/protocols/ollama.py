@@ -74,6 +74,8 @@ _CHUNK = msgspec.json.Decoder(_Chunk)
 class Decoder:
     """Reads one stream, or one whole answer."""
 
+    forgets_pieces = False
+
     def __init__(self) -> None:
         self._slots = count()
 

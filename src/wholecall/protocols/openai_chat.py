@@ -116,6 +116,8 @@ _CHUNK = msgspec.json.Decoder(_Chunk)
 class Decoder:
     """Reads one stream, or one whole answer."""
 
+    forgets_pieces = True
+
     def __init__(self) -> None:
         self._modern: set[int] = set()
         """The choices that send `tool_calls`; a `function_call` there says the same again."""

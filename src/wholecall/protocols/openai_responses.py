@@ -104,6 +104,8 @@ _RESPONSE = msgspec.json.Decoder(_Response)
 class Decoder:
     """Reads one stream, or one whole answer."""
 
+    forgets_pieces = False
+
     def __init__(self) -> None:
         self._stream = _Stream()
 

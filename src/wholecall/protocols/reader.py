@@ -17,6 +17,7 @@ from wholecall.core.values import Delta, Event, Fault, FaultKind, OfChoice, Term
 from wholecall.errors import ProtocolError
 from wholecall.protocols.joining import join
 from wholecall.protocols.registry import decoder_for, framing_for
+from wholecall.protocols.stencil import Stencil
 from wholecall.protocols.wire import Payload
 
 Chunk: TypeAlias = bytes | str | Mapping[str, Any] | object
@@ -50,6 +51,7 @@ class Reader:
     ) -> None:
         self._decoder = decoder_for(protocol)
         self._framing = framing_for(protocol)
+        self._stencil = Stencil(self._decoder)
         self._tools = None if tools is None else list(tools)
         self._new_assembler = new_assembler
         self._assembler = new_assembler(self._tools)
@@ -94,10 +96,8 @@ class Reader:
         return self._payloads(payloads)
 
     def _payloads(self, payloads: list[Payload]) -> list[Event]:
-        decode = self._decoder.decode
-        if len(payloads) == 1:
-            return self._decoded(decode(payloads[0]))
-        return self._decoded(join(delta for payload in payloads for delta in decode(payload)))
+        deltas = self._stencil.decode(payloads)
+        return self._decoded(join(deltas) if len(deltas) > 1 else deltas)
 
     def _decoded(self, deltas: Iterable[Delta | OfChoice[Delta]]) -> list[Event]:
         events: list[Event] = []

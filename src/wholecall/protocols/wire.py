@@ -31,6 +31,10 @@ _Shape = TypeVar("_Shape")
 class Decoder(Protocol):
     """Reads the chunks of one stream. Its state belongs to that stream."""
 
+    forgets_pieces: bool
+    """Whether a chunk that is one piece of text leaves it as it was, so that the next one like
+    it need not be decoded (`Stencil`)."""
+
     def decode(self, payload: Payload) -> Decoded:
         """Turn one chunk into deltas."""
 

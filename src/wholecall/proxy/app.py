@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wholecall.proxy.building import Tools, make_models, state_path
 from wholecall.proxy.catalogue import Catalogue
@@ -81,9 +81,14 @@ class Proxy:
             self.service.approving = self.observing.inspecting.approving
         self.service.beat_seconds = config.limits.keep_alive_seconds
         keys = KeyStore(config.keys.path) if _needs_keys(config) else None
+        self._endpoints = {
+            client.path: Endpoint(self.service, client) for client in (CHAT, RESPONSES, MESSAGES)
+        }
         self.routes = self._make_routes()
-        app = Starlette(routes=self.routes, exception_handlers=ERROR_HANDLERS, lifespan=self._live)
-        self._edge = Edge(app, config, keys=keys)
+        self._routed = Starlette(
+            routes=self.routes, exception_handlers=ERROR_HANDLERS, lifespan=self._live
+        )
+        self._edge = Edge(self._serve, config, keys=keys)
         self._edge.on_refusal = self.observing.take_refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
@@ -131,13 +136,17 @@ class Proxy:
 
     # ── Routes ──────────────────────────────────────────────────────────────────────
 
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
+        """Questions to a model go straight to their endpoint; the router costs more than it."""
+        app: ASGIApp = self._routed
+        if scope["type"] == "http" and scope["method"] == "POST":
+            app = self._endpoints.get(scope["path"], app)
+        await app(scope, receive, send)
+
     def _make_routes(self) -> list[Route]:
         catalogue = Catalogue(self.service)
         return [
-            *(
-                Route(client.path, Endpoint(self.service, client), methods=["POST"])
-                for client in (CHAT, RESPONSES, MESSAGES)
-            ),
+            *(Route(path, each, methods=["POST"]) for path, each in self._endpoints.items()),
             Route(COUNT_TOKENS.path, Counting(self.service), methods=["POST"]),
             Route("/v1/models", catalogue.list_models),
             Route("/v1/tools", catalogue.list_tools),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from starlette.types import Scope
@@ -74,14 +75,20 @@ def check_host(arrival: Arrival, listen: ListenConfig) -> None:
     given = arrival.find("host")
     if len(given) != 1:
         raise Refused(400, "exactly one Host header is needed", code="invalid_host")
-    name = _PORT.sub("", given[0]).strip("[]").rstrip(".").lower()
-    hosts = tuple(host.lower().strip("[]") for host in listen.hosts)
-    if not is_loopback(name) and not matches(name, hosts):
+    if not _is_ours(given[0], listen.hosts):
         raise Refused(
             421,
             "this host is not served here; the operator can add it to listen.hosts",
             code="invalid_host",
         )
+
+
+@lru_cache(maxsize=256)
+def _is_ours(host: str, served: tuple[str, ...]) -> bool:
+    """It is asked for every request, and nearly always of the same name."""
+    name = _PORT.sub("", host).strip("[]").rstrip(".").lower()
+    hosts = tuple(each.lower().strip("[]") for each in served)
+    return is_loopback(name) or matches(name, hosts)
 
 
 def check_origin(arrival: Arrival, listen: ListenConfig) -> str | None:

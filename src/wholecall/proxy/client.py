@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from wholecall.protocols.answers import Style
@@ -42,19 +42,21 @@ class Asked:
 
     client: ClientProtocol
     body: bytes
-    headers: Headers
+    headers: Mapping[str, str]
     request_id: str
     key: Key = ANONYMOUS
     """What the client may do."""
+    came: float = field(default_factory=time.perf_counter)
+    """When all of it had come, by the clock of the taps."""
 
     @classmethod
-    def read(cls, client: ClientProtocol, scope: Scope) -> Asked:
+    def read(cls, client: ClientProtocol, scope: Scope, *, body: bytes) -> Asked:
         """What the headers say, and what the edge found out about the caller."""
         caller: Caller = scope[CALLER]
         return cls(
             client=client,
-            body=b"",
-            headers=Headers(scope=scope),
+            body=body,
+            headers=caller.headers,
             request_id=caller.request_id,
             key=caller.key,
         )

@@ -42,12 +42,12 @@ class Counting:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         """Answer one request."""
-        asked = Asked.read(COUNT_TOKENS, scope)
         try:
-            asked = replace(asked, body=await read_body(receive))
-            body = await self._count(asked)
+            asked = Asked.read(COUNT_TOKENS, scope, body=await read_body(receive))
         except ClientGone:
             return
+        try:
+            body = await self._count(asked)
         except WholecallError as error:
             failure, headers = explain(error, place="", request_id=asked.request_id)
             body = make_error(MESSAGES.protocol, failure, headers=headers)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any
 
 from starlette.types import Receive
+
+AT_ONCE_SECONDS = 0.1
+"""An answer that takes no longer is not broken off."""
 
 
 class ClientGone(Exception):
@@ -25,27 +28,44 @@ async def read_body(receive: Receive) -> bytes:
             return b"".join(pieces)
 
 
-@asynccontextmanager
-async def until_gone(receive: Receive) -> AsyncIterator[None]:
-    """Break off the block when the client hangs up; it ends with `ClientGone` then."""
-    task = asyncio.current_task()
-    gone = False
+class UntilGone:
+    """Breaks off its block when the client hangs up; it ends with `ClientGone` then.
 
-    async def watch() -> None:
-        nonlocal gone
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        gone = True
-        if task is not None:
-            task.cancel()
+    Whoever is answered at once is not watched at all: to wait for a client's departure takes a
+    task of its own, which costs more than many an answer.
+    """
 
-    watcher = asyncio.create_task(watch(), name="watch for the client's departure")
-    try:
-        yield
-    except asyncio.CancelledError:
+    __slots__ = ("_gone", "_receive", "_task", "_timer", "_watcher")
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._gone = False
+        self._task: asyncio.Task[Any] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._watcher: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> None:
+        self._task = asyncio.current_task()
+        self._timer = asyncio.get_running_loop().call_later(AT_ONCE_SECONDS, self._begin)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
         # Our own cancellation is taken back; that of the server goes on.
-        if not gone or task is None or task.uncancel() > 0:
-            raise
-        raise ClientGone from None
-    finally:
-        watcher.cancel()
+        ours = self._gone and isinstance(error, asyncio.CancelledError)
+        if ours and self._task is not None and self._task.uncancel() == 0:
+            raise ClientGone from None
+
+    def _begin(self) -> None:
+        self._watcher = asyncio.create_task(self._watch(), name="watch for the client's departure")
+
+    async def _watch(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._gone = True
+        if self._task is not None:
+            self._task.cancel()

@@ -7,9 +7,9 @@ inspector's page comes without its data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -63,6 +63,8 @@ class Caller:
 
     key: Key
     request_id: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """By their names in lower case; of several with one name, the last."""
     refuse: Callable[[Refused], None] = _forget
     """Tells those who look after the proxy that a route turned the request away."""
 
@@ -117,7 +119,8 @@ class Edge:
             key = self._find_key(arrival)
             reply.key_id = key.id
             with self._counted(arrival, key):
-                scope[CALLER] = Caller(key, reply.request_id, reply.note)
+                headers = dict(arrival.headers)
+                scope[CALLER] = Caller(key, reply.request_id, headers, refuse=reply.note)
                 intake = Intake(receive, self._config.limits, reply=reply)
                 await self._app(scope, intake.receive, reply.send)
         except Refused as refused:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
 from wholecall.errors import WholecallError
 from wholecall.proxy.answering import make_error
 from wholecall.proxy.client import Asked, ClientProtocol
-from wholecall.proxy.departing import ClientGone, read_body, until_gone
+from wholecall.proxy.departing import ClientGone, UntilGone, read_body
 from wholecall.proxy.failing import explain
 from wholecall.proxy.live import LiveAnswer
 from wholecall.proxy.preparing import Prepared, Run, prepare
@@ -31,11 +31,11 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         """Answer one request."""
-        asked = Asked.read(self._client, scope)
-        sink = ClientSink(send, beat_seconds=asked.shorten(self._service.beat_seconds))
+        sink = ClientSink(send)
         try:
-            asked = replace(asked, body=await read_body(receive))
-            async with until_gone(receive):
+            asked = Asked.read(self._client, scope, body=await read_body(receive))
+            sink.beat_seconds = asked.shorten(self._service.beat_seconds)
+            async with UntilGone(receive):
                 await self._serve(asked, sink)
         except ClientGone:
             return
@@ -43,15 +43,14 @@ class Endpoint:
             sink.stop()
 
     async def _serve(self, asked: Asked, sink: ClientSink) -> None:
-        exchange = _describe(asked)
         try:
             prepared = await prepare(self._service, asked)
             is_run = isinstance(prepared.way, Run)
             again = self._service.resends.find(asked) if is_run else None
         except WholecallError as error:
-            await self._refuse(exchange, error, sink=sink)
+            await self._refuse(_describe(asked), error, sink=sink)
             return
-        watch = Watch(_describe_more(exchange, prepared), self._service.taps)
+        watch = Watch(_describe_prepared(prepared), self._service.taps)
         sink.on_begin = watch.begin
         if prepared.stream:
             sink.start_beating()
@@ -112,23 +111,26 @@ async def _read_along(answer: LiveAnswer, sink: ClientSink, *, watch: Watch) -> 
     watch.end(Fate.DONE)
 
 
-def _describe(asked: Asked) -> Exchange:
+def _describe(asked: Asked, **more: Any) -> Exchange:
     headers = asked.headers
     return Exchange(
         request_id=asked.request_id,
         protocol=asked.client.protocol,
         path=asked.client.path,
         key_id=asked.key.id,
+        started=asked.came,
         trace_headers={name: headers[name] for name in _TRACE_HEADERS if name in headers},
+        **more,
     )
 
 
-def _describe_more(exchange: Exchange, prepared: Prepared) -> Exchange:
-    return replace(
-        exchange,
-        model=prepared.served.name,
+def _describe_prepared(prepared: Prepared) -> Exchange:
+    served = prepared.served
+    return _describe(
+        prepared.asked,
+        model=served.name,
         way=type(prepared.way).__name__.lower(),
         stream=prepared.stream,
-        upstream=prepared.served.upstream.protocol,
-        upstream_model=prepared.served.model,
+        upstream=served.upstream.protocol,
+        upstream_model=served.model,
     )

@@ -16,6 +16,8 @@ from wholecall.proxy.hiding import Hiding
 _FIRST = ("timestamp", "level", "event")
 _LEVELS = logging.getLevelNamesMapping()
 _PLAIN = frozenset({bool, int, float, type(None)})
+_OURS = frozenset({"level", "path", "upstream", "way", "outcome", "finish_reason"})
+"""Fields with a word out of few, all of which are ours."""
 _DEEPEST = 6
 """Levels of a field that are looked through; deeper ones are left out."""
 
@@ -57,7 +59,7 @@ class LogWriter:
 
     def _hide(self, _: WrappedLogger, __: str, event: EventDict) -> EventDict:
         for name, value in event.items():
-            if type(value) not in _PLAIN:
+            if type(value) not in _PLAIN and name not in _OURS:
                 event[name] = self._clean(value, _DEEPEST)
         return event
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -76,8 +76,8 @@ class _Line:
         self._began: AnswerBegan | None = None
         self._ended: Ended | None = None
         self._usage = Usage()
-        self._counts: Counter[str] = Counter()
-        self._oddities: Counter[str] = Counter()
+        self._counts: dict[str, int] = defaultdict(int)
+        self._oddities: dict[str, int] = defaultdict(int)
         self._calls: list[Fields] = []
         self._tools: list[Fields] = []
         self._texts: list[str] = []

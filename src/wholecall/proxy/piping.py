@@ -6,7 +6,6 @@ a body, neither on its way out nor back.
 
 from __future__ import annotations
 
-import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ import aiohttp
 from wholecall.errors import UpstreamError
 from wholecall.upstreams import refusals
 from wholecall.upstreams.endpoint import Endpoint
-from wholecall.upstreams.http import MOST_BODY_BYTES, HttpSettings, sessions_for
+from wholecall.upstreams.http import MOST_BODY_BYTES, HttpSettings, open_body, sessions_for
 from wholecall.upstreams.retry import Failure, ask
 
 _GOOD = range(200, 300)
@@ -67,7 +66,7 @@ class Pipe:
         try:
             response = await session.post(
                 url / letter.below if letter.below else url,
-                data=io.BytesIO(letter.content),
+                data=open_body(letter.content),
                 headers=self.endpoint.headers_for(stream=letter.stream),
                 allow_redirects=False,
             )

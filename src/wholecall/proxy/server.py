@@ -8,6 +8,7 @@ configuration is read again: one process takes over what it can, several are rep
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import os
 import signal
@@ -32,13 +33,20 @@ that it is not closed under a request that is just being sent."""
 
 _BACKLOG = 2048
 """Connections that wait to be taken."""
+_COLLECT_AFTER = (10_000, 20, 20)
+"""New objects, and rounds, until the collector looks at the young, the older and all."""
 
 
 def make_worker_app() -> Proxy:
     """The application of one process, as the environment and the file describe it."""
-    app = make_app(load(find_file(None, os.environ), os.environ), around=reloading)
-    take_library_logs(app.observing.log)
-    return app
+    proxy = make_app(load(find_file(None, os.environ), os.environ), around=reloading)
+    take_library_logs(proxy.observing.log)
+    # What is there by now stays until the end, and requests leave few cycles behind. To look for
+    # them as often as a script does took a fifth of the time of a request.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECT_AFTER)
+    return proxy
 
 
 @asynccontextmanager

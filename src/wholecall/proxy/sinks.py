@@ -74,9 +74,10 @@ class ClientSink:
     """Writes to the client of one request."""
 
     def __init__(self, send: Send, *, beat_seconds: float = BEAT_SECONDS) -> None:
+        self.beat_seconds = beat_seconds
+        """How long the client may hear nothing."""
         self._send = send
         self._headers: Headers = ()
-        self._beat_seconds = beat_seconds
         self._pending: list[bytes] = []
         self._begun = False
         self._whole_frames = True
@@ -100,7 +101,7 @@ class ClientSink:
         """From now on a silence is broken by a sign of life."""
         loop = asyncio.get_running_loop()
         self._written_at = loop.time()
-        self._timer = loop.call_later(self._beat_seconds, self._tick)
+        self._timer = loop.call_later(self.beat_seconds, self._tick)
 
     def put(self, frames: bytes) -> None:
         """Add to the stream."""
@@ -157,9 +158,9 @@ class ClientSink:
 
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()
-        rest = self._written_at + self._beat_seconds - loop.time()
+        rest = self._written_at + self.beat_seconds - loop.time()
         if rest <= 0:
-            rest = self._beat_seconds
+            rest = self.beat_seconds
             if self._whole_frames:  # in the midst of a frame it would be taken for a part of it
                 self._beating = loop.create_task(self._write(self.beat()))
         self._timer = loop.call_later(rest, self._tick)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import enum
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -163,8 +163,7 @@ class Watch:
     ) -> None:
         self.exchange = exchange
         self._clock = clock
-        self._readers = _merge([tap.open(exchange) for tap in taps])
-        self._readers[OfChoice] = (self._take_of_choice,)
+        self._readers = [tap.open(exchange) for tap in taps]
         self._asked_first: float | None = None
         self._answered_last: float | None = None
         self._retries = 0
@@ -173,8 +172,14 @@ class Watch:
 
     def take(self, event: TapEvent) -> None:
         """Show an event to those who want to see it."""
-        for read in self._readers.get(type(event), ()):
-            read(event)
+        if isinstance(event, OfChoice):
+            # A call is a call, whichever of several answers it belongs to.
+            event = event.value
+        kind = type(event)
+        for readers in self._readers:
+            read = readers.get(kind)
+            if read is not None:
+                read(event)
 
     def begin(self) -> None:
         """The first bytes are on their way to the client. Further ones are none of our business."""
@@ -205,40 +210,31 @@ class Watch:
         self._asked_first = self._asked_first or asked
         self._retries = 0
         self.take(UpstreamAsked(request))
-        async with AsyncExitStack() as stack:
-            token = _ASKING.set(self)
-            try:
-                begun = await stack.enter_async_context(opening)
-            except UpstreamError as error:
-                self.take(UpstreamFailed(error, self._retries))
-                raise
-            finally:
+        token, begun = _ASKING.set(self), False
+        try:
+            async with opening as answer:
+                begun = True
                 _ASKING.reset(token)
-            self._answered_last = self._clock()
-            self.take(UpstreamAnswered(self._answered_last - asked, self._retries))
-            yield begun
+                self._answered_last = self._clock()
+                self.take(UpstreamAnswered(self._answered_last - asked, self._retries))
+                yield answer
+        except UpstreamError as error:
+            if not begun:
+                self.take(UpstreamFailed(error, self._retries))
+            raise
+        finally:
+            if not begun:
+                _ASKING.reset(token)
 
     @property
     def wants_chunks(self) -> bool:
         """Whether anybody wants to see chunks."""
-        return ChunkCame in self._readers
+        return any(ChunkCame in readers for readers in self._readers)
 
     def retry(self, delay: float) -> None:
         """The upstream is asked again."""
         self._retries += 1
         self.take(UpstreamRetried(delay))
-
-    def _take_of_choice(self, event: OfChoice[RunEvent]) -> None:
-        """A call is a call, whichever of several answers it belongs to."""
-        self.take(event.value)
-
-
-def _merge(every: Sequence[Readers]) -> dict[type, tuple[Callable[[Any], None], ...]]:
-    merged: dict[type, tuple[Callable[[Any], None], ...]] = {}
-    for readers in every:
-        for kind, read in readers.items():
-            merged[kind] = (*merged.get(kind, ()), read)
-    return merged
 
 
 # ── Upstreams ───────────────────────────────────────────────────────────────────────

@@ -87,9 +87,6 @@ class _Prepared:
     body: bytes
     stream: bool
 
-    def open_body(self) -> bytes | io.BytesIO:
-        return self.body if len(self.body) <= _LARGE_REQUEST else io.BytesIO(self.body)
-
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
@@ -98,6 +95,11 @@ class _Begun:
     response: aiohttp.ClientResponse
     start: bytes
     streamed: bool
+
+
+def open_body(body: bytes) -> bytes | io.BytesIO:
+    """A body in the form in which aiohttp sends it best."""
+    return body if len(body) <= _LARGE_REQUEST else io.BytesIO(body)
 
 
 def _write_json(body: Mapping[str, Any]) -> bytes:
@@ -185,7 +187,7 @@ class HttpUpstream:
         try:
             response = await session.post(
                 prepared.url,
-                data=prepared.open_body(),
+                data=open_body(prepared.body),
                 headers=prepared.headers,
                 allow_redirects=False,
             )
