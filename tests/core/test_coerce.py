@@ -84,6 +84,7 @@ CHANGED: list[tuple[str, Any, Any, Any]] = [
     ("a listed string is no other string", {"anyOf": [INTEGER, {"enum": ["auto"]}]}, "5", 5),
     ("all of several", {"allOf": [{"type": ["integer", "string"]}, {"type": "integer"}]}, "5", 5),
     ("a whole number in an alternative", {"anyOf": [INTEGER, NULL]}, 5.0, 5),
+    ("a whole number deep inside", of(of(INTEGER)), {"a": {"a": 5.0}}, {"a": {"a": 5}}),
     (
         "a condition that holds",
         {"if": {"required": ["a"]}, "then": of(INTEGER)},

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from cutting import cut_text
 from emulating import LENGTH, NOW, PROMPTED, STOP, WEATHER, ask, calls_of, says, understand
+from trying import examples
 from wholecall.core.assembler import Assembler
 from wholecall.core.choice import Choice, Mode, Special
 from wholecall.core.conversation import (
@@ -315,7 +316,7 @@ ARGUMENTS = st.dictionaries(
 
 
 @pytest.mark.parametrize("dialect", PROMPTED)
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(arguments=ARGUMENTS, seed=st.integers(0, 9))
 def test_what_a_model_writes_comes_back(
     *, dialect: str, arguments: dict[str, Any], seed: int

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutting import cut_text
+from trying import examples
 from wholecall.dialects.encoding import Notation
 from wholecall.dialects.parsing import encode, encode_output, parse_text
 from wholecall.dialects.registry import DIALECTS
@@ -78,7 +79,7 @@ def is_typed_twice(calls: list[tuple[str, dict[str, Any]]]) -> bool:
 
 
 @pytest.mark.parametrize("dialect", WRITTEN)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(calls=CALLS, seed=st.integers(0, 9))
 def test_calls_come_back(
     dialect: str, calls: list[tuple[str, dict[str, Any]]], *, seed: int

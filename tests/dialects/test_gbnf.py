@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from emulating import NOW, WEATHER
 from gbnf_matching import allows
 from schemas import ARGUMENTS, tool_schemas
+from trying import examples
 from wholecall.core.choice import Choice, Mode
 from wholecall.core.spec import ToolSpec
 from wholecall.dialects.constrained import answer_schema
@@ -114,7 +115,7 @@ def test_a_schema_beyond_the_limit_is_left_open() -> None:
     assert last.endswith('ws ":" ws (value) ws')
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(schema=tool_schemas(), arguments=ARGUMENTS)
 def test_every_grammar_can_be_read_and_forbids_no_short_call(
     schema: dict[str, Any], arguments: dict[str, Any]

@@ -21,6 +21,7 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from encoded_answers import CLIENTS, ENDINGS, HEAD, encode, ended, grown, make_call, payloads, turns
+from trying import examples
 from wholecall.core.values import Event, Reasoning, Text, Usage
 from wholecall.protocols.answers import (
     Failure,
@@ -244,7 +245,7 @@ def adapters(protocol: str) -> tuple[TypeAdapter[Any], TypeAdapter[Any]]:
 
 
 @pytest.mark.parametrize("protocol", CLIENTS)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_everything_that_is_written_is_of_the_sdks_types(
     protocol: str, data: st.DataObject

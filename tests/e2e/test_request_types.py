@@ -16,6 +16,7 @@ from openai.types.responses.response_create_params import ResponseCreateParams
 from pydantic import TypeAdapter, ValidationError
 
 from conversations import CARRIED, messes, requests
+from trying import examples
 from wholecall.core.conversation import Request
 from wholecall.protocols.requests import encode_request
 
@@ -46,7 +47,7 @@ def exhaust(value: Any) -> None:
 
 
 @pytest.mark.parametrize("protocol", TYPES)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_a_request_fits_the_sdk(protocol: str, data: st.DataObject) -> None:
     client = data.draw(st.sampled_from(sorted(CARRIED)))
@@ -55,7 +56,7 @@ def test_a_request_fits_the_sdk(protocol: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("protocol", TYPES)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(messages=messes)
 def test_and_so_does_one_whose_history_had_to_be_mended(protocol: str, messages: Any) -> None:
     check(protocol, encode_request(protocol, Request(model="claude-x", messages=messages)))

@@ -18,6 +18,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cutting import SEEDS, cut_delta, cut_text, oddities, play, smooth, write
+from trying import examples
 from wholecall.core.assembler import Assembler
 from wholecall.core.outcome import collect
 from wholecall.core.spec import ToolSpec
@@ -35,7 +36,7 @@ from wholecall.core.values import (
     Text,
 )
 
-laws = settings(deadline=None, max_examples=250)
+laws = settings(deadline=None, max_examples=examples(250))
 GOOD = write("hint tool_calls | end")
 NAMES = ("find", "edit", "edit_file", "run")
 
@@ -257,7 +258,7 @@ def test_a_turn_means_the_same_however_it_is_cut(turn: Turn, seed: int | None, *
     assert smooth(play(cut_all(deltas, seed), turn.tools)) == smooth(play(deltas, turn.tools))
 
 
-@settings(laws, max_examples=500)
+@settings(laws, max_examples=examples(500))
 @given(deltas=st.lists(broken_deltas, max_size=8), tools=st.none() | offers, seed=seeds, end=ends)
 def test_so_does_a_broken_one(
     deltas: list[Delta], tools: list[ToolSpec] | None, *, seed: int | None, end: str
@@ -269,7 +270,7 @@ def test_so_does_a_broken_one(
     assert smooth(cut) == smooth(whole)
 
 
-@settings(laws, max_examples=500)
+@settings(laws, max_examples=examples(500))
 @given(deltas=st.lists(broken_deltas, max_size=8), tools=offers, end=ends)
 def test_every_draft_of_a_broken_turn_gets_one_verdict(
     deltas: list[Delta], tools: list[ToolSpec], *, end: str

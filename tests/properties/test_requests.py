@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conversations import TOOLS, Portable, bare, messes, requests, told
+from trying import examples
 from wholecall.core.conversation import Message, Request
 from wholecall.core.history import repair_history
 from wholecall.protocols.requests import decode_request, encode_request
@@ -22,7 +23,7 @@ HISTORY = {"openai-chat": "messages", "openai-responses": "input", "anthropic": 
 
 
 @pytest.mark.parametrize("protocol", CLIENTS)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(data=st.data())
 def test_what_a_protocol_can_carry_comes_back(protocol: str, data: st.DataObject) -> None:
     request = data.draw(requests(protocol))
@@ -30,7 +31,7 @@ def test_what_a_protocol_can_carry_comes_back(protocol: str, data: st.DataObject
 
 
 @pytest.mark.parametrize("protocol", CLIENTS)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(data=st.data())
 def test_what_was_read_goes_out_as_it_came_in(protocol: str, data: st.DataObject) -> None:
     body = encode_request(protocol, data.draw(requests(protocol)))
@@ -38,7 +39,7 @@ def test_what_was_read_goes_out_as_it_came_in(protocol: str, data: st.DataObject
 
 
 @pytest.mark.parametrize("through", ["anthropic", "openai-responses"])
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(request=requests("openai-chat", carried=Portable()))
 def test_a_conversation_survives_another_protocol(through: str, request: Request) -> None:
     there = decode_request(through, encode_request(through, request))
@@ -47,7 +48,7 @@ def test_a_conversation_survives_another_protocol(through: str, request: Request
 
 
 @pytest.mark.parametrize("protocol", CLIENTS)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(messages=messes, model=st.sampled_from(MODELS))
 def test_every_history_is_accepted(
     protocol: str, messages: tuple[Message, ...], *, model: str
@@ -64,7 +65,7 @@ def is_accepted(protocol: str, body: dict[str, Any]) -> bool:
     return repair_history(protocol, history) == history
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(messages=messes)
 def test_each_call_to_gemini_has_a_response_behind_it(messages: tuple[Message, ...]) -> None:
     contents = encode_request("gemini", Request(model="gemini-3", messages=messages))["contents"]
@@ -75,7 +76,7 @@ def test_each_call_to_gemini_has_a_response_behind_it(messages: tuple[Message, .
             assert "thoughtSignature" in next(p for p in content["parts"] if "functionCall" in p)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(messages=messes)
 def test_each_call_to_ollama_has_a_result_behind_it(messages: tuple[Message, ...]) -> None:
     wire = encode_request("ollama", Request(model="m", messages=messages))["messages"]
@@ -88,7 +89,7 @@ def test_each_call_to_ollama_has_a_result_behind_it(messages: tuple[Message, ...
 
 
 @pytest.mark.parametrize("protocol", UPSTREAMS)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(data=st.data())
 def test_nothing_is_changed_and_nothing_shared(protocol: str, data: st.DataObject) -> None:
     client = data.draw(st.sampled_from(CLIENTS))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from executing import Ear, make_call
 from runs.doors import House, play, texts
+from trying import examples
 from wholecall.runs.calling import ExecutorSettings
 from wholecall.runs.events import Status, ToolEnded, ToolEvent, ToolStarted
 from wholecall.runs.executor import Executor
@@ -95,7 +96,7 @@ def test_results_follow_the_number_and_not_the_start() -> None:
     play(scenario)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     names=st.lists(st.sampled_from(["look", "write", "alone", "single"]), max_size=8),
     parallel=st.integers(1, 4),
