@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Generator
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -48,6 +49,17 @@ def test_progress_becomes_an_event(function: Callable[..., object]) -> None:
     case = Case(make_tool(function, name="look"))
     assert case.run().result.text == "done"
     assert case.ear.events[1:] == [ToolReported("c0", {"half": True})]
+
+
+def test_only_what_can_be_told_is_reported() -> None:
+    async def reports_nonsense(context: Context) -> str:
+        for value in (object(), None, "x" * 20_000, 1):
+            context.report(cast("Any", value))
+        return "done"
+
+    case = Case(make_tool(reports_nonsense))
+    assert case.run().status is Status.DONE
+    assert case.ear.events[1:] == [ToolReported("c0", 1)]
 
 
 def test_a_report_after_the_end_of_the_loop_is_not_heard() -> None:

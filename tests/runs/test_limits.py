@@ -1,5 +1,6 @@
 """Limits under which no run could go on are refused."""
 
+import math
 from typing import Any
 
 import pytest
@@ -14,7 +15,18 @@ def test_a_run_in_which_no_call_could_begin_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "limits", [{"turns": 0}, {"attempts": 0}, {"stop_identical": 0}, {"tool_timeout": 0.0}]
+    "limits",
+    [
+        {"turns": 0},
+        {"attempts": 0},
+        {"stop_identical": 0},
+        {"tool_timeout": 0.0},
+        {"tool_timeout": math.nan},
+        {"calls": -1},
+        {"result_limit": -1},
+        {"turn_retries": -1},
+    ],
+    ids=str,
 )
 def test_a_limit_that_lets_nothing_happen_is_refused(limits: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(limits))):

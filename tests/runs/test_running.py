@@ -82,6 +82,13 @@ def test_the_result_can_be_had_without_reading_events() -> None:
     drive(test())
 
 
+def test_a_result_can_be_had_again_in_another_loop() -> None:
+    run = run_of(say_three)
+    assert asyncio.run(run.result()) is RESULT
+    assert asyncio.run(run.result()) is RESULT
+    asyncio.run(run.cancel())
+
+
 def test_a_failure_is_raised_to_whoever_reads_and_whoever_waits() -> None:
     async def fail(channel: Channel) -> RunResult:
         channel.put(Text("one"))

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from fault_agent import Agent
+from wholecall.core.feedback import feedback
 from wholecall.core.values import Rejected
 from wholecall.faults.running import FaultServer
 from wholecall.faults.scenarios import SCENARIOS
 from wholecall.faults.script import Form, Scenario
+from wholecall.faults.tools import TOOLS
 from wholecall.runs.events import TurnRetried
 
+OFFER = {spec.name: spec for spec in TOOLS}
 ROWS = [
     pytest.param(scenario, form, id=f"{scenario.name}-{form.protocol}-{form.streamed}")
     for scenario in SCENARIOS.values()
@@ -48,13 +51,19 @@ def test_exactly_what_is_safe_is_run(scenario: Scenario, form: Form) -> None:
 
 
 def check_feedback(agent: Agent, server: FaultServer) -> None:
-    """Every rejected call was answered by words that name it, unless its answer was void."""
+    """Every rejected call was answered by words that name it and the cause, unless its answer
+    was void."""
     told = [json.dumps(received.body, ensure_ascii=False) for received in server.received[1:]]
     for rejected in find_rejections(agent):
-        assert any(
-            (rejected.name or "") in body and ("not run" in body or "nothing was run" in body)
-            for body in told
-        ), f"nobody was told of {rejected.name!r}: {rejected.detail}"
+        words = feedback(rejected, OFFER.get(rejected.name or ""), offer=OFFER)
+        assert (rejected.name or "") in words
+        assert "not run" in words or "nothing was run" in words
+        assert any(quote(words) in body for body in told), f"nobody was told: {words}"
+
+
+def quote(words: str) -> str:
+    """As it stands in a JSON text."""
+    return json.dumps(words, ensure_ascii=False)[1:-1]
 
 
 def find_rejections(agent: Agent) -> Iterator[Rejected]:

@@ -6,7 +6,7 @@ import datetime
 import enum
 import math
 import tracemalloc
-from typing import Any
+from typing import Any, cast
 
 import pydantic
 import pytest
@@ -244,6 +244,13 @@ def test_a_result_with_a_content_that_is_none_is_a_failure() -> None:
     content: Any = 5
     with pytest.raises(Failed, match="is a int, not a tuple"):
         to_result(Result(content))
+
+
+def test_the_value_of_a_result_is_json() -> None:
+    value: Any = {"day": datetime.date(2026, 1, 2)}
+    assert to_result(Result((), structured=value)).structured == {"day": "2026-01-02"}
+    with pytest.raises(Failed, match="cannot be written as JSON"):
+        to_result(Result((), structured=cast("Any", object())))
 
 
 def test_half_of_a_surrogate_pair_inside_of_json_is_escaped() -> None:

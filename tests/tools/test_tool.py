@@ -1,5 +1,6 @@
 """A tool's rules that contradict each other are refused where they are written."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -33,10 +34,16 @@ def test_what_changes_nothing_or_the_same_may_be_repeated(
     assert tool.repeatable is repeatable
 
 
-@pytest.mark.parametrize("seconds", [0, -1.5])
+@pytest.mark.parametrize("seconds", [0, -1.5, math.nan])
 def test_a_tool_needs_some_time(seconds: float) -> None:
     with pytest.raises(ValueError, match="timeout of 'weather' must be more than 0"):
         replace(PLAIN, timeout=seconds)
+
+
+@pytest.mark.parametrize("rule", ["retries", "result_limit"])
+def test_less_than_nothing_is_refused(rule: str) -> None:
+    with pytest.raises(ValueError, match=f"{rule} of 'weather' must be 0 or more"):
+        replace(PLAIN, read_only=True, **{rule: -1})  # type: ignore[arg-type]
 
 
 def test_only_what_may_be_repeated_has_retries() -> None:

@@ -23,7 +23,7 @@ from wholecall.runs.events import Status, ToolAbandoned, ToolEvent, ToolReported
 from wholecall.runs.limits import RunLimits
 from wholecall.runs.telling import tell_error, tell_skipped, tell_timeout
 from wholecall.runs.threads import THREADS, Threads
-from wholecall.tools.results import add_note, cap, to_result
+from wholecall.tools.results import add_note, cap, to_progress, to_result
 from wholecall.tools.signals import Failed, Retry
 from wholecall.tools.tool import Blocking, Context, Tool
 
@@ -156,12 +156,13 @@ class Calling:
 
     def _make_context(self, attempt: Attempt, loop: asyncio.AbstractEventLoop) -> Context:
         def tell(progress: JSON) -> None:
-            if not attempt.is_over():
+            if not attempt.is_over() and progress is not None:
                 self._emit(ToolReported(self._call.id, progress))
 
         home = threading.get_ident()
 
-        def report(progress: JSON) -> None:
+        def report(value: JSON) -> None:
+            progress = to_progress(value)
             if threading.get_ident() == home:
                 tell(progress)
                 return

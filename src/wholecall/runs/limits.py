@@ -41,5 +41,9 @@ class RunLimits:
         for name in ("turns", "concurrency", "attempts", "warn_identical", "stop_identical"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}: it must be 1 at least")
-        if self.tool_timeout <= 0:
+        for name in ("calls", "result_limit", "turn_retries", "lost_threads"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}={getattr(self, name)}: it must be 0 at least")
+        # Written so that NaN, which is neither more nor less than anything, is refused as well.
+        if not self.tool_timeout > 0:
             raise ValueError(f"tool_timeout={self.tool_timeout}: no tool can run in no time")

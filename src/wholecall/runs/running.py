@@ -121,7 +121,7 @@ class Run:
         """Wait for the end. A run that fails raises here, and where it is iterated over."""
         task = self._begin()
         with self._channel.without_back_pressure():
-            await asyncio.wait([task])
+            await _wait_for(task)
         return self._read(task)
 
     async def cancel(self) -> None:
@@ -132,7 +132,7 @@ class Run:
         task = self._begin()
         self._work.halt()
         task.cancel()
-        await asyncio.wait([task])
+        await _wait_for(task)
 
     async def __aiter__(self) -> AsyncIterator[RunEvent]:
         if self._channel.is_read:
@@ -175,3 +175,9 @@ class Run:
         self._channel.close()
         if not task.cancelled():
             task.exception()  # whoever only reads the events learns of the failure there
+
+
+async def _wait_for(task: asyncio.Task[RunResult]) -> None:
+    """Wait for its end, and do not end it. One that is over may belong to a loop that is closed."""
+    if not task.done():
+        await asyncio.wait([task])

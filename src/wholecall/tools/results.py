@@ -57,6 +57,8 @@ def to_progress(value: object) -> JSON:
 
 def _check(result: Result) -> Result:
     """A result that a tool made itself, its content in the form in which it can be told."""
+    if result.structured is not None:
+        result = replace(result, structured=_read_back(_to_json(result.structured)))
     content: object = result.content
     if isinstance(content, tuple) and all(isinstance(piece, Text | Media) for piece in content):
         return result

@@ -22,7 +22,8 @@ class Context:
     """The same for every attempt at this call, and for no other call."""
     user: str | None = None
     report: Callable[[JSON], None] = field(default=lambda _: None)
-    """Tell how far the tool is; it becomes an event of the run. May be called from any thread."""
+    """Tell how far the tool is; it becomes an event of the run, if it is JSON of at most 16,384
+    characters. May be called from any thread."""
     is_cancelled: Callable[[], bool] = field(default=lambda: False)
     """Whether nobody waits for the result any more: a thread should look now and then."""
 
@@ -71,8 +72,12 @@ class Tool:
     share a limit, as those of one MCP server, are given the same ones."""
 
     def __post_init__(self) -> None:
-        if self.timeout is not None and self.timeout <= 0:
+        # Written so that NaN, which is neither more nor less than anything, is refused as well.
+        if self.timeout is not None and not self.timeout > 0:
             raise ValueError(f"the timeout of {self.name!r} must be more than 0 seconds")
+        for rule in ("retries", "result_limit"):
+            if (getattr(self, rule) or 0) < 0:
+                raise ValueError(f"{rule} of {self.name!r} must be 0 or more")
         if self.retries and not self.repeatable:
             raise ValueError(f"{self.name!r} has retries, but is neither read_only nor idempotent")
         if self.concurrency is not None:
