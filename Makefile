@@ -30,8 +30,8 @@ PARALLEL := -n auto --dist worksteal
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-run: $(STAMP) ## Run the demo: a model's calls, made safe before your eyes
-	@$(BIN)/wholecall demo
+run: $(STAMP) ## Start the proxy with the inspector, a real model and four tools (MODEL=demo: no download)
+	@$(BIN)/wholecall demo $(if $(MODEL),--model '$(MODEL)') $(if $(PORT),--port '$(PORT)')
 
 test: $(STAMP) ## Run the tests; core, protocols and dialects need 100 % branch coverage
 	$(BIN)/pytest $(PARALLEL) --cov-report= $(SANS_IO:%=--cov=src/wholecall/%) $(SANS_IO_TESTS)

@@ -172,7 +172,7 @@ def test_a_protocol_may_be_named(run: Run, write: Write) -> None:
     assert json.loads(ran.out)["calls"] == []
 
 
-# ── replay and demo ─────────────────────────────────────────────────────────────────
+# ── replay ──────────────────────────────────────────────────────────────────────────
 
 
 def test_replay_in_a_pipe_prints_plain_lines(run: Run, write: Write) -> None:
@@ -216,8 +216,8 @@ VERDICTS = {
 }
 
 
-def test_the_demo_shows_what_its_titles_say(run: Run) -> None:
-    ran = run("demo")
+def test_without_a_file_it_shows_what_the_titles_of_ours_say(run: Run) -> None:
+    ran = run("replay")
     assert (ran.code, ran.err) == (0, "")
     shown = ran.out.strip().split("\n\n")
     assert [case["id"] for case in demo_cases()] == list(VERDICTS)
@@ -229,15 +229,15 @@ def test_the_demo_shows_what_its_titles_say(run: Run) -> None:
         assert verdicts == VERDICTS[case["id"]]
 
 
-def test_the_demo_is_short_and_its_titles_fit_a_terminal() -> None:
-    assert sum(len(case["events"]) for case in demo_cases()) * 0.12 < 20
+def test_ours_are_short_and_their_titles_fit_a_terminal() -> None:
+    assert sum(len(case["events"]) for case in demo_cases()) * 0.1 < 20
     assert all(len(f"1/8  {case['title']}") < 80 for case in demo_cases())
 
 
-def test_the_demo_runs_in_a_real_terminal() -> None:
+def test_they_run_in_a_real_terminal() -> None:
     ours, theirs = pty.openpty()
     ran = subprocess.Popen(
-        [*PROGRAM, "demo", "--pause", "0"],
+        [*PROGRAM, "replay", "--pause", "0"],
         stdout=theirs,
         stderr=subprocess.PIPE,
         env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "40"},
@@ -354,7 +354,7 @@ def test_a_pipe_that_closes_early_is_no_crash(write: Write) -> None:
 def test_ctrl_c_ends_it_quietly() -> None:
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        [*PROGRAM, "demo", "--pause", "30"],
+        [*PROGRAM, "replay", "--pause", "30"],
         stdout=theirs,
         stderr=subprocess.PIPE,
         env={**os.environ, "TERM": "xterm-256color"},

@@ -1,4 +1,4 @@
-"""The command line: `wholecall demo`, `wholecall replay`, `wholecall check`, and the others.
+"""The command line: `wholecall replay`, `wholecall check`, and the others.
 
 Those that open connections stand in modules of their own, which are imported when they are
 used: `wholecall check` in a script should not wait for an HTTP client.
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _LATER = {
     "chat": "wholecall.cli_chat",
     "config": "wholecall.cli_config",
+    "demo": "wholecall.cli_demo",
     "dialects": "wholecall.cli_dialects",
     "faults": "wholecall.cli_faults",
     "keys": "wholecall.cli_keys",
@@ -86,6 +87,10 @@ FilesArgument = Annotated[
         "`-` is the standard input.",
     ),
 ]
+ReplayedArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="FILE", help="Recorded answers, as `wholecall check` takes them."),
+]
 ProtocolOption = Annotated[
     str | None,
     typer.Option(
@@ -125,27 +130,21 @@ def options(version: VersionOption = False) -> None:
 
 
 @app.command()
-def demo(pause: PauseOption = 0.12) -> None:
-    """Play the recorded streams that come with the package."""
-    with resources.as_file(resources.files("wholecall") / "demo" / "streams.jsonl") as path:
-        recordings = load(path)
-    for number, recording in enumerate(recordings, 1):
-        title = f"{number}/{len(recordings)}  {recording.title}"
-        _show(recording.play(), title=title, pause=pause)
-
-
-@app.command()
 def replay(
-    files: FilesArgument,
+    files: ReplayedArgument = None,
     *,
     protocol: ProtocolOption = None,
     tools: ToolsOption = None,
-    pause: PauseOption = 0.05,
+    pause: PauseOption = 0.1,
 ) -> None:
-    """Show calls of recorded answers being built, and their verdicts."""
+    """Show calls of recorded answers being built, and their verdicts.
+
+    Without a FILE it plays the streams that come with the package.
+    """
     offered = None if tools is None else load_tools(tools)
-    for recording in _load_all(files, protocol):
-        _show(recording.play(offered), title=recording.title, pause=pause)
+    recordings = _load_ours() if files is None else _load_all(files, protocol)
+    for title, recording in recordings:
+        _show(recording.play(offered), title=title, pause=pause)
 
 
 @app.command()
@@ -166,20 +165,28 @@ def check(
     offered = None if tools is None else load_tools(tools)
     wants_words = sys.stdout.isatty() if readable is None else readable
     good = True
-    for recording in _load_all(files, protocol):
+    for title, recording in _load_all(files, protocol):
         events = list(chain.from_iterable(recording.play(offered)))
         outcome = collect(events)
         good = good and _is_good(outcome)
         if wants_words:
-            _show([events], title=recording.title)
+            _show([events], title=title)
         else:
-            typer.echo(as_json(recording.title, outcome))
+            typer.echo(as_json(title, outcome))
     raise typer.Exit(0 if good else _REJECTED)
 
 
-def _load_all(files: Iterable[Path], protocol: str | None) -> Iterator[Recording]:
+def _load_all(files: Iterable[Path], protocol: str | None) -> Iterator[tuple[str, Recording]]:
+    """Recordings with their titles."""
     for file in files:
-        yield from load(file, protocol)
+        yield from ((recording.title, recording) for recording in load(file, protocol))
+
+
+def _load_ours() -> Iterator[tuple[str, Recording]]:
+    with resources.as_file(resources.files("wholecall") / "demo" / "streams.jsonl") as path:
+        recordings = load(path)
+    for number, recording in enumerate(recordings, 1):
+        yield f"{number}/{len(recordings)}  {recording.title}", recording
 
 
 def _show(steps: Iterable[list[Event]], *, title: str, pause: float = 0.0) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -39,14 +40,7 @@ def pull_model(name: NameArgument = DEFAULT) -> None:
     What is downloaded is checked by its hash, and nothing of it is installed. An interrupted
     pull goes on where it stopped.
     """
-    model, folder = find_model(name), models_folder(os.environ)
-    typer.echo(f"{model.about} ({model.licence}), {_megabytes(model.size)} into {folder}", err=True)
-    try:
-        with _progress(model) as tell:
-            path = pull(model, folder, tell=tell)
-    except OSError as error:
-        raise PullFailed(f"{error.filename or folder}: {error.strerror}") from error
-    typer.echo(str(path))
+    typer.echo(str(bring(find_model(name))))
 
 
 @app.command("list")
@@ -76,19 +70,42 @@ def remove_model(name: RemovedArgument) -> None:
     typer.echo(f"{model.name} is removed")
 
 
+def bring(model: LocalModel) -> Path:
+    """Pull a model that may be here already, and say what is downloaded and how far it is."""
+    folder = models_folder(os.environ)
+    typer.echo(f"{model.about} ({model.licence}), {_megabytes(model.size)} into {folder}", err=True)
+    progress = _bar if sys.stderr.isatty() else _lines
+    try:
+        with progress(model) as tell:
+            return pull(model, folder, tell=tell)
+    except OSError as error:
+        raise PullFailed(f"{error.filename or folder}: {error.strerror}") from error
+
+
 def _megabytes(size: int) -> str:
     return f"{size / _MEGABYTE:,.0f} MB"
 
 
 @contextmanager
-def _progress(model: LocalModel) -> Iterator[Callable[[int], None]]:
-    """A bar in a terminal; elsewhere nothing moves, and nothing is shown."""
+def _bar(model: LocalModel) -> Iterator[Callable[[int], None]]:
+    """In a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     console = Console(stderr=True)
-    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not _is_seen()) as bar:
+    with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
         task = bar.add_task(model.name, total=model.size)
         yield lambda done: bar.update(task, completed=done)
 
 
-def _is_seen() -> bool:
-    return sys.stderr.isatty()
+@contextmanager
+def _lines(model: LocalModel) -> Iterator[Callable[[int], None]]:
+    """In a log: a line for every tenth of it."""
+    told = 0
+
+    def tell(done: int) -> None:
+        nonlocal told
+        tenths = done * 10 // model.size
+        if tenths > told:
+            told = tenths
+            typer.echo(f"{_megabytes(done)} of {_megabytes(model.size)}", err=True)
+
+    yield tell

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -17,6 +19,7 @@ from typing import Any
 import pytest
 
 from wholecall.faults import start_in_thread
+from wholecall.proxy.server import is_news
 
 PATIENCE = 40.0
 WHOLECALL = Path(sys.executable).with_name("wholecall")
@@ -122,3 +125,23 @@ def test_without_a_model_there_is_nothing_to_serve(tmp_path: Path) -> None:
     )
     assert ended.returncode == 2
     assert "--upstream" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("record", "told"),
+    [
+        (logging.makeLogRecord({"msg": "trouble"}), True),
+        (logging.makeLogRecord({"msg": "x", "exc_info": (OSError, OSError(), None)}), True),
+        (logging.makeLogRecord({"msg": "Cancel %s, timeout graceful shutdown exceeded"}), False),
+        (
+            logging.makeLogRecord(
+                {"msg": "x", "exc_info": (asyncio.CancelledError, asyncio.CancelledError(), None)}
+            ),
+            False,
+        ),
+    ],
+)
+def test_that_answers_were_broken_off_at_the_end_is_no_news(
+    record: logging.LogRecord, told: bool
+) -> None:
+    assert is_news(record) is told

