@@ -45,12 +45,52 @@ ROWS = [
     ("a fence that stays open", "deepseek_v3", V3.partition("\n```<")[0], CALL),
     ("a recipient", "harmony", f"<|channel|>commentary to=functions.find <|constrain|>json<|message|>{ARGS}<|call|>", CALL),
     ("a recipient before the channel", "harmony", f"<|start|>assistant to=functions.find<|channel|>commentary json<|message|>{ARGS}<|call|>", CALL),
-    ("a plan in the analysis channel", "harmony", f"<|channel|>analysis to=functions.find<|message|>{ARGS}<|end|>so", f"~functions.find<|message|>{ARGS} | 'so'"),
-    ("a recipient in the analysis channel", "harmony", f"<|start|>assistant to=functions.find<|channel|>analysis<|message|>{ARGS}<|end|>", f"~{ARGS} | '<|start|>assistant to=functions.find'"),
+    ("a plan in the analysis channel", "harmony", f"<|channel|>analysis to=functions.find<|message|>{ARGS}<|end|>so", f"~{ARGS} | 'so'"),
+    ("a recipient in the analysis channel", "harmony", f"<|start|>assistant to=functions.find<|channel|>analysis<|message|>{ARGS}<|end|>", f"~{ARGS}"),
+    ("a call in the analysis channel", "harmony", f"<|channel|>analysis to=functions.find<|message|>{ARGS}<|call|>", CALL),
+    ("a call in the analysis channel at the end", "harmony", f"<|channel|>analysis to=functions.find<|message|>{ARGS}", CALL),
+    ("a call in the analysis channel with prose behind it", "harmony", f"<|channel|>analysis to=functions.find<|message|>{ARGS} or so<|call|>", f"~{ARGS} or so"),
+    ("a call in the analysis channel that is cut", "harmony", f"<|channel|>analysis to=functions.find<|message|>{ARGS[:-1]}", "!truncated find"),
+    ("a call in the analysis channel whose end is cut", "harmony", f"<|channel|>analysis to=functions.find<|message|>{ARGS}<|", f"~{ARGS}<|"),
+    ("broken JSON in the analysis channel", "harmony", '<|channel|>analysis to=functions.find<|message|>{"query": ]}<|call|>so', "~{\"query\": ]} | 'so'"),
+    ("code in the analysis channel", "harmony", "<|channel|>analysis to=python<|message|>print(1)<|call|>so", "~print(1) | 'so'"),
+    ("nobody in the analysis channel", "auto", f"<|channel|>analysis to=functions.fnd<|message|>{ARGS}<|call|>so", f"~{ARGS} | 'so'"),
+    ("a recipient at the beginning", "harmony", f" to=functions.find<|channel|>commentary<|message|>{ARGS}", f"{CALL} | ' '"),
+    ("an equals sign in prose", "harmony", "set it to=5 here", "'set it to=5 here'"),
     ("channels", "harmony", "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>yes<|return|>", "~hm | 'yes'"),
     ("a name in a line", "functionary_v32", f">>>find\n{ARGS}\n>>>find\n{ARGS}", f"{CALL} | {CALL}"),
     ("text in a line", "functionary_v32", "all\nHello", "'Hello'"),
+    ("a name at the beginning", "functionary_v32", f"find\n{ARGS}>>>all\nso", f"{CALL} | 'so'"),
+    ("a word at the beginning that is no name", "functionary_v32", f"sure\n{ARGS}", f"'sure\n{ARGS}'"),
+    ("the end of a sentence", "functionary_v32", "that is all\nfor now", "'that is all\nfor now'"),
+    ("an id before the name", "solar_open", f"<|begin|>assistant<|think|>hm<|end|><|begin|>assistant<|tool_calls|><|tool_call:begin|>a1b2<|tool_call:name|>find<|tool_call:args|>{ARGS}<|tool_call:end|><|calls|>", f"{CALL} | ~hm"),
+    ("no id before the name", "solar_open", f"<|content|>so<|end|><|tool_call:begin|><|tool_call:name|>find<|tool_call:args|>{ARGS}<|tool_call:end|>", f"{CALL} | 'so'"),
+    ("cut before the arguments of a call with an id", "solar_open", "<|tool_call:begin|>a1b2<|tool_call:name|>find<|tool_call:args|>", "!truncated find"),
+    ("a counter for a name, of several tools", "kimi_k2", KIMI.format("0", ARGS), "!unknown_tool 0"),
 ]  # fmt: skip
+
+
+FIND = {"name": "find", "parameters": {"type": "object", "properties": {"query": {}}}}
+NAMELESS = [
+    ("a counter", "kimi_k2", KIMI.format("0", ARGS), CALL),
+    ("an id of another model", "kimi_k2", KIMI.format("call_0f1e", ARGS), CALL),
+    ("an id, where nobody announced the format", "auto", KIMI.format("call_0f1e", ARGS), CALL),
+    ("parameters of another tool", "kimi_k2", KIMI.format("0", '{"q": 1}'), "!unknown_tool 0"),
+    ("parameters of another tool, not announced", "auto", KIMI.format("0", '{"q": 1}'), "'<|tool_call_begin|>0<|tool_call_argument_begin|>{\"q\": 1}<|tool_call_end|>'"),
+    ("no object", "kimi_k2", KIMI.format("0", "[1]"), "!unknown_tool 0"),
+    ("cut in the arguments", "kimi_k2", KIMI.format("0", ARGS)[:-20], "!truncated 0"),
+    ("cut before the arguments", "kimi_k2", "<|tool_call_begin|>0<|tool_call_argument_begin|>", "!truncated 0"),
+    ("a name that is not offered", "kimi_k2", KIMI.format("fnd:0", ARGS), "!unknown_tool fnd"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "said"), [row[1:] for row in NAMELESS], ids=[row[0] for row in NAMELESS]
+)
+def test_a_call_of_nobody_is_of_the_only_tool_if_it_fits(
+    say: Callable[..., str], dialect: str, *, text: str, said: str
+) -> None:
+    assert say(dialect, text, tools=[FIND]) == said
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 
 CALL = 'find {"query": "x"}'
-LFM = "<|tool_call_start|>[{}]<|tool_call_end|>"
+LONE = "<|tool_call_start|>{}<|tool_call_end|>"
+LFM = LONE.format("[{}]")
 GEMMA = "<|tool_call>call:{}<tool_call|>"
 S = '<|"|>{}<|"|>'
 HASH = "[TOOL_CALL]\n{}\n[/TOOL_CALL]"
@@ -23,6 +24,10 @@ ROWS = [
     ("one to a line", "olmo3", "<function_calls>\nfind(query='x')\nnow()\n</function_calls>", f"{CALL} | now {{}}"),
     ("call objects", "lfm2", LFM.format('{"name": "find", "arguments": {"query": "x"}}'), CALL),
     ("no marker", "lfm2", "[now()]", "now {}"),
+    ("no list", "lfm2", LONE.format("find(query='x')"), CALL),
+    ("no list, two calls", "lfm2", LONE.format("now()\nnow()"), "now {} | now {}"),
+    ("no list, cut", "lfm2", "<|tool_call_start|>find(query='x'", "!truncated find"),
+    ("no list and no call", "lfm2", "<|tool_call_start|>so", "'<|tool_call_start|>so'"),
     ("words and numbers", "lfm2", LFM.format("any(a=True, b=None, c=-1.5e3, d=+07, e=.5, f=-0, g=false)"),
      'any {"a": true, "b": null, "c": -1500.0, "d": 7, "e": 0.5, "f": 0, "g": false}'),
     ("containers", "lfm2", LFM.format("any(a=[1, 'x', ], b=(1,), c={'k': {'l': []}, \"m\": 2,}, d={}, e={'s', 't'})"),
@@ -58,6 +63,10 @@ b')"""), 'any {"a": "it\'s", "b": "\\"", "c": "\\nAé😀\\\\q\\u0000", "d": "x\
     ("nested", "gemma4", GEMMA.format("any{a:[1, {b:" + S.format("x") + "}],c:{d:null,e:[]}}"), 'any {"a": [1, {"b": "x"}], "c": {"d": null, "e": []}}'),
     ("a word where a string is asked for", "gemma4", GEMMA.format("find{query: 007}"), 'find {"query": "007"}'),
     ("a word", "gemma4", GEMMA.format("any{a:hello}"), 'any {"a": "hello"}'),
+    ("apostrophes", "gemma4", GEMMA.format("any{a:'x, y',b:['it's']}"), 'any {"a": "x, y", "b": ["it\'s"]}'),
+    ("an apostrophe that nothing ends", "gemma4", GEMMA.format("any{a:'x}"), "!truncated any"),
+    ("a quote in a word", "gemma4", GEMMA.format("any{a:x" + S[:5] + ",b:1}") + "so", "!bad_markup any | 'so'"),
+    ("tokens of the model before a call", "gemma4", "<|tool_call><eos>\n<bos>call:now{}<tool_call|>", "now {}"),
     ("quotes of JSON", "gemma4", GEMMA.format('any{a:"x\\"y","b":1}'), 'any {"a": "x\\"y", "b": 1}'),
     ("a quoted key", "gemma4", GEMMA.format("any{" + S.format("a") + ":1}"), 'any {"a": 1}'),
     ("another mark", "functiongemma", "<start_function_call>call:find{query:<escape>x<escape>}<end_function_call>", CALL),

@@ -66,6 +66,27 @@ UNION = {
 }
 
 
+LABEL = {
+    "name": "pick",
+    "parameters": {"properties": {"label": {"oneOf": [{"type": "string"}, {"type": "object"}]}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("inside", "said"),
+    [
+        (("<label>x", "</label>"), 'pick {"label": "x"}'),
+        (("<label>", "<a>1", "</a>", "</label>"), "!bad_markup pick"),
+    ],
+    ids=["a text", "tags"],
+)
+def test_tags_where_a_text_may_stand_are_no_guess(
+    say: Callable[..., str], inside: tuple[str, ...], *, said: str
+) -> None:
+    text = m3('<invoke name="pick">', *inside, "</invoke>", "</tool_call>")
+    assert say("minimax_m3", text, tools=[LABEL]) == said
+
+
 def test_a_list_finds_its_schema_among_alternatives(say: Callable[..., str]) -> None:
     text = m3('<invoke name="pick">', "<filter>", "<item>1", "</item>", "</filter>", "</invoke>")
     assert say("minimax_m3", text, tools=[UNION]) == 'pick {"filter": ["1"]}'

@@ -7,7 +7,7 @@ import pytest
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Start
 from wholecall.dialects.parsing import TextReader, parse_text
-from wholecall.dialects.registry import AUTO, DIALECTS
+from wholecall.dialects.registry import AUTO, DIALECTS, dialect_named
 
 CALL = '<tool_call>{"name": "find", "arguments": {"query": "x"}}</tool_call>'
 
@@ -38,6 +38,34 @@ def test_what_was_started_before_the_reasoning_ended_is_not_taken_back() -> None
 def test_an_unknown_dialect_is_named() -> None:
     with pytest.raises(ValueError, match="there is no dialect 'klingon'; there are anthropic_xml"):
         parse_text("klingon", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("qwen3_coder", "qwen3_xml"),
+        ("granite-20b-fc", "granite20b_fc"),
+        ("GPT-OSS", "harmony"),
+        ("Solar-Open", "solar_open"),
+    ],
+)
+def test_a_dialect_is_found_under_the_name_that_servers_give_it(name: str, own: str) -> None:
+    assert dialect_named(name) is DIALECTS[own]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CALL,
+        '[TOOL_CALLS] [{"name": "find", "arguments": {"query": "x"}}][/TOOL_CALLS]',
+        '<|tool▁call▁begin|>function<|tool▁sep|>find\n{"query": "x"}<|tool▁call▁end|>',
+        '{"name": "find", "arguments": {"query": "x"}}',
+    ],
+    ids=["a tag", "another marker", "a header", "no marker"],
+)
+def test_behind_a_template_stands_any_marker_of_json(text: str) -> None:
+    [call] = parse_text("template_tag_json", text, tools=[ToolSpec("find")]).calls
+    assert call.arguments == {"query": "x"}
 
 
 def test_every_dialect_says_who_writes_it() -> None:

@@ -14,7 +14,8 @@ P = "<parameter={}>\n{}\n</parameter>\n"
 INVOKE = '<function_calls>\n<invoke name="find">\n{}</invoke>\n</function_calls>'
 GLM = "<tool_call>find\n{}</tool_call>"
 PAIR = "<arg_key>{}</arg_key>\n<arg_value>{}</arg_value>\n"
-DSML = "\uff5cDSML\uff5c"
+BAR = "\uff5c"
+DSML = f"{BAR}DSML{BAR}"
 
 ROWS = [
     ("one parameter", "qwen3_xml", Q.format(P.format("query", "x")), CALL),
@@ -45,6 +46,23 @@ ROWS = [
     ("a value's closing tag left out at the end", "qwen3_xml", Q.format("<parameter=query>\nx\n"), CALL),
     ("a stray closing tag", "qwen3_xml", Q.format(P.format("query", "x") + "</parameter>"), CALL),
     ("the call's closing tag left out", "qwen3_xml", "<tool_call><function=find><parameter=query>x</parameter></tool_call>", CALL),
+    ("another call begins before the first parameter", "qwen3_xml", "<function=find><function=find><parameter=query>x</parameter></function>", f"!bad_markup find | {CALL}"),
+    ("a section begins before the first parameter", "step3", f'<{BAR}tool_call_begin{BAR}><steptml:invoke name="now"><{BAR}tool_call_begin{BAR}><steptml:invoke name="now"></steptml:invoke>', "!bad_markup now | now {}"),
+    ("a section without the kind of call", "step3", f'<{BAR}tool_calls_begin{BAR}><{BAR}tool_call_begin{BAR}><steptml:invoke name="find"><steptml:parameter name="query">x</steptml:parameter></steptml:invoke><{BAR}tool_call_end{BAR}><{BAR}tool_calls_end{BAR}>so', f"{CALL} | 'so'"),
+    ("a key with brackets", "glm45", "<tool_call>any\n" + PAIR.format("a<1>", "v") + "</tool_call>", 'any {"a<1>": "v"}'),
+    ("a key with the tag of a key", "glm45", "<tool_call>any\n" + PAIR.format("a<arg_key>b", "v") + "</tool_call>so", "!bad_markup any | 'so'"),
+    ("a value's opening tag left out", "glm45", GLM.format("<arg_key>query</arg_key>\nx y</arg_value>\n" + PAIR.format("limit", "3")), 'find {"query": "x y", "limit": 3}'),
+    ("a value's opening tag left out at the end", "glm45", "<tool_call>any\n<arg_key>a</arg_key>v</arg_value>", "!truncated any"),
+    ("a value's opening tag left out, and prose behind it", "glm45", GLM.format("<arg_key>query</arg_key>\nx</arg_value> y") + "so", "!bad_markup find | 'so'"),
+    ("a key without a value", "glm45", GLM.format("<arg_key>query</arg_key>") + GLM.format(PAIR.format("query", "x")), f"!bad_markup find | {CALL}"),
+    ("a key without a value, cut", "glm45", "<tool_call>find\n<arg_key>query</arg_key>x", "!truncated find"),
+    ("a model that stops behind its last parameter", "glm47", "<tool_call>find" + PAIR.format("query", "x") + PAIR.format("limit", "3"), 'find {"query": "x", "limit": 3}'),
+    ("a model that stops before its last parameter", "glm47", "<tool_call>find" + PAIR.format("query", "x"), "!truncated find"),
+    ("a parameter that the schema does not name", "minicpm5", '<function name="find"><param name="query">x</param><param name="so">y</param></function>', CALL),
+    ("a parameter that the schema does not name, kept", "minimax_m2", '<invoke name="find"><parameter name="query">x</parameter><parameter name="so">y</parameter></invoke>', 'find {"query": "x", "so": "y"}'),
+    ("a stray word before a call", "anthropic_xml", 'so.\ncourt\n<invoke name="now"></invoke>', "now {} | 'so.'"),
+    ("a stray word before prose", "anthropic_xml", "so.\ncourt\n<invoke is a tag", "'so.\ncourt\n<invoke is a tag'"),
+    ("a word that is not alone in its line", "anthropic_xml", 'the court\n<invoke name="now"></invoke>', "now {} | 'the court\n'"),
     ("another call begins", "qwen3_xml", "<function=find><parameter=query>x</parameter><function=find><parameter=query>x</parameter></function>", f"{CALL} | {CALL}"),
     ("stopped before the closing tag, with a parameter missing", "qwen3_xml", "<function=find><parameter=query>x</parameter>", "!truncated find"),
     ("stopped before the closing tag, with all parameters", "qwen3_xml", "<function=find>" + P.format("query", "x") + P.format("limit", "3") + "</func", 'find {"query": "x", "limit": 3}'),

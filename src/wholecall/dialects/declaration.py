@@ -59,6 +59,8 @@ class Dialect:
     written: tuple[Written, ...] = ()
     bare: tuple[Grammar, ...] = ()
     """Grammars that need no marker where the answer begins."""
+    bare_words: bool = False
+    """They may begin with a word there, and not only with a bracket."""
     reasoning: tuple[Channel, ...] = (THINK,)
     texts: tuple[Channel, ...] = ()
     """Channels for the user."""
@@ -68,6 +70,8 @@ class Dialect:
     """What stands in `<search>` of the tool `search`, where names are tags."""
     rescues: bool = False
     """Nobody told the model to write so: an unknown name is prose."""
+    drops_unknown: bool = False
+    """Parameters that a schema does not name are left out, as the model's own parser does."""
     template: Template | None = None
     """How calls are written back; None where nothing is to be written."""
     models: str = ""

@@ -105,7 +105,7 @@ class Engine:
         if blanks := self._source.since(place):
             self._output.text(blanks)
         self._source.forget()
-        if first in _BARE_BEGINNINGS:
+        if first in _BARE_BEGINNINGS or (first and self._dialect.bare_words):
             yield from self._try(self._dialect.bare, "", sink=self._output.text)
 
     def _at(self, mark: str) -> Steps[None]:

@@ -20,6 +20,8 @@ _LONGEST_BARE = 4096
 _BRACE = marks_of(("{", "<", "\n", "}"))
 _KEY_END = marks_of((":",))
 _BARE_END = marks_of((",", "}", "]"))
+_APOSTROPHE = marks_of(("'",))
+_TOKENS = marks_of(("<bos>", "<eos>"))
 
 
 class _Broken(Exception):
@@ -46,11 +48,14 @@ class _Reading:
         self._output = machine.output
         self._grow = machine.output.grow
         self._begin = marks_of((grammar.begin,)) if grammar.begin else None
+        self._mark = grammar.quote
         self._quote = marks_of((grammar.quote,))
         self._closers = marks_of(grammar.closers)
 
     def call(self) -> Steps[bool]:
         yield from self._source.skip()
+        while (yield from self._source.accept(_TOKENS)):
+            yield from self._source.skip()
         if self._begin is not None and not (yield from self._source.accept(self._begin)):
             return False
         head, end = yield from self._source.header(_BRACE, LONGEST_NAME)
@@ -126,6 +131,8 @@ class _Reading:
             yield from self._string()
         elif first == '"':
             yield from self._json_string()
+        elif first == "'":
+            yield from self._apostrophes()
         else:
             yield from self._bare(types_of(schema))
 
@@ -146,9 +153,20 @@ class _Reading:
             raise _Broken
         self._grow(f'"{escape(value)}"')
 
+    def _apostrophes(self) -> Steps[None]:
+        """A string between apostrophes; one that nothing ends is a part of it."""
+        self._source.at += 1
+        pieces: list[str] = []
+        while (yield from self._source.flow(_APOSTROPHE, pieces.append)):
+            if (yield from self._source.sees_ahead(_BARE_END)):
+                self._grow(f'"{escape("".join(pieces))}"')
+                return
+            pieces.append("'")
+        raise _Broken
+
     def _bare(self, types: frozenset[str]) -> Steps[None]:
         text, end = yield from self._source.header(_BARE_END, _LONGEST_BARE)
-        if not end:
+        if not end or self._mark in text:
             raise _Broken
         self._source.at -= 1
         shape = shape_of(types)

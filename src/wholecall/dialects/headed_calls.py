@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from wholecall.dialects.json_calls import JsonCalls
-from wholecall.dialects.jsontext import BROKEN_JSON, read_value
+from wholecall.dialects.jsontext import BROKEN_JSON, read_text, read_value
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import Steps, ignore
@@ -29,10 +29,14 @@ class Header(enum.Enum):
     NAME = "name"
     COUNTED = "counted"  # `functions.search:0`, which is the id, too
     RECIPIENT = "recipient"  # `functions.search <|constrain|>json`
+    ID_FIRST = "id_first"  # `a1b2<|tool_call:name|>search`
 
 
 _COUNTED = re.compile(r"(.*?)\s*:\s*\d++\Z", re.DOTALL)
+_NAMELESS = re.compile(r"(?:\d++|call_\w++)\Z")
 _RECIPIENT = re.compile(r"[^\s<]*+")
+_ANALYSIS = "<|channel|>analysis"
+_NAME_MARK = "<|tool_call:name|>"
 
 
 def _name(text: str) -> tuple[str, str | None]:
@@ -40,21 +44,27 @@ def _name(text: str) -> tuple[str, str | None]:
 
 
 def _counted(text: str) -> tuple[str, str | None]:
-    """The name stands between namespace and counter."""
+    """The name stands between namespace and counter; a counter or a foreign id names nobody."""
     counted = _COUNTED.match(text)
-    return (counted[1] if counted else text), text
+    nameless = _NAMELESS.match(text)
+    return (counted[1] if counted else "" if nameless else text), text
 
 
 def _recipient(text: str) -> tuple[str, str | None]:
-    """A plan in the analysis channel calls nobody."""
     found = _RECIPIENT.match(text)
-    return ("" if found is None or "<|channel|>analysis" in text else found.group()), None
+    return (found.group() if found else ""), None
+
+
+def _id_first(text: str) -> tuple[str, str | None]:
+    id, _, name = text.rpartition(_NAME_MARK)
+    return name.strip(), id.strip() or None
 
 
 _HEADS: dict[Header, Callable[[str], tuple[str, str | None]]] = {
     Header.NAME: _name,
     Header.COUNTED: _counted,
     Header.RECIPIENT: _recipient,
+    Header.ID_FIRST: _id_first,
 }
 
 # ── Calls ───────────────────────────────────────────────────────────────────────────
@@ -77,6 +87,11 @@ class HeadedCalls:
     """A word that may stand in the place of the name, which then follows in its own line."""
     whole_objects: bool = False
     """The markers may be followed by whole call objects, too."""
+    text_name: str = ""
+    """In the place of a name: what follows is text."""
+    call_end: str = ""
+    """What ends a message that is to be acted on. In the channel for thoughts any other end
+    tells a plan; the model may also stop there, as servers keep this mark to themselves."""
 
     def read(self, machine: Machine, opener: str, /) -> Steps[bool]:
         """Read the calls from an opener on; False if none follows."""
@@ -98,8 +113,8 @@ class _Reading:
 
     def calls(self, opener: str) -> Steps[bool]:
         """One call, and those that follow it."""
-        begun = opener in self._call_begin
-        if begun and not (yield from self._call()):
+        begun = not opener or opener in self._call_begin
+        if begun and not (yield from self._call(opener)):
             return False
         while True:
             follows = yield from self._source.sees_ahead(
@@ -111,18 +126,35 @@ class _Reading:
             self._source.at += len(follows)
             if follows in self._section_close:
                 return True
-            if not (yield from self._call()):
+            if not (yield from self._call(follows)):
                 return begun
             begun = True
 
-    def _call(self) -> Steps[bool]:
+    def _call(self, opener: str) -> Steps[bool]:
         """One call, from behind its marker; False if there is none."""
         first = yield from self._source.skip()
         if self._grammar.whole_objects and first and first in "[{":
             return (yield from JsonCalls(self._grammar.call_close).read(self._machine))
+        head = yield from self._header()
+        if head is None:
+            return False
+        text, id = head
+        spelled, own_id = _HEADS[self._grammar.head](text)
+        if spelled and spelled == self._grammar.text_name:
+            return True
+        if self._grammar.call_end and _ANALYSIS in opener + text:
+            return (yield from self._thought(spelled))
+        if not spelled and self._machine.sole:
+            return (yield from self._nameless(text))
+        # Without a marker only an offered name tells a call from prose.
+        name = self._machine.admit(spelled or text) if opener else self._machine.find(spelled)
+        return name is not None and (yield from self._arguments(name, own_id or id))
+
+    def _header(self) -> Steps[tuple[str, str | None] | None]:
+        """What stands before the arguments, and an id behind it; None if this is no header."""
         text, end = yield from self._source.header(self._head_end, LONGEST_NAME)
         if end not in self._grammar.head_end and end != self._grammar.id_mark:
-            return False
+            return None
         id: str | None = None
         if end == self._grammar.id_mark:
             id, end = yield from self._source.header(marks_of(self._grammar.head_end), LONGEST_NAME)
@@ -130,9 +162,7 @@ class _Reading:
             self._source.at -= 1
         if self._grammar.kind and text.strip() == self._grammar.kind:
             text, _ = yield from self._source.header(_LINE_END, LONGEST_NAME)
-        spelled, own_id = _HEADS[self._grammar.head](text.strip())
-        name = self._machine.admit(spelled)
-        return name is not None and (yield from self._arguments(name, own_id or id))
+        return text.strip(), id
 
     def _arguments(self, name: str, id: str | None) -> Steps[bool]:
         yield from self._source.skip()
@@ -150,6 +180,46 @@ class _Reading:
         self._output.seal()
         if fenced:
             yield from self._source.accept_ahead(_FENCE)
+        yield from self._source.accept_ahead(self._closers)
+        return True
+
+    def _thought(self, spelled: str) -> Steps[bool]:
+        """A message to a tool among thoughts: a call if it ends as one, else reasoning."""
+        name = self._machine.admit(spelled)
+        place = self._source.bookmark()
+        first = yield from self._source.skip()
+        whole = first == "{" and (yield from read_value(self._source, ignore))
+        follows = yield from self._source.skip()
+        text = self._source.since(place)
+        self._source.forget()
+        end = yield from self._source.accept(self._closers)
+        if name is not None and (end == self._grammar.call_end if follows else first == "{"):
+            self._output.open(name, arguments=text)
+            if whole:
+                self._output.seal()
+            return True
+        self._output.reasoning(text)
+        if not end:
+            yield from self._source.flow(self._closers, self._output.reasoning)
+        return True
+
+    def _nameless(self, id: str) -> Steps[bool]:
+        """A call of nobody: of the only tool on offer, if its parameters are those of the call."""
+        pieces: list[str] = []
+        whole = yield from read_value(self._source, pieces.append)
+        parsed = read_text("".join(pieces)) if whole else None
+        sole = self._machine.sole
+        fits = (
+            parsed is not None
+            and isinstance(parsed.value, dict)
+            and parsed.value.keys() <= self._machine.properties(sole).keys()
+        )
+        name = sole if fits else self._machine.admit(id)
+        if name is None:
+            return False
+        self._output.open(name, id, arguments="".join(pieces) or "{")
+        if whole:
+            self._output.seal()
         yield from self._source.accept_ahead(self._closers)
         return True
 

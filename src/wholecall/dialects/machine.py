@@ -45,6 +45,12 @@ class Machine:
                 return last
         return None
 
+    @property
+    def sole(self) -> str:
+        """The name of the only tool on offer; nothing if there are more, or none."""
+        names = tuple(self.offer or ())
+        return names[0] if len(names) == 1 else ""
+
     def admit(self, name: str) -> str | None:
         """The name under which a call is opened; None if the markup must be prose.
 

@@ -164,8 +164,11 @@ class _Marked:
         text = "".join(raw)
         self._source.at -= len(self._grammar.mark) + 1
         ahead = yield from self._source.peek(len(self._grammar.mark) + 2)
+        types = types_of(schema)
         if ahead.endswith("/") or text.strip(BLANKS):
-            yield from self._leaf(tag, text, types=types_of(schema))
+            yield from self._leaf(tag, text, types=types)
+        elif "string" in types:
+            raise _Broken  # tags as a text, or an object: both would fit
         else:
             yield from self._nested(tag, schema if isinstance(schema, Mapping) else {}, depth=depth)
 

@@ -17,9 +17,6 @@ from wholecall.dialects.engine import Engine
 from wholecall.dialects.output import Given, Retracted
 from wholecall.dialects.registry import dialect_named
 
-# A text is read as it was written: nobody is here who would tell the model what was dropped.
-_AS_WRITTEN = CoercionOptions(keep_unknown=True)
-
 
 def parse_text(
     dialect: str | Dialect,
@@ -57,8 +54,13 @@ class TextReader:
         self, dialect: str | Dialect, tools: Iterable[ToolSpec | Mapping[str, Any]] | None = None
     ) -> None:
         offer = None if tools is None else read_offer(tools)
-        self._engine = Engine(_declared(dialect), offer)
-        self._assembler = Assembler(None if offer is None else offer.values(), coercion=_AS_WRITTEN)
+        declared = _declared(dialect)
+        self._engine = Engine(declared, offer)
+        # A text is read as it was written: nobody is here to tell the model what was dropped.
+        self._assembler = Assembler(
+            None if offer is None else offer.values(),
+            coercion=CoercionOptions(keep_unknown=not declared.drops_unknown),
+        )
         self._open: set[int] = set()
         self._retracted: set[int] = set()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from wholecall.core.grammar import number_flaw
@@ -64,6 +64,8 @@ class PythonCalls:
     """Whether a marker says that these are calls; without one, only an offered name does."""
     json_too: bool = False
     """The list may hold JSON objects instead."""
+    alone: bool = False
+    """One call may stand there without a list."""
 
     def read(self, machine: Machine, opener: str = "", /) -> Steps[bool]:
         """Read the calls that stand here; False if none does."""
@@ -72,7 +74,8 @@ class PythonCalls:
             return (yield from JsonCalls(self.closers).read(machine, opener))
         if self.brackets and opener != "[":
             if first != "[":
-                return False
+                grammar = replace(self, brackets=False)
+                return self.alone and (yield from _Reading(machine, grammar).calls())
             machine.source.at += 1
         return (yield from _Reading(machine, self).calls())
 

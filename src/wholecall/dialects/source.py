@@ -10,7 +10,9 @@ prose is given back as it stood there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator
+from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
 from wholecall.dialects.marks import Marks
@@ -119,8 +121,7 @@ class Source:
         """
         ahead = past
         while ahead - past <= MOST_BLANKS:
-            rest = self.text[self.at + ahead :]
-            ahead += len(rest) - len(rest.lstrip(BLANKS))
+            ahead = _end_of(BLANKS, self.text, at=self.at + ahead) - self.at
             if self.ended or not marks.may_begin(self.text, self.at + ahead):
                 break
             yield from self.more()
@@ -145,8 +146,7 @@ class Source:
     def skip(self, characters: str = BLANKS) -> Steps[str]:
         """Read over these characters; return the one that follows them, unread."""
         while True:
-            rest = self.text[self.at :]
-            self.at = len(self.text) - len(rest.lstrip(characters))
+            self.at = _end_of(characters, self.text, at=self.at)
             if self.at < len(self.text):
                 return self.text[self.at]
             if not (yield from self.more()):
@@ -196,6 +196,16 @@ class Source:
             piece = self.text[self.at : end]
             self.at = end
             sink(piece)
+
+
+@lru_cache(maxsize=16)
+def _run_of(characters: str) -> re.Pattern[str]:
+    return re.compile(f"[{re.escape(characters)}]*+")
+
+
+def _end_of(characters: str, text: str, *, at: int) -> int:
+    """Where a run of these characters ends, without a copy of the text behind it."""
+    return next(_run_of(characters).finditer(text, at)).end()
 
 
 def ignore(_: str) -> None:

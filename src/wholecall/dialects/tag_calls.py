@@ -75,6 +75,13 @@ class TagCalls:
     its parameters: the last one is closed, and the tool has no other."""
     glued: tuple[str, ...] = ()
     """What the tokenizer left between a tag's name and its attribute."""
+    stray: tuple[str, ...] = ()
+    """Words that stand alone in the line before a call: remains of a token that was lost."""
+
+    @property
+    def openers(self) -> tuple[str, ...]:
+        """What begins a call that stands in no section."""
+        return (self.call.begin, *(f"\n{word}\n{self.call.begin}" for word in self.stray))
 
     @property
     def value_ends(self) -> tuple[str, ...]:
@@ -94,6 +101,8 @@ class _Head:
     """`<invoke name="f"/>`"""
     glued: bool = False
     """The name is followed by a key."""
+    unopened: bool = False
+    """The second tag, which opens the value, was left out: only its closing tag ends it."""
 
 
 class _Reading:
@@ -119,7 +128,7 @@ class _Reading:
 
     def calls(self, opener: str) -> Steps[bool]:
         """One call, or the calls of a section."""
-        if opener == self._grammar.call.begin:
+        if opener in self._grammar.openers:
             return (yield from self._call()) is not None
         section_close, call_begin = (
             marks_of(self._grammar.section_close),
@@ -205,14 +214,21 @@ class _Reading:
                     return (yield from self._broken("a parameter is not written as one"))
             elif mark == _COMMENT:
                 yield from self._source.flow(marks_of((_COMMENT_END,)), ignore)
-            elif mark in self._grammar.call_close:
-                self._source.at += len(mark)
-                return True
             elif mark or self._source.ended:
-                # The section ends, or another call begins: this one must be over.
-                return bool(mark) or self._rests(name)
+                return self._is_over(mark) if mark else self._rests(name)
             elif not (yield from self._source.accept(self._value_close)):
                 return (yield from self._broken("text stands between its parameters"))
+
+    def _is_over(self, mark: str) -> bool:
+        """Whether a call is whole where its own end, that of the section or another call comes."""
+        if mark in self._grammar.call_close:
+            self._source.at += len(mark)
+            return True
+        if mark in self._grammar.section_close or self._keys:
+            return True
+        # It was given up before its first parameter: nothing shows that it was meant.
+        self._machine.spoil("another call begins in it")
+        return False
 
     def _broken(self, flaw: str) -> Steps[bool]:
         """Read over the rest of a call that can be none."""
@@ -244,7 +260,8 @@ class _Reading:
         writer = self._writer(name, head)
         if self._grammar.cdata and (yield from self._cdata()):
             return True
-        if not (yield from self._text(writer)):
+        read = self._unopened if head.unopened else self._text
+        if not (yield from read(writer)):
             return False
         writer.close()
         return True
@@ -262,12 +279,19 @@ class _Reading:
             shape = self._grammar.untyped
         return ValueWriter(self._output.grow, shape, trim=self._grammar.trim, types=types)
 
+    def _unopened(self, writer: ValueWriter) -> Steps[bool]:
+        """A value without its opening tag; False unless its closing tag is the next mark."""
+        grammar = self._grammar
+        marks = marks_of((*grammar.value_ends, grammar.value.then, grammar.call.begin))
+        mark = yield from self._source.flow(marks, writer.put)
+        if mark in self._value_close:
+            return (yield from self._follows_value()) != ""
+        self._source.at -= len(mark)
+        return False
+
     def _text(self, writer: ValueWriter) -> Steps[bool]:
         """The raw value up to its end; False if the text ends before."""
-        grammar = self._grammar
-        marks = marks_of(
-            (*grammar.value_close, grammar.value.begin, *grammar.call_close, *grammar.section_close)
-        )
+        marks = marks_of(self._grammar.value_ends)
         while True:
             mark = yield from self._source.flow(marks, writer.put)
             if not mark:
@@ -325,12 +349,11 @@ class _Reading:
             return _Head(text.strip(), glued=True)
         if end in tag.keeps:
             self._source.at -= len(end)
-        if not (yield from self._then(tag)):
-            return None
-        if not tag.attribute:
-            name = text.strip().strip("\"'")
-            return _Head(name) if "\n" not in name and "<" not in name else None
-        return self._attributes(tag, text)
+        unopened = not (yield from self._then(tag))
+        if tag.attribute:
+            return self._attributes(tag, text)
+        name = text.strip().strip("\"'")
+        return _Head(name, unopened=unopened) if _is_name(name, tag) else None
 
     def _then(self, tag: Tag) -> Steps[bool]:
         """Read the second tag, where there is one."""
@@ -350,6 +373,12 @@ class _Reading:
         if name is None:
             return None
         return _Head(name, attributes, text.rstrip().endswith("/"))
+
+
+def _is_name(text: str, tag: Tag) -> bool:
+    """Whether this may stand in a tag. Where another tag ends it, it may hold brackets."""
+    brackets = tag.begin if tag.end[0].startswith("</") else "<"
+    return "\n" not in text and brackets not in text
 
 
 def _unescape(text: str, escapes: bool) -> str:

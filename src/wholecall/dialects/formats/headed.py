@@ -107,18 +107,23 @@ _END = ("<|end|>", "<|call|>", "<|return|>")
 
 
 _HARMONY = HeadedCalls(
-    calls=("<|channel|>commentary to=", "<|start|>assistant to=", "<|channel|>final to="),
+    calls=(
+        "<|channel|>commentary to=",
+        "<|start|>assistant to=",
+        "<|channel|>final to=",
+        "<|channel|>analysis to=",
+        " to=",  # behind the `<|start|>assistant` of the prompt
+        "to=",
+    ),
     call_close=_END,
     head_end=("<|message|>",),
     head=Header.RECIPIENT,
+    call_end="<|call|>",
 )
 HARMONY = Dialect(
     name="harmony",
     written=(Written(_HARMONY.calls, _HARMONY),),
-    reasoning=(
-        Channel("<|channel|>analysis<|message|>", ("<|end|>", "<|return|>")),
-        Channel("<|channel|>analysis to=", _END),
-    ),
+    reasoning=(Channel("<|channel|>analysis<|message|>", ("<|end|>", "<|return|>")),),
     dropped=(
         *_END,
         "<|start|>assistant",
@@ -136,14 +141,46 @@ HARMONY = Dialect(
 
 # ── Functionary v3.2 ────────────────────────────────────────────────────────────────
 
-_FUNCTIONARY = HeadedCalls(calls=(">>>",), head_end=("\n",))
+_FUNCTIONARY = HeadedCalls(calls=(">>>",), head_end=("\n",), text_name="all")
 FUNCTIONARY_V32 = Dialect(
     name="functionary_v32",
     written=(Written((">>>",), _FUNCTIONARY),),
     bare=(_FUNCTIONARY,),
-    dropped=("all\n",),
+    bare_words=True,
     template=Template(">>>{name}\n{arguments}", between="\n"),
     models="Functionary v3.2",
 )
 
-DIALECTS = (MISTRAL, DEEPSEEK_V3, DEEPSEEK_V31, KIMI_K2, HARMONY, FUNCTIONARY_V32)
+# ── Solar Open ──────────────────────────────────────────────────────────────────────
+
+_SOLAR = HeadedCalls(
+    sections=("<|begin|>assistant<|tool_calls|>", "<|tool_calls|>"),
+    section_close=("<|calls|>",),
+    calls=("<|tool_call:begin|>",),
+    call_close=("<|tool_call:end|>",),
+    head_end=("<|tool_call:args|>",),
+    head=Header.ID_FIRST,
+)
+SOLAR_OPEN = Dialect(
+    name="solar_open",
+    written=(_written(_SOLAR),),
+    reasoning=tuple(
+        Channel(begin, ("<|end|>",)) for begin in ("<|begin|>assistant<|think|>", "<|think|>")
+    ),
+    dropped=(
+        *_closers(_SOLAR),
+        "<|begin|>assistant<|content|>",
+        "<|begin|>assistant",
+        "<|content|>",
+        "<|end|>",
+    ),
+    template=Template(
+        "<|tool_call:begin|>{index}<|tool_call:name|>{name}"
+        "<|tool_call:args|>{arguments}<|tool_call:end|>",
+        before="<|begin|>assistant<|tool_calls|>",
+        after="<|calls|>",
+    ),
+    models="Solar-Open-100B",
+)
+
+DIALECTS = (MISTRAL, DEEPSEEK_V3, DEEPSEEK_V31, KIMI_K2, HARMONY, FUNCTIONARY_V32, SOLAR_OPEN)

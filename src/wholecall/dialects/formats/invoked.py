@@ -52,7 +52,7 @@ def _template(grammar: TagCalls) -> Template:
 
 
 def _dialect(name: str, grammar: TagCalls, *, models: str, bare_call: bool = True) -> Dialect:
-    openers = (*grammar.sections, *((grammar.call.begin,) if bare_call else ()))
+    openers = (*grammar.sections, *(grammar.openers if bare_call else ()))
     return Dialect(
         name=name,
         written=(
@@ -65,7 +65,7 @@ def _dialect(name: str, grammar: TagCalls, *, models: str, bare_call: bool = Tru
     )
 
 
-_PROMPTED = replace(_invoke("", "function_calls"), comments=True)
+_PROMPTED = replace(_invoke("", "function_calls"), comments=True, stray=("court", "count", "call"))
 ANTHROPIC = _dialect("anthropic_xml", _PROMPTED, models="any prompted model, Claude")
 MINIMAX_M2 = _dialect("minimax_m2", _invoke("", "minimax:tool_call"), models="MiniMax-M2")
 DOTS = _dialect("dots", _invoke("", "dots_function_call"), models="dots")
@@ -82,10 +82,16 @@ DEEPSEEK_V32 = _dialect("deepseek_v32_dsml", _DSML_V32, models="DeepSeek V3.2")
 DEEPSEEK_V4 = _dialect("deepseek_v4_dsml", _DSML_V4, models="DeepSeek V4")
 
 _STEP_SECTION = f"<{BAR}tool_calls_begin{BAR}>"
-_STEP_CALL = f"<{BAR}tool_call_begin{BAR}>function<{BAR}tool_sep{BAR}>"
+_STEP_BEGIN = f"<{BAR}tool_call_begin{BAR}>"
+_STEP_CALL = f"{_STEP_BEGIN}function<{BAR}tool_sep{BAR}>"
 _STEP_END = (f"<{BAR}tool_call_end{BAR}>", f"<{BAR}tool_calls_end{BAR}>")
 _STEP = TagCalls(
-    sections=(f"{_STEP_SECTION}{_STEP_CALL}", _STEP_CALL),
+    sections=(
+        f"{_STEP_SECTION}{_STEP_CALL}",
+        f"{_STEP_SECTION}{_STEP_BEGIN}",
+        _STEP_CALL,
+        _STEP_BEGIN,
+    ),
     section_close=_STEP_END,
     call=Tag("<steptml:invoke", attribute="name"),
     call_close=("</steptml:invoke>",),
@@ -107,7 +113,7 @@ _MINICPM = TagCalls(
     cdata=True,
     glued=("Ġ",),
 )
-MINICPM5 = _dialect("minicpm5", _MINICPM, models="MiniCPM5")
+MINICPM5 = replace(_dialect("minicpm5", _MINICPM, models="MiniCPM5"), drops_unknown=True)
 
 _ATEM = _invoke("atem:", "atem:function_calls", untyped=Shape.JSON)
 _MESSAGE_END = ("<|eom|>", "<|eot|>")

@@ -40,7 +40,7 @@ PYTHONIC = Dialect(
 _LFM_END = ("<|tool_call_end|>",)
 LFM2 = Dialect(
     name="lfm2",
-    written=(Written(("<|tool_call_start|>",), PythonCalls(_LFM_END, json_too=True)),),
+    written=(Written(("<|tool_call_start|>",), PythonCalls(_LFM_END, json_too=True, alone=True)),),
     bare=(_LIST,),
     dropped=_LFM_END,
     template=_python_template("<|tool_call_start|>[", "]<|tool_call_end|>"),

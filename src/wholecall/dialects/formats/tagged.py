@@ -84,6 +84,7 @@ def _arg_key(prefix: str = "", *, section: str = "", suffix: str = "") -> TagCal
         value_close=(f"</{prefix}arg_value{suffix}>",),
         trim=Trim.NOTHING,
         untyped=Shape.JSON,
+        stops=True,
     )
 
 
