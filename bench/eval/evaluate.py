@@ -32,7 +32,16 @@ from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import Upstream
 from wholecall.upstreams.names import find_upstream
 
-WAYS = ("native", "hermes", "llama3_json", "pythonic", "qwen3_xml", "constrained")
+# One prompted dialect of each family: JSON in tags, XML two ways, bare JSON, Python.
+WAYS = (
+    "constrained",
+    "hermes",
+    "anthropic_xml",
+    "native",
+    "llama3_json",
+    "pythonic",
+    "qwen3_xml",
+)
 MAX_TOKENS = 160
 SEED = 7
 

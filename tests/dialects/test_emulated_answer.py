@@ -28,6 +28,7 @@ from wholecall.dialects.emulated_answer import MOST_BLANKS
 from wholecall.dialects.parsing import encode
 
 OSLO = '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
+UNMARKED = '{"name": "weather", "arguments": {"city": "Oslo"}}'
 TIME = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
 NATIVE: list[Delta] = [CallDelta(0, '{"city": "Rome"}', "weather", "n", opens=True), CallSealed(0)]
 HERMES = emulate(ask(), "hermes")
@@ -58,6 +59,14 @@ ANSWERS: list[tuple[str, str, str]] = [
     ("reasoning that the prompt opened", f"{OSLO}</think>{TIME}", "!bad_markup now"),
     ("a marker that comes on and on", "<tool_call>" * 40, "!degenerate"),
     ("cut off", OSLO[:-20], "!truncated"),
+    # Small models leave the marks out.
+    ("without marks", UNMARKED, "weather"),
+    ("two without marks", f"{UNMARKED}\n{UNMARKED}", "weather weather"),
+    ("without marks in a fence", f"```json\n{UNMARKED}\n```", "weather"),
+    ("without marks behind words", f"So: {UNMARKED}", repr(f"So: {UNMARKED}")),
+    ("in a fence behind words", f"So:\n```\n{UNMARKED}\n```", repr(f"So:\n```\n{UNMARKED}\n```")),
+    ("an object that is no call", '{"name": "Ada", "age": 36}', repr('{"name": "Ada", "age": 36}')),
+    ("without marks, cut off", UNMARKED[:-1], "!truncated"),
 ]
 
 
@@ -110,6 +119,12 @@ def test_nothing_is_completed_that_was_cut(*, text: str, ending: list[Delta], sa
 def test_a_cut_call_never_runs(at: int) -> None:
     for ending in (STOP, LENGTH, ()):
         assert understand(HERMES, OSLO[:at], ending=ending).calls == ()
+
+
+@pytest.mark.parametrize("at", range(1, len(UNMARKED)))
+def test_nor_does_a_cut_one_without_marks(at: int) -> None:
+    for ending in (STOP, LENGTH, ()):
+        assert understand(HERMES, UNMARKED[:at], ending=ending).calls == ()
 
 
 def test_a_call_that_only_the_end_makes_whole_does_not_run_at_the_limit() -> None:

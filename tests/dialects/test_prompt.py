@@ -33,12 +33,15 @@ def test_the_whole_prompt_of_a_dialect() -> None:
         '{"name":"weather","description":"The forecast for a city.","parameters":{"properties":'
         '{"city":{"type":"string"},"days":{"type":"integer"}},"required":["city"],"type":"object"}}'
         "\n\n"
-        "To call a tool, write a call in exactly this form:\n"
+        "To talk, to translate, to write, or to tell what you know, answer in plain words.\n"
+        "To find out what only a tool can tell, or to do what only a tool can do, your whole "
+        "answer is a call, in exactly this form, with no other words:\n"
         "<tool_call>\n"
         '{"name": "weather", "arguments": {"city": "text"}}\n'
         "</tool_call>\n"
+        "Do not describe the call, and never say that you cannot know: write the call.\n"
         "Then stop. The next message has the results in <tool_response>.\n"
-        "If no tool is needed, answer in plain words. You may write several calls.\n"
+        "Call no tool that does not fit the question. You may write several calls.\n"
         "</tool_instructions>"
     )
 
@@ -53,11 +56,11 @@ def test_every_dialect_shows_a_call_that_it_reads(name: str) -> None:
 
 
 RULES: list[tuple[Choice, str]] = [
-    (Choice(), "If no tool is needed, answer in plain words. You may write several calls."),
-    (Choice(parallel=False), "answer in plain words. Write no more than one call."),
+    (Choice(), "Call no tool that does not fit the question. You may write several calls."),
+    (Choice(parallel=False), "does not fit the question. Write no more than one call."),
     (Choice(Mode.REQUIRED), "Your next answer must call a tool. You may write several calls."),
     (Choice(Mode.REQUIRED, ("now",)), "must call one of these tools: now, weather. You may"),
-    (Choice(Mode.AUTO, ("now",)), "If no tool is needed, answer in plain words."),
+    (Choice(Mode.AUTO, ("now",)), "Call no tool that does not fit the question."),
 ]
 
 
@@ -71,7 +74,6 @@ SAID: list[tuple[str, str]] = [
     ("qwen3_xml", "Write strings as they are, without quotes"),
     ("pythonic", "Values are Python literals."),
     ("gemma4", "Strings stand between two of the marks"),
-    ("litellm_json", "A call is all of your answer"),
     ("constrained", '{"reply": "…"}'),
 ]
 

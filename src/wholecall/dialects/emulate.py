@@ -26,6 +26,7 @@ from wholecall.dialects.emulated_answer import EmulatedAssembler
 from wholecall.dialects.enforce import Gate
 from wholecall.dialects.engine import Engine
 from wholecall.dialects.gbnf import write_grammar
+from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.past import rewrite_history
 from wholecall.dialects.prefill import opening
 from wholecall.dialects.prompt import (
@@ -42,6 +43,7 @@ from wholecall.protocols.reader import Reader, Tools, TurnAssembler
 Constraint: TypeAlias = Literal["json_schema", "grammar", "prefill"]
 """How an upstream is asked to constrain decoding: OpenAI's `response_format`, llama.cpp's
 `grammar`, or an answer that is begun for the model."""
+_UNMARKED = JsonCalls(marked=False)
 NewAssembler: TypeAlias = Callable[[Tools | None], TurnAssembler]
 
 
@@ -82,7 +84,7 @@ class Emulated:
         return EmulatedAssembler(
             within(self.offer.values() if tools is None else tools),
             Gate(self.choice),
-            engine=Engine(self.dialect, self.offer) if self.offer else None,
+            engine=Engine(_with_unmarked(self.dialect), self.offer) if self.offer else None,
             beginning=self.beginning,
         )
 
@@ -123,6 +125,12 @@ def emulate(
         section=section,
     )
     return apply(emulated, request) if offer else emulated
+
+
+def _with_unmarked(dialect: Dialect) -> Dialect:
+    """The dialect, and its calls without their marks: small models write the object alone, or
+    in a fence. It counts where an answer begins, and with the name of an offered tool."""
+    return replace(dialect, bare=(*dialect.bare, _UNMARKED))
 
 
 def _allowed(request: Request) -> Offer:

@@ -37,8 +37,8 @@ class Prompt:
     """Instructions with places: `{tools}`, `{example}`, `{rules}`; other braces are text."""
 
     text: str
-    otherwise: str = "If no tool is needed, answer in plain words."
-    """What to do instead of a call, said where the choice is free."""
+    otherwise: str = "Call no tool that does not fit the question."
+    """When not to call, said where the choice is free."""
     must_call: str = "Your next answer must call a tool."
     must_call_one: str = "Your next answer must call one of these tools: {names}."
     may_repeat: str = "You may write several calls."
@@ -133,10 +133,15 @@ You can call tools. Each line is one tool, with the JSON Schema of its parameter
 {tools}
 
 """
+# Seen on a model of 1.5 billion parameters, asked 50 questions: told only how a call is written,
+# it explains which call one could make; without the first sentence it calls a tool for everything.
 _CALL = """\
-To call a tool, write a call in exactly this form:
+To talk, to translate, to write, or to tell what you know, answer in plain words.
+To find out what only a tool can tell, or to do what only a tool can do, your whole answer is a \
+call, in exactly this form, with no other words:
 {example}
 """
+_WRITE = "Do not describe the call, and never say that you cannot know: write the call.\n"
 _VALUES: dict[Notation, str] = {
     Notation.JSON: "",
     Notation.TAGS: "Write strings as they are, without quotes; lists and objects as JSON.\n",
@@ -144,7 +149,6 @@ _VALUES: dict[Notation, str] = {
     Notation.YAML: "Indent what stands in lists, objects and long strings, as YAML does.\n",
     Notation.GEMMA: "Strings stand between two of the marks that the example has.\n",
 }
-_BARE = "A call is all of your answer: write no other words.\n"
 _THEN = "Then stop. The next message has the results{marked}.\n"
 _RULES = "{rules}"
 
@@ -158,8 +162,7 @@ _OWN: dict[str, Prompt] = {
         "To talk, to translate, to write, or to tell what you know, reply:\n"
         '{"reply": "…"}\n'
         "To find out what only a tool can tell, call it, and never say that you cannot know:\n"
-        f"{{example}}\n{_THEN.format(marked=' in <tool_response>')}{_RULES}",
-        otherwise="Call no tool that does not fit the question.",
+        f"{{example}}\n{_THEN.format(marked=' in <tool_response>')}{_RULES}"
     )
 }
 
@@ -169,9 +172,6 @@ def default_prompt(dialect: Dialect) -> Prompt:
     if dialect.name in _OWN:
         return _OWN[dialect.name]
     template = template_of(dialect)
-    # Without a marker a call is read only where the answer begins.
-    begin = encode_calls(template, [_MADE_UP])[:1]
-    bare = _BARE if dialect.bare and begin in ("{", "[") else ""
     mark = template.result.partition("{")[0].strip()
     then = _THEN.format(marked=f" in {mark}" if mark else "")
-    return Prompt(f"{_OFFER}{_CALL}{_VALUES[template.notation]}{bare}{then}{_RULES}")
+    return Prompt(f"{_OFFER}{_CALL}{_VALUES[template.notation]}{_WRITE}{then}{_RULES}")
