@@ -16,6 +16,7 @@ _BLANK_LINE = b"\n\n"
 _NAME = b"event: "
 _ERROR_NAME = b"event: error"
 _DATA = b"data: "
+_DATA_LENGTH = len(_DATA)
 
 
 class Framing(Protocol):
@@ -55,12 +56,10 @@ class SseFraming:
             payloads += self._parse(stream[:rest])
             stream = stream[rest:]
         *events, begun = stream.split(_BLANK_LINE)
-        for event in events:
-            payload = _cut_out(event) if self._parser.is_between else None
-            if payload is None:
-                payloads += self._parse(event + _BLANK_LINE)
-            else:
-                payloads.append(payload)
+        if self._parser.is_between:
+            payloads += self._cut_out(events)
+        else:
+            payloads += self._parse(stream[: len(stream) - len(begun)])
         return payloads + self._parse(begun) if begun else payloads
 
     def end(self) -> list[Payload]:
@@ -68,17 +67,32 @@ class SseFraming:
         events = self._parser.feed(self._texts.end()) + self._parser.end()
         return [_payload(event) for event in events]
 
+    def _cut_out(self, events: list[bytes]) -> list[Payload]:
+        """The data of whole events. The parser is between two events after each of them."""
+        payloads: list[Payload] = []
+        for event in events:
+            # The most usual form is looked for first, and here.
+            if event.startswith(_DATA) and b"\n" not in event:
+                payloads.append(event[_DATA_LENGTH:])
+                continue
+            data = _find_data(event)
+            if data is None:
+                payloads += self._parse(event + _BLANK_LINE)
+            else:
+                payloads.append(data)
+        return payloads
+
     def _parse(self, stream: bytes) -> list[Payload]:
         return [_payload(event) for event in self._parser.feed(stream)]
 
 
-def _cut_out(event: bytes) -> bytes | None:
-    """The data of an event in one of the two usual forms."""
-    if event.startswith(_NAME):
-        name, _, event = event.partition(b"\n")
-        if name == _ERROR_NAME:
-            return None
-    return event[len(_DATA) :] if event.startswith(_DATA) and b"\n" not in event else None
+def _find_data(event: bytes) -> bytes | None:
+    """The data of an event with a name and one line of data, unless it is named an error."""
+    name, _, data = event.partition(b"\n")
+    usual = name.startswith(_NAME) and name != _ERROR_NAME
+    if not usual or not data.startswith(_DATA) or b"\n" in data:
+        return None
+    return data[_DATA_LENGTH:]
 
 
 def _payload(event: ServerSentEvent) -> str:
