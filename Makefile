@@ -44,7 +44,7 @@ coverage: $(STAMP) ## Run the tests, and show what they cover of the whole libra
 	$(BIN)/coverage report
 
 test-clients: $(PEERS_STAMP) ## Run tests/peers: with LiteLLM and agent libraries, in an environment of their own
-	$(PEERS_BIN)/pytest -n 0 --confcutdir=tests/peers tests/peers
+	$(PEERS_BIN)/pytest -n auto --dist loadgroup --show-capture=no --confcutdir=tests/peers tests/peers
 
 test-model: $(STAMP) ## Run tests/models: a small real model (94 MB, pulled), and the default one if it is here
 	@$(BIN)/wholecall model pull smollm2

@@ -26,18 +26,28 @@ PATIENCE = 30.0
 KEY = "sk-upstream-secret"
 
 
+def within(
+    seconds: float,
+) -> Callable[[Callable[_Arguments, Awaitable[None]]], Callable[_Arguments, None]]:
+    """Run an asynchronous test, and not for longer than this."""
+
+    def decorate(test: Callable[_Arguments, Awaitable[None]]) -> Callable[_Arguments, None]:
+        @functools.wraps(test)
+        def run(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> None:
+            async def bounded() -> None:
+                async with asyncio.timeout(seconds):
+                    await test(*args, **kwargs)
+
+            asyncio.run(bounded())
+
+        return run
+
+    return decorate
+
+
 def in_loop(test: Callable[_Arguments, Awaitable[None]]) -> Callable[_Arguments, None]:
     """Run an asynchronous test, and not for longer than a busy machine may need."""
-
-    @functools.wraps(test)
-    def run(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> None:
-        async def bounded() -> None:
-            async with asyncio.timeout(PATIENCE):
-                await test(*args, **kwargs)
-
-        asyncio.run(bounded())
-
-    return run
+    return within(PATIENCE)(test)
 
 
 @dataclass

@@ -20,9 +20,13 @@ from langchain.agents import create_agent  # type: ignore[import-not-found]
 from langchain_anthropic import ChatAnthropic  # type: ignore[import-not-found]
 from langchain_core.tools import StructuredTool  # type: ignore[import-not-found]
 from langchain_openai import ChatOpenAI  # type: ignore[import-not-found]
+from pydantic_ai.models.anthropic import AnthropicModel  # type: ignore[import-not-found]
 from pydantic_ai.models.openai import (  # type: ignore[import-not-found]
     OpenAIChatModel,
     OpenAIResponsesModel,
+)
+from pydantic_ai.providers.anthropic import (  # type: ignore[import-not-found]
+    AnthropicProvider,
 )
 from pydantic_ai.providers.openai import OpenAIProvider  # type: ignore[import-not-found]
 
@@ -47,8 +51,11 @@ class Unfinished(Exception):
 class Task:
     """What an agent shall do, and what its tools did."""
 
-    served: Served
     model: str
+    served: Served | None = None
+    """The proxy on its socket."""
+    sdk: openai.AsyncOpenAI | None = None
+    """Instead of a client of its own, for those who reach the proxy in another way."""
     prompt: str = "Do what is needed, then say that all is done."
     specs: tuple[ToolSpec, ...] = TOOLS
     """The tools of the client."""
@@ -81,17 +88,22 @@ class Task:
         ]
 
     @property
+    def proxy(self) -> Served:
+        assert self.served is not None
+        return self.served
+
+    @property
     def url(self) -> str:
-        return self.served.url
+        return self.proxy.url
 
     @property
     def openai(self) -> openai.AsyncOpenAI:
         """The SDK as it is: it repeats requests that fail."""
-        return self.served.openai.with_options(max_retries=RETRIES)
+        return self.sdk or self.proxy.openai.with_options(max_retries=RETRIES)
 
     @property
     def anthropic(self) -> anthropic.AsyncAnthropic:
-        return self.served.anthropic.with_options(max_retries=RETRIES)
+        return self.proxy.anthropic.with_options(max_retries=RETRIES)
 
 
 # ── The official SDKs ───────────────────────────────────────────────────────────────
@@ -117,7 +129,7 @@ def _loop_of_chat(*, ask: Callable[..., Awaitable[Any]]) -> Callable[[Task], Awa
                 {
                     "role": "tool",
                     "tool_call_id": call.id,
-                    "content": task.note(call.function.name, call.function.parsed_arguments),
+                    "content": task.note(call.function.name, _read_arguments(call.function)),
                 }
                 for call in message.tool_calls
             ]
@@ -126,11 +138,22 @@ def _loop_of_chat(*, ask: Callable[..., Awaitable[Any]]) -> Callable[[Task], Awa
     return run
 
 
+def _read_arguments(function: Any) -> Any:
+    """As the helpers parsed them; where there is no helper, as everybody does."""
+    if hasattr(function, "parsed_arguments"):
+        return function.parsed_arguments
+    return json.loads(function.arguments)
+
+
 _SENT_BACK: Any = {
     "role": True,
     "content": True,
     "tool_calls": {"__all__": {"id": True, "type": True, "function": {"name", "arguments"}}},
 }
+
+
+async def _create(completions: Any, asked: dict[str, Any]) -> Any:
+    return await completions.create(**asked)
 
 
 async def _parse(completions: Any, asked: dict[str, Any]) -> Any:
@@ -181,6 +204,10 @@ async def _create_response(responses: Any, asked: dict[str, Any]) -> Any:
     return await responses.create(**asked)
 
 
+async def _parse_response(responses: Any, asked: dict[str, Any]) -> Any:
+    return await responses.parse(**asked)
+
+
 async def _stream_response(responses: Any, asked: dict[str, Any]) -> Any:
     async with responses.stream(**asked) as stream:
         async for _ in stream:
@@ -188,34 +215,41 @@ async def _stream_response(responses: Any, asked: dict[str, Any]) -> Any:
         return await stream.get_final_response()
 
 
-async def _loop_of_messages(task: Task) -> str:
-    """Anthropic's stream helper in a loop."""
-    history: list[Any] = [{"role": "user", "content": task.prompt}]
-    client = task.anthropic
-    for _ in range(MOST_TURNS):
-        async with client.messages.stream(
-            model=task.model,
-            max_tokens=MOST_TOKENS,
-            messages=history,
-            tools=task.define("anthropic"),
-        ) as stream:
-            message = await stream.get_final_message()
-        calls = [block for block in message.content if block.type == "tool_use"]
-        if not calls:
-            return "".join(block.text for block in message.content if block.type == "text")
-        results = [
-            {
-                "type": "tool_result",
-                "tool_use_id": call.id,
-                "content": task.note(call.name, call.input),
-            }
-            for call in calls
-        ]
-        history += [
-            {"role": "assistant", "content": message.content},
-            {"role": "user", "content": results},
-        ]
-    raise Unfinished
+def _loop_of_messages(*, ask: Callable[..., Awaitable[Any]]) -> Callable[[Task], Awaitable[str]]:
+    async def run(task: Task) -> str:
+        history: list[Any] = [{"role": "user", "content": task.prompt}]
+        asked = {
+            "model": task.model,
+            "max_tokens": MOST_TOKENS,
+            "messages": history,
+            "tools": task.define("anthropic"),
+        }
+        client = task.anthropic
+        for _ in range(MOST_TURNS):
+            message = await ask(client.messages, asked)
+            calls = [block for block in message.content if block.type == "tool_use"]
+            if not calls:
+                return "".join(block.text for block in message.content if block.type == "text")
+            results = [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": call.id,
+                    "content": task.note(call.name, call.input),
+                }
+                for call in calls
+            ]
+            history += [
+                {"role": "assistant", "content": message.content},
+                {"role": "user", "content": results},
+            ]
+        raise Unfinished
+
+    return run
+
+
+async def _stream_message(messages: Any, asked: dict[str, Any]) -> Any:
+    async with messages.stream(**asked) as stream:
+        return await stream.get_final_message()
 
 
 def _tool_runner(**settings: Any) -> Callable[[Task], Awaitable[str]]:
@@ -236,8 +270,6 @@ def _tool_runner(**settings: Any) -> Callable[[Task], Awaitable[str]]:
             model=task.model,
             max_tokens=MOST_TOKENS,
             max_iterations=MOST_TURNS,
-            # The whole history each time: the upstream holds none.
-            thread=False,
             messages=[{"role": "user", "content": task.prompt}],
             tools=tools,
             **settings,
@@ -288,6 +320,10 @@ def _openai_agents(make_model: Any, *, streamed: bool) -> Callable[[Task], Await
 
 
 # ── pydantic-ai ─────────────────────────────────────────────────────────────────────
+
+
+def _anthropic_model(task: Task) -> Any:
+    return AnthropicModel(task.model, provider=AnthropicProvider(anthropic_client=task.anthropic))
 
 
 def _openai_model(make_model: Any) -> Callable[[Task], Any]:
@@ -399,20 +435,24 @@ class Client:
 
 CHAT, RESPONSES, MESSAGES = "openai-chat", "openai-responses", "anthropic"
 CLIENTS: dict[str, Client] = {
+    "openai-chat": Client(Form(CHAT, streamed=False), _loop_of_chat(ask=_create)),
     "openai-parse": Client(Form(CHAT, streamed=False), _loop_of_chat(ask=_parse)),
     "openai-stream": Client(Form(CHAT, streamed=True), _loop_of_chat(ask=_stream_chat)),
     "openai-responses": Client(
         Form(RESPONSES, streamed=False), _loop_of_responses(ask=_create_response)
     ),
+    "openai-responses-parse": Client(
+        Form(RESPONSES, streamed=False), _loop_of_responses(ask=_parse_response)
+    ),
     "openai-responses-stream": Client(
         Form(RESPONSES, streamed=True), _loop_of_responses(ask=_stream_response)
     ),
-    "anthropic-stream": Client(Form(MESSAGES, streamed=True), _loop_of_messages),
+    "anthropic-messages": Client(Form(MESSAGES, streamed=False), _loop_of_messages(ask=_create)),
+    "anthropic-stream": Client(
+        Form(MESSAGES, streamed=True), _loop_of_messages(ask=_stream_message)
+    ),
     "anthropic-runner": Client(Form(MESSAGES, streamed=False), _tool_runner()),
     "anthropic-runner-streamed": Client(Form(MESSAGES, streamed=True), _tool_runner(stream=True)),
-    "anthropic-runner-eager": Client(
-        Form(MESSAGES, streamed=True), _tool_runner(stream=True, run_tools_eagerly=True)
-    ),
     "agents-chat": Client(
         Form(CHAT, streamed=True), _openai_agents(agents.OpenAIChatCompletionsModel, streamed=True)
     ),
@@ -425,6 +465,12 @@ CLIENTS: dict[str, Client] = {
     "pydantic-ai-responses": Client(
         Form(RESPONSES, streamed=True),
         _pydantic_ai(_openai_model(OpenAIResponsesModel), streamed=True),
+    ),
+    "pydantic-ai-messages": Client(
+        Form(MESSAGES, streamed=False), _pydantic_ai(_anthropic_model, streamed=False)
+    ),
+    "pydantic-ai-messages-stream": Client(
+        Form(MESSAGES, streamed=True), _pydantic_ai(_anthropic_model, streamed=True)
     ),
     "langchain-chat": Client(Form(CHAT, streamed=False), _langchain(_chat_openai, streamed=False)),
     "langchain-messages": Client(

@@ -40,7 +40,7 @@ from wholecall.upstreams.litellm import LiteLLMUpstream
 from wholecall.upstreams.retry import RetryPolicy
 
 # LiteLLM and what it imports warn about themselves.
-pytestmark = pytest.mark.filterwarnings("default")
+pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("_litellm")]
 
 WEATHER = ToolSpec(
     "weather", {"type": "object", "properties": {"city": {"type": "string"}}}, "Of a city."
