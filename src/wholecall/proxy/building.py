@@ -56,6 +56,7 @@ def _make_model(name: str, model: ModelConfig, *, environ: Mapping[str, str]) ->
         emulate=model.emulate,
         limits=model.limits,
         reask=model.reask,
+        live=model.live,
         tools=model.tools,
         pipe=Pipe(endpoint, settings) if endpoint is not None else None,
         place=endpoint.place if endpoint is not None else "",

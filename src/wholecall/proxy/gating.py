@@ -9,6 +9,9 @@ is known whether all of them are right. One that is wrong is never handed over:
 - Then the right calls of the last answer are handed over. If there are none, and the answer did
   not end at its output limit or by a filter, which clients know how to treat, the answer fails:
   a client that saw a good end would take the work for done.
+
+A model may be set to be `live`: then calls are shown as they grow, and one that turns out to be
+wrong ends the stream with an error, because what was sent cannot be taken back.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from wholecall.proxy.viewing import describe_retry
 from wholecall.runs.events import TurnRetried, TurnStarted
 from wholecall.runs.ledger import add_usage
 from wholecall.runs.sending import Sender
-from wholecall.runs.turn import Answered, Turn
+from wholecall.runs.turn import PASSING, Answered, Turn
 from wholecall.upstreams.base import Upstream
 
 _SHOWN = (Text, Reasoning, ProviderBlock)
@@ -59,6 +62,8 @@ class Question:
     sender: Sender
     reask: int = 0
     """How often the model is asked again for a call that it got wrong."""
+    live: bool = False
+    """Whether the client sees calls grow, before they are checked."""
 
 
 class Gating:
@@ -109,7 +114,9 @@ class Gating:
             self._take_usage(event)
         elif isinstance(event, OfChoice):
             self._take_other(event)
-        else:
+        elif self._question.live:
+            self._answering.put(event)
+        elif not isinstance(event, PASSING):
             self._held.append(event)
 
     def _take_usage(self, usage: Usage) -> None:

@@ -88,7 +88,11 @@ async def prepare(service: Service, asked: Asked) -> Prepared:
         tools = service.tools_for(asked, served)
         messages = await service.ownership.restore(asked.key.id, request.messages)
         way = _choose_run(replace(request, messages=messages), tools)
-    style = replace(asked.client.read_style(body), upstream=served.upstream.protocol)
+    style = replace(
+        asked.client.read_style(body),
+        upstream=served.upstream.protocol,
+        live=served.live and request.stream,
+    )
     return Prepared(
         asked=asked,
         served=served,

@@ -51,6 +51,8 @@ class Served:
     limits: RunLimits = field(default_factory=RunLimits)
     reask: int = 0
     """In the mode `gate`: how often the model is asked again for a call that it got wrong."""
+    live: bool = False
+    """In the mode `gate`: whether streams show calls as they grow."""
     tools: tuple[str, ...] = ANYTHING
     """In the mode `run`: patterns of the tools' names that it is offered."""
     pipe: Pipe | None = None

@@ -100,6 +100,7 @@ class Turning:
             upstream=self._peeking,
             sender=sender_for(served.model, request.messages, emulation=served.emulate),
             reask=served.reask,
+            live=self._prepared.style.live,
         )
         await Gating(question, self._answering, watch=self._watch).run()
 

@@ -18,7 +18,7 @@ from wholecall.runs.sending import Sent
 from wholecall.upstreams.base import Answer, Upstream
 
 # They show a call being built; what they say is in the call that it becomes.
-_PASSING = (Grew, Proved)
+PASSING = (Grew, Proved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Turn:
         return whole + reader.end()
 
     def _take(self, event: Event) -> None:
-        if not isinstance(event, _PASSING):
+        if not isinstance(event, PASSING):
             self._events.append(event)
         self._emit(event)
 

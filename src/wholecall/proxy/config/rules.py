@@ -91,6 +91,9 @@ def _models(config: Config) -> Iterator[Breach]:
         yield from _name(name, model)
         yield from _upstream(path, model)
         yield from _literal_secrets((*path, "headers"), model.headers)
+        if model.live and (model.reask or model.mode != "gate"):
+            why = "calls that were shown cannot be taken back: leave out `reask`, and use mode gate"
+            yield Breach((*path, "live"), why)
         try:
             way_for(model.upstream, override=model.emulate)
         except UnusableDialect as error:

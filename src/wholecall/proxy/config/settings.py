@@ -79,6 +79,9 @@ class ModelConfig:
     dialect. Without it `native`, and for a `local/…` model `constrained`."""
     reask: Annotated[int, Range(0, 5)] = 0
     """Mode `gate`: how often the model is asked again for a bad call before the client sees it."""
+    live: bool = False
+    """Mode `gate`: streams show arguments as they grow, before they are checked. A call that then
+    turns out to be wrong, or has to be repaired, ends the stream with an error."""
     retries: Annotated[int, Range(0, 5)] = 2
     """How often an upstream that refuses with 429 or 5xx is asked again."""
     timeouts: Timeouts = field(default_factory=Timeouts)
