@@ -186,14 +186,14 @@ def test_while_the_user_is_asked_nothing_moves() -> None:
 @pytest.mark.parametrize(
     ("result", "said"),
     [
-        (RunResult(text="", stop=Stop.ANSWER, turns=1), "1 turns, 0 calls\n"),
+        (RunResult(text="", stop=Stop.ANSWER, turns=1), "1 turn, 0 calls\n"),
         (
             RunResult(text="", stop=Stop.TURNS, turns=2, ended=(DONE,), usage=Usage(5, 7)),
-            "2 turns, 1 calls, 5 + 7 tokens, stopped: turns\n",
+            "2 turns, 1 call, 5 + 7 tokens, stopped: turns\n",
         ),
         (
             RunResult(text="", stop=Stop.ANSWER, turns=1, usage=Usage(5, None)),
-            "1 turns, 0 calls, 5 + 0 tokens\n",
+            "1 turn, 0 calls, 5 + 0 tokens\n",
         ),
     ],
 )

@@ -40,3 +40,12 @@ def test_a_model_that_is_not_here_says_how_to_get_it(*, capsys: pytest.CaptureFi
     code, _, err = chat(capsys)
     assert code == 2
     assert "run `wholecall model pull qwen2.5-coder-1.5b`" in err
+
+
+def test_the_script_needs_neither_model_nor_server(
+    *, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("How is the weather in Oslo?\n"))
+    code, out, _ = chat(capsys, "demo")
+    assert code == 0
+    assert "In Oslo it is 3 °C, and it snows." in out

@@ -2,7 +2,7 @@
 
     .venv/bin/python bench/eval/evaluate.py                       all questions, the usual ways
     .venv/bin/python bench/eval/evaluate.py --share 0.2 --seconds 600
-    .venv/bin/python bench/eval/evaluate.py --write               and put the table into the docs
+    .venv/bin/python bench/eval/evaluate.py --ways hermes --write    and put the rows into the docs
 
 One turn a question, temperature 0, the four demo tools. A call is right if it is the tool
 and the argument that were asked for, and no other call stands beside it.
@@ -15,14 +15,15 @@ import asyncio
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from eval.questions import GROUPS, Question, Verdict, judge, sample
-from tables import markdown, replace_section
+from tables import DOCS, markdown, replace_section
 from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.values import Text
@@ -44,6 +45,8 @@ WAYS = (
 )
 MAX_TOKENS = 160
 SEED = 7
+PAGE, SECTION = "local-models.md", "evaluation"
+HEADER = ["way", *GROUPS, *(verdict.value for verdict in list(Verdict)[1:]), "a question"]
 
 
 @dataclass(slots=True)
@@ -60,6 +63,10 @@ class Score:
         wrong = [self.verdicts[each] for each in list(Verdict)[1:]]
         pace = self.seconds / (self.asked.total() or 1)
         return [way, *groups, *map(str, wrong), f"{pace:.1f} s"]
+
+
+Tell: TypeAlias = Callable[[str, Score], None]
+"""Hears how a way did."""
 
 
 async def ask(upstream: Upstream, model: str, *, question: Question, way: str) -> Outcome:
@@ -79,19 +86,17 @@ async def ask(upstream: Upstream, model: str, *, question: Question, way: str) -
 
 
 async def evaluate(
-    model: str, ways: Sequence[str], *, share: float, seconds: float
-) -> dict[str, Score]:
+    model: str, ways: Sequence[str], *, share: float, seconds: float, tell: Tell
+) -> None:
     """One way after the other, so that each finds its prompt in the model's cache. Each has an
     equal part of the time, and asks as much of the same list as it can."""
     upstream, name = find_upstream(model)
-    scores: dict[str, Score] = {}
     try:
         for way in ways:
             until = time.monotonic() + seconds / len(ways)
-            scores[way] = await _score(upstream, name, way=way, share=share, until=until)
+            tell(way, await _score(upstream, name, way=way, share=share, until=until))
     finally:
         await upstream.close()
-    return scores
 
 
 async def _score(upstream: Upstream, name: str, *, way: str, share: float, until: float) -> Score:
@@ -134,16 +139,26 @@ def main() -> None:
         "--write", action="store_true", help="put the table into docs/local-models.md"
     )
     options = parser.parse_args()
+    rows = read_rows((DOCS / PAGE).read_text("utf-8")) if options.write else {}
+
+    def tell(way: str, score: Score) -> None:
+        rows[way] = score.row(way)
+        table = markdown(HEADER, list(rows.values()))
+        print(table, end="\n\n", flush=True)
+        if options.write:
+            told = f"`{options.model}`, temperature 0; right answers of those asked, by group:"
+            replace_section(PAGE, SECTION, body=f"{told}\n\n{table}")
+
     ways = options.ways.split(",")
-    scores = asyncio.run(
-        evaluate(options.model, ways, share=options.share, seconds=options.seconds)
-    )
-    header = ["way", *GROUPS, *(verdict.value for verdict in list(Verdict)[1:]), "a question"]
-    table = markdown(header, [score.row(way) for way, score in scores.items()])
-    print(table)
-    if options.write:
-        told = f"`{options.model}`, temperature 0; right answers of those asked, by group:"
-        replace_section("local-models.md", "evaluation", body=f"{told}\n\n{table}")
+    work = evaluate(options.model, ways, share=options.share, seconds=options.seconds, tell=tell)
+    asyncio.run(work)
+
+
+def read_rows(page: str) -> dict[str, list[str]]:
+    """The rows that the page has, by way: those that are not asked now stay."""
+    section = page.partition(f"<!-- {SECTION} -->")[2].partition(f"<!-- /{SECTION} -->")[0]
+    lines = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("|")]
+    return {line[0]: line for line in lines[2:]} if lines[:1] == [HEADER] else {}
 
 
 if __name__ == "__main__":

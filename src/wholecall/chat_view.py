@@ -78,7 +78,7 @@ class ChatView:
         self.settle()
         self._end_line()
         spent = result.usage
-        told = [f"{result.turns} turns", f"{len(result.ended)} calls"]
+        told = [_count(result.turns, "turn"), _count(len(result.ended), "call")]
         if spent.input_tokens or spent.output_tokens:
             told.append(f"{spent.input_tokens or 0} + {spent.output_tokens or 0} tokens")
         if result.stop.value != "answer":
@@ -198,6 +198,10 @@ class ChatView:
     def _answered(self, event: ApprovalAnswered) -> None:
         answer = "approved" if event.approved else "denied"
         self._run(event.call, f"{answer} {event.why}".strip(), style="yellow")
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _printable(text: str) -> str:

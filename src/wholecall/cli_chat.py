@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from wholecall.chatting import ChatSettings, chat_with
+from wholecall.demo.scripted import NAME, ScriptedModel
 from wholecall.upstreams.local.catalogue import DEFAULT
 from wholecall.upstreams.local.folder import models_folder
-from wholecall.upstreams.names import find_upstream
+from wholecall.upstreams.names import Route, find_upstream
 
 _HISTORY = "chat_history"
 
@@ -20,8 +21,8 @@ ModelArgument = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="Who answers: local/…, openai/…, anthropic/…, ollama/…, or the name of a model "
-        "behind --base-url.",
+        help="Who answers: local/…, openai/…, anthropic/…, ollama/…, the name of a model behind "
+        "--base-url, or `demo`: a script that plays recorded streams.",
     ),
 ]
 BaseUrlOption = Annotated[
@@ -58,6 +59,7 @@ def chat(  # noqa: PLR0913 - the parameters of a command are its options
     approve: ApproveOption = False,
 ) -> None:
     """Talk to a model, and see its calls being built, checked and run."""
-    route = find_upstream(model, base_url=base_url)
+    scripted = model == NAME and base_url is None
+    route = Route(ScriptedModel(), NAME) if scripted else find_upstream(model, base_url=base_url)
     settings = ChatSettings(system=system, emulate=emulate, with_tools=tools, approve=approve)
     chat_with(route, settings, history_file=models_folder(os.environ).with_name(_HISTORY))

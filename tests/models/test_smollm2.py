@@ -58,11 +58,21 @@ QUESTIONS = (
 
 
 async def ask(
-    upstream: LocalUpstream, question: str, *, choice: Choice, max_tokens: int = 200
+    upstream: LocalUpstream,
+    question: str,
+    *,
+    choice: Choice,
+    max_tokens: int = 200,
+    temperature: float = 0.0,
 ) -> list[Event]:
     messages = (Message(Role.USER, (Text(question),)),)
     request = Request(
-        model=NAME, messages=messages, tools=TOOLS, choice=choice, max_tokens=max_tokens
+        model=NAME,
+        messages=messages,
+        tools=TOOLS,
+        choice=choice,
+        max_tokens=max_tokens,
+        temperature=temperature,
     )
     sent = sender_for(NAME, messages)(request)
     async with upstream.answer(sent.request) as answer:
@@ -80,6 +90,21 @@ def test_every_call_that_is_forced_fits_its_schema(smollm2: Model, question: str
     assert [rejected.reason for rejected in outcome.rejected] == []
     [call] = outcome.calls
     assert (call.repairs, call.coercions, call.dropped) == ((), (), ())
+
+
+GUESSES = 10
+
+
+def test_however_it_guesses_every_call_fits(smollm2: Model) -> None:
+    for number in range(GUESSES):
+        question = QUESTIONS[number % len(QUESTIONS)]
+        events = smollm2.run(
+            lambda upstream: ask(upstream, question, choice=REQUIRED, temperature=1.5)  # noqa: B023 - it is run before the next
+        )
+        outcome = collect(events)
+        assert [rejected.reason for rejected in outcome.rejected] == [], question
+        [call] = outcome.calls
+        assert (call.repairs, call.coercions, call.dropped) == ((), (), ()), call
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
