@@ -15,6 +15,17 @@ from typing import Any
 import aiohttp
 
 PATIENCE = 30.0
+FOCUSED = """(() => {
+  const element = document.activeElement;
+  return element.getAttribute("aria-label") ?? element.textContent.trim();
+})()"""
+# What the page's policy refuses is told to the page; nothing may be.
+_NOTE_REFUSALS = """
+window.refused = [];
+document.addEventListener("securitypolicyviolation", (event) => {
+  window.refused.push(`${event.violatedDirective} ${event.blockedURI}`);
+});
+"""
 _FLAGS = (
     "--headless=new",
     "--no-sandbox",
@@ -92,19 +103,64 @@ class Page:
         buttons = "[...document.querySelectorAll('button')]"
         await self.ask(f"{buttons}.find((one) => one.textContent === {json.dumps(text)}).click()")
 
-    async def shoot(self, path: Path, *, width: int = 1200, dark: bool = False) -> None:
-        """A picture of the page."""
+    async def press(self, key: str, *, modifiers: int = 0) -> None:
+        """Press a key, as a keyboard does it."""
+        text = {"Enter": "\r", "Space": " "}.get(key, "")
+        named = {"key": " " if key == "Space" else key, "code": key, "modifiers": modifiers}
+        number = {"Enter": 13, "Tab": 9, "Space": 32, "Escape": 27, "ArrowLeft": 37}[key]
+        down = {"type": "keyDown" if text else "rawKeyDown", "text": text, **named}
+        await self.call("Input.dispatchKeyEvent", windowsVirtualKeyCode=number, **down)
+        await self.call(
+            "Input.dispatchKeyEvent", type="keyUp", windowsVirtualKeyCode=number, **named
+        )
+
+    async def type(self, text: str) -> None:
+        """Write into what has the focus."""
+        await self.call("Input.insertText", text=text)
+
+    async def tab_to(self, name: str) -> None:
+        """Go on with the Tab key until the element of this accessible name has the focus."""
+        for _ in range(80):
+            await self.press("Tab")
+            if await self.ask(FOCUSED) == name:
+                return
+        raise AssertionError(f"{name!r} cannot be reached with the keyboard")
+
+    async def resize(self, width: int, *, height: int = 900, dark: bool = False) -> None:
+        """A window of this size, in light or dark."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.call("Emulation.setEmulatedMedia", features=[scheme])
+        await self.call("Emulation.setScrollbarsHidden", hidden=True)
         await self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
-            height=900,
+            height=height,
             deviceScaleFactor=1,
             mobile=False,
         )
+
+    async def shoot(self, path: Path, *, width: int = 1200, dark: bool = False) -> None:
+        """A picture of the whole page."""
+        await self.resize(width, dark=dark)
         picture = await self.call("Page.captureScreenshot", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(picture["data"]))
+
+    async def list_names(self) -> list[tuple[str, str]]:
+        """Role and name of every element, as a screen reader is told them."""
+        tree = await self.call("Accessibility.getFullAXTree")
+        nodes = [node for node in tree["nodes"] if not node.get("ignored")]
+        return [
+            (node["role"]["value"], node.get("name", {}).get("value", ""))
+            for node in nodes
+            if "role" in node
+        ]
+
+    async def save_to(self, folder: Path) -> None:
+        """Downloads go there."""
+        folder.mkdir(exist_ok=True)
+        await self.call(
+            "Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder.resolve())
+        )
 
 
 @asynccontextmanager
@@ -125,8 +181,9 @@ async def chromium(folder: Path) -> AsyncIterator[Page]:
         async with aiohttp.ClientSession() as http, await _connect(http, port) as socket:
             page = Page(socket)
             reading = asyncio.create_task(page.read())
-            for domain in ("Page", "Runtime", "Log", "Network"):
+            for domain in ("Page", "Runtime", "Log", "Network", "Accessibility"):
                 await page.call(f"{domain}.enable")
+            await page.call("Page.addScriptToEvaluateOnNewDocument", source=_NOTE_REFUSALS)
             yield page
             await page.call("Browser.close")
             reading.cancel()

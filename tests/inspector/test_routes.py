@@ -222,9 +222,9 @@ async def test_events_are_streamed_and_what_came_before_is_told_first() -> None:
         address, headers = f"{inspector.url}/inspector/api/live", {KEY: "k1"}
         async with inspector.http.get(address, headers=headers) as response:
             assert response.content_type == "text/event-stream"
-            assert await _read_message(response) == {"run": before.id, "events": before.events}
+            assert await _read_message(response) == [{"run": before.id, "events": before.events}]
             inspector.live.publish([Message("k2", b"0"), Message("k1", b"1")])
-            assert await _read_message(response) == 1
+            assert await _read_message(response) == [1]
         while inspector.live.is_watched:
             inspector.live.publish([Message("k1", b"2")])
             await asyncio.sleep(0.001)
@@ -236,7 +236,7 @@ async def test_a_stream_is_never_silent_for_long() -> None:
     with live.listen(None) as listener:
         assert await routes._next_frame(listener, seconds=0.001) == b": nothing new\n\n"
         live.publish([Message("", b"1")])
-        assert await routes._next_frame(listener, seconds=20.0) == b"data: 1\n\n"
+        assert await routes._next_frame(listener, seconds=20.0) == b"data: [1]\n\n"
 
 
 # ── Hostile words ───────────────────────────────────────────────────────────────────
@@ -264,7 +264,7 @@ async def test_hostile_words_are_served_as_json_and_stay_what_they_are(payload: 
         assert page["answers"][0]["chunks"][0]["text"] == payload
         inspector.live.running[made.id] = made
         async with inspector.http.get(f"{inspector.url}/inspector/api/live") as response:
-            told = await _read_message(response)
+            [told] = await _read_message(response)
             assert told["events"] == made.events
 
 

@@ -45,7 +45,7 @@ async def test_a_run_is_shown_while_it_goes_on_and_kept_when_it_is_over() -> Non
         assert list(live.running) == [writer.id]
         for event in STORY:
             writer.take(event)
-        shown = json.loads(await listener.next())
+        [shown] = json.loads(await listener.next())
         assert shown["run"] == writer.id
         assert shown["events"][0]["kind"] == "run"
         writer.take(OVER)

@@ -12,8 +12,8 @@ import msgspec
 from wholecall.inspector.encoding import Fields
 from wholecall.inspector.record import Record
 
-MOST_WAITING = 2000
-"""Batches of events that a page may be behind. Then it is told how many it missed."""
+MOST_WAITING = 8 * 1024 * 1024
+"""Bytes that a page may be behind. Then it is told how many messages it missed."""
 
 
 class Message(NamedTuple):
@@ -35,25 +35,32 @@ class Listener:
 
     def __init__(self, owner: str | None) -> None:
         self.owner = owner
-        self._waiting: asyncio.Queue[bytes] = asyncio.Queue(MOST_WAITING)
+        self._waiting: list[bytes] = []
+        self._size = 0
         self._missed = 0
+        self._came = asyncio.Event()
 
-    def offer(self, message: Message) -> None:
-        """Something for the page, if it may see it and keeps up."""
-        if not _may_see(self.owner, message.key):
-            return
-        if self._waiting.full():
-            self._missed += 1
-            return
-        self._waiting.put_nowait(message.content)
+    def offer(self, messages: Sequence[Message]) -> None:
+        """Something for the page, as far as it may see it and keeps up."""
+        for message in messages:
+            if not _may_see(self.owner, message.key):
+                continue
+            if self._size + len(message.content) > MOST_WAITING:
+                self._missed += 1
+                continue
+            self._waiting.append(message.content)
+            self._size += len(message.content)
+            self._came.set()
 
     async def next(self) -> bytes:
-        """The next message. What was missed is told before it."""
-        message = await self._waiting.get()
-        if self._missed and self._waiting.empty():
-            missed, self._missed = self._missed, 0
-            self._waiting.put_nowait(msgspec.json.encode({"missed": missed}))
-        return message
+        """All messages that wait, as a JSON array; behind them, how many were missed."""
+        await self._came.wait()
+        self._came.clear()
+        taken, self._waiting, self._size = self._waiting, [], 0
+        if self._missed:
+            taken.append(msgspec.json.encode({"missed": self._missed}))
+            self._missed = 0
+        return b"[" + b",".join(taken) + b"]"
 
 
 class Live:
@@ -73,8 +80,7 @@ class Live:
     def publish(self, messages: Sequence[Message]) -> None:
         """Show events to whoever looks."""
         for listener in self._listeners:
-            for message in messages:
-                listener.offer(message)
+            listener.offer(messages)
 
     @contextmanager
     def listen(self, owner: str | None) -> Iterator[Listener]:

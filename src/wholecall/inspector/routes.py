@@ -32,13 +32,17 @@ _NONCE = "{{nonce}}"
 _MEDIA_TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _FILES = (
     "app.js",
+    "approvals.js",
     "charts.js",
     "dom.js",
     "folding.js",
     "json_view.js",
     "lanes.js",
+    "live.js",
+    "looking.js",
     "reading.js",
     "style.css",
+    "trying.js",
 )
 _FILTERS = ("model", "tool", "verdict", "reason", "oddity", "fate")
 _LONGEST_NUMBER = 15
@@ -181,7 +185,8 @@ class _Reading:
             for record in self._live.show(owner):
                 # What is long is written elsewhere: other streams are served by this loop.
                 events = record.events[:]
-                yield _frame((await asyncio.to_thread(Message.of, record, events)).content)
+                message = await asyncio.to_thread(Message.of, record, events)
+                yield _frame(b"[" + message.content + b"]")
             while True:
                 yield await _next_frame(listener)
 

@@ -1,25 +1,27 @@
-// Small charts, drawn as SVG. Each has its numbers beside it as a table.
+// Small charts, drawn as SVG. Each has its numbers below it as a table.
 
 import { draw, make, seconds, table } from "./dom.js";
 
 const WIDTH = 480;
-const ROW = 22;
+const ROW = 34;
 const KINDS = ["released", "repaired", "rejected"];
 
-// Bars of parts: [{label, parts: [{kind, value, text}]}], each as long as its share of `most`.
+// Bars of parts: [{label, value, parts: [{kind, value, text}]}], each as long as its share of `most`.
 export function drawBars(title, rows, most) {
-  const height = rows.length * ROW;
-  const chart = draw("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": title, class: "chart" });
+  const chart = draw("svg", { viewBox: `0 0 ${WIDTH} ${rows.length * ROW}`, role: "img", "aria-label": title, class: "chart" });
   rows.forEach((row, number) => {
+    const top = number * ROW;
+    chart.append(draw("text", { x: 0, y: top + 12 }, row.label));
+    chart.append(draw("text", { x: WIDTH, y: top + 12, "text-anchor": "end", class: "value" }, row.value));
+    chart.append(draw("rect", { x: 0, y: top + 18, width: WIDTH, height: 9, rx: 4, class: "ground" }));
     let left = 0;
-    for (const part of row.parts) {
-      const width = most ? (part.value / most) * WIDTH : 0;
-      const bar = draw("rect", { x: left, y: number * ROW + 3, width, height: ROW - 6, class: part.kind });
+    for (const part of row.parts.filter((one) => one.value > 0)) {
+      const width = most ? Math.max((part.value / most) * WIDTH, 2) : 0;
+      const bar = draw("rect", { x: left, y: top + 18, width, height: 9, rx: 4, class: part.kind });
       bar.append(draw("title", {}, part.text));
       chart.append(bar);
       left += width;
     }
-    chart.append(draw("text", { x: 4, y: number * ROW + 15 }, row.label));
   });
   return chart;
 }
@@ -33,64 +35,69 @@ function countBy(rows, name) {
   return [...counts].sort((one, other) => other[1] - one[1]);
 }
 
-function figure(title, chart, numbers) {
-  return make("figure", {}, make("figcaption", {}, title), chart, numbers);
+function figure(title, chart, { numbers, legend = [] }) {
+  const keys = legend.map(([kind, text]) => make("span", { class: `key-${kind}` }, text));
+  return make("figure", {}, make("figcaption", {}, title), keys.length ? make("p", { class: "legend" }, keys) : null,
+    chart, make("details", {}, make("summary", {}, "Numbers"), numbers));
 }
 
 export function showFigures(figures) {
   const views = [showVerdicts(figures.calls), showReasons(figures.calls),
-    showOddities(figures.oddities), showTools(figures.tools), showRuns(figures.runs)];
-  return views.filter(Boolean);
+    showOddities(figures.oddities), showTools(figures.tools), showRuns(figures.runs)].filter(Boolean);
+  if (!views.length) return [make("p", { class: "empty" }, "Nothing was kept yet.")];
+  return [make("div", { class: "figures" }, views)];
 }
 
 function showVerdicts(calls) {
-  if (!calls.length) return make("p", {}, "No call was kept yet.");
-  const models = countBy(calls, "model");
-  const rows = models.map(([model, total]) => ({
-    label: model,
-    parts: KINDS.map((kind) => {
+  if (!calls.length) return null;
+  const rows = countBy(calls, "model").map(([model, total]) => {
+    const parts = KINDS.map((kind) => {
       const of = calls.filter((row) => (row.model || "–") === model && row.verdict === kind);
-      const value = of.reduce((sum, row) => sum + row.count, 0);
-      return { kind, value: value / total, text: `${kind}: ${value} of ${total}`, count: value };
-    }),
-  }));
+      const count = of.reduce((sum, row) => sum + row.count, 0);
+      return { kind, value: count / total, text: `${kind}: ${count} of ${total}`, count };
+    });
+    return { label: model, parts, value: parts.map((part) => `${Math.round(part.value * 100)} %`).join(" · ") };
+  });
   const numbers = table("Calls by model", ["model", ...KINDS], rows.map((row) => [row.label, ...row.parts.map((part) => String(part.count))]));
-  return figure("Accepted, repaired, rejected", drawBars("Share of calls by verdict", rows, 1), numbers);
+  return figure("Accepted, repaired, rejected", drawBars("Share of calls by verdict", rows, 1),
+    { numbers, legend: [["released", "accepted"], ["repaired", "repaired"], ["rejected", "rejected"]] });
 }
 
-function simple(title, heads, counts, kind) {
+function simple(title, heads, { counts, kind }) {
   if (!counts.length) return null;
-  const rows = counts.map(([label, value]) => ({ label, parts: [{ kind, value, text: `${label}: ${value}` }] }));
+  const rows = counts.map(([label, value]) => ({ label, value: String(value), parts: [{ kind, value, text: `${label}: ${value}` }] }));
   const most = Math.max(...counts.map(([, value]) => value));
-  return figure(title, drawBars(title, rows, most), table(title, heads, counts.map(([label, value]) => [label, String(value)])));
+  const numbers = table(title, heads, counts.map(([label, value]) => [label, String(value)]));
+  return figure(title, drawBars(title, rows, most), { numbers });
 }
 
 function showReasons(calls) {
   const rejected = calls.filter((row) => row.verdict === "rejected")
     .map((row) => ({ ...row, why: `${row.model || "–"}: ${row.reason}` }));
-  return simple("Rejections by reason", ["model and reason", "calls"], countBy(rejected, "why"), "rejected");
+  return simple("Rejections by reason", ["model and reason", "calls"], { counts: countBy(rejected, "why"), kind: "rejected" });
 }
 
 function showOddities(oddities) {
-  return simple("Inconsistencies", ["kind", "times"], oddities.map((row) => [row.kind, row.count]), "odd");
+  return simple("Inconsistencies", ["kind", "times"], { counts: oddities.map((row) => [row.kind, row.count]), kind: "odd" });
 }
 
 function showRuns(runs) {
   const named = runs.map((row) => ({ ...row, what: `${row.model || "–"}: ${row.fate || "–"}` }));
-  return simple("Runs", ["model and end", "runs"], countBy(named, "what"), "released");
+  return simple("Runs", ["model and end", "runs"], { counts: countBy(named, "what"), kind: "building" });
 }
 
 function showTools(tools) {
   if (!tools.length) return null;
   const rows = tools.map((tool) => ({
     label: tool.name,
+    value: `${seconds(tool.median)} · ${seconds(tool.p95)}`,
     parts: [
-      { kind: "building", value: tool.median, text: `median ${seconds(tool.median)}` },
+      { kind: "running", value: tool.median, text: `median ${seconds(tool.median)}` },
       { kind: "waiting", value: tool.p95 - tool.median, text: `95 % within ${seconds(tool.p95)}` },
     ],
   }));
   const most = Math.max(...tools.map((tool) => tool.p95), 0.000001);
   const cells = tools.map((tool) => [tool.name, String(tool.count), String(tool.failed), seconds(tool.median), seconds(tool.p95), seconds(tool.longest)]);
   return figure("Tools: time to the result", drawBars("Time of tools", rows, most),
-    table("Time of tools", ["tool", "runs", "failed", "median", "95 %", "longest"], cells));
+    { numbers: table("Time of tools", ["tool", "runs", "failed", "median", "95 %", "longest"], cells), legend: [["running", "median"], ["waiting", "95 %"]] });
 }

@@ -3,7 +3,7 @@
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (value === undefined || value === false) continue;
+    if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : value);
   }
@@ -16,6 +16,15 @@ export function draw(tag, attributes = {}, ...children) {
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   element.append(...children);
   return element;
+}
+
+// Put elements in this order and take out all others. What stays is not touched, so that
+// whoever is in the midst of it with the keyboard stays there.
+export function arrange(parent, children) {
+  children.forEach((child, place) => {
+    if (parent.children[place] !== child) parent.insertBefore(child, parent.children[place] ?? null);
+  });
+  while (parent.children.length > children.length) parent.lastElementChild.remove();
 }
 
 export function chip(text, kind = "", title = undefined) {

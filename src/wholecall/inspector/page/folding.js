@@ -2,7 +2,7 @@
 // file, and replays: each event has its number in its run, and what came before is skipped.
 
 export function newRun(id) {
-  return { id, head: {}, next: 0, now: 0, turns: [], calls: new Map(), over: null, dropped: 0, version: 0 };
+  return { id, head: {}, next: 0, now: 0, lastAt: 0, heardAt: 0, turns: [], calls: new Map(), over: null, dropped: 0, version: 0 };
 }
 
 function newTurn(event) {
@@ -17,7 +17,7 @@ function newLane(number, at) {
     number, id: "", name: "", text: "", openedAt: at, evidence: [], verdict: "", verdictAt: null,
     reason: "", detail: "", problems: [], repairs: [], coercions: [], dropped: [], fitted: "",
     characters: 0, startedAt: null, endedAt: null, status: "", result: "", attempt: 0,
-    progress: "", approval: "", version: 0,
+    progress: "", approval: "", why: "", version: 0,
   };
 }
 
@@ -52,6 +52,7 @@ function judge(run, event, verdict) {
   if (event.id) run.calls.set(event.id, lane);
 }
 
+const WAITS = "waits for approval";
 const grown = (before, event) => (event.whole ? event.text : before + event.text);
 
 const FOLDS = {
@@ -92,8 +93,11 @@ const FOLDS = {
     Object.assign(callOf(run, event), result);
   },
   tool_abandoned: (run, event) => { callOf(run, event).status = "abandoned"; },
-  approval_asked: (run, event) => { callOf(run, event).approval = "waits for approval"; },
-  approval_answered: (run, event) => { callOf(run, event).approval = event.approved ? "approved" : "denied"; },
+  approval_asked: (run, event) => { callOf(run, event).approval = WAITS; },
+  approval_answered: (run, event) => {
+    const lane = callOf(run, event);
+    Object.assign(lane, { approval: event.approved ? "approved" : "denied", why: event.why ?? "" });
+  },
   upstream_retried: (run, event) => { turnOf(run, event).notes.push(`asked again after ${event.delay} s`); },
   upstream_failed: (run, event) => { turnOf(run, event).faults.push({ fault: "upstream", message: event.message }); },
   dropped: (run, event) => { run.dropped += event.events; },
@@ -105,6 +109,7 @@ export function apply(run, event) {
   if (event.n > run.next) run.dropped += event.n - run.next;
   run.next = event.n + 1;
   run.now = Math.max(run.now, event.at);
+  run.lastAt = event.at;
   run.version += 1;
   FOLDS[event.kind]?.(run, event);
   return true;
@@ -117,6 +122,7 @@ export function totals(run) {
     turns: run.turns.length,
     calls: lanes.length,
     rejected: lanes.filter((lane) => lane.verdict === "rejected").length,
+    waiting: lanes.filter((lane) => lane.approval === WAITS && !lane.status).length,
     input: sum("input"),
     output: sum("output"),
     seconds: run.over?.seconds ?? run.now,

@@ -12,82 +12,111 @@ const MEANINGS = {
 };
 
 export class RunView {
-  #cache = new Map();
+  #turns = new Map();
   #version = -1;
 
-  constructor() {
-    this.element = make("section", { class: "run", "aria-label": "Run" });
+  // With `link`, the head has a link to the run's own page.
+  constructor({ link = false } = {}) {
     this.head = make("div", { class: "head" });
+    this.link = link ? make("a", { class: "open-run", hidden: true }, "Look back at it →") : null;
     this.turns = make("div", { class: "turns" });
-    this.element.append(this.head, this.turns);
+    this.element = make("section", { class: "run", "aria-label": "Run" }, this.head, this.link, this.turns);
   }
 
   show(run) {
     if (run.version === this.#version) return;
     this.#version = run.version;
     this.head.replaceChildren(...showHead(run));
-    run.turns.forEach((turn, index) => this.#showTurn(run, turn, index));
+    if (this.link) {
+      this.link.hidden = !run.over;
+      this.link.href = `#/runs/${encodeURIComponent(run.id)}`;
+    }
+    run.turns.forEach((turn, index) => this.#find(index).show(run, turn));
     while (this.turns.children.length > run.turns.length) this.turns.lastChild.remove();
   }
 
   // Forget everything: another run is shown, or the same from its beginning.
   clear() {
-    this.#cache.clear();
+    this.#turns.clear();
     this.#version = -1;
     this.turns.replaceChildren();
   }
 
-  #showTurn(run, turn, index) {
-    let view = this.#cache.get(index);
+  #find(index) {
+    let view = this.#turns.get(index);
     if (!view) {
-      view = newTurnView();
-      this.#cache.set(index, view);
+      view = new TurnView(index);
+      this.#turns.set(index, view);
       this.turns.append(view.element);
     }
-    view.head.replaceChildren(...showTurnHead(turn, index));
-    if (turn.asked && view.shownAsked !== turn.asked) {
-      view.shownAsked = turn.asked;
-      view.asked.replaceChildren(...showAsked(turn.asked));
-    }
-    grow(view.text, turn.text);
-    grow(view.reasoning, turn.reasoning);
-    view.words.hidden = !turn.text && !turn.reasoning;
-    view.reasoning.parentElement.hidden = !turn.reasoning;
-    const scale = scaleOf(run, turn);
-    for (const lane of turn.lanes.values()) this.#showLane(view, lane, scale);
-  }
-
-  #showLane(view, lane, scale) {
-    let shown = view.lanes.get(lane.number);
-    if (!shown) {
-      shown = { element: make("article", { class: "lane" }), version: -1, bars: null };
-      view.lanes.set(lane.number, shown);
-      view.list.append(shown.element);
-    }
-    const bars = showBars(lane, scale);
-    if (shown.version !== lane.version) {
-      shown.version = lane.version;
-      shown.element.setAttribute("aria-label", `Call ${lane.number + 1}: ${lane.name || "no name yet"}`);
-      shown.element.dataset.verdict = lane.verdict || "open";
-      shown.element.replaceChildren(...showLane(lane), bars);
-    } else {
-      shown.bars.replaceWith(bars);
-    }
-    shown.bars = bars;
+    return view;
   }
 }
 
-function newTurnView() {
-  const head = make("header", {});
-  const asked = make("div", { class: "asked" });
-  const text = make("p", { class: "text", "aria-label": "Text" });
-  const reasoning = make("p", { class: "text" });
-  const thinking = make("details", { open: true }, make("summary", {}, "Reasoning"), reasoning);
-  const words = make("div", { class: "words" }, thinking, text);
-  const list = make("div", { class: "lanes" });
-  const body = make("div", { class: "body" }, list, words);
-  const element = make("section", { class: "turn" }, head, asked, body);
-  return { element, head, asked, text, reasoning, words, list, lanes: new Map(), shownAsked: null };
+function showHead(run) {
+  const { head } = run;
+  const sums = totals(run);
+  const bad = run.over && run.over.fate !== "done";
+  const stat = (name, value) => make("div", { class: "stat" }, make("dt", {}, name), make("dd", {}, value));
+  return [
+    make("div", { class: "title" },
+      make("h2", {}, head.model || "a model without a name"),
+      chip(run.over?.fate ?? "under way", bad ? "bad" : run.over ? "good" : "live"),
+      run.over?.code ? chip(run.over.code, "bad") : null,
+      run.dropped ? chip(`${run.dropped} events dropped`, "bad", "more came than could be written down") : null,
+      head.bodies === false ? chip("bodies are not kept", "", "inspector.bodies is off") : null),
+    make("dl", { class: "stats" },
+      stat("turns", String(sums.turns)),
+      stat("calls", sums.rejected ? `${sums.calls}, ${sums.rejected} rejected` : String(sums.calls)),
+      stat("tokens", `${sums.input} in · ${sums.output} out`),
+      stat("time", seconds(sums.seconds)),
+      stat("way", `${head.way || "–"} · ${head.protocol ?? ""} → ${head.upstream ?? ""}`)),
+    make("p", { class: "fact id" }, `${run.id} · ${head.request_id ?? ""}`),
+    ...(run.over?.message ? [make("p", { class: "message" }, run.over.message)] : []),
+  ];
+}
+
+// ── Turns ───────────────────────────────────────────────────────────────────────────
+
+class TurnView {
+  #lanes = new Map();
+  #asked = null;
+
+  constructor(index) {
+    this.index = index;
+    this.head = make("header", {});
+    this.asked = make("div", { class: "asked" });
+    this.text = make("p", { class: "text said", "aria-label": "Text" });
+    this.reasoning = make("p", { class: "text" });
+    this.thinking = make("details", { class: "reasoning", open: true, hidden: true }, make("summary", {}, "Reasoning"), this.reasoning);
+    this.list = make("div", { class: "lanes" });
+    this.element = make("section", { class: "turn", "aria-label": `Turn ${index + 1}` },
+      this.head, this.asked, this.thinking, this.text, this.list);
+  }
+
+  show(run, turn) {
+    this.head.replaceChildren(...showTurnHead(turn, this.index));
+    if (turn.asked && this.#asked !== turn.asked) {
+      this.#asked = turn.asked;
+      this.asked.replaceChildren(...showAsked(turn.asked));
+    }
+    grow(this.text, turn.text);
+    grow(this.reasoning, turn.reasoning);
+    this.text.hidden = !turn.text;
+    this.thinking.hidden = !turn.reasoning;
+    const scale = scaleOf(run, turn);
+    for (const lane of turn.lanes.values()) this.#find(lane).show(lane, scale);
+  }
+
+  #find(lane) {
+    let view = this.#lanes.get(lane.number);
+    if (!view) {
+      view = new LaneView();
+      this.#lanes.set(lane.number, view);
+      this.list.append(view.element);
+    }
+    return view;
+  }
 }
 
 // Only what is new is added, so that a reader's selection stays.
@@ -98,128 +127,149 @@ function grow(element, text) {
   else element.textContent = text;
 }
 
-function showHead(run) {
-  const head = run.head;
-  const sums = totals(run);
-  const fate = run.over?.fate ?? "under way";
-  const bad = run.over && run.over.fate !== "done";
-  const facts = [
-    `${head.way ?? ""} · ${head.protocol ?? ""} → ${head.upstream ?? ""}`,
-    `${counted(sums.turns, "turn")} · ${counted(sums.calls, "call")} · ${sums.rejected} rejected`,
-    `${sums.input} + ${sums.output} tokens · ${seconds(sums.seconds)}`,
-  ];
-  return [
-    make("h2", {}, head.model || "a model without a name"),
-    chip(fate, bad ? "bad" : run.over ? "good" : "live"),
-    run.over?.code ? chip(run.over.code, "bad") : null,
-    ...facts.map((fact) => make("span", { class: "fact" }, fact)),
-    run.dropped ? chip(`${run.dropped} events dropped`, "bad") : null,
-    head.bodies === false ? chip("bodies are not kept", "", "inspector.bodies is off") : null,
-    make("span", { class: "fact id" }, `${run.id} · ${head.request_id ?? ""}`),
-    run.over?.message ? make("p", { class: "message" }, run.over.message) : null,
-  ].filter(Boolean);
-}
-
 function showTurnHead(turn, index) {
-  const ended = turn.ended;
+  const { ended } = turn;
   return [
     make("h3", {}, `Turn ${index + 1}`),
-    turn.usage ? make("span", { class: "fact" }, `${turn.usage.input ?? 0} + ${turn.usage.output ?? 0} tokens`) : null,
-    ended ? chip(ended.finish_reason ?? "cut", ended.error ? "bad" : "") : chip("streaming", "live"),
+    ended ? chip(ended.finish_reason ?? "cut", ended.error ? "bad" : "", "how the turn ended") : chip("streaming", "live"),
     ended?.native && ended.native !== ended.finish_reason ? chip(`upstream said ${ended.native}`) : null,
     turn.void ? chip(`asked again: ${turn.void}`, "bad") : null,
     ...turn.notes.map((note) => chip(note)),
     ...turn.faults.map((fault) => chip(fault.fault, "bad", fault.message)),
     ...turn.oddities.map((odd) => chip(odd.oddity, "odd", odd.detail)),
+    turn.usage ? make("span", { class: "fact end" }, `${turn.usage.input ?? 0} + ${turn.usage.output ?? 0} tokens`) : null,
   ].filter(Boolean);
 }
 
 function showAsked(asked) {
-  const messages = asked.messages ?? [];
-  const told = messages.flatMap((message) => [
+  const told = (asked.messages ?? []).flatMap((message) => [
     ...(message.results ?? []).map((result) => ({ who: `result of ${result.name}`, bad: result.failed, text: result.text })),
     ...(message.calls ?? []).map((call) => ({ who: `call of ${call.name}`, text: call.arguments })),
     ...(message.text ? [{ who: message.role, text: message.text }] : []),
   ]);
-  const feedback = told.filter((line) => line.bad);
+  const feedback = told.filter((line) => line.bad).length;
   const lines = told.map((line) =>
     make("li", { class: line.bad ? "feedback" : "" }, make("b", {}, line.who), " ", make("span", { class: "text" }, line.text)));
-  const label = feedback.length
-    ? `What the model was told (${feedback.length} feedback)` : "What the model was told";
-  const tools = (asked.tools ?? []).map((name) => chip(name));
-  return [
-    tools.length ? make("div", { class: "offered" }, "Tools: ", ...tools) : null,
-    lines.length
-      ? make("details", { open: feedback.length > 0 }, make("summary", {}, label),
-        asked.left_out ? make("p", {}, counted(asked.left_out, "earlier message")) : null, make("ul", {}, lines))
-      : null,
-  ].filter(Boolean);
+  const label = feedback ? `What the model was told (${feedback} feedback)` : "What the model was told";
+  const tools = asked.tools ?? [];
+  if (!lines.length && !tools.length) return [];
+  const offered = tools.length ? make("p", { class: "offered" }, "Tools offered: ", ...tools.flatMap((name) => [make("code", {}, name), " "])) : null;
+  return [make("details", { open: feedback > 0 }, make("summary", {}, label), offered,
+    asked.left_out ? make("p", { class: "soft" }, `after ${counted(asked.left_out, "earlier message")}`) : null, make("ul", {}, lines))];
 }
 
-function showLane(lane) {
-  const isOpen = !lane.verdict;
+// ── Lanes ───────────────────────────────────────────────────────────────────────────
+
+// Each part is written anew only when it says something else: what somebody opened, selected
+// or scrolled to stays.
+class LaneView {
+  #said = {};
+
+  constructor() {
+    this.parts = Object.fromEntries(["head", "json", "notes", "result", "bars"].map((name) => [name, make("div", { class: name })]));
+    this.element = make("article", { class: "lane" }, ...Object.values(this.parts));
+  }
+
+  show(lane, scale) {
+    const early = isEarly(lane, scale);
+    this.element.setAttribute("aria-label", `Call ${lane.number + 1}: ${lane.name || "no name yet"}`);
+    this.element.dataset.verdict = lane.verdict || "open";
+    this.#write("head", [lane.name, lane.evidence, lane.verdict, lane.reason, lane.status, lane.approval, lane.attempt, early], () => showLaneHead(lane, early));
+    this.#write("json", [lane.name, lane.text, lane.verdict, lane.characters], () => showArguments(lane));
+    this.#write("notes", [lane.verdict, lane.progress, lane.why, lane.approval], () => showNotes(lane));
+    this.#write("result", [lane.result, lane.status], () => showResult(lane));
+    this.parts.bars.replaceChildren(...showBars(lane, scale, early));
+  }
+
+  #write(name, said, make) {
+    const key = JSON.stringify(said);
+    if (this.#said[name] === key) return;
+    this.#said[name] = key;
+    this.parts[name].replaceChildren(...make().filter(Boolean));
+  }
+}
+
+function showLaneHead(lane, early) {
   return [
-    make("header", {},
-      make("h4", {}, lane.name || "…"),
-      ...EVIDENCE.map((word) => chip(word, lane.evidence.includes(word) ? "evidence has" : "evidence", MEANINGS[word])),
-      chip(lane.verdict || "being built", verdictKind(lane)),
-      lane.reason ? chip(lane.reason, "bad") : null,
-      lane.status ? chip(lane.status, lane.status === "done" ? "good" : "bad") : null,
-      lane.approval ? chip(lane.approval, "odd") : null,
-      lane.attempt > 1 ? chip(`attempt ${lane.attempt}`, "odd") : null),
-    lane.text
-      ? showJson(lane.text, { isOpen, label: `Arguments of ${lane.name}` })
-      : make("p", { class: "fact" }, lane.characters ? `${lane.characters} characters` : "no arguments yet"),
-    lane.detail ? make("p", { class: "message" }, lane.detail) : null,
-    ...lane.problems.map(showProblem),
-    ...lane.repairs.map((repair) => showChange(repair.kind, repair)),
-    ...lane.coercions.map((coercion) => showChange(coercion.path, coercion)),
-    lane.dropped.length ? make("p", { class: "fact" }, `dropped: ${lane.dropped.join(", ")}`) : null,
-    lane.fitted ? make("details", {}, make("summary", {}, "Arguments as they ran"), showJson(lane.fitted)) : null,
-    lane.progress ? make("p", { class: "fact" }, `progress: ${lane.progress}`) : null,
-    lane.result ? make("details", { open: true }, make("summary", {}, "Result"), make("pre", { class: "text", tabindex: "0" }, lane.result)) : null,
-  ].filter(Boolean);
+    make("h4", {}, make("code", {}, lane.name || "…")),
+    chip(lane.verdict || "being built", verdictKind(lane)),
+    lane.reason ? chip(lane.reason, "bad") : null,
+    early ? chip("early start", "live", "the tool began before the stream ended") : null,
+    lane.approval ? chip(lane.approval, lane.approval === "approved" ? "good" : "odd") : null,
+    lane.status ? chip(lane.status, lane.status === "done" ? "good" : "bad", "how running it ended") : null,
+    lane.attempt > 1 ? chip(`attempt ${lane.attempt}`, "odd") : null,
+    make("ol", { class: "evidence", "aria-label": "Evidence" }, EVIDENCE.map((word) =>
+      make("li", { class: lane.evidence.includes(word) ? "has" : "", title: MEANINGS[word] }, word,
+        make("span", { class: "unseen" }, lane.evidence.includes(word) ? "" : " (not yet)")))),
+  ];
 }
 
 function verdictKind(lane) {
-  return { released: "good", repaired: "good", rejected: "bad", "": "live" }[lane.verdict] ?? "odd";
+  return { released: "good", repaired: "odd", rejected: "bad", "": "live" }[lane.verdict] ?? "odd";
+}
+
+function showArguments(lane) {
+  if (!lane.text) return [make("p", { class: "soft" }, lane.characters ? `${lane.characters} characters` : "no arguments yet")];
+  return [showJson(lane.text, { isOpen: !lane.verdict, label: `Arguments of ${lane.name}` })];
+}
+
+function showNotes(lane) {
+  return [
+    lane.detail ? make("p", { class: "message" }, lane.detail) : null,
+    ...lane.problems.map(showProblem),
+    ...lane.repairs.map((repair) => showChange(`repair: ${repair.kind}`, repair)),
+    ...lane.coercions.map((coercion) => showChange(`coerced: ${coercion.path}`, coercion)),
+    lane.dropped.length ? make("p", { class: "soft" }, `parameters that the tool does not have: ${lane.dropped.join(", ")}`) : null,
+    lane.fitted ? make("details", {}, make("summary", {}, "Arguments as they ran"), showJson(lane.fitted)) : null,
+    lane.why ? make("p", { class: "soft" }, `answer to the approval: ${lane.why}`) : null,
+    lane.progress ? make("p", { class: "soft" }, `progress: ${lane.progress}`) : null,
+  ];
 }
 
 function showProblem(problem) {
   return make("div", { class: "problem" },
-    chip(problem.kind, "bad"), make("code", {}, problem.path ?? ""), " ", problem.message ?? "",
+    chip(problem.kind, "bad"), problem.message ?? make("code", {}, problem.path ?? ""),
     problem.received ? make("div", { class: "change" }, "received ", make("code", { class: "before" }, problem.received),
       " expected ", make("code", { class: "after" }, problem.expected ?? "")) : null);
 }
 
 function showChange(what, change) {
-  return make("div", { class: "problem" },
-    chip(what, "odd"),
+  return make("div", { class: "problem" }, chip(what, "odd"),
     make("div", { class: "change" },
-      make("code", { class: "before", "aria-label": "before" }, change.before ?? ""), " → ",
+      make("code", { class: "before", "aria-label": "before" }, change.before ?? ""), make("span", { class: "soft" }, " → "),
       make("code", { class: "after", "aria-label": "after" }, change.after ?? "")));
+}
+
+function showResult(lane) {
+  return [lane.result
+    ? make("details", { open: true }, make("summary", {}, "Result"), make("pre", { class: "text", tabindex: "0", "aria-label": `Result of ${lane.name}` }, lane.result)) : null];
 }
 
 // ── Time ────────────────────────────────────────────────────────────────────────────
 
 function scaleOf(run, turn) {
-  const ends = [...turn.lanes.values()].flatMap((lane) => [lane.verdictAt, lane.endedAt]);
-  const running = [...turn.lanes.values()].some((lane) => lane.startedAt !== null && lane.endedAt === null);
-  const last = Math.max(turn.began, turn.endedAt ?? run.now, running ? run.now : 0, ...ends.filter((at) => at !== null));
+  const lanes = [...turn.lanes.values()];
+  const ends = lanes.flatMap((lane) => [lane.verdictAt, lane.endedAt]).filter((at) => at !== null);
+  const goesOn = !run.over && (turn.endedAt === null || lanes.some((lane) => lane.verdictAt !== null && lane.endedAt === null && (lane.startedAt !== null || lane.approval)));
+  const last = Math.max(turn.began, turn.endedAt ?? turn.began, goesOn ? run.now : turn.began, ...ends);
   return { from: turn.began, span: Math.max(last - turn.began, 0.001), end: turn.endedAt, now: last };
 }
 
-function showBars(lane, scale) {
+function isEarly(lane, scale) {
+  return lane.startedAt !== null && (scale.end === null || lane.startedAt < scale.end);
+}
+
+function showBars(lane, scale, early) {
   const place = (at) => `${Math.min(Math.max(((at - scale.from) / scale.span) * 100, 0), 100)}%`;
+  const begun = lane.startedAt ?? (lane.approval && lane.endedAt === null ? scale.now : lane.endedAt);
   const phases = [
     ["building", lane.openedAt, lane.verdictAt ?? scale.now],
-    ["waiting", lane.verdictAt, lane.startedAt],
+    ["waiting", lane.verdictAt, begun],
     ["running", lane.startedAt, lane.startedAt === null ? null : lane.endedAt ?? scale.now],
-  ].filter(([, from, to]) => from !== null && to !== null && to >= from);
+  ].filter(([, from, to]) => from !== null && to !== null && to > from);
   const words = phases.map(([name, from, to]) => `${name} ${seconds(to - from)}`);
-  const early = lane.startedAt !== null && (scale.end === null || lane.startedAt < scale.end);
-  if (early) words.push("began before the stream ended");
-  const bars = make("div", { class: "bars", role: "img", "aria-label": words.join(", ") });
+  if (early) words.push(scale.end === null ? "began before the stream ended" : `began ${seconds(scale.end - lane.startedAt)} before the stream ended`);
+  const bars = make("div", { class: "track", role: "img", "aria-label": words.join(", ") || "no time yet" });
   for (const [name, from, to] of phases) {
     const bar = make("i", { class: name, title: `${name} ${seconds(to - from)}` });
     bar.style.left = place(from);
@@ -231,5 +281,8 @@ function showBars(lane, scale) {
     mark.style.left = `min(${place(scale.end)}, calc(100% - 2px))`;
     bars.append(mark);
   }
-  return make("div", { class: "times" }, bars, make("span", { class: "fact" }, words.join(" · ")));
+  const legend = phases.map(([name, from, to]) => make("span", { class: `key-${name}` }, `${name} ${seconds(to - from)}`));
+  if (scale.end !== null) legend.push(make("span", { class: "key-mark" }, "end of the stream"));
+  if (early) legend.push(make("span", { class: "early" }, words.at(-1)));
+  return [bars, make("p", { class: "legend", "aria-hidden": "true" }, legend)];
 }

@@ -1,46 +1,85 @@
-// What the page reads from the proxy, with a key where one is needed.
+// What the page asks the proxy, with a key where one is needed. Paths are seen from the place
+// of the page, and nothing but this proxy is ever asked.
 
 const API = "inspector/api";
 const AGAIN_MS = 1000;
+const KEY = "wholecall-key";
+const forget = document.getElementById("forget");
 
 function headers() {
-  const key = sessionStorage.getItem("wholecall-key");
+  const key = sessionStorage.getItem(KEY);
   return key ? { authorization: `Bearer ${key}` } : {};
 }
 
+function keep(key) {
+  if (key) sessionStorage.setItem(KEY, key);
+  else sessionStorage.removeItem(KEY);
+  forget.hidden = !key;
+}
+
+forget.hidden = !sessionStorage.getItem(KEY);
+forget.addEventListener("click", () => { keep(""); location.reload(); });
+
+document.getElementById("cancel").addEventListener("click", () => document.getElementById("login").close(""));
+
 let asking = null;
 
-function askForKey() {
-  asking ??= new Promise((resolve) => {
+function askForKey(why) {
+  asking ??= new Promise((resolve, reject) => {
     const dialog = document.getElementById("login");
+    const field = document.getElementById("key");
+    document.getElementById("login-why").textContent = why;
+    dialog.returnValue = "";
     dialog.addEventListener("close", () => {
-      sessionStorage.setItem("wholecall-key", document.getElementById("key").value.trim());
       asking = null;
+      if (dialog.returnValue !== "go") { reject(new Error("Without a key there is nothing to see here. Reload the page to enter one.")); return; }
+      keep(field.value.trim());
+      field.value = "";
       resolve();
     }, { once: true });
     dialog.showModal();
+    field.focus();
   });
   return asking;
 }
 
-async function ask(path, options = {}) {
+// Any request to the proxy. A key that is missing or not good is asked for.
+export async function send(path, options = {}) {
   for (;;) {
-    const response = await fetch(`${API}/${path}`, { ...options, headers: headers() });
+    const sent = headers();
+    const response = await fetch(path, { ...options, headers: { ...options.headers, ...sent }, redirect: "error" });
     if (response.status !== 401) return response;
-    await askForKey();
+    await askForKey(sent.authorization ? (await complain(response)) : "");
   }
 }
 
-export async function read(path) {
-  const response = await ask(path);
-  const body = await response.json();
-  if (!response.ok) throw new Error(body.error?.message ?? `status ${response.status}`);
-  return body;
+export async function complain(response) {
+  try {
+    const body = await response.json();
+    return body.error?.message ?? `status ${response.status}`;
+  } catch {
+    return `status ${response.status}`;
+  }
+}
+
+export async function readJson(path) {
+  const response = await send(path);
+  if (!response.ok) throw new Error(await complain(response));
+  return response.json();
+}
+
+export const read = (path) => readJson(`${API}/${path}`);
+
+export async function post(path, body) {
+  const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  const response = await send(`${API}/${path}`, options);
+  if (!response.ok) throw new Error(await complain(response));
+  return response.json();
 }
 
 export async function download(path, name) {
-  const response = await ask(path);
-  if (!response.ok) throw new Error((await response.json()).error?.message ?? "it failed");
+  const response = await send(`${API}/${path}`);
+  if (!response.ok) throw new Error(await complain(response));
   const address = URL.createObjectURL(await response.blob());
   const link = document.createElement("a");
   link.href = address;
@@ -53,19 +92,21 @@ export async function download(path, name) {
 export async function listen({ onMessage, onState, signal }) {
   while (!signal.aborted) {
     try {
-      const response = await ask("live", { signal });
-      if (!response.ok) throw new Error(`status ${response.status}`);
+      const response = await send(`${API}/live`, { signal });
+      if (!response.ok) throw new Error(await complain(response));
       onState("connected");
-      await readStream(response.body, onMessage);
+      await readFrames(response.body, (payload) => onMessage(JSON.parse(payload)));
+      onState("disconnected");
     } catch (error) {
       if (signal.aborted) return;
+      onState(error instanceof TypeError ? "disconnected" : error.message);
     }
-    onState("disconnected");
-    await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    await new Promise((resolve) => { setTimeout(resolve, AGAIN_MS); });
   }
 }
 
-async function readStream(body, onMessage) {
+// The payloads of a stream of server-sent events.
+export async function readFrames(body, onPayload) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
@@ -74,7 +115,8 @@ async function readStream(body, onMessage) {
     const frames = (rest + value).split("\n\n");
     rest = frames.pop();
     for (const frame of frames) {
-      if (frame.startsWith("data: ")) onMessage(JSON.parse(frame.slice(6)));
+      const lines = frame.split("\n").filter((line) => line.startsWith("data: "));
+      if (lines.length) onPayload(lines.map((line) => line.slice(6)).join("\n"));
     }
   }
 }

@@ -1,0 +1,77 @@
+// Calls that wait for approval, of all runs and processes that may be seen.
+
+import { arrange, chip, make } from "./dom.js";
+import { showJson } from "./json_view.js";
+import { post, read } from "./reading.js";
+
+const PACE_MS = 2000;
+const place = document.getElementById("approvals");
+const shown = new Map();
+let reading = false;
+
+// Look now, and go on looking as long as the page is seen.
+export async function lookForApprovals() {
+  if (reading) return;
+  reading = true;
+  try {
+    show((await read("approvals")).waiting);
+  } catch {
+    show([]); // the page itself tells what is wrong
+  } finally {
+    reading = false;
+  }
+}
+
+export function startApprovals() {
+  lookForApprovals();
+  setInterval(() => { if (!document.hidden) lookForApprovals(); }, PACE_MS);
+  setInterval(() => { for (const card of shown.values()) card.tick(); }, 500);
+}
+
+function show(waiting) {
+  const ids = new Set(waiting.map((call) => call.id));
+  for (const id of shown.keys()) if (!ids.has(id)) leave(id);
+  for (const call of waiting) if (!shown.has(call.id)) shown.set(call.id, makeCard(call));
+  arrange(place, [...shown.values()].map((card) => card.element));
+  place.hidden = !shown.size;
+}
+
+// Who answered with the keyboard goes on with the next call, or in the page.
+function leave(id) {
+  const { element } = shown.get(id);
+  const held = element.contains(document.activeElement);
+  shown.delete(id);
+  element.remove();
+  if (held) (shown.values().next().value?.element.querySelector("button") ?? document.getElementById("main")).focus();
+}
+
+function makeCard(call) {
+  const title = `${call.name || "A call"} waits for approval`;
+  const left = make("span", { class: "fact" });
+  const why = make("input", { "aria-label": `Why ${call.name} is denied; the model reads it`, placeholder: "why not (the model reads it)", maxlength: "500" });
+  const failed = make("p", { class: "message", role: "alert" });
+  const answer = async (approved) => {
+    try {
+      await post(`approvals/${encodeURIComponent(call.id)}`, { approved, why: approved ? "" : why.value });
+      leave(call.id);
+      place.hidden = !shown.size;
+    } catch (error) {
+      failed.textContent = error.message;
+    }
+  };
+  const yes = make("button", { type: "button", class: "primary", "aria-label": `Approve ${call.name}`, onclick: () => answer(true) }, "Approve");
+  const no = make("button", { type: "button", class: "danger", "aria-label": `Deny ${call.name}`, onclick: () => answer(false) }, "Deny");
+  const element = make("article", { class: "approval", role: "group", "aria-label": title },
+    make("header", {}, make("h2", {}, make("code", {}, call.name || "?"), " waits for approval"), chip(call.model), left),
+    call.arguments
+      ? showJson(call.arguments, { label: `Arguments of ${call.name}` })
+      : make("p", { class: "soft" }, "The arguments are not shown, because inspector.bodies is off."),
+    make("div", { class: "row" }, yes, no, why),
+    failed);
+  const tick = () => {
+    const rest = Math.max(0, Math.round(call.until - Date.now() / 1000));
+    left.textContent = `denied in ${Math.floor(rest / 60)}:${String(rest % 60).padStart(2, "0")}`;
+  };
+  tick();
+  return { element, tick };
+}

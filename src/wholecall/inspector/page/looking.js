@@ -1,0 +1,147 @@
+// Looking back: the list with its filters, and one run by its link.
+
+import { chip, make, seconds, table } from "./dom.js";
+import { apply, foldAll, newRun } from "./folding.js";
+import { RunView } from "./lanes.js";
+import { download, read } from "./reading.js";
+
+const FILTERS = { model: "Model", tool: "Tool", verdict: "Verdict", reason: "Reason", oddity: "Inconsistency", fate: "End" };
+const WORDS = {
+  verdict: ["", "released", "repaired", "rejected"],
+  fate: ["", "done", "failed", "gone"],
+};
+const PAGE = 50;
+
+// ── The list ────────────────────────────────────────────────────────────────────────
+
+export async function showRuns(signal, { main, asked }) {
+  const form = makeFilters(asked);
+  const place = make("div", { "aria-live": "polite" });
+  main.replaceChildren(form, place);
+  const { runs, failed } = await read(`runs?${asked}`);
+  if (signal.aborted) return;
+  place.dataset.shown = String(asked);
+  if (failed) place.append(make("p", { class: "message" }, `${failed} runs could not be written to the file`));
+  place.append(runs.length ? make("div", { class: "runs" }, listRuns(runs)) : make("p", { class: "empty" }, "No run fits."));
+  if (runs.length >= PAGE) {
+    const older = new URLSearchParams(asked);
+    older.set("before", runs.at(-1).number);
+    place.append(make("a", { href: `#/runs?${older}` }, "Older ones"));
+  }
+}
+
+function makeFilters(asked) {
+  const form = make("form", { class: "filters", "aria-label": "Filters", onsubmit: (event) => {
+    event.preventDefault();
+    const wanted = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
+    location.hash = `#/runs?${wanted}`;
+  } });
+  for (const [name, label] of Object.entries(FILTERS)) {
+    const value = asked.get(name) ?? "";
+    const field = WORDS[name]
+      ? make("select", { name, onchange: () => form.requestSubmit() }, WORDS[name].map((word) => make("option", { value: word, selected: word === value }, word || "any")))
+      : make("input", { name, value, size: "12", type: "search" });
+    form.append(make("label", {}, make("span", {}, label), field));
+  }
+  form.append(make("button", { class: "primary" }, "Filter"));
+  if ([...asked.keys()].length) form.append(make("a", { href: "#/runs" }, "Show all"));
+  return form;
+}
+
+function listRuns(runs) {
+  const rows = runs.map((run) => [
+    make("a", { href: `#/runs/${encodeURIComponent(run.id)}` }, new Date(run.began * 1000).toLocaleString()),
+    make("b", {}, run.model),
+    make("span", {}, (run.tools ?? []).map((name) => make("code", {}, name)).flatMap((code) => [code, " "])),
+    make("span", {}, Object.entries(run.verdicts ?? {}).map(([verdict, count]) => chip(`${count} ${verdict}`, verdict === "rejected" ? "bad" : verdict === "repaired" ? "odd" : "good")), (run.reasons ?? []).map((reason) => chip(reason, "bad"))),
+    make("span", {}, chip(run.fate ?? "", run.fate === "done" ? "good" : "bad"), run.code ? chip(run.code, "bad") : null, run.dropped ? chip(`${run.dropped} dropped`, "bad") : null),
+    `${run.input_tokens} + ${run.output_tokens}`,
+    seconds(run.seconds),
+  ]);
+  return table("Runs, the last first", ["when", "model", "tools", "calls", "end", "tokens", "time"], rows);
+}
+
+// ── One run ─────────────────────────────────────────────────────────────────────────
+
+export async function showRun(signal, { main, id }) {
+  const { summary, events } = await read(`runs/${encodeURIComponent(id)}`);
+  if (signal.aborted) return;
+  const view = new RunView();
+  const raw = make("section", { class: "raw", "aria-label": "Raw chunks" });
+  const complain = (error) => raw.replaceChildren(make("p", { class: "message", role: "alert" }, error.message));
+  const player = makePlayer(signal, { id, events, view });
+  const tools = make("div", { class: "tools", role: "toolbar", "aria-label": "This run" },
+    make("a", { href: "#/runs", class: "back" }, "← All runs"),
+    ...player,
+    make("button", { type: "button", onclick: () => showChunks(id, raw).catch(complain) }, "Raw chunks"),
+    make("button", { type: "button", onclick: () => download(`runs/${encodeURIComponent(id)}/case`, `${id}.jsonl`).catch(complain) }, "Export as a case"));
+  main.replaceChildren(tools, view.element, raw);
+  view.show(foldAll(id, events));
+  document.title = `${summary.model} · Wholecall inspector`;
+}
+
+async function showChunks(id, place) {
+  const { answers } = await read(`runs/${encodeURIComponent(id)}/chunks`);
+  const none = make("p", { class: "empty" }, "The chunks of this run were not kept: bodies are off, events were dropped, or a secret was in them.");
+  place.replaceChildren(...(answers.length ? answers.flatMap(showAnswer) : [none]));
+  place.scrollIntoView({ block: "start" });
+}
+
+function showAnswer(answer, number) {
+  const rows = answer.chunks.map((chunk) => [
+    make("span", { class: "fact" }, seconds(chunk.at)),
+    chunk.end ? make("i", { class: "soft" }, "end of the stream") : make("pre", { class: "text" }, chunk.text),
+    lines(chunk.deltas), lines(chunk.events),
+  ]);
+  const title = `Answer ${number + 1}, as received (${answer.protocol}), beside what it was decoded to`;
+  const rest = answer.left_out ? [make("p", { class: "soft" }, `${answer.left_out} more chunks; the export has all of them.`)] : [];
+  return [table(title, ["at", "chunk", "deltas", "events"], rows), ...rest];
+}
+
+function lines(texts) {
+  return make("ul", { class: "lines" }, texts.map((text) => make("li", {}, make("code", {}, text))));
+}
+
+// ── Replay ──────────────────────────────────────────────────────────────────────────
+
+function makePlayer(signal, { id, events, view }) {
+  const last = events.at(-1)?.at ?? 0;
+  const speed = make("select", { "aria-label": "Speed" }, ["0.25", "0.5", "1", "4"].map((value) => make("option", { value, selected: value === "1" }, `${value}×`)));
+  const place = make("input", { type: "range", min: "0", max: String(last || 1), step: "any", value: String(last), "aria-label": "Place in the run, in seconds" });
+  const button = make("button", { type: "button", class: "primary" }, "Replay");
+  let playing = false;
+  let clock = last;
+  let before = 0;
+  let run = null;
+  let next = 0;
+  const seek = (at) => {
+    if (!run || at < clock) { run = newRun(id); next = 0; view.clear(); }
+    clock = at;
+    while (next < events.length && events[next].at <= clock) apply(run, events[next++]);
+    run.now = Math.max(run.now, clock);
+    run.version += 1;
+    view.show(run);
+    place.value = String(clock);
+  };
+  const step = (now) => {
+    if (!playing || signal.aborted) return;
+    const at = clock + ((now - before) / 1000) * Number(speed.value);
+    before = now;
+    seek(Math.min(at, last));
+    if (clock >= last) { playing = false; button.textContent = "Replay"; return; }
+    requestAnimationFrame(step);
+  };
+  button.addEventListener("click", () => {
+    playing = !playing;
+    button.textContent = playing ? "Pause" : "Go on";
+    if (!playing) return;
+    if (clock >= last) seek(0);
+    requestAnimationFrame((now) => { before = now; step(now); });
+  });
+  place.addEventListener("input", () => {
+    playing = false;
+    button.textContent = "Go on";
+    seek(Number(place.value));
+  });
+  return [button, speed, place];
+}

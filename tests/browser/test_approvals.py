@@ -1,0 +1,93 @@
+"""Calls that wait for approval, in a real browser."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from browser.looking import LANE, PICTURES, Setting, ask, in_browser, looking
+from scripted import chunk, ending, opening
+from wholecall.proxy.config import InspectorConfig
+from wholecall.tools.from_function import make_tool
+
+CARD = "document.querySelector('.approval')"
+
+
+class Mailbox:
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def send_email(self, to: str) -> str:
+        """Send an email."""
+        self.sent.append(to)
+        return "sent"
+
+
+def setting(mailbox: Mailbox, *, bodies: bool = True) -> Setting:
+    tools = (make_tool(mailbox.send_email, approve=True),)
+    return Setting(tools=tools, inspector=InspectorConfig(enabled=True, bodies=bodies))
+
+
+@in_browser
+async def test_a_call_waits_until_it_is_approved_with_the_keyboard(tmp_path: Path) -> None:
+    mailbox = Mailbox()
+    async with looking(tmp_path, setting(mailbox)) as (served, script, page):
+        asked = asyncio.create_task(ask(served))
+        call = opening(0, "send_email", arguments='{"to": "ada@example.org"}')
+        script.say(call, *ending("tool_calls"), end=True)
+        await page.until(CARD)
+        shown = await page.ask(f"{CARD}.textContent")
+        assert "send_email waits for approval" in shown
+        assert "ada@example.org" in shown
+        assert "denied in 1:" in shown or "denied in 2:00" in shown
+        await page.until(f"{LANE}?.textContent.includes('waits for approval')")
+        await page.shoot(PICTURES / "approval.png")
+        await page.shoot(PICTURES / "approval-narrow.png", width=390, dark=True)
+        assert mailbox.sent == []
+        await page.tab_to("Approve send_email")
+        script.say(chunk({"content": "Done."}), *ending(), end=True)
+        await page.press("Enter")
+        await asked
+        assert mailbox.sent == ["ada@example.org"]
+        await page.until(f"!{CARD}")
+        assert await page.ask("document.activeElement.id") == "main"
+        await page.until(f"{LANE}.textContent.includes('approved')")
+
+
+@in_browser
+async def test_a_call_is_denied_and_the_model_reads_why(tmp_path: Path) -> None:
+    mailbox = Mailbox()
+    async with looking(tmp_path, setting(mailbox)) as (served, script, page):
+        asked = asyncio.create_task(ask(served))
+        for number in range(2):
+            call = opening(number, "send_email", arguments=f'{{"to": "{number}"}}')
+            script.say(call)
+        script.say(*ending("tool_calls"), end=True)
+        await page.until("document.querySelectorAll('.approval').length === 2")
+        await page.ask(f"{CARD}.querySelector('input').focus()")
+        await page.type("Ada is away")
+        await page.click("Deny")
+        await page.until("document.querySelectorAll('.approval').length === 1")
+        script.say(chunk({"content": "Done."}), *ending(), end=True)
+        await page.click("Approve")
+        await asked
+        assert mailbox.sent == ["1"]
+        results = [one for one in script.asked[1]["messages"] if one["role"] == "tool"]
+        assert "Ada is away" in results[0]["content"]
+        await page.until(f"{LANE}.textContent.includes('answer to the approval: Ada is away')")
+
+
+@in_browser
+async def test_without_bodies_it_says_why_no_arguments_are_seen(tmp_path: Path) -> None:
+    mailbox = Mailbox()
+    async with looking(tmp_path, setting(mailbox, bodies=False)) as (served, script, page):
+        asked = asyncio.create_task(ask(served))
+        call = opening(0, "send_email", arguments='{"to": "ada@example.org"}')
+        script.say(call, *ending("tool_calls"), end=True)
+        await page.until(CARD)
+        assert "inspector.bodies is off" in await page.ask(f"{CARD}.textContent")
+        assert "ada@example.org" not in await page.ask("document.body.textContent")
+        script.say(chunk({"content": "Done."}), *ending(), end=True)
+        await page.click("Deny")
+        await asked
+        assert mailbox.sent == []

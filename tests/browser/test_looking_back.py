@@ -1,0 +1,187 @@
+"""Runs that are over, in a real browser."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from browser.looking import LANE, PICTURES, Setting, ask, in_browser, looking, until_kept
+from scripted import chunk, ending, opening
+
+TWO = Setting(models=("m", "other"))
+
+
+async def ask_wrongly(served: Any, script: Any) -> None:
+    """A call that is cut, the same repaired, an answer; then a good run of another model."""
+    for _ in range(3):
+        cut = opening(0, "get_weather", arguments='{"city": "Ro')
+        script.say(cut, *ending("length"), end=True)
+    call = opening(0, "get_weather", arguments='{"city": "Rome", "days": "3",}')
+    script.say(call, *ending("tool_calls"), end=True)
+    script.say(chunk({"content": "Mild."}), *ending(), end=True)
+    await ask(served)
+    call = opening(0, "get_weather", arguments='{"city": "Oslo"}')
+    script.say(call, *ending("stop"), end=True)
+    script.say(chunk({"content": "Cold."}), *ending(), end=True)
+    await ask(served, "other")
+    await until_kept(served, 2)
+
+
+@in_browser
+async def test_runs_are_filtered_and_found_by_their_links(tmp_path: Path) -> None:
+    async with looking(tmp_path, TWO) as (served, script, page):
+        await ask_wrongly(served, script)
+        rows = "document.querySelectorAll('tbody tr').length"
+        await page.ask("location.hash = '#/runs'")
+        await page.until(f"{rows} === 2")
+        await page.shoot(PICTURES / "runs.png")
+        for query, count in {
+            "verdict=rejected": 1,
+            "verdict=repaired": 1,
+            "verdict=released": 1,
+            "model=other": 1,
+            "model=nobody": 0,
+            "tool=get_weather": 2,
+            "tool=other": 0,
+            "reason=truncated": 1,
+            "reason=schema": 0,
+            "fate=done": 2,
+            "fate=failed": 0,
+            "oddity=calls_with_other_hint": 1,
+            "model=other&verdict=rejected": 0,
+        }.items():
+            await page.ask(f"location.hash = '#/runs?{query}'")
+            await page.until(f"document.querySelector('[data-shown=\"{query}\"]')")
+            assert await page.ask(rows) == count, query
+            shown = await page.ask("document.querySelector('.empty') !== null")
+            assert shown == (count == 0), query
+        # The same by hand: a word in a field, and the button.
+        await page.ask("location.hash = '#/runs'")
+        await page.until(f"{rows} === 2")
+        await page.ask("document.querySelector('[name=model]').value = 'other'")
+        await page.click("Filter")
+        await page.until(f"{rows} === 1")
+        assert await page.ask("location.hash") == "#/runs?model=other"
+        await page.ask("document.querySelector('tbody a').click()")
+        await page.until(LANE)
+        link = await page.ask("location.href")
+        await page.open("about:blank")
+        await page.open(link)
+        await page.until(f"{LANE}?.textContent.includes('Oslo')")
+
+
+@in_browser
+async def test_raw_chunks_stand_beside_what_they_were_decoded_to(tmp_path: Path) -> None:
+    async with looking(tmp_path, TWO) as (served, script, page):
+        await ask_wrongly(served, script)
+        [_, run] = await until_kept(served, 2)
+        await page.ask(f"location.hash = '#/runs/{run['id']}'")
+        await page.until("document.querySelector('[data-verdict=repaired]')")
+        await page.click("Raw chunks")
+        await page.until("document.querySelectorAll('.raw caption').length === 5")
+        [first] = await page.ask(
+            "[[...document.querySelector('.raw tbody tr').children].map((one) => one.textContent)]"
+        )
+        _, raw, deltas, events = first
+        assert raw.startswith("data: {")
+        assert deltas.startswith("CallDelta slot=0")
+        assert "Opened number=0" in events
+        said = await page.ask("document.querySelector('.raw').textContent")
+        assert "Rejected get_weather truncated" in said
+        await page.ask("document.querySelector('.run').remove()")
+        await page.shoot(PICTURES / "chunks.png", width=1400)
+
+
+@in_browser
+async def test_an_export_gives_the_same_outcome_to_check(tmp_path: Path) -> None:
+    async with looking(tmp_path, TWO) as (served, script, page):
+        await ask_wrongly(served, script)
+        [_, run] = await until_kept(served, 2)
+        await page.save_to(tmp_path / "saved")
+        await page.ask(f"location.hash = '#/runs/{run['id']}'")
+        await page.until("document.querySelector('[data-verdict=repaired]')")
+        shown = await page.ask(
+            "[...document.querySelectorAll('.lane')].map((lane) => lane.dataset.verdict)"
+        )
+        await page.click("Export as a case")
+        file = tmp_path / "saved" / f"{run['id']}.jsonl"
+        while not file.is_file():
+            await asyncio.sleep(0.02)
+        process = await asyncio.create_subprocess_exec(
+            *(str(Path(sys.executable).with_name("wholecall")), "check", str(file)),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        printed, _ = await process.communicate()
+    assert process.returncode == 1  # a call was rejected
+    checked = [json.loads(line) for line in printed.decode().splitlines()]
+    assert [one["text"] for one in checked] == ["", "", "", "", "Mild."]
+    assert [[each["reason"] for each in one["rejected"]] for one in checked[:3]] == [
+        ["truncated"]
+    ] * 3
+    [call] = checked[3]["calls"]
+    assert call["arguments"] == {"city": "Rome", "days": 3}
+    assert [repair["kind"] for repair in call["repairs"]] == ["trailing_comma"]
+    assert shown == ["rejected"] * 3 + ["repaired"]
+
+
+@in_browser
+async def test_a_run_is_played_again_with_pause_and_speed(tmp_path: Path) -> None:
+    async with looking(tmp_path) as (served, script, page):
+        asked = asyncio.create_task(ask(served))
+        script.say(opening(0, "get_weather", arguments='{"city": "Ro'))
+        await page.until(f"{LANE}?.querySelector('pre')")
+        await page.until("performance.now() > 3000")  # a run that takes its time
+        call = chunk({"tool_calls": [{"index": 0, "function": {"arguments": 'me"}'}}]})
+        script.say(call, *ending("tool_calls"), end=True)
+        script.say(chunk({"content": "Mild."}), *ending(), end=True)
+        await asked
+        [run] = await until_kept(served)
+        await page.ask(f"location.hash = '#/runs/{run['id']}'")
+        await page.until("document.querySelector('.tools select')")
+        place = "Number(document.querySelector('input[type=range]').value)"
+        end = await page.ask("Number(document.querySelector('input[type=range]').max)")
+        assert await page.ask(place) == end
+        await page.ask("document.querySelector('.tools select').value = '0.25'")
+        await page.click("Replay")
+        await page.until(f"{LANE}?.dataset.verdict === 'open'")
+        await page.click("Pause")
+        stopped = await page.ask(place)
+        assert 0 < stopped < end
+        await page.shoot(PICTURES / "replay.png")
+        assert await page.ask(place) == stopped
+        await page.ask("document.querySelector('.tools select').value = '4'")
+        await page.click("Go on")
+        await page.until(f"{LANE}.dataset.verdict === 'released' && {place} === {end}")
+        assert await page.ask("document.querySelectorAll('.turn').length") == 2
+        # By the place: back to the beginning.
+        await page.ask(
+            "(() => { const range = document.querySelector('input[type=range]');"
+            "range.value = 0; range.dispatchEvent(new Event('input')); })()"
+        )
+        await page.until("!document.querySelector('[data-verdict=released]')")
+
+
+@in_browser
+async def test_figures_are_drawn_with_their_numbers(tmp_path: Path) -> None:
+    async with looking(tmp_path, TWO) as (served, script, page):
+        await ask_wrongly(served, script)
+        await page.ask("location.hash = '#/figures'")
+        await page.until("document.querySelectorAll('svg').length === 5")
+        captions = await page.ask(
+            "[...document.querySelectorAll('figcaption')].map((one) => one.textContent)"
+        )
+        assert captions == [
+            "Accepted, repaired, rejected",
+            "Rejections by reason",
+            "Inconsistencies",
+            "Tools: time to the result",
+            "Runs",
+        ]
+        said = await page.ask("document.querySelector('main').textContent")
+        assert "m: truncated" in said
+        assert "calls_with_other_hint" in said
+        await page.shoot(PICTURES / "figures.png")
+        await page.shoot(PICTURES / "figures-dark.png", dark=True)

@@ -1,0 +1,128 @@
+"""The prompt box, in a real browser: it asks as any client would."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from browser.chromium import chromium
+from browser.looking import LANE, PICTURES, USUAL, WEATHER, Script, Setting, in_browser, looking
+from proxying import proxying, upstream
+from scripted import chunk, ending, opening
+from upstreams.serving import serving
+from wholecall.proxy.app import make_app
+from wholecall.proxy.config import Config, InspectorConfig, KeysConfig
+from wholecall.proxy.keys import Key, KeyStore
+from wholecall.tools.from_function import make_tool
+
+CTRL = 2
+PROMPT = "document.querySelector('.try textarea')"
+
+
+def calculate(formula: str) -> str:
+    """Work out a formula."""
+    return formula
+
+
+BOTH = Setting(tools=(WEATHER, make_tool(calculate)))
+
+
+@in_browser
+async def test_a_prompt_is_asked_with_the_chosen_model_and_tools_and_shown_live(
+    tmp_path: Path,
+) -> None:
+    async with looking(tmp_path, replace(BOTH, models=("m", "other"))) as (_, script, page):
+        await page.until("document.querySelectorAll('.offer input').length === 2")
+        await page.ask("document.querySelector('.try select').value = 'other'")
+        await page.ask("document.querySelector('.offer input[value=calculate]').click()")
+        await page.ask(f"{PROMPT}.focus()")
+        await page.type("Weather in Rome?")
+        await page.shoot(PICTURES / "try.png")
+        await page.press("Enter", modifiers=CTRL)
+        script.say(opening(0, "get_weather", arguments='{"city": "Rome"}'))
+        await page.until(f"{LANE}?.dataset.verdict === 'released'")
+        script.say(*ending("tool_calls"), end=True)
+        script.say(chunk({"content": "It is mild."}), *ending(), end=True)
+        await page.until("document.querySelector('.try [role=status]').textContent === 'answered'")
+        await page.until("document.querySelector('.title').textContent.includes('done')")
+        assert "other" in await page.ask("document.querySelector('.title h2').textContent")
+        assert await page.ask("document.querySelector('.try pre').textContent") == "It is mild."
+        first = script.asked[0]
+        assert [tool["function"]["name"] for tool in first["tools"]] == ["get_weather"]
+        assert first["messages"][-1]["content"] == "Weather in Rome?"
+        assert (first["model"], first["stream"]) == ("other", True)
+
+
+@in_browser
+async def test_where_clients_run_calls_they_are_shown_and_not_run(tmp_path: Path) -> None:
+    async with looking(tmp_path, replace(BOTH, mode="gate")) as (_, script, page):
+        await page.until("document.querySelectorAll('.offer input').length === 2")
+        await page.ask("document.querySelector('.offer input[value=get_weather]').click()")
+        await page.ask(f"{PROMPT}.value = 'Weather?'")
+        await page.click("Send")
+        call = opening(0, "get_weather", arguments='{"city": "Rome"}')
+        script.say(call, *ending("tool_calls"), end=True)
+        await page.until(f"{LANE}?.dataset.verdict === 'released'")
+        await page.until("document.querySelector('.try pre').textContent.includes('Rome')")
+        [asked] = script.asked
+        assert [tool["function"]["name"] for tool in asked["tools"]] == ["get_weather"]
+        assert "result" not in await page.ask(f"{LANE}.textContent.toLowerCase()")
+
+
+@in_browser
+async def test_a_failure_is_told_and_an_answer_can_be_stopped(tmp_path: Path) -> None:
+    async with looking(tmp_path) as (_, script, page):
+        told = "document.querySelector('.try [role=status]').textContent"
+        await page.until("document.querySelectorAll('.offer input').length === 1")
+        await page.ask(f"{PROMPT}.value = 'Weather?'")
+        await page.click("Send")
+        script.say(chunk({"content": "Let me"}))
+        await page.until("document.querySelector('.said')?.textContent === 'Let me'")
+        await page.click("Stop")
+        await page.until(f"{told} === 'stopped'")
+        await page.until("document.querySelector('.title').textContent.includes('gone')")
+        script.say(end=True)
+        script.steps.empty()
+        await page.click("Send")
+        script.say("data: {broken", end=True)
+        script.say("data: {broken", end=True)
+        script.say("data: {broken", end=True)
+        await page.until(f"{told} !== 'stopped' && {told} !== 'asked …' && {told} !== ''")
+        assert await page.ask("document.querySelector('.try .message') !== null")
+        # What the console says of a failed request is no fault of the page.
+        page.complaints.clear()
+
+
+@in_browser
+async def test_it_needs_the_key_that_every_client_needs(tmp_path: Path) -> None:
+    keys = KeyStore(tmp_path / "keys.sqlite")
+    text, _ = keys.create(Key(id="", name="operator", tools=("*",)))
+    script = Script()
+    async with serving(script.serve) as model, chromium(tmp_path) as page:
+        config = Config(
+            models={"m": upstream("openai/m", f"{model.url}/v1", mode="run")},
+            keys=KeysConfig(path=str(tmp_path / "keys.sqlite"), required=True),
+            inspector=InspectorConfig(enabled=True, bodies=True),
+        )
+        async with proxying(make_app(config, environ={}, tools=USUAL.tools)) as served:
+            await page.open(f"{served.url}/inspector")
+            await page.until("document.getElementById('login')?.open")
+            await page.shoot(PICTURES / "key.png")
+            await page.type("wc_wrong")
+            await page.press("Enter")
+            await page.until(
+                "document.getElementById('login-why').textContent.includes('not known')"
+            )
+            await page.ask(f"document.getElementById('key').value = {json.dumps(text)}")
+            await page.click("Go on")
+            await page.until("document.getElementById('state').textContent === 'connected'")
+            await page.until("document.querySelectorAll('.offer input').length === 1")
+            await page.ask(f"{PROMPT}.value = 'Hi'")
+            await page.click("Send")
+            script.say(chunk({"content": "Hello."}), *ending(), end=True)
+            await page.until("document.querySelector('.said')?.textContent === 'Hello.'")
+            assert await page.ask("document.getElementById('forget').hidden") is False
+            await page.click("Forget the key")
+            await page.until("document.getElementById('login')?.open")
+            await page.open("about:blank")
