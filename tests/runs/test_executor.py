@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 from hypothesis import given, settings
@@ -188,34 +189,53 @@ def test_each_turn_has_its_own_results_and_the_run_knows_what_ran() -> None:
     play(scenario)
 
 
+def fails(door: int) -> None:
+    raise ValueError(door)
+
+
+async def exits(door: int) -> None:
+    raise SystemExit(door)
+
+
+def interrupts(door: int) -> None:
+    raise KeyboardInterrupt(door)
+
+
+async def hangs(door: int) -> int:
+    await asyncio.get_running_loop().create_future()
+    return door
+
+
+def opaque(door: int) -> object:
+    return threading.Lock(), door
+
+
+def huge(door: int) -> str:
+    return "a" * (100_000_000 + door)
+
+
 def test_siblings_survive_whatever_one_does() -> None:
+    failing = ("fails", "exits", "interrupts", "hangs", "blocks", "opaque")
+    released = threading.Event()
+
+    def blocks(door: int) -> int:
+        released.wait()
+        return door
+
     async def scenario(house: House) -> None:
-        house.start("look", "fails", "exits", "look", "interrupts", "huge")
-        house.doors.open(0, 3)
+        house.start("look", *failing, "look", "huge")
+        house.doors.open(0, 7)
         results = await house.executor.settle()
-        assert [result.result.failed for result in results] == [
-            False,
-            True,
-            True,
-            False,
-            True,
-            False,
-        ]
-        assert len(results[5].result.text) < 300_000
+        released.set()
+        failed = {result.name: result.result.failed for result in results}
+        assert failed == {"look": False, "huge": False, **dict.fromkeys(failing, True)}
+        looked = [result for result in results if result.name == "look"]
+        assert texts(tuple(looked)) == ["door 0", "door 7"]
+        assert len(results[-1].result.text) < 300_000
 
-    def fails(door: int) -> None:
-        raise ValueError(door)
-
-    async def exits(door: int) -> None:
-        raise SystemExit(door)
-
-    def interrupts(door: int) -> None:
-        raise KeyboardInterrupt(door)
-
-    def huge(door: int) -> str:
-        return "a" * (100_000_000 + door)
-
-    play(scenario, also=tuple(map(make_tool, (fails, exits, interrupts, huge))))  # type: ignore[arg-type]
+    others = [make_tool(each) for each in (fails, exits, interrupts, opaque, huge)]
+    slow = [make_tool(each, timeout=0.01) for each in (hangs, blocks)]
+    play(scenario, also=(*others, *slow))  # type: ignore[arg-type]
 
 
 def test_retries_are_one_call_that_ran() -> None:
