@@ -21,6 +21,7 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
+from wholecall.core.growing import GrowingText
 from wholecall.core.limits import Limits
 from wholecall.core.merge import merge_objects, write_json
 from wholecall.core.parse import Parsed, Unparsed, parse
@@ -88,13 +89,12 @@ class Draft:
         "_objects",
         "_odd",
         "_overrun",
-        "_pieces",
         "_placeholders",
         "_scanner",
-        "_shown",
         "_size",
         "_snapshot",
         "_tail",
+        "_text",
         "announced",
         "early_end",
         "evidence",
@@ -140,7 +140,7 @@ class Draft:
         """Whether new text is shown at once: the call is open and `{}` is ruled out."""
         self._limits = limits
         self._scanner = ObjectScanner(limits)
-        self._pieces: list[str] = []
+        self._text = GrowingText()
         self._objects: list[Mapping[str, Any]] = []
         self._tail: list[str] = []
         self._odd: set[Oddity] = set()
@@ -149,7 +149,6 @@ class Draft:
         self._placeholders = 0
         self._overrun = False
         """Whether so much followed the object that it was not kept."""
-        self._shown = 0
         self._snapshot: str | None = ""
         self._flaw: Unparsed | None = None
 
@@ -195,7 +194,7 @@ class Draft:
         if self._snapshot is not None:
             # Some servers send all there is, again and again, instead of what is new.
             self._snapshot = text if text.startswith(self._snapshot) else None
-        self._pieces.append(text)
+        self._text.append(text)
         self._flaw = None
         read = self._scanner.feed(text)
         if self._scanner.state is not Scan.INSIDE:
@@ -209,12 +208,12 @@ class Draft:
             self._close(read)
 
     def _close(self, read: int) -> None:
-        last = self._pieces[-1]
-        self._pieces[-1], rest = last[:read], last[read:]
+        last = self._text.last
+        self._text.last, rest = last[:read], last[read:]
         parsed = parse(self.text, limits=self._limits)
         if not isinstance(parsed, Parsed):
             # Braces, but no JSON. It may be another syntax: judged as a whole in the end.
-            self._pieces[-1] = last
+            self._text.last = last
             self._flaw = None if rest else parsed
             self._scanner.state = Scan.BROKEN
         elif parsed.value:
@@ -232,12 +231,12 @@ class Draft:
         if body.startswith("{") and self._placeholders < MOST_REPEATS:
             self._placeholders += 1
             self.note(Oddity.ARGUMENTS_PLACEHOLDER)
-            self._pieces.clear()  # never shown: a placeholder does not flow
+            self._text.clear()  # never shown: a placeholder does not flow
             self._scanner = ObjectScanner(self._limits)
             self._snapshot = ""
             self._build(body)
             return
-        self._pieces.append(text)
+        self._text.append(text)
         if body:
             self._scanner.state = Scan.BROKEN
 
@@ -321,7 +320,7 @@ class Draft:
     @property
     def text(self) -> str:
         """The arguments' text up to the brace that closed them, or all of it."""
-        return "".join(self._pieces)
+        return self._text.join()
 
     @property
     def flaw(self) -> Unparsed | None:
@@ -364,7 +363,7 @@ class Draft:
     @property
     def has_begun(self) -> bool:
         """Whether arguments came, so that the name is not growing any more."""
-        return bool(self._pieces or self._objects) or self.state is not State.BUILDING
+        return bool(self._text or self._objects) or self.state is not State.BUILDING
 
     @property
     def has_ended(self) -> bool:
@@ -378,8 +377,7 @@ class Draft:
 
     def fresh(self) -> str:
         """The text that was not shown yet, once the call flows."""
-        shown, self._shown = self._shown, len(self._pieces)
-        return self._pieces[shown] if self._shown - shown == 1 else "".join(self._pieces[shown:])
+        return self._text.fresh()
 
     def may_flow(self) -> bool:
         """Whether the text can no longer turn out to be a placeholder."""
@@ -394,7 +392,7 @@ class Draft:
 
         None where a call has a beginning and an end of its own: there pieces are only added.
         """
-        return self._snapshot if len(self._pieces) > 1 and not self.seals else None
+        return self._snapshot if self._text.is_joined and not self.seals else None
 
     def tail(self) -> Tail:
         """What came after the closed object."""

@@ -129,6 +129,9 @@ class Edge:
             # A mistake of ours: the client is told that, and the server logs what it was.
             await reply.refuse(BUG)
             raise
+        finally:
+            # The scope holds the caller, who holds the reply, which holds the scope.
+            scope.pop(CALLER, None)
 
     def _look_at(self, arrival: Arrival, reply: Reply) -> None:
         config = self._config

@@ -40,7 +40,7 @@ class Endpoint:
         except ClientGone:
             return
         finally:
-            sink.stop()
+            sink.let_go()
 
     async def _serve(self, asked: Asked, sink: ClientSink) -> None:
         try:

@@ -35,7 +35,7 @@ that it is not closed under a request that is just being sent."""
 _UVICORN_LOG = logging.getLogger("uvicorn.error")
 _BACKLOG = 2048
 """Connections that wait to be taken."""
-_COLLECT_AFTER = (10_000, 20, 20)
+_COLLECT_AFTER = (5_000, 10, 10)
 """New objects, and rounds, until the collector looks at the young, the older and all."""
 
 

@@ -140,6 +140,12 @@ class ClientSink:
             self._timer.cancel()
             self._timer = None
 
+    def let_go(self) -> None:
+        """The request is over. Whoever made the answer holds this sink, and is held by it; without
+        the latter all of it is freed at once, and not when the collector comes by."""
+        self.stop()
+        self.beat, self.on_begin = bytes, _do_nothing
+
     async def _write(self, frames: bytes) -> None:
         if not self._begun:
             await self._begin(_OK, _STREAM_HEADERS)

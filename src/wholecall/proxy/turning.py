@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 
 from wholecall.core.conversation import Request
 from wholecall.errors import WholecallError
-from wholecall.protocols.answers import Failure, Head
+from wholecall.protocols.answers import Failure
 from wholecall.proxy.answering import Answering, StreamedAnswer, WholeAnswer
 from wholecall.proxy.approving import Approving, Asker
 from wholecall.proxy.failing import NEVER_AGAIN, explain, explain_break, explain_bug
@@ -129,9 +130,8 @@ class Turning:
 
     def _make_answering(self) -> Answering:
         prepared, protocol = self._prepared, self._prepared.asked.client.protocol
-
-        def make_head() -> Head:
-            return self._peeking.make_head(protocol, prepared.served.name)
+        # Not `self.…`: what refers to itself is freed only when the collector comes by.
+        make_head = partial(self._peeking.make_head, protocol, prepared.served.name)
 
         if not prepared.stream:
             upstream = prepared.served.upstream.protocol
