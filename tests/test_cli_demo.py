@@ -77,8 +77,8 @@ def test_what_it_prints_works_as_pasted_and_the_page_has_something_to_show() -> 
         [address] = re.findall(r"^  inspector  (http://\S+)/inspector$", printed, re.MULTILINE)
         [curl] = re.findall(r"^curl .*$", printed, re.MULTILINE)
         [snippet] = re.findall(r"^\S+ - <<'EOF'\n.*?^EOF$", printed, re.MULTILINE | re.DOTALL)
-        heard = re.findall(r'"content":"([^"]*)"', paste(curl))
-        assert "".join(heard) == "In Oslo it is 3 °C, and it snows."
+        answer = json.loads(paste(curl))["choices"][0]["message"]
+        assert answer["content"] == "In Oslo it is 3 °C, and it snows."
         assert paste(snippet) == "In Oslo it is 3 °C, and it snows.\n"
         runs = wait_for_runs(f"{address}/inspector/api/runs", more_than=2)
         assert {run["model"] for run in runs} == {"demo"}

@@ -82,8 +82,9 @@ def demo(*, model: ModelOption = DEFAULT, port: PortOption = None) -> None:
             answered=lambda said: typer.echo(f"It answered: {said}\n"),
             failed=lambda error: _tell_failure(error, address),
         )
+        proxy, asking = make_demo(shown, address, telling=telling)
         with suppress(KeyboardInterrupt):
-            run_app(make_demo(shown, address, telling=telling), bound)
+            run_app(proxy, bound, leave=asking.stop)
 
 
 # ── The model ───────────────────────────────────────────────────────────────────────
@@ -140,13 +141,7 @@ _NOW_SCRIPTED = (
 def write_welcome(address: str, model: str) -> str:
     """Where it is, and how it is asked."""
     tools = ", ".join(tool.name for tool in Toolbox(TOOLS))
-    body = json.dumps(
-        {
-            "model": model,
-            "stream": True,
-            "messages": [{"role": "user", "content": FIRST_QUESTION}],
-        }
-    )
+    body = json.dumps({"model": model, "messages": [{"role": "user", "content": FIRST_QUESTION}]})
     return f"""\
 Wholecall serves {model}, with four tools that run here: {tools}.
 
@@ -156,7 +151,7 @@ Wholecall serves {model}, with four tools that run here: {tools}.
 
 Ask it in another terminal:
 
-curl -sN {address}/v1/chat/completions -H 'content-type: application/json' -d '{body}'
+curl -s {address}/v1/chat/completions -H 'content-type: application/json' -d '{body}'
 
 {_python()} - <<'EOF'
 from openai import OpenAI

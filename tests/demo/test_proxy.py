@@ -41,7 +41,8 @@ def test_clients_ask_for_a_short_name(local: str | None, name: str, *, tmp_path:
 async def showing(folder: Path, local: str | None, *, telling: Telling) -> AsyncIterator[str]:
     with listen(ANYWHERE) as bound:
         address = write_address(bound)
-        proxy = make_demo(make(folder, local=local), address, telling=telling)
+        proxy, asking = make_demo(make(folder, local=local), address, telling=telling)
+        asking.stop()  # before it began that changes nothing
         server = uvicorn.Server(make_server_config(proxy.config, proxy))
         task = asyncio.create_task(server.serve(sockets=[bound]))
         try:

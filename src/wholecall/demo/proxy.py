@@ -7,11 +7,12 @@ is asked all that it knows, again and again; a real one is asked once, which als
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
+from typing import NamedTuple
 
 from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.outcome import collect
@@ -88,25 +89,48 @@ class Telling:
     """The real model does not run here; the scripted one takes its place."""
 
 
-def make_demo(demo: Demo, address: str, *, telling: Telling) -> Proxy:
-    """The proxy, and the questions that it is asked as long as it lives."""
-    scripted = ScriptedModel()
+class Asking:
+    """Asks on, as long as the proxy lives and until it is stopped."""
+
+    def __init__(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        self._work = work
+        self._cancel: Callable[[], object] = lambda: None
 
     @asynccontextmanager
-    async def asking(_: Proxy) -> AsyncIterator[None]:
-        task = asyncio.create_task(_ask_on(demo, address, scripted=scripted, telling=telling))
+    async def around(self, _: Proxy) -> AsyncIterator[None]:
+        """While this lasts, it asks."""
+        task = asyncio.create_task(self._work())
+        loop = asyncio.get_running_loop()
+        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
         try:
             yield
         finally:
             task.cancel()
             await asyncio.wait([task])
 
-    return make_app(
+    def stop(self) -> None:
+        """Ask nothing more; also from a handler of signals."""
+        self._cancel()
+
+
+class Shown(NamedTuple):
+    """A demo that can be served."""
+
+    proxy: Proxy
+    asking: Asking
+
+
+def make_demo(demo: Demo, address: str, *, telling: Telling) -> Shown:
+    """The proxy, and the questions that it is asked as long as it lives."""
+    scripted = ScriptedModel()
+    asking = Asking(lambda: _ask_on(demo, address, scripted=scripted, telling=telling))
+    proxy = make_app(
         demo.make_config(),
         tools=Toolbox(TOOLS),
         models=[Served(name=NAME, upstream=scripted, model=NAME, mode=Mode.RUN)],
-        around=asking,
+        around=asking.around,
     )
+    return Shown(proxy, asking)
 
 
 async def _ask_on(demo: Demo, address: str, *, scripted: ScriptedModel, telling: Telling) -> None:

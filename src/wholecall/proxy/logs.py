@@ -248,7 +248,9 @@ _EMPTY: tuple[object, ...] = (None, "", [], {})
 def _level(event: ExchangeEnded) -> int:
     if event.fate is Fate.DONE:
         return logging.INFO
-    return logging.ERROR if event.status >= _SERVER_FAULT else logging.WARNING
+    # Who left, or was there at the end of the proxy, has met no error.
+    failed = event.fate is Fate.FAILED and event.status >= _SERVER_FAULT
+    return logging.ERROR if failed else logging.WARNING
 
 
 def _changes(call: Call) -> Fields:

@@ -17,6 +17,7 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from types import FrameType
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
@@ -116,10 +117,22 @@ def serve(config: Config, *, announce: Callable[[str], None]) -> None:
             uvicorn.Server(listening).run(sockets=[bound])
 
 
-def run_app(app: Proxy, bound: socket.socket) -> None:
-    """Serve one application in this process, until a signal ends it."""
+def run_app(app: Proxy, bound: socket.socket, *, leave: Callable[[], None]) -> None:
+    """Serve one application in this process, until a signal ends it. `leave` hears of it first."""
     _take_logs(app)
-    uvicorn.Server(make_server_config(app.config, app)).run(sockets=[bound])
+    _LeavingServer(make_server_config(app.config, app), leave).run(sockets=[bound])
+
+
+class _LeavingServer(uvicorn.Server):
+    """Tells of a signal before it waits for the answers that are under way."""
+
+    def __init__(self, config: uvicorn.Config, leave: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._leave = leave
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._leave()
+        super().handle_exit(sig, frame)
 
 
 def _take_logs(app: Proxy) -> None:

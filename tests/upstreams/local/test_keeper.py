@@ -1,6 +1,7 @@
 """A process that is started when it is needed, and left alone when it keeps failing."""
 
 import asyncio
+import gc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -158,3 +159,21 @@ def test_it_can_be_stopped_while_it_loads(tmp_path: Path) -> None:
 
     asyncio.run(stop_early())
     assert not launch.processes[0].is_running
+
+
+def test_why_it_failed_is_missed_by_nobody_who_has_gone(tmp_path: Path) -> None:
+    told: list[object] = []
+    keeper = make_keeper(Launcher(tmp_path, "hangs"), Clock())
+
+    async def give_up_and_stop() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        waiting = asyncio.create_task(keeper.find_address())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        await asyncio.to_thread(keeper.stop)
+        gc.collect()
+
+    asyncio.run(give_up_and_stop())
+    gc.collect()
+    assert told == []

@@ -105,6 +105,7 @@ def test_strangers_are_kept_out_and_memory_is_spared(llama: ModuleType) -> None:
     assert (parameters.cors_origins, parameters.cors_credentials) == ("", False)
     assert parameters.cache_ram_mib == CACHE_MEGABYTES == 256
     assert parameters.no_extra_bufts is True
+    assert parameters.model_alias == {"tiny"}
     assert parameters.n_ctx == 512
     assert parameters.n_predict == 16
     assert parameters.cpuparams.n_threads == parameters.cpuparams_batch.n_threads == 1

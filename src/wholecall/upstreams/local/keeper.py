@@ -49,7 +49,10 @@ class Keeper:
 
     async def find_address(self) -> str:
         """Where the model is served, as soon as it is. Who stops waiting stops no loading."""
-        return await asyncio.shield(asyncio.wrap_future(self._ensure()))
+        loading = asyncio.wrap_future(self._ensure())
+        # If nobody waits any longer, then nobody misses why it failed.
+        loading.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(loading)
 
     def stop(self) -> None:
         """End the process. The next question starts another."""

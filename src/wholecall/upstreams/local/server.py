@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import IO, Any, NoReturn
 
@@ -41,6 +42,8 @@ def set_parameters(llama: ModuleType, order: Order) -> Any:
     """What llama.cpp is told. It would else serve strangers, and take more than it needs."""
     parameters = llama.CommonParams()
     parameters.model.path = order.path
+    # Answers name the model by it, and would else tell clients where its file lies.
+    parameters.model_alias = {Path(order.path).stem}
     parameters.hostnames = ["127.0.0.1"]
     parameters.port = 0  # any that is free
     parameters.api_keys = [order.key]
