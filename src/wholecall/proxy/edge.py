@@ -130,8 +130,7 @@ class Edge:
             await reply.refuse(BUG)
             raise
         finally:
-            # The scope holds the caller, who holds the reply, which holds the scope.
-            scope.pop(CALLER, None)
+            reply.let_go()
 
     def _look_at(self, arrival: Arrival, reply: Reply) -> None:
         config = self._config

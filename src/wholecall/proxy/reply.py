@@ -33,6 +33,14 @@ def tell_nobody(_: Refusal) -> None:
     """Nobody wants to know."""
 
 
+async def _send_nowhere(_: Message) -> None:
+    """Nobody listens any more."""
+
+
+async def _receive_nothing() -> Message:
+    return {"type": "http.disconnect"}
+
+
 class Reply:
     """Stands between the application and the server."""
 
@@ -49,6 +57,11 @@ class Reply:
         self._receive = receive
         self._path = path
         self._begun = False
+
+    def let_go(self) -> None:
+        """The request is over. The server holds its scope, which holds the caller, who holds this;
+        if this went on to hold the server's part, only the collector could free them."""
+        self._send, self._receive = _send_nowhere, _receive_nothing
 
     async def send(self, message: Message) -> None:
         """Pass on what the application says."""
