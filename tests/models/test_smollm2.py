@@ -13,6 +13,7 @@ from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.outcome import collect
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Event, Grew, Reason, Rejected, Released, Text
+from wholecall.errors import UpstreamError
 from wholecall.runs.sending import sender_for
 from wholecall.upstreams.local.upstream import LocalUpstream
 
@@ -126,6 +127,31 @@ def test_where_no_tool_may_be_called_there_are_words(smollm2: Model) -> None:
     events = smollm2.run(lambda upstream: ask(upstream, "Hi!", choice=choice, max_tokens=8))
     assert collect(events).text
     assert not any(isinstance(event, Released | Rejected) for event in events)
+
+
+def test_its_template_would_drop_tools_and_that_is_told(smollm2: Model) -> None:
+    messages = (Message(Role.USER, (Text("Hi!"),)),)
+    request = Request(model=NAME, messages=messages, tools=TOOLS, max_tokens=4)
+
+    async def offer(upstream: LocalUpstream) -> None:
+        async with upstream.answer(request):
+            pass
+
+    with pytest.raises(UpstreamError, match="has no place for tools"):
+        smollm2.run(offer)
+
+
+def test_answers_do_not_say_where_the_file_lies(smollm2: Model) -> None:
+    messages = (Message(Role.USER, (Text("Hi!"),)),)
+    request = Request(model=NAME, messages=messages, max_tokens=2)
+
+    async def read(upstream: LocalUpstream) -> bytes:
+        async with upstream.answer(request) as answer:
+            return b"".join([chunk async for chunk in answer.chunks if isinstance(chunk, bytes)])
+
+    said = smollm2.run(read)
+    assert b'"model":"smollm2-135m"' in said
+    assert b".gguf" not in said
 
 
 def test_a_call_comes_in_pieces(smollm2: Model) -> None:

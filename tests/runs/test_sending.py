@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from wholecall.core.choice import Choice, Mode
 from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Text
@@ -45,3 +46,22 @@ def test_a_dialect_may_be_given_itself() -> None:
     request = Request(model="m", messages=MESSAGES, tools=(TOOL,))
     sent = sender_for("m", MESSAGES, emulation=dialect_named("hermes"))(request).request
     assert "<tool_call>" in sent.messages[0].text
+
+
+@pytest.mark.parametrize(
+    ("model", "choice", "native"),
+    [
+        ("local/mine.gguf", Choice(), True),
+        ("local/mine.gguf", Choice(Mode.NONE), True),
+        ("local/mine.gguf", Choice(Mode.REQUIRED), False),
+        ("local/mine.gguf", Choice(Mode.REQUIRED, ("look",)), False),
+        ("gpt-x", Choice(Mode.REQUIRED), True),
+    ],
+)
+def test_llama_cpp_is_not_asked_to_force_a_call_by_its_template(
+    model: str, choice: Choice, *, native: bool
+) -> None:
+    request = Request(model=model, messages=MESSAGES, tools=(TOOL,), choice=choice)
+    sent = sender_for(model, MESSAGES, emulation="native")(request).request
+    assert bool(sent.tools) is native
+    assert ("grammar" in sent.rest.value if sent.rest else False) is not native

@@ -78,6 +78,20 @@ class EmulatedSender:
         return Sent(emulated.request, make_reader)
 
 
+class TemplateSender:
+    """llama.cpp's own template offers the tools, but not where one must be called: there it lets
+    the model write newlines until the output limit."""
+
+    def __init__(self, native: NativeSender, constrained: EmulatedSender) -> None:
+        self._native = native
+        self._constrained = constrained
+
+    def __call__(self, request: Request) -> Sent:
+        """The request in one way or the other."""
+        forced = request.choice.mode is Mode.REQUIRED
+        return (self._constrained if forced else self._native)(request)
+
+
 def sender_for(
     model: str, messages: tuple[Message, ...], *, emulation: str | Dialect | None = None
 ) -> Sender:
@@ -91,11 +105,13 @@ def sender_for(
         return EmulatedSender(ids, emulation)
     is_local = model.startswith(_LOCAL)
     way = way_for(model, override=emulation or ("constrained" if is_local else "native"))
+    constrain: Constraint = "grammar" if is_local else "json_schema"
+    constrained = EmulatedSender(ids, "constrained", constrain=constrain)
     if way.means is Means.NATIVE:
-        return NativeSender(ids)
+        native = NativeSender(ids)
+        return TemplateSender(native, constrained) if is_local else native
     if way.means is Means.CONSTRAINED:
-        constrain: Constraint = "grammar" if is_local else "json_schema"
-        return EmulatedSender(ids, "constrained", constrain=constrain)
+        return constrained
     return EmulatedSender(ids, way.dialect)
 
 

@@ -18,6 +18,11 @@ from typing import Any, NoReturn
 
 FINISH = 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 order: dict[str, Any] = {}
+PROPERTIES = {
+    "toolless": '{"chat_template_caps": {"supports_tools": false}, "model_path": "x"}',
+    "tooled": '{"chat_template_caps": {"supports_tools": true}}',
+    "odd": "no JSON",
+}
 
 
 def say(text: str) -> str:
@@ -26,6 +31,16 @@ def say(text: str) -> str:
 
 
 class Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        """What its template can do; the path of the model says what that is."""
+        name = Path(order["path"]).stem
+        if name not in PROPERTIES:
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(PROPERTIES[name].encode())
+
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if self.headers["authorization"] != f"Bearer {order['key']}":

@@ -14,6 +14,7 @@ from upstreams.local.faking import count_starts, program
 from upstreams.serving import PATIENCE
 from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.outcome import Outcome, collect
+from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Text
 from wholecall.errors import UnknownModel, UpstreamError
 from wholecall.protocols.reader import Reader
@@ -29,13 +30,19 @@ def make_file(folder: Path, name: str = "tiny.gguf") -> Path:
     return path
 
 
-def make_upstream(folder: Path, behaviour: str = "serves") -> LocalUpstream:
+def make_upstream(
+    folder: Path, behaviour: str = "serves", *, name: str = "tiny.gguf"
+) -> LocalUpstream:
     settings = LocalSettings(start_seconds=PATIENCE)
-    return LocalUpstream(make_file(folder), settings=settings, program=program(behaviour, folder))
+    path = make_file(folder, name)
+    return LocalUpstream(path, settings=settings, program=program(behaviour, folder))
 
 
-async def ask(upstream: LocalUpstream, question: str) -> Outcome:
-    request = Request(model="local/tiny", messages=(Message(Role.USER, (Text(question),)),))
+async def ask(
+    upstream: LocalUpstream, question: str, *, tools: tuple[ToolSpec, ...] = ()
+) -> Outcome:
+    messages = (Message(Role.USER, (Text(question),)),)
+    request = Request(model="local/tiny", messages=messages, tools=tools)
     reader = Reader(upstream.protocol)
     async with upstream.answer(request) as answer:
         events = [event async for chunk in answer.chunks for event in reader.feed(chunk)]
@@ -55,6 +62,34 @@ def test_it_answers_and_may_be_closed_and_asked_again(tmp_path: Path) -> None:
 
     assert asyncio.run(talk()) == ["one", "two", "three"]
     assert count_starts(tmp_path) == 2
+
+
+def test_tools_that_the_template_would_drop_are_refused(tmp_path: Path) -> None:
+    async def talk() -> None:
+        upstream = make_upstream(tmp_path, name="toolless.gguf")
+        try:
+            for _ in range(2):
+                with pytest.raises(UpstreamError, match=r"toolless\.gguf has no place for tools"):
+                    await ask(upstream, "one", tools=(ToolSpec("look"),))
+            assert (await ask(upstream, "two")).text == "two"
+        finally:
+            await upstream.close()
+
+    asyncio.run(talk())
+
+
+@pytest.mark.parametrize("name", ["tooled.gguf", "odd.gguf", "silent.gguf"])
+def test_a_template_that_is_not_known_to_drop_tools_is_given_them(
+    name: str, *, tmp_path: Path
+) -> None:
+    async def talk() -> str:
+        upstream = make_upstream(tmp_path, name=name)
+        try:
+            return (await ask(upstream, "one", tools=(ToolSpec("look"),))).text
+        finally:
+            await upstream.close()
+
+    assert asyncio.run(talk()) == "one"
 
 
 def test_no_proxy_stands_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

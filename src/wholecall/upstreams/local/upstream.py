@@ -14,14 +14,16 @@ from wholecall.errors import UnknownModel, UpstreamError
 from wholecall.upstreams.base import Answer
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
 from wholecall.upstreams.local.catalogue import find_model
-from wholecall.upstreams.local.fitness import demand_fit
+from wholecall.upstreams.local.fitness import CODE, demand_fit
 from wholecall.upstreams.local.folder import SUFFIX, models_folder
 from wholecall.upstreams.local.keeper import Keeper
 from wholecall.upstreams.local.process import PROGRAM, ModelProcess
 from wholecall.upstreams.local.settings import LocalSettings, Order
+from wholecall.upstreams.local.template import takes_tools
 
 _PROTOCOL = "openai-chat"
 _CONNECTION = "connection"
+_BAD_REQUEST = 400
 
 
 class LocalUpstream:
@@ -44,6 +46,7 @@ class LocalUpstream:
         self._key = secrets.token_urlsafe(32)
         self._keeper = Keeper(self._launch, start_seconds=self._settings.start_seconds)
         self._http: tuple[str, HttpUpstream] | None = None
+        self._template: tuple[str, bool] | None = None
 
     @property
     def protocol(self) -> str:
@@ -70,6 +73,8 @@ class LocalUpstream:
 
     @asynccontextmanager
     async def _ask(self, address: str, request: Request) -> AsyncIterator[Answer]:
+        if request.tools:
+            await self._demand_template(address)
         async with (await self._connect(address)).answer(request) as answer:
             yield answer
 
@@ -79,6 +84,17 @@ class LocalUpstream:
         http, self._http = self._http, None
         if http is not None:
             await http[1].close()
+
+    async def _demand_template(self, address: str) -> None:
+        if self._template is None or self._template[0] != address:
+            self._template = address, await takes_tools(address, self._key)
+        if not self._template[1]:
+            raise UpstreamError(
+                f"the chat template of {self.path.name} has no place for tools: offer them "
+                "constrained, or in a dialect",
+                status=_BAD_REQUEST,
+                code=CODE,
+            )
 
     async def _connect(self, address: str) -> HttpUpstream:
         """The way to the process of the moment; each has a port of its own."""
