@@ -40,21 +40,27 @@ def question() -> list[dict[str, str]]:
     return [{"role": "user", "content": f"Do what is needed ({uuid4()})."}]
 
 
+class Clients(NamedTuple):
+    """The official ones. To make one costs as much as to ask it."""
+
+    openai: openai.OpenAI
+    anthropic: anthropic.Anthropic
+
+
 # ── Clients ─────────────────────────────────────────────────────────────────────────
 
 
-def ask_chat(url: str, model: str, *, stream: bool) -> Delivered:
-    with openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
-        asked: dict[str, Any] = {
-            "model": model,
-            "messages": question(),
-            "tools": definitions("openai-chat"),
-        }
-        if stream:
-            with client.chat.completions.stream(**asked) as events:
-                choice: Any = events.get_final_completion().choices[0]
-        else:
-            choice = client.chat.completions.create(**asked).choices[0]
+def ask_chat(clients: Clients, model: str, *, stream: bool) -> Delivered:
+    asked: dict[str, Any] = {
+        "model": model,
+        "messages": question(),
+        "tools": definitions("openai-chat"),
+    }
+    if stream:
+        with clients.openai.chat.completions.stream(**asked) as events:
+            choice: Any = events.get_final_completion().choices[0]
+    else:
+        choice = clients.openai.chat.completions.create(**asked).choices[0]
     message = choice.message
     calls = tuple(
         (call.function.name, json.loads(call.function.arguments))
@@ -67,20 +73,19 @@ def ask_chat(url: str, model: str, *, stream: bool) -> Delivered:
 ENDS = ("response.completed", "response.incomplete")
 
 
-def ask_responses(url: str, model: str, *, stream: bool) -> Delivered:
-    with openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
-        asked: dict[str, Any] = {
-            "model": model,
-            "input": question(),
-            "tools": definitions("openai-responses"),
-        }
-        if stream:
-            with client.responses.stream(**asked) as events:
-                # The SDK's own helper knows no end but `completed`.
-                ends: list[Any] = [event for event in events if event.type in ENDS]
-            response: Any = ends[-1].response
-        else:
-            response = client.responses.create(**asked)
+def ask_responses(clients: Clients, model: str, *, stream: bool) -> Delivered:
+    asked: dict[str, Any] = {
+        "model": model,
+        "input": question(),
+        "tools": definitions("openai-responses"),
+    }
+    if stream:
+        with clients.openai.responses.stream(**asked) as events:
+            # The SDK's own helper knows no end but `completed`.
+            ends: list[Any] = [event for event in events if event.type in ENDS]
+        response: Any = ends[-1].response
+    else:
+        response = clients.openai.responses.create(**asked)
     items = response.output
     calls = tuple(
         (item.name, json.loads(item.arguments)) for item in items if item.type == "function_call"
@@ -91,19 +96,18 @@ def ask_responses(url: str, model: str, *, stream: bool) -> Delivered:
     return Delivered(response.output_text, calls, thought, finish)
 
 
-def ask_anthropic(url: str, model: str, *, stream: bool) -> Delivered:
-    with anthropic.Anthropic(base_url=url, api_key="any", max_retries=0) as client:
-        asked: dict[str, Any] = {
-            "model": model,
-            "max_tokens": 1000,
-            "messages": question(),
-            "tools": definitions("anthropic"),
-        }
-        if stream:
-            with client.messages.stream(**asked) as events:
-                message: Any = events.get_final_message()
-        else:
-            message = client.messages.create(**asked)
+def ask_anthropic(clients: Clients, model: str, *, stream: bool) -> Delivered:
+    asked: dict[str, Any] = {
+        "model": model,
+        "max_tokens": 1000,
+        "messages": question(),
+        "tools": definitions("anthropic"),
+    }
+    if stream:
+        with clients.anthropic.messages.stream(**asked) as events:
+            message: Any = events.get_final_message()
+    else:
+        message = clients.anthropic.messages.create(**asked)
     texts = {"text": "text", "thinking": "thinking"}
     said = {
         kind: "".join(getattr(block, name) for block in message.content if block.type == kind)
@@ -123,8 +127,8 @@ FAILURES = (openai.OpenAIError, anthropic.AnthropicError)
 
 
 @pytest.fixture(scope="module")
-def proxy() -> Iterator[str]:
-    """A proxy that serves every scenario in every protocol: `openai:good`."""
+def proxy() -> Iterator[Clients]:
+    """Clients of a proxy that serves every scenario in every protocol: `openai:good`."""
     with start_in_thread(hang_seconds=1.0) as faults:
         bases = {"anthropic": faults.address}
         models = {
@@ -133,8 +137,12 @@ def proxy() -> Iterator[str]:
             )
             for prefix, name in product(UPSTREAMS, SCENARIOS)
         }
-        with proxy_in_thread(Offer(models)) as url:
-            yield url
+        with (
+            proxy_in_thread(Offer(models)) as url,
+            openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as chat,
+            anthropic.Anthropic(base_url=url, api_key="any", max_retries=0) as messages,
+        ):
+            yield Clients(chat, messages)
 
 
 # ── Sound answers ───────────────────────────────────────────────────────────────────
@@ -163,7 +171,7 @@ ERRORS = ("error-in-call", "server-error-always", "dropped-always", "unauthorize
 @pytest.mark.parametrize("prefix", UPSTREAMS)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_every_client_gets_the_same_from_every_upstream(
-    proxy: str, client: str, *, prefix: str, scenario: str, stream: bool
+    proxy: Clients, client: str, *, prefix: str, scenario: str, stream: bool
 ) -> None:
     assert CLIENTS[client](proxy, f"{prefix}:{scenario}", stream=stream) == SOUND[scenario]
 
@@ -173,7 +181,7 @@ def test_every_client_gets_the_same_from_every_upstream(
 @pytest.mark.parametrize("prefix", UPSTREAMS)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_every_client_hears_of_every_failure(
-    proxy: str, client: str, *, prefix: str, scenario: str, stream: bool
+    proxy: Clients, client: str, *, prefix: str, scenario: str, stream: bool
 ) -> None:
     with pytest.raises(FAILURES):
         CLIENTS[client](proxy, f"{prefix}:{scenario}", stream=stream)
@@ -194,7 +202,7 @@ def _faults() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("scenario", "prefix", "form"), list(_faults()))
 def test_no_client_gets_a_call_that_must_not_run(
-    proxy: str, scenario: Scenario, *, prefix: str, form: Form
+    proxy: Clients, scenario: Scenario, *, prefix: str, form: Form
 ) -> None:
     """A client either gets the right calls of the first answer, or an error."""
     ask = CLIENTS[form.protocol]
