@@ -2,7 +2,7 @@
 
 import pytest
 
-from wholecall.core.names import is_settled, join_name
+from wholecall.core.names import is_settled, join_name, offered_name
 
 FILES = ("edit", "edit_file", "edit_existing_file", "bash")
 OTHER_CALL = None
@@ -39,6 +39,27 @@ def test_a_name_is_joined_only_towards_an_offered_one(
 def test_a_name_may_be_cut_anywhere(cut: int) -> None:
     name = "edit_existing_file"
     assert join_name(name[:cut], name[cut:], offered=FILES) == name
+
+
+# what holds, the name, the offered names, the name that is meant
+MEANT = [
+    ("an offered name", " bash ", FILES, "bash"),
+    ("a name in the namespace of functions", "functions.bash", FILES, "bash"),
+    ("a name in the namespace of an API", "default_api:bash", FILES, "bash"),
+    ("a namespace that is offered", "functions.rm", ("functions.rm", "rm"), "functions.rm"),
+    ("a name that is not offered, in a namespace", "functions.rm", FILES, "functions.rm"),
+    ("another namespace", "os.bash", FILES, "os.bash"),
+    ("nobody knows, if nobody said which tools exist", "functions.bash", None, "functions.bash"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "offered", "meant"), [row[1:] for row in MEANT], ids=[row[0] for row in MEANT]
+)
+def test_a_namespace_of_the_model_s_training_is_no_part_of_a_name(
+    name: str, offered: tuple[str, ...] | None, *, meant: str
+) -> None:
+    assert offered_name(name, offered) == meant
 
 
 # what holds, the name, the offered names, whether it is settled

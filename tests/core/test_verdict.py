@@ -180,6 +180,12 @@ def test_a_call_holds_all_that_the_draft_knew() -> None:
     )
 
 
+def test_a_call_has_the_name_that_was_offered() -> None:
+    call = Judge(OFFER).judge(draft_of(A, name="functions.find"), Ending.GOOD)
+    assert isinstance(call, Call)
+    assert call.name == "find"
+
+
 def test_a_rejection_holds_all_that_the_draft_knew() -> None:
     verdict = Judge(OFFER).judge(draft_of('{"a', name="find"), Ending.LENGTH)
     assert isinstance(verdict, Rejected)

@@ -62,6 +62,17 @@ ROWS = [
     # degenerate
     ("a marker on and on", "hermes", "<tool_call>" * REPEATS + "MMM", "!degenerate -"),
     ("a marker a few times", "hermes", "<tool_call>" * 3, f"'{'<tool_call>' * 3}'"),
+    # remains
+    ("tokens behind a call", "hermes", f"{FIND}\n<|im_end|></s>", CALL),
+    ("tokens in the text", "hermes", "so</s>", "'so</s>'"),
+    ("another format's closer behind a call", "auto", f"{FIND}</function>\n</tool_call> so", f"{CALL} | ' so'"),
+    ("a closer in the text", "auto", "so</tool_call>", "'so</tool_call>'"),
+    ("a closer that is cut off", "hermes", FIND[:-2], CALL),
+    ("a bracket behind a call", "hermes", f"{FIND} <", f"{CALL} | ' <'"),
+    ("the end of reasoning is no remain", "hermes", f"{FIND}</think>so", "!bad_markup find | 'so'"),
+    ("an opener where a closer belongs", "hermes", f"{FIND[:-12]}<tool_call>", CALL),
+    ("an opener behind a call, and text", "hermes", f"{FIND}<tool_call>so", f"{CALL} | '<tool_call>so'"),
+    ("remains of a bare call", "auto", '{"name": "find", "arguments": {"query": "x"}}<|eot_id|>', CALL),
     # bare calls
     ("an object that begins the answer", "auto", ' {"name": "find", "arguments": {"query": "x"}}',
      f"{CALL} | ' '"),

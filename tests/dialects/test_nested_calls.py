@@ -44,6 +44,9 @@ ROWS = [
     ("a parameter that is none", "auto", "<find><query>x</query><b>1</b></find>", "!truncated find"),
     ("a value that is cut", "auto", "<find><query>x", "!truncated find"),
     ("a call that is cut", "auto", "<find><query>x</query>", "!truncated find"),
+    ("JSON in the tag of a tool", "morph_xml", 'so <find>{"query": "x"}</find>', f"{CALL} | 'so '"),
+    ("JSON in the tag of a tool, with prose behind it", "morph_xml", '<find>{"query": "x"} so</find>', "'<find>{\"query\": \"x\"} so</find>'"),
+    ("JSON in the tag of a tool that is cut", "morph_xml", '<find>{"query": "x', "'<find>{\"query\": \"x'"),
 ]  # fmt: skip
 
 

@@ -36,6 +36,22 @@ def _join_blindly(current: str, piece: str) -> str:
     return piece if piece.startswith(current) else current + piece
 
 
+_NAMESPACES = ("functions.", "functions:", "default_api.", "default_api:")
+"""What models were trained to write before the name of any tool: gpt-oss and Kimi, Gemini."""
+
+
+def offered_name(name: str, offered: Collection[str] | None) -> str:
+    """The offered name that is meant: this one, or what stands behind a namespace."""
+    name = name.strip()
+    if offered is None or name in offered:
+        return name
+    for namespace in _NAMESPACES:
+        bare = name.removeprefix(namespace)
+        if bare != name and bare in offered:
+            return bare
+    return name
+
+
 def is_settled(name: str, offered: Collection[str] | None) -> bool:
     """Whether no further piece can make another offered name of this one."""
     if not name or offered is None:

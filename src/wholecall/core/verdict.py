@@ -26,6 +26,7 @@ from wholecall.core.coerce import STRICT, CoercionOptions
 from wholecall.core.compiled import Compiled
 from wholecall.core.draft import Draft
 from wholecall.core.limits import DEFAULT, Limits
+from wholecall.core.names import offered_name
 from wholecall.core.parse import Parsed, Unparsed
 from wholecall.core.prepare import prepare
 from wholecall.core.repair import may_drop
@@ -115,7 +116,7 @@ class Judge:
 
     def spec(self, draft: Draft) -> ToolSpec | None:
         """The offered tool that the draft names."""
-        return None if self.offer is None else self.offer.get(draft.name.strip())
+        return None if self.offer is None else self.offer.get(offered_name(draft.name, self.offer))
 
     def may_start(self, draft: Draft) -> bool:
         """Whether the tool's policy lets the call start before the turn has ended."""
@@ -136,7 +137,7 @@ class Judge:
             draft.evidence |= Evidence.CONFIRMED
         return Call(
             id=draft.id,
-            name=draft.name.strip(),
+            name=offered_name(draft.name, self.offer),
             arguments=read.value,
             raw=draft.raw,
             evidence=draft.evidence,

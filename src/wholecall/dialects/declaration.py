@@ -36,6 +36,22 @@ class Channel:
 THINK = Channel("<think>", ("</think>",), prompted=True)
 
 
+END_TOKENS = (
+    "</s>",
+    "<|im_end|>",
+    "<|endoftext|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end_of_text|>",
+    "<|end_of_turn|>",
+    "<end_of_turn>",
+    "<eos>",
+    "<|end▁of▁sentence|>",
+    "<\uff5cend▁of▁sentence\uff5c>",
+)
+"""What ends an answer. Servers that hand it on do not mean it."""
+
+
 class Named(enum.Enum):
     """What stands in a tag that has the name of a tool."""
 
@@ -66,6 +82,8 @@ class Dialect:
     """Channels for the user."""
     dropped: tuple[str, ...] = ()
     """Markers that are no text wherever they stand: stray closers, channels of text."""
+    remains: tuple[str, ...] = END_TOKENS
+    """Markers that are no text right behind a call, besides the dropped ones."""
     named: tuple[Named, ...] = ()
     """What stands in `<search>` of the tool `search`, where names are tags."""
     rescues: bool = False

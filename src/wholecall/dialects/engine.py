@@ -66,6 +66,7 @@ class Engine:
         openers = tuple(self._grammars)
         self._dropped = frozenset((*dialect.dropped, *closes)) - set(openers)
         self._openers = marks_of(openers)
+        self._remnants = marks_of((*dialect.remains, *self._dropped.difference(closes)))
         self._marks = marks_of((_FENCE, *openers, *self._reasoning, *self._texts, *self._dropped))
         self._steps = self._run()
         next(self._steps)
@@ -106,7 +107,9 @@ class Engine:
             self._output.text(blanks)
         self._source.forget()
         if first in _BARE_BEGINNINGS or (first and self._dialect.bare_words):
-            yield from self._try(self._dialect.bare, "", sink=self._output.text)
+            found = yield from self._try(self._dialect.bare, "", sink=self._output.text)
+            if found:
+                yield from self._read_remains()
 
     def _at(self, mark: str) -> Steps[None]:
         quoted = self._output.quotes
@@ -120,11 +123,30 @@ class Engine:
             yield from self._source.flow(self._texts[mark], self._output.text)
         elif mark in self._reasoning and not quoted:
             yield from self._reason(self._reasoning[mark])
-        elif (
-            quoted
-            or (yield from self._try(self._grammars[mark], mark, sink=self._output.text)) is False
-        ):
+        else:
+            yield from self._open(mark, quoted=quoted)
+
+    def _open(self, mark: str, *, quoted: bool) -> Steps[None]:
+        """A call, or else the text of its opener."""
+        found: bool | None = False
+        if not quoted:
+            found = yield from self._try(self._grammars[mark], mark, sink=self._output.text)
+        if found:
+            yield from self._read_remains()
+        elif found is False:
             yield from self._give_back(mark)
+
+    def _read_remains(self) -> Steps[None]:
+        """Read over what is left of marks behind a call: closers, tokens, a cut one at the end."""
+        follows: str | None = "so far"
+        while follows:
+            follows = yield from self._source.sees_ahead(self._remnants)
+            if follows:
+                yield from self._source.skip()
+                self._source.at += len(follows)
+        rest = self._source.text[self._source.at :]
+        if follows is None and len(rest.strip()) > 1:
+            self._source.at += len(rest)
 
     def _try(self, grammars: tuple[Grammar, ...], opener: str, *, sink: Sink) -> Steps[bool | None]:
         """Whether one of these grammars finds a call here. If not, all is as it was.
@@ -146,6 +168,8 @@ class Engine:
 
     def _give_back(self, opener: str) -> Steps[None]:
         """An opener that opens nothing is text, unless it comes again and again."""
+        if self._output.calls and not (yield from self._source.peek()):
+            return  # it stands where the end of the last call belongs
         again = marks_of((opener,))
         count = 1
         while count < REPEATS and (yield from self._source.accept(again)):

@@ -20,17 +20,24 @@ from wholecall.dialects.machine import Machine
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import Steps, ignore
 
-NAMES = frozenset({"name", "tool_name", "tool", "function_name", "function", "tool_call"})
-ARGUMENTS = frozenset({"arguments", "parameters", "args", "input", "params", "tool_input"})
+NAMES = frozenset({"name", "tool_name", "tool", "function_name", "function", "tool_call", "action"})
+ARGUMENTS = frozenset(
+    {"arguments", "parameters", "args", "input", "params", "tool_input", "action_input"}
+)
 IDS = frozenset({"id", "tool_call_id", "call_id"})
 WRAPPERS = frozenset({"function", "tool_call", "function_call"})
 LISTS = frozenset({"tool_calls", "function_calls", "calls"})
 OTHERS = frozenset({"type", "index"})
 _AFTER_SEPARATOR = marks_of(("{", "]"))
+_NOTHING = ("null", '""')
 # An opened call must get at least one character: none at all would mean no arguments.
 _NO_VALUE = frozenset({"", ",", ":", "}", "]"})
 _MOST_WRAPPERS = 8
 """Wrappers in each other. Honest ones are two deep; each costs a level of recursion."""
+_FENCE = marks_of(("```json", "```"))
+_STRAY = frozenset("}]")
+_MOST_STRAY = 8
+"""Brackets too many before the end of a call."""
 _KNOWN = NAMES | ARGUMENTS | IDS | WRAPPERS | LISTS | OTHERS
 
 
@@ -118,6 +125,15 @@ class _Reading:
         """Whether a call was opened: from there on nothing is given back as text."""
 
     def sequence(self) -> Steps[bool]:
+        """All calls, in a code fence or not, up to a closer."""
+        fenced = self._marked and (yield from self._fence())
+        yield from self._objects()
+        if fenced:
+            yield from self._source.accept_ahead(_FENCE)
+        yield from self._end()
+        return self._begun
+
+    def _objects(self) -> Steps[None]:
         """Objects with brackets, commas, semicolons and white space between them."""
         inside = 0
         while True:
@@ -136,8 +152,21 @@ class _Reading:
                     break
             else:
                 break
-        yield from self._source.accept(self._closers)
-        return self._begun
+
+    def _fence(self) -> Steps[bool]:
+        """Whether a code fence stands between the marker and the calls; it is read."""
+        yield from self._source.skip()
+        return bool((yield from self._source.accept(_FENCE)))
+
+    def _end(self) -> Steps[None]:
+        """Read the closer, and brackets too many before it."""
+        stray = 0
+        while stray < _MOST_STRAY and (yield from self._source.peek(stray + 1))[stray:] in _STRAY:
+            stray += 1
+        if (yield from self._source.sees_ahead(self._closers, stray)):
+            self._source.at += stray
+            yield from self._source.skip()
+            yield from self._source.accept(self._closers)
 
     def _goes_on(self) -> Steps[bool]:
         """Whether what follows a separator is another call, and not prose."""
@@ -181,10 +210,14 @@ class _Reading:
                 return True
             if first == ",":
                 self._source.at += 1
-            elif first == "]" and found.opened:
+            elif found.opened and (yield from self._ends_here(first)):
                 return True  # a brace was left out; what follows is surely not in this object
             elif not (yield from self._member(found)):
                 return False
+
+    def _ends_here(self, first: str) -> Steps[bool]:
+        """Whether the list ends here, or the call, behind arguments that are closed."""
+        return first == "]" or bool((yield from self._source.sees(self._closers)))
 
     def _member(self, found: _Object) -> Steps[bool]:
         key = yield from read_string(self._source)
@@ -204,9 +237,9 @@ class _Reading:
 
     def _list(self) -> Steps[bool]:
         self._depth += 1
-        read = yield from self.sequence()
+        yield from self._objects()
         self._depth -= 1
-        return read
+        return self._begun
 
     def _wrapper(self, found: _Object) -> Steps[bool]:
         self._source.at += 1
@@ -242,10 +275,11 @@ class _Reading:
             found.early = []
             return (yield from read_value(self._source, found.early.append))
         ahead = yield from self._source.peek(4)
-        if ahead == "null":
-            self._source.at += 4
-            found.early = ["{}"]
-            return True
+        for nothing in _NOTHING:
+            if ahead.startswith(nothing):
+                self._source.at += len(nothing)
+                found.early = ["{}"]
+                return True
         if ahead[:1] in _NO_VALUE:
             return False
         self._open(found, found.name)

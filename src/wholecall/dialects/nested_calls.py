@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wholecall.dialects.jsontext import escape
+from wholecall.dialects.jsontext import escape, read_value
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import BLANKS, Steps, ignore
@@ -53,7 +53,7 @@ class _Named:
 
     def call(self) -> Steps[bool]:
         if not (yield from self._source.sees_ahead(self._follows)):
-            return False
+            return (yield from self._json())
         self._output.open(self._name, arguments="{")
         count = 0
         while True:
@@ -67,6 +67,20 @@ class _Named:
                 self._machine.spoil("text stands between its parameters")
                 return True
             count += 1
+
+    def _json(self) -> Steps[bool]:
+        """All parameters as one object, up to the closing tag."""
+        pieces: list[str] = []
+        if (yield from self._source.skip()) != "{":
+            return False
+        if not (yield from read_value(self._source, pieces.append)):
+            return False
+        yield from self._source.skip()
+        if not (yield from self._source.accept(marks_of((self._close,)))):
+            return False
+        self._output.open(self._name, arguments="".join(pieces))
+        self._output.seal()
+        return True
 
     def _value(self, key: str, count: int) -> Steps[bool]:
         self._output.grow(f'{", " if count else ""}"{escape(key)}": ')

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from wholecall.dialects.constrained import CONSTRAINED
-from wholecall.dialects.declaration import THINK, Dialect, Grammar, Named, Written
+from wholecall.dialects.declaration import END_TOKENS, THINK, Dialect, Grammar, Named, Written
 from wholecall.dialects.formats import (
     headed,
     invoked,
@@ -36,7 +36,7 @@ _BARE = json_bare.DIALECTS
 
 # Words that prose is full of are no opener where nobody announced the format.
 _TOO_PLAIN = frozenset(
-    {"functools", ">>>", "[", "to=", " to=", "Here are my reasoning steps:", "```", "```json"}
+    {">>>", "[", "to=", " to=", "Here are my reasoning steps:", "```", "```json"}
 )
 
 
@@ -59,6 +59,7 @@ def _auto(name: str, untyped: Shape | None = None) -> Dialect:
             PythonCalls(marked=False),
         ),
         reasoning=tuple(each for each in channels if each.open not in _TOO_PLAIN),
+        remains=(*END_TOKENS, *dict.fromkeys(mark for each in _WRITTEN for mark in each.dropped)),
         named=(Named.TAGS,),
         rescues=True,
         models="any",

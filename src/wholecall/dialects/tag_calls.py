@@ -27,6 +27,8 @@ from wholecall.dialects.writing import Shape, Trim, ValueWriter, shape_of, types
 _ATTRIBUTE = re.compile(
     r"""([A-Za-z_]\w{0,63}+)\s{0,8}=\s{0,8}(?:"([^"]*+)"|'([^']*+)'|([^\s"'>/]++))"""
 )
+_AROUND_NAME = "\"'=, "
+"""What models leave around a name, besides quotes: `<function=search, {…}`."""
 _CDATA = ("<![CDATA[", "]]>")
 _COMMENT, _COMMENT_END = "<!--", "-->"
 _MOST_COMMENTS = 1024
@@ -340,6 +342,8 @@ class _Reading:
     # ── Heads ───────────────────────────────────────────────────────────────────────
 
     def _head(self, tag: Tag) -> Steps[_Head | None]:
+        if tag.begin.endswith(">"):
+            yield from self._source.skip()  # the name stands behind the tag, maybe in its own line
         glued = (tag.glued,) if tag.glued else ()
         ends = marks_of((*tag.end, *tag.keeps, *glued))
         text, end = yield from self._source.header(ends, LONGEST_NAME)
@@ -352,7 +356,7 @@ class _Reading:
         unopened = not (yield from self._then(tag))
         if tag.attribute:
             return self._attributes(tag, text)
-        name = text.strip().strip("\"'")
+        name = text.strip().strip(_AROUND_NAME)
         return _Head(name, unopened=unopened) if _is_name(name, tag) else None
 
     def _then(self, tag: Tag) -> Steps[bool]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -43,6 +44,11 @@ _TYPE_OF: dict[type, str] = {
     dict: "object",
     type(None): "null",
 }
+
+
+_NUMBERS = frozenset({"integer", "number"})
+_ZEROS = re.compile(r"(-?)0+(\d+)\Z", re.ASCII)
+_NO_OCTAL = re.compile(r"[89]")
 
 
 def types_of(schema: Any) -> frozenset[str]:
@@ -144,13 +150,21 @@ def _without_first_newline(text: str) -> str:
 
 def write_value(text: str, shape: Shape, *, types: frozenset[str], trim: Trim) -> str:
     """A raw value as JSON text."""
-    bare = text.strip(BLANKS)
+    bare = _plain_number(text.strip(BLANKS), types)
     parsed = (read_text(bare) or _read_escaped(bare)) if bare else None
     if parsed is not None and not parsed.duplicates:
         fits = shape is Shape.JSON or _fits(parsed.value, types)
         if fits and not (isinstance(parsed.value, str) and "string" in types):
             return json.dumps(parsed.value, ensure_ascii=False)
     return f'"{escape(trimmed(text, trim))}"'
+
+
+def _plain_number(text: str, types: frozenset[str]) -> str:
+    """Without the zeros before a number, where it cannot be meant as an octal one: `007`."""
+    found = _ZEROS.match(text) if types & _NUMBERS and "string" not in types else None
+    if found is None or (len(found[2]) > 1 and not _NO_OCTAL.search(found[2])):
+        return text
+    return found[1] + found[2]
 
 
 def _read_escaped(text: str) -> Parsed | None:

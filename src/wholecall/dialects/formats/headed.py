@@ -106,12 +106,12 @@ KIMI_K2 = Dialect(
 _END = ("<|end|>", "<|call|>", "<|return|>")
 
 
+_ADDRESSED = tuple(f"<|channel|>{name} to=" for name in ("commentary", "final", "analysis"))
 _HARMONY = HeadedCalls(
     calls=(
-        "<|channel|>commentary to=",
+        *_ADDRESSED,
+        *(f"<|start|>assistant{address}" for address in _ADDRESSED),
         "<|start|>assistant to=",
-        "<|channel|>final to=",
-        "<|channel|>analysis to=",
         " to=",  # behind the `<|start|>assistant` of the prompt
         "to=",
     ),

@@ -69,17 +69,32 @@ _PROMPTED = replace(_invoke("", "function_calls"), comments=True, stray=("court"
 ANTHROPIC = _dialect("anthropic_xml", _PROMPTED, models="any prompted model, Claude")
 MINIMAX_M2 = _dialect("minimax_m2", _invoke("", "minimax:tool_call"), models="MiniMax-M2")
 DOTS = _dialect("dots", _invoke("", "dots_function_call"), models="dots")
-_DSML = f"{BAR}DSML{BAR}"
-_DSML_V32 = _invoke(_DSML, f"{_DSML}function_calls", type_attribute="string", trim=Trim.NOTHING)
-_DSML_V4 = _invoke(
-    _DSML,
-    f"{_DSML}tool_calls",
-    f"{_DSML}function_calls",
-    type_attribute="string",
-    trim=Trim.NOTHING,
-)
-DEEPSEEK_V32 = _dialect("deepseek_v32_dsml", _DSML_V32, models="DeepSeek V3.2")
-DEEPSEEK_V4 = _dialect("deepseek_v4_dsml", _DSML_V4, models="DeepSeek V4")
+
+
+def _dsml(name: str, *sections: str, models: str) -> Dialect:
+    """With its full-width bars, and with those of ASCII, which some backends make of them."""
+    own, ascii_bars = (
+        _dialect(
+            name,
+            _invoke(
+                f"{bar}DSML{bar}",
+                *(f"{bar}DSML{bar}{section}" for section in sections),
+                type_attribute="string",
+                trim=Trim.NOTHING,
+            ),
+            models=models,
+        )
+        for bar in (BAR, "|")
+    )
+    return replace(
+        own,
+        written=own.written + ascii_bars.written,
+        dropped=own.dropped + ascii_bars.dropped,
+    )
+
+
+DEEPSEEK_V32 = _dsml("deepseek_v32_dsml", "function_calls", models="DeepSeek V3.2")
+DEEPSEEK_V4 = _dsml("deepseek_v4_dsml", "tool_calls", "function_calls", models="DeepSeek V4")
 
 _STEP_SECTION = f"<{BAR}tool_calls_begin{BAR}>"
 _STEP_BEGIN = f"<{BAR}tool_call_begin{BAR}>"
@@ -169,6 +184,54 @@ MINIMAX_M3 = Dialect(
     models="MiniMax-M3",
 )
 
+# ── What prompts of other programs ask for ──────────────────────────────────────────
+
+
+def _named_inside(name: str, arguments: str, *, section: str) -> TagCalls:
+    """`<tool_use><name>search</name><arguments>{…}</arguments></tool_use>`"""
+    return TagCalls(
+        sections=(f"<{section}>",),
+        section_close=(f"</{section}>",),
+        call=Tag(f"<{name}>", end=(f"</{name}>",), then=f"<{arguments}>"),
+        call_close=(f"</{arguments}>",),
+        value=Tag("<parameter", attribute="name"),
+        value_close=("</parameter>",),
+    )
+
+
+def _attributed(tag: str) -> TagCalls:
+    """`<tool_call name="search">{…}</tool_call>`"""
+    return TagCalls(
+        call=Tag(f"<{tag} ", attribute="name"),
+        call_close=(f"</{tag}>",),
+        value=Tag("<parameter", attribute="name"),
+        value_close=("</parameter>",),
+    )
+
+
+_TOOL_USE = tuple(
+    _named_inside(name, arguments, section=section)
+    for section in ("tool_use", "tool_call")
+    for name, arguments in (("name", "arguments"), ("tool_name", "parameters"))
+)
+_ATTRIBUTED = tuple(_attributed(tag) for tag in ("tool_call", "tool", "function_call"))
+TOOL_USE = Dialect(
+    name="tool_use_xml",
+    written=(
+        *(Written(grammar.sections, grammar) for grammar in _TOOL_USE),
+        *(Written((grammar.call.begin,), grammar) for grammar in _ATTRIBUTED),
+    ),
+    dropped=(
+        *(close for each in _TOOL_USE for close in (*each.call_close, *each.section_close)),
+        *(close for each in _ATTRIBUTED for close in each.call_close),
+    ),
+    template=Template(
+        "<tool_use>\n<name>{name}</name>\n<arguments>{arguments}</arguments>\n</tool_use>",
+        between="\n",
+    ),
+    models="any prompted model, Cherry Studio",
+)
+
 DIALECTS = (
     ANTHROPIC,
     MINIMAX_M2,
@@ -180,4 +243,5 @@ DIALECTS = (
     MUSE,
     KIMI_K3,
     MINIMAX_M3,
+    TOOL_USE,
 )

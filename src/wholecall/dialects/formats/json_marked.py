@@ -52,8 +52,9 @@ TEMPLATE_TAG = replace(
     ),
     bare=(JsonCalls(marked=False),),
 )
-GRANITE_20B = _marked(
-    "granite20b_fc", (("<function_call>",), ()), models="granite-20b-functioncalling"
+GRANITE_20B = replace(
+    _marked("granite20b_fc", (("<function_call>",), ()), models="granite-20b-functioncalling"),
+    dropped=("</function_call>",),
 )
 GRANITE3 = _marked(
     "granite3",
@@ -153,6 +154,11 @@ TOOLS_TAG = _marked(
     (("<tools>", "<tool>"), ("</tools>", "</tool>")),
     models="small models that echo their prompt",
 )
+LMSTUDIO = _marked(
+    "lmstudio",
+    (("[TOOL_REQUEST]",), ("[END_TOOL_REQUEST]",)),
+    models="any model without a format of its own in LM Studio",
+)
 DIALECTS = (
     HERMES,
     ERNIE45,
@@ -176,4 +182,5 @@ DIALECTS = (
     INKLING,
     APERTUS,
     TOOLS_TAG,
+    LMSTUDIO,
 )

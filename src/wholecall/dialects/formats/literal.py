@@ -81,6 +81,10 @@ TOOL_CODE = Dialect(
             ("tool_code = ", "tool_code="),
             PythonCalls(("print(tool_code)",), brackets=False),
         ),
+        Written(
+            ("```tool_code\n", "```tool_code\nprint("),
+            PythonCalls(("```", ")\n```", ")```"), brackets=False),
+        ),
     ),
     models="Gemma 3",
 )

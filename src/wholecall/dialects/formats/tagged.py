@@ -13,7 +13,7 @@ def _function_equals(section: str) -> TagCalls:
     return TagCalls(
         sections=(f"<{section}>",),
         section_close=(f"</{section}>",),
-        call=Tag("<function="),
+        call=Tag("<function=", keeps=("{",)),
         call_close=("</function>",),
         value=Tag("<parameter="),
         value_close=("</parameter>",),
@@ -76,7 +76,7 @@ def _arg_key(prefix: str = "", *, section: str = "", suffix: str = "") -> TagCal
         call=Tag(
             f"<{prefix}tool_call{suffix}>",
             end=("\n", "\\n", separator),
-            keeps=(value.begin, close),
+            keeps=(value.begin, close, "{"),
             glued=value.end[0],
         ),
         call_close=(close,),
