@@ -88,6 +88,10 @@ class StreamedAnswer:
         self._seam = _Seam()
         sink.beat = self._beat
 
+    def open(self) -> None:
+        """Begin the stream before there is anything to say: its client shall know its id."""
+        self._sink.put((self._encoder or self._begin()).begin())
+
     def put(self, event: Event) -> None:
         """Encode an event."""
         if isinstance(event, Text):

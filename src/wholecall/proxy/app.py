@@ -23,11 +23,13 @@ from wholecall.proxy.counting import COUNT_TOKENS, Counting
 from wholecall.proxy.edge import Edge
 from wholecall.proxy.endpoint import Endpoint
 from wholecall.proxy.figures import Figures
+from wholecall.proxy.holding import Holding
 from wholecall.proxy.keys import KeyStore
 from wholecall.proxy.messages import MESSAGES
 from wholecall.proxy.observing import Observing
 from wholecall.proxy.readiness import Readiness
 from wholecall.proxy.responses import RESPONSES
+from wholecall.proxy.retrieving import make_response_routes
 from wholecall.proxy.serving import Mode, Served, Service
 from wholecall.proxy.shelf import Shelf
 from wholecall.proxy.unserved import ERROR_HANDLERS
@@ -92,6 +94,7 @@ class Proxy:
         if self.observing.inspecting is not None:
             self.service.approving = self.observing.inspecting.approving
         self.service.beat_seconds = config.limits.keep_alive_seconds
+        self.service.holding = Holding(config.responses, alone=config.listen.workers == 1)
         keys = KeyStore(config.keys.path) if _needs_keys(config) else None
         self._endpoints = {
             client.path: Endpoint(self.service, client) for client in (CHAT, RESPONSES, MESSAGES)
@@ -130,6 +133,7 @@ class Proxy:
         self._edge.reload(loaded.config)
         self.observing.reload(loaded.config)
         self.service.beat_seconds = loaded.config.limits.keep_alive_seconds
+        self.service.holding.settings = loaded.config.responses
         self._loaded = loaded
         return changed
 
@@ -165,6 +169,7 @@ class Proxy:
         catalogue = Catalogue(self.service)
         return [
             *(Route(path, each, methods=["POST"]) for path, each in self._endpoints.items()),
+            *make_response_routes(self.service),
             Route(COUNT_TOKENS.path, Counting(self.service), methods=["POST"]),
             Route("/v1/models", catalogue.list_models),
             Route("/v1/tools", catalogue.list_tools),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.types import Scope
 
@@ -23,6 +23,13 @@ def _plain_style(_: Mapping[str, Any]) -> Style:
     return Style()
 
 
+class Elsewhere(NamedTuple):
+    """Why a field cannot be obeyed."""
+
+    why: str
+    code: str = "invalid_value"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientProtocol:
     """One API that clients speak."""
@@ -30,8 +37,10 @@ class ClientProtocol:
     protocol: str
     """Its name in the registries: `openai-chat`, …"""
     path: str
-    only_there: frozenset[str] = frozenset()
+    only_there: Mapping[str, Elsewhere] = field(default_factory=dict)
     """Fields that name what only an upstream of this protocol knows: no other can obey them."""
+    holds: bool = False
+    """Whether its answers can be asked for again by their ids."""
     read_style: Callable[[Mapping[str, Any]], Style] = _plain_style
     """How a request's body says that its stream should look."""
 

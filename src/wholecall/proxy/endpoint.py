@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
 from wholecall.errors import WholecallError
 from wholecall.proxy.answering import make_error
+from wholecall.proxy.background import check_places, serve_background
 from wholecall.proxy.client import Asked, ClientProtocol
+from wholecall.proxy.copying import CopyingSink
 from wholecall.proxy.departing import ClientGone, UntilGone, read_body
 from wholecall.proxy.failing import explain
 from wholecall.proxy.live import LiveAnswer
@@ -45,13 +48,18 @@ class Endpoint:
     async def _serve(self, asked: Asked, sink: ClientSink) -> None:
         try:
             prepared = await prepare(self._service, asked)
-            is_run = isinstance(prepared.way, Run)
-            again = self._service.resends.find(asked) if is_run else None
+            is_run, waits = isinstance(prepared.way, Run), not prepared.in_background
+            again = self._service.resends.find(asked) if is_run or not waits else None
         except WholecallError as error:
             await self._refuse(_describe(asked), error, sink=sink)
             return
+        if not waits and again is None:
+            check_places(self._service.holding, prepared)
         watch = Watch(_describe_prepared(prepared), self._service.taps)
         sink.on_begin = watch.begin
+        if not waits:
+            await serve_background(self._service, prepared, sink=sink, watch=watch, again=again)
+            return
         if prepared.stream:
             sink.start_beating()
         if not is_run:
@@ -72,7 +80,11 @@ class Endpoint:
         )
 
     def _make_turning(self, prepared: Prepared, sink: Sink, *, watch: Watch) -> Turning:
-        service = self._service
+        service, terms = self._service, prepared.terms
+        if terms is not None:
+            key_id = prepared.asked.key.id
+            keep = partial(service.holding.keep, key_id=key_id, items=terms.items)
+            sink = CopyingSink(sink, keep)
         return Turning(
             prepared,
             sink,

@@ -21,11 +21,16 @@ async def _do_nothing() -> None:
     """Nobody has begun to write."""
 
 
-class _Reading:
-    """How far one client has read."""
+def _take_all(frames: bytes) -> bytes:
+    return frames
 
-    def __init__(self, frames: list[bytes]) -> None:
+
+class _Reading:
+    """How far one client has read, and what it wants to read."""
+
+    def __init__(self, frames: list[bytes], trim: Callable[[bytes], bytes]) -> None:
         self._frames = frames
+        self._trim = trim
         self.count = 0
 
     @property
@@ -35,14 +40,16 @@ class _Reading:
     def take(self) -> bytes:
         frames = b"".join(self._frames[self.count :])
         self.count = len(self._frames)
-        return frames
+        return self._trim(frames)
 
 
 class LiveAnswer:
     """A sink that any number of clients read."""
 
-    def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, *, most_bytes: int = MOST_BYTES, outlives: bool = False) -> None:
+        """`outlives`: it is made to its end, whether anybody reads it or not."""
         self._most_bytes = most_bytes
+        self._outlives = outlives
         self._frames: list[bytes] = []
         self._size = 0
         self._body: Body | None = None
@@ -52,6 +59,8 @@ class LiveAnswer:
         self._break_off: Callable[[], Coroutine[None, None, None]] = _do_nothing
         self._readers = 0
         self.beat: Callable[[], bytes] = bytes
+        self.farewell: Callable[[], bytes] = bytes
+        """What a reader gets whose stream ends before the answer does, if that outlives it."""
 
     # ── Writing ─────────────────────────────────────────────────────────────────────
 
@@ -84,6 +93,21 @@ class LiveAnswer:
         """Whether nothing more is written."""
         return self._over
 
+    @property
+    def size(self) -> int:
+        """Bytes of the stream."""
+        return self._size
+
+    @property
+    def written(self) -> bytes:
+        """The stream, as far as it has come."""
+        return b"".join(self._frames)
+
+    @property
+    def body(self) -> Body | None:
+        """The answer in one piece, if it is one."""
+        return self._body
+
     def add_headers(self, headers: Headers) -> None:
         """Headers of an upstream's answer say nothing about a run of many."""
 
@@ -114,10 +138,15 @@ class LiveAnswer:
 
     # ── Reading ─────────────────────────────────────────────────────────────────────
 
-    async def copy_to(self, sink: ClientSink) -> None:
-        """Read all of it, from its beginning to its end. The last reader who leaves ends it."""
+    async def copy_to(
+        self, sink: ClientSink, *, trim: Callable[[bytes], bytes] = _take_all
+    ) -> None:
+        """Read it from its beginning to its end, or what `trim` leaves of it.
+
+        The last reader who leaves ends it, unless it outlives its readers.
+        """
         self._readers += 1
-        reading = _Reading(self._frames)
+        reading = _Reading(self._frames, trim)
         sink.beat = self._beat
         try:
             while not self._over or reading.is_behind:
@@ -127,7 +156,9 @@ class LiveAnswer:
                 await sink.flush()
             await self._end(sink, reading)
         except asyncio.CancelledError:
-            if self._readers == 1:
+            if self._outlives:
+                await self._say_farewell(sink)
+            elif self._readers == 1:
                 await self._leave(sink, reading)
             raise
         finally:
@@ -139,6 +170,11 @@ class LiveAnswer:
         else:
             sink.put(reading.take())
             await sink.close()
+
+    async def _say_farewell(self, sink: ClientSink) -> None:
+        """A reader goes, or the server does: whoever still listens hears that it is not the end."""
+        sink.put(b"" if self._over else self.farewell())
+        await sink.close()
 
     async def _leave(self, sink: ClientSink, reading: _Reading) -> None:
         """Nobody reads any more, or the server ends. Whoever still listens hears of it."""

@@ -10,13 +10,14 @@ import msgspec
 
 from wholecall.core.conversation import Request
 from wholecall.errors import UnreadableRequest
-from wholecall.protocols.answers import Style
+from wholecall.protocols.answers import Head, Style
 from wholecall.protocols.answers.failures import NO_THREADS
 from wholecall.protocols.requests import decode_request
-from wholecall.proxy.client import Asked
+from wholecall.proxy.client import Asked, Elsewhere
 from wholecall.proxy.piping import Letter, Pipe
 from wholecall.proxy.running import join_tools
 from wholecall.proxy.serving import Mode, Served, Service
+from wholecall.proxy.terms import Terms, read_terms
 from wholecall.proxy.wishes import Wishes, take_wishes
 from wholecall.tools.toolbox import Toolbox
 
@@ -60,6 +61,15 @@ class Prepared:
     way: Forward | Gate | Run
     progress: bool = False
     """Whether the client wants to see what happens between the turns."""
+    terms: Terms | None = None
+    """How the answer is held; None: not at all."""
+    head: Head | None = None
+    """What the answer says of itself, where that was promised before there is one."""
+
+    @property
+    def in_background(self) -> bool:
+        """Whether the answer is made although nobody waits for it."""
+        return self.terms is not None and self.terms.background
 
 
 def find_model(service: Service, asked: Asked) -> tuple[Served, Letter]:
@@ -74,20 +84,26 @@ async def prepare(service: Service, asked: Asked) -> Prepared:
     wishes, fields, content = _read_body(asked)
     served = service.find(_read_model(fields), asked)
     _refuse_threads(fields)
-    passes = served.upstream.protocol == asked.client.protocol and _needs_nothing(served, fields)
-    if passes and served.pipe is not None:
-        letter = _write_letter(served, content, fields=fields)
-        way: Forward | Gate | Run = Forward(served.pipe, letter)
-        return Prepared(asked=asked, served=served, stream=letter.stream, style=Style(), way=way)
-    if served.upstream.protocol != asked.client.protocol:
+    terms: Terms | None = None
+    if asked.client.holds:
+        terms, agreed = read_terms(service.holding, fields, key_id=asked.key.id)
+        if agreed is not fields:
+            fields, content = agreed, msgspec.json.encode(agreed)
+    same = served.upstream.protocol == asked.client.protocol
+    if not same:
         _refuse_foreign(asked.client.only_there, fields)
+    if same and served.pipe is not None and _needs_nothing(served, fields, terms=terms):
+        letter = _write_letter(served, content, fields=fields)
+        return Prepared(
+            asked=asked,
+            served=served,
+            stream=letter.stream,
+            style=Style(),
+            way=Forward(served.pipe, letter),
+            terms=terms,
+        )
     body = msgspec.json.decode(content)
     request = replace(decode_request(asked.client.protocol, body), model=served.model)
-    way = Gate(request)
-    if served.mode is Mode.RUN:
-        tools = service.tools_for(asked, served)
-        messages = await service.ownership.restore(asked.key.id, request.messages)
-        way = _choose_run(replace(request, messages=messages), tools)
     style = replace(
         asked.client.read_style(body),
         upstream=served.upstream.protocol,
@@ -98,15 +114,26 @@ async def prepare(service: Service, asked: Asked) -> Prepared:
         served=served,
         stream=request.stream,
         style=style,
-        way=way,
+        way=await _choose(service, asked, request=request, served=served),
         progress=wishes.events or asked.wants_progress,
+        terms=terms,
     )
+
+
+async def _choose(
+    service: Service, asked: Asked, *, request: Request, served: Served
+) -> Gate | Run:
+    if served.mode is not Mode.RUN:
+        return Gate(request)
+    tools = service.tools_for(asked, served)
+    messages = await service.ownership.restore(asked.key.id, request.messages)
+    return _choose_run(replace(request, messages=messages), tools)
 
 
 def _refuse_threads(fields: Mapping[str, msgspec.Raw]) -> None:
     """A conversation that the upstream holds brings tools that we do not see, so that their
     calls could not be checked. Anthropic's clients send all of it, when they are told."""
-    if bytes(fields.get(_THREAD, msgspec.Raw(b"null"))) not in (b"null", b"false"):
+    if _says(fields, _THREAD):
         raise UnreadableRequest(
             "threads are not served: send the whole conversation without `thread`",
             param=_THREAD,
@@ -114,11 +141,11 @@ def _refuse_threads(fields: Mapping[str, msgspec.Raw]) -> None:
         )
 
 
-def _refuse_foreign(only_there: frozenset[str], fields: Mapping[str, msgspec.Raw]) -> None:
+def _refuse_foreign(only_there: Mapping[str, Elsewhere], fields: Mapping[str, msgspec.Raw]) -> None:
     """What would be passed over in silence is refused instead."""
-    for name in sorted(only_there.intersection(fields)):
-        if bytes(fields[name]) not in (b"null", b"false"):
-            raise UnreadableRequest(f"the upstream of this model has no {name}", param=name)
+    for name, elsewhere in only_there.items():
+        if _says(fields, name):
+            raise UnreadableRequest(elsewhere.why, param=name, code=elsewhere.code)
 
 
 def _choose_run(request: Request, tools: Toolbox) -> Gate | Run:
@@ -155,14 +182,21 @@ def _read_model(fields: Mapping[str, msgspec.Raw]) -> str:
     return model
 
 
+def _says(fields: Mapping[str, msgspec.Raw], name: str) -> bool:
+    return name in fields and bytes(fields[name]) not in (b"null", b"false")
+
+
 def _read(fields: Mapping[str, msgspec.Raw], name: str) -> Any:
     return msgspec.json.decode(fields[name]) if name in fields else None
 
 
-def _needs_nothing(served: Served, fields: Mapping[str, msgspec.Raw]) -> bool:
+def _needs_nothing(
+    served: Served, fields: Mapping[str, msgspec.Raw], *, terms: Terms | None
+) -> bool:
     """Whether a request for this model can be answered by its upstream alone."""
-    offered = (bytes(fields[name]) for name in _TOOLS if name in fields)
-    return served.mode is Mode.GATE and all(each in _NOTHING for each in offered)
+    if served.mode is not Mode.GATE or (terms is not None and terms.background):
+        return False
+    return all(bytes(fields[name]) in _NOTHING for name in _TOOLS if name in fields)
 
 
 def _write_letter(served: Served, body: bytes, *, fields: dict[str, msgspec.Raw]) -> Letter:

@@ -12,6 +12,7 @@ from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.proxy.approving import Approving
 from wholecall.proxy.client import TOOLS_HEADER, Asked
 from wholecall.proxy.config.settings import ANYTHING, matches
+from wholecall.proxy.holding import Holding
 from wholecall.proxy.keys import Key
 from wholecall.proxy.ownership import Ownership
 from wholecall.proxy.piping import Pipe
@@ -88,6 +89,8 @@ class Service:
         """The tools that run here; those of MCP servers come and go."""
         self.ownership = Ownership(self._shelf)
         self.resends = Resends()
+        self.holding = Holding()
+        """Responses that can be asked for again."""
         self.approving = Approving()
         """Where runs ask for approval."""
         self.beat_seconds = BEAT_SECONDS

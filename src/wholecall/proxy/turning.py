@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from functools import partial
 
 from wholecall.core.conversation import Request
 from wholecall.errors import WholecallError
-from wholecall.protocols.answers import Failure
+from wholecall.protocols.answers import Failure, Head
 from wholecall.proxy.answering import Answering, StreamedAnswer, WholeAnswer
 from wholecall.proxy.approving import Approving, Asker
 from wholecall.proxy.failing import NEVER_AGAIN, explain, explain_break, explain_bug
@@ -46,6 +47,12 @@ class Turning:
         self._peeking = PeekingUpstream(WatchedUpstream(prepared.served.upstream, watch))
         self._answering = self._make_answering()
         self._running: Running | None = None
+        self._told = False
+
+    @property
+    def request_id(self) -> str:
+        """The id of the request that it answers."""
+        return self._prepared.asked.request_id
 
     @property
     def ran(self) -> bool:
@@ -76,6 +83,10 @@ class Turning:
         """Say that the answer ends here."""
         request_id = self._prepared.asked.request_id
         await self._fail(explain_break(request_id, ran=self.ran), fate=Fate.GONE)
+
+    async def stop(self, failure: Failure) -> None:
+        """Say that the answer ends here, and why. Whoever calls this cancels the work."""
+        await self._fail(failure)
 
     # ── Three ways ──────────────────────────────────────────────────────────────────
 
@@ -131,24 +142,38 @@ class Turning:
     def _make_answering(self) -> Answering:
         prepared, protocol = self._prepared, self._prepared.asked.client.protocol
         # Not `self.…`: what refers to itself is freed only when the collector comes by.
-        make_head = partial(self._peeking.make_head, protocol, prepared.served.name)
-
+        make_head = partial(_make_head, self._peeking, prepared)
         if not prepared.stream:
             upstream = prepared.served.upstream.protocol
             return WholeAnswer(self._sink, protocol, make_head=make_head, upstream=upstream)
-        return StreamedAnswer(
+        answer = StreamedAnswer(
             self._sink,
             protocol,
             make_head=make_head,
             style=prepared.style,
             progress=prepared.progress,
         )
+        if prepared.head is not None:
+            answer.open()
+        return answer
 
     async def _fail(
         self, failure: Failure, headers: Headers = (), *, fate: Fate = Fate.FAILED
     ) -> None:
+        if self._told:
+            return
+        self._told = True
         again = NEVER_AGAIN if self.ran else ()
         await self._answering.fail(failure, (*headers, *(h for h in again if h not in headers)))
         self._watch.end(
             fate, status=failure.status, code=failure.code or "", message=failure.message
         )
+
+
+def _make_head(peeking: PeekingUpstream, prepared: Prepared) -> Head:
+    """What the answer says of itself: as it was promised, or as the upstream said."""
+    if prepared.head is not None:
+        return prepared.head
+    head = peeking.make_head(prepared.asked.client.protocol, prepared.served.name)
+    echo = {} if prepared.terms is None else prepared.terms.echo
+    return replace(head, rest={**head.rest, **echo}) if echo else head

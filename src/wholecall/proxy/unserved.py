@@ -27,6 +27,8 @@ async def _tell(request: Request, error: Exception) -> Response:
 
 
 def _read(request: Request, error: Exception) -> tuple[Refused, Mapping[str, str] | None]:
+    if isinstance(error, Refused):
+        return error, None
     if not isinstance(error, HTTPException):
         return BUG, None
     message = f"{request.method} {request.url.path} is not served here: {error.detail}"
@@ -36,6 +38,7 @@ def _read(request: Request, error: Exception) -> tuple[Refused, Mapping[str, str
 
 ERROR_HANDLERS: Mapping[type[Exception], Callable[[Request, Exception], Awaitable[Response]]] = {
     HTTPException: _tell,
+    Refused: _tell,
     # The server logs it: whoever calls the handler raises the error again.
     Exception: _tell,
 }

@@ -199,6 +199,22 @@ class ServerLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResponsesConfig:
+    """Responses of OpenAI's protocol that are held for whoever asks for them again."""
+
+    kept_seconds: Annotated[float, Range(0)] = 3600.0
+    """Seconds that a response can be asked for by its id and continued by
+    `previous_response_id`; 0: none is held. With more than one worker none is held either."""
+    megabytes: int = 64
+    """Megabytes that are held. The oldest responses go first."""
+    background: int = 100
+    """Responses that are made in the background at a time. A key that has a number of requests
+    at a time has as many in the background."""
+    background_seconds: float = 3600.0
+    """Seconds after which a response in the background is broken off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
     """What is logged."""
 
@@ -251,6 +267,8 @@ class Config:
     """Who may use it."""
     limits: ServerLimits = field(default_factory=ServerLimits)
     """What it takes from clients."""
+    responses: ResponsesConfig = field(default_factory=ResponsesConfig)
+    """Responses that can be asked for again."""
     log: LogConfig = field(default_factory=LogConfig)
     """What is logged."""
     metrics: MetricsConfig = field(default_factory=MetricsConfig)

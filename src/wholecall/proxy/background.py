@@ -1,0 +1,175 @@
+"""Responses that are made although nobody waits for them.
+
+The work has a task of its own, and its stream is kept: whoever asks for the response gets it as
+far as it has come, or reads its stream from any event on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from typing import Any
+
+from wholecall.protocols.answers import Failure, Head, dump, make_answer_id, make_encoder
+from wholecall.protocols.answers.response_items import write_response
+from wholecall.proxy.copying import find_response
+from wholecall.proxy.holding import Held, Holding
+from wholecall.proxy.live import LiveAnswer
+from wholecall.proxy.preparing import Prepared
+from wholecall.proxy.refusing import refuse_for_now
+from wholecall.proxy.serving import Service
+from wholecall.proxy.sinks import Body, ClientSink
+from wholecall.proxy.taps import Fate, Watch
+from wholecall.proxy.turning import Turning
+
+MOST_BYTES = 16 * 1024 * 1024
+"""Of the stream of one response."""
+BUSY_SECONDS = 1.0
+"""When to come back if all places are taken."""
+_LEFT = Failure(
+    message="this stream ends here, but the response goes on: ask for it again by its id",
+    status=503,
+    code="stream_left",
+)
+_OK = 200
+_CONFLICT = 409
+_TOO_LATE = 504
+_UNTOLD = {"code": "server_error", "message": "it ended without a word"}
+
+
+class Background:
+    """One response at work."""
+
+    def __init__(self, head: Head) -> None:
+        self.answer = LiveAnswer(most_bytes=MOST_BYTES, outlives=True)
+        self.answer.farewell = self._say_farewell
+        self._head = head
+        self._turning: Turning | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._giving_up: asyncio.Task[None] | None = None
+        self._cancelled = False
+
+    def start(self, turning: Turning, *, seconds: float) -> asyncio.Task[None]:
+        """Let it be made, for not more than so many seconds."""
+        self._turning = turning
+        self._task = self.answer.start(turning.run, break_off=turning.break_off)
+        alarm = asyncio.get_running_loop().call_later(seconds, self._give_up, seconds)
+        self._task.add_done_callback(lambda _: alarm.cancel())
+        return self._task
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it changes any more."""
+        return self._cancelled or self.answer.is_over
+
+    @property
+    def size(self) -> int:
+        """Bytes of its stream."""
+        return self.answer.size
+
+    async def cancel(self) -> None:
+        """Break it off. Tools that must not be broken off come to their end."""
+        if not self.is_over:
+            self._cancelled = True
+            await self._stop("this response was cancelled", code="cancelled", status=_CONFLICT)
+
+    def _give_up(self, seconds: float) -> None:
+        why = f"the response was not over after {seconds:g} seconds"
+        self._giving_up = asyncio.create_task(self._stop(why, code="timeout", status=_TOO_LATE))
+
+    async def _stop(self, why: str, *, code: str, status: int) -> None:
+        if self._turning is not None and self._task is not None:
+            request_id = self._turning.request_id
+            failure = Failure(message=why, status=status, code=code, request_id=request_id)
+            await self._turning.stop(failure)
+            self._task.cancel()
+
+    # ── How it stands ───────────────────────────────────────────────────────────────
+
+    def show(self) -> bytes:
+        """The response as it is now."""
+        if self._cancelled:
+            return self._write("cancelled")
+        if not self.answer.is_over:
+            return self._write("in_progress")
+        return find_response(self.answer.written) or self._write("failed", error=_UNTOLD)
+
+    def _write(self, status: str, **more: Any) -> bytes:
+        return dump(write_response(self._head, [], status=status, **more))
+
+    def _say_farewell(self) -> bytes:
+        """For those who read when the server ends: the stream is cut, and that is told."""
+        return make_encoder("openai-responses", self._head).fail(_LEFT)
+
+
+async def serve_background(
+    service: Service,
+    prepared: Prepared,
+    *,
+    sink: ClientSink,
+    watch: Watch,
+    again: LiveAnswer | None,
+) -> None:
+    """Begin to make a response, and answer how it stands; `again`: it has been begun before."""
+    work = None if again is None else _find_work(service.holding, again)
+    if work is None:
+        work = _start(service, prepared, watch=watch)
+    else:
+        watch.end(Fate.DONE)
+    if prepared.terms is not None and prepared.terms.streamed:
+        sink.start_beating()
+        await work.answer.copy_to(sink)
+    else:
+        await sink.send_body(Body(_OK, work.show()))
+
+
+def _find_work(holding: Holding, answer: LiveAnswer) -> Background | None:
+    works = (work for work in holding.works() if isinstance(work, Background))
+    return next((work for work in works if work.answer is answer), None)
+
+
+def _start(service: Service, prepared: Prepared, *, watch: Watch) -> Background:
+    asked, holding, terms = prepared.asked, service.holding, prepared.terms
+    head = Head(
+        id=make_answer_id(asked.client.protocol),
+        model=prepared.served.name,
+        created=int(time.time()),
+        rest=terms.echo if terms is not None else {},
+    )
+    background = Background(head)
+    held = Held(
+        id=head.id,
+        key_id=asked.key.id,
+        items=terms.items if terms is not None else b"[]",
+        work=background,
+    )
+    turning = Turning(
+        replace(prepared, head=head),
+        background.answer,
+        watch=watch,
+        ownership=service.ownership,
+        approving=service.approving,
+    )
+    holding.put(held)
+    service.resends.keep(asked, background.answer)
+    task = background.start(turning, seconds=holding.settings.background_seconds)
+    task.add_done_callback(lambda _: _settle(service, held, answer=background.answer))
+    service.hold(task)
+    return background
+
+
+def _settle(service: Service, held: Held, *, answer: LiveAnswer) -> None:
+    service.holding.settle(held)
+    service.resends.forget_later(answer)
+
+
+def check_places(holding: Holding, prepared: Prepared) -> None:
+    """Refuse more work than there may be at a time."""
+    key, most = prepared.asked.key, holding.settings.background
+    if holding.count_live() >= most:
+        why = f"{most} responses are being made in the background, and there may be no more"
+        raise refuse_for_now(503, why, code="overloaded", seconds=BUSY_SECONDS)
+    if key.concurrent is not None and holding.count_live(key.id) >= key.concurrent:
+        why = f"this key has {key.concurrent} requests at a time, and they are under way"
+        raise refuse_for_now(429, why, code="concurrency_limit_exceeded", seconds=BUSY_SECONDS)

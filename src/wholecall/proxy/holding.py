@@ -1,0 +1,172 @@
+"""Responses that can be asked for again by their ids, and continued.
+
+Whoever answers OpenAI's Responses keeps them, unless a request says `store: false`; no other
+upstream does, so the proxy holds them itself. A response belongs to the key that asked for it,
+and to anybody else it does not exist. What is held lives in the memory of one process, for a
+while and not more than fits: the oldest goes first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+
+from wholecall.proxy.config.settings import ResponsesConfig
+
+MOST_HELD = 10_000
+"""Responses that are over."""
+_MEGABYTE = 1024 * 1024
+
+
+class _Identified(msgspec.Struct):
+    id: str = ""
+
+
+_IDENTIFIED = msgspec.json.Decoder(_Identified)
+
+
+class Work(Protocol):
+    """What makes a response, or has made it."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it changes any more."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes."""
+
+    def show(self) -> bytes:
+        """The response as it is now, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A response that is over, as its client got it."""
+
+    response: bytes
+
+    @property
+    def is_over(self) -> bool:
+        """It is."""
+        return True
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes."""
+        return len(self.response)
+
+    def show(self) -> bytes:
+        """The response as JSON."""
+        return self.response
+
+
+@dataclass(slots=True, kw_only=True)
+class Held:
+    """A response, whose it is, and what it answers."""
+
+    id: str
+    key_id: str
+    items: bytes
+    """All items of the conversation before it, as a JSON array."""
+    work: Work
+    weight: int = field(default=0, init=False)
+    """Bytes that are counted for it."""
+    settled_at: float = field(default=0.0, init=False)
+
+
+class Holding:
+    """The responses that one process holds."""
+
+    def __init__(
+        self,
+        settings: ResponsesConfig | None = None,
+        *,
+        alone: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`alone`: whether no other process serves the same clients, who would find nothing."""
+        self.settings = settings or ResponsesConfig()
+        self._alone = alone
+        self._clock = clock
+        self._live: dict[str, Held] = {}
+        self._over: OrderedDict[str, Held] = OrderedDict()
+        self._bytes = 0
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is held at all."""
+        return self._alone and self.settings.kept_seconds > 0
+
+    def find(self, key_id: str, id: str) -> Held | None:
+        """The response of this id, if it is this key's."""
+        held = self._look_up(id)
+        return held if held is not None and held.key_id == key_id else None
+
+    def is_of_another(self, key_id: str, id: str) -> bool:
+        """Whether it is held for somebody else."""
+        held = self._look_up(id)
+        return held is not None and held.key_id != key_id
+
+    def works(self) -> Iterator[Work]:
+        """Whatever is held."""
+        for held in (*self._live.values(), *self._over.values()):
+            yield held.work
+
+    def count_live(self, key_id: str | None = None) -> int:
+        """Responses that are being made; of one key, if it is named."""
+        return sum(key_id in (None, held.key_id) for held in self._live.values())
+
+    def put(self, held: Held) -> None:
+        """Hold a response. An id that somebody else's response has stays with it."""
+        if not self.enabled or self.is_of_another(held.key_id, held.id):
+            return
+        if held.work.is_over:
+            self._settle(held)
+        else:
+            self._live[held.id] = held
+
+    def keep(self, response: bytes, *, key_id: str, items: bytes) -> None:
+        """Hold a response that its client got whole; one without an id cannot be asked for."""
+        id = _IDENTIFIED.decode(response).id
+        if id:
+            self.put(Held(id=id, key_id=key_id, items=items, work=Made(response)))
+
+    def settle(self, held: Held) -> None:
+        """A response that was being made is over: from now on its time runs."""
+        if self._live.pop(held.id, None) is not None:
+            self._settle(held)
+
+    def drop(self, held: Held) -> None:
+        """Forget a response."""
+        self._live.pop(held.id, None)
+        before = self._over.pop(held.id, None)
+        if before is not None:
+            self._bytes -= before.weight
+
+    def _settle(self, held: Held) -> None:
+        self.drop(held)
+        held.weight = held.work.size + len(held.items)
+        held.settled_at = self._clock()
+        self._over[held.id] = held
+        self._bytes += held.weight
+        self._make_room()
+
+    def _look_up(self, id: str) -> Held | None:
+        self._make_room()
+        return self._live.get(id) or self._over.get(id)
+
+    def _make_room(self) -> None:
+        most, seconds = self.settings.megabytes * _MEGABYTE, self.settings.kept_seconds
+        oldest = self._clock() - seconds
+        while self._over:
+            first = next(iter(self._over.values()))
+            fits = self._bytes <= most and len(self._over) <= MOST_HELD
+            if fits and first.settled_at > oldest:
+                return
+            self.drop(first)

@@ -1,0 +1,66 @@
+"""Work that goes on although nobody waits for it; tests/e2e/test_proxy_responses.py has more."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from proxying import in_loop
+from wholecall.protocols.answers import Head
+from wholecall.proxy.background import Background
+from wholecall.proxy.retrieving import After
+
+HEAD = Head(id="resp_1", model="m", created=7, rest={"background": True})
+
+
+def show(work: Background) -> Any:
+    return json.loads(work.show())
+
+
+@in_loop
+async def test_before_it_is_begun_nothing_can_be_cancelled_of_it() -> None:
+    work = Background(HEAD)
+    assert (show(work)["status"], show(work)["id"]) == ("in_progress", "resp_1")
+    await work.cancel()
+    assert show(work)["status"] == "cancelled"
+    assert work.is_over
+
+
+@in_loop
+async def test_what_ended_without_a_word_has_failed() -> None:
+    async def nothing() -> None:
+        """Nothing is written."""
+
+    work = Background(HEAD)
+    await work.answer.start(nothing, break_off=nothing)
+    assert work.is_over
+    assert (show(work)["status"], show(work)["error"]["code"]) == ("failed", "server_error")
+
+
+FRAMES = b"".join(
+    b'event: x\ndata: {"type":"x","sequence_number":%d,"text":"\\"sequence_number\\":0"}\n\n' % n
+    for n in range(4)
+)
+
+
+def test_what_was_seen_is_left_out() -> None:
+    assert After(-1)(FRAMES) == FRAMES
+    assert After(1)(FRAMES).count(b"event:") == 2
+    assert After(3)(FRAMES) == b""
+    assert After(9)(b": a comment\n\n") == b": a comment\n\n"
+
+
+@in_loop
+async def test_a_reader_may_leave_and_the_work_goes_on() -> None:
+    go_on = asyncio.Event()
+    work = Background(HEAD)
+
+    async def write() -> None:
+        await go_on.wait()
+
+    task = work.answer.start(write, break_off=write)
+    assert b"stream_left" in work.answer.farewell()
+    go_on.set()
+    await task
+    assert not task.cancelled()

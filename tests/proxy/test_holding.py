@@ -1,0 +1,125 @@
+"""Responses that are held: whose they are, for how long, and how many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from wholecall.proxy.config.settings import ResponsesConfig
+from wholecall.proxy.holding import Held, Holding, Made
+
+
+@dataclass
+class Working:
+    """Work that is over when a test says so."""
+
+    is_over: bool = False
+    size: int = 10
+
+    def show(self) -> bytes:
+        return b"{}"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def make(id: str, *, key: str = "k", size: int = 20) -> Held:
+    return Held(id=id, key_id=key, items=b"[]", work=Made(b"x" * (size - 2)))
+
+
+def test_a_response_is_its_keys_and_nobody_elses() -> None:
+    holding = Holding()
+    holding.keep(b'{"id": "r", "output": []}', key_id="k", items=b"[]")
+    held = holding.find("k", "r")
+    assert held is not None
+    assert msgspec.json.decode(held.work.show())["id"] == "r"
+    assert holding.find("other", "r") is None
+    assert holding.is_of_another("other", "r")
+    assert not holding.is_of_another("k", "r")
+    assert not holding.is_of_another("k", "none")
+
+
+def test_an_id_stays_with_whoever_has_it() -> None:
+    holding = Holding()
+    first, second = make("r"), make("r", key="other")
+    holding.put(first)
+    holding.put(second)
+    assert holding.find("k", "r") is first
+    assert holding.find("other", "r") is None
+
+
+def test_what_has_no_id_is_not_held() -> None:
+    holding = Holding()
+    holding.keep(b"{}", key_id="k", items=b"[]")
+    assert list(holding.works()) == []
+
+
+def test_it_is_held_for_so_many_seconds_after_its_end() -> None:
+    clock = Clock()
+    holding = Holding(ResponsesConfig(kept_seconds=10), clock=clock)
+    holding.put(make("r"))
+    work = Working()
+    live = Held(id="live", key_id="k", items=b"[]", work=work)
+    holding.put(live)
+    clock.now += 9
+    assert holding.find("k", "r") is not None
+    clock.now += 1
+    assert holding.find("k", "r") is None
+    assert holding.find("k", "live") is live
+    work.is_over = True
+    holding.settle(live)
+    clock.now += 9
+    assert holding.find("k", "live") is live
+    clock.now += 2
+    assert holding.find("k", "live") is None
+
+
+def test_the_oldest_go_first_when_there_is_too_much() -> None:
+    holding = Holding(ResponsesConfig(megabytes=1))
+    half = 512 * 1024
+    for id in ("a", "b", "c"):
+        holding.put(make(id, size=half))
+    assert [holding.find("k", id) is not None for id in ("a", "b", "c")] == [False, True, True]
+    holding.put(make("large", size=3 * half))
+    assert list(holding.works()) == []
+
+
+def test_the_same_again_takes_the_place_of_the_first() -> None:
+    holding = Holding(ResponsesConfig(megabytes=1))
+    for _ in range(5):
+        holding.put(make("r", size=512 * 1024))
+    assert len(list(holding.works())) == 1
+    held = holding.find("k", "r")
+    assert held is not None
+    holding.drop(held)
+    holding.drop(held)
+    assert holding.find("k", "r") is None
+
+
+def test_what_is_at_work_is_counted_for_its_key() -> None:
+    holding = Holding()
+    for id, key in (("a", "k"), ("b", "k"), ("c", "other")):
+        holding.put(Held(id=id, key_id=key, items=b"[]", work=Working()))
+    assert (holding.count_live(), holding.count_live("k"), holding.count_live("x")) == (3, 2, 0)
+
+
+def test_what_was_dropped_while_it_was_made_does_not_come_back() -> None:
+    holding = Holding()
+    held = Held(id="a", key_id="k", items=b"[]", work=Working())
+    holding.put(held)
+    holding.drop(held)
+    holding.settle(held)
+    assert holding.find("k", "a") is None
+
+
+def test_nothing_is_held_where_others_serve_the_same_clients_or_no_time_is_given() -> None:
+    for holding in (Holding(alone=False), Holding(ResponsesConfig(kept_seconds=0))):
+        assert not holding.enabled
+        holding.put(make("r"))
+        assert list(holding.works()) == []
