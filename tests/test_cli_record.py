@@ -21,6 +21,7 @@ CALL = (
     b'"function":{"name":"weather","arguments":"{\\"city\\": \\"Oslo\\"}"}}]}}]}\n\n'
 )
 FINISH = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}\n\n'
+END = b"data: [DONE]\n\n"
 
 
 @contextmanager
@@ -53,7 +54,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, st
 
 
 async def call_weather(request: web.BaseRequest) -> web.StreamResponse:
-    return await stream(request, CALL, FINISH, b"data: [DONE]\n\n")
+    return await stream(request, CALL, FINISH, END)
 
 
 def test_an_answer_is_appended_and_can_be_checked(
@@ -90,6 +91,7 @@ async def dropped(request: web.BaseRequest) -> web.StreamResponse:
     [
         (good, FIRST + SECOND, "5 characters of text, 0 calls, 0 rejected"),
         (dropped, FIRST, "5 characters of text, 0 calls, 0 rejected, failed: stream_dropped"),
+        (call_weather, CALL + FINISH + END, "0 characters of text, 1 calls, 0 rejected"),
     ],
 )
 def test_what_came_is_kept_byte_for_byte(

@@ -90,7 +90,9 @@ async def _ask(upstream: Upstream, request: Request, *, write: Callable[[str], o
 
 
 async def _read(upstream: Upstream, request: Request) -> Outcome:
-    reader = Reader(upstream.protocol, request.tools, new_assembler=RescuingAssembler)
+    # Without tools every call is counted, as `check` does with what was recorded.
+    tools = request.tools or None
+    reader = Reader(upstream.protocol, tools, new_assembler=RescuingAssembler)
     async with upstream.answer(request) as answer:
         feed = reader.feed if answer.streamed else reader.feed_response
         events = [event async for chunk in answer.chunks for event in feed(chunk)]
