@@ -24,7 +24,7 @@ from wholecall.runs.around import Around
 from wholecall.runs.calling import ExecutorSettings
 from wholecall.runs.events import RunEvent
 from wholecall.runs.executor import Executor
-from wholecall.runs.limits import RunLimits
+from wholecall.runs.limits import RunLimits, default_limits
 from wholecall.runs.loop import Loop
 from wholecall.runs.plan import Plan, RunResult, StopCondition
 from wholecall.runs.running import Channel, Run
@@ -101,7 +101,7 @@ def run(model: str, prompt: Question, **options: Unpack[Options]) -> Run:
         upstream=upstream,
         toolbox=toolbox,
         sender=sender_for(model, request.messages, emulation=emulation),
-        limits=options.get("limits", RunLimits()),
+        limits=options.get("limits") or default_limits(model),
         stop_when=tuple(options.get("stop_when", ())),
         output=output,
         continue_text=options.get("continue_text", False),

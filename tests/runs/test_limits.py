@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from wholecall.runs.limits import RunLimits
+from wholecall.runs.limits import RunLimits, default_limits
 
 
 def test_a_run_in_which_no_call_could_begin_is_refused() -> None:
@@ -31,3 +31,8 @@ def test_a_run_in_which_no_call_could_begin_is_refused() -> None:
 def test_a_limit_that_lets_nothing_happen_is_refused(limits: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(limits))):
         RunLimits(**limits)
+
+
+def test_a_small_model_gets_no_tools_after_a_call_that_it_repeats() -> None:
+    assert default_limits("gpt-x") == RunLimits()
+    assert default_limits("local/mine.gguf") == RunLimits(warn_identical=2, stop_identical=2)

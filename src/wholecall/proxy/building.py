@@ -12,6 +12,7 @@ from wholecall.proxy.config.settings import Config, McpTool, ModelConfig
 from wholecall.proxy.piping import Pipe
 from wholecall.proxy.serving import ANY_MODEL, Mode, Served
 from wholecall.proxy.taps import sleep_and_tell
+from wholecall.runs.limits import RunLimits, default_limits
 from wholecall.tools.mcp.toolset import McpTools
 from wholecall.tools.tool import Tool
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
@@ -54,7 +55,7 @@ def _make_model(name: str, model: ModelConfig, *, environ: Mapping[str, str]) ->
         model=ANY_MODEL if name == ANY_MODEL else route.model,
         mode=Mode(model.mode),
         emulate=model.emulate,
-        limits=model.limits,
+        limits=default_limits(model.upstream) if model.limits == RunLimits() else model.limits,
         reask=model.reask,
         live=model.live,
         tools=model.tools,

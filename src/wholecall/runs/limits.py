@@ -47,3 +47,14 @@ class RunLimits:
         # Written so that NaN, which is neither more nor less than anything, is refused as well.
         if not self.tool_timeout > 0:
             raise ValueError(f"tool_timeout={self.tool_timeout}: no tool can run in no time")
+
+
+_LOCAL = "local/"
+# A small model at temperature 0 that makes a call again will make it on and on. Without tools it
+# says what it knows by then.
+_FOR_LOCAL = RunLimits(warn_identical=2, stop_identical=2)
+
+
+def default_limits(model: str) -> RunLimits:
+    """How far a run of this model may go, where nobody says."""
+    return _FOR_LOCAL if model.startswith(_LOCAL) else RunLimits()
