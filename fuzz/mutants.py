@@ -136,6 +136,27 @@ MUTANTS = [
         "return self._judge.may_start(draft)",
         "tests/core/test_assembler.py tests/protocols/test_reader.py",
     ),
+    Mutant(
+        "the probe: a text that only looks like the one meant is taken for it",
+        "protocols/stencil.py",
+        "if probe == [_with_text(delta, _PROBE)]:",
+        "if probe:",
+        "tests/protocols/test_stencil.py",
+    ),
+    Mutant(
+        "the end of a stencil: a piece for a block that is over is taken",
+        "protocols/stencil.py",
+        "            self._type = None\n            if len(found) == 1",
+        "            if len(found) == 1",
+        "tests/protocols/test_stencil.py",
+    ),
+    Mutant(
+        "snapshots: pieces are read as one while each may repeat the one before",
+        "core/draft.py",
+        "self.state is State.BUILDING and self._snapshot is None",
+        "self.state is State.BUILDING",
+        "tests/core/test_draft.py tests/protocols/test_joining.py",
+    ),
 ]
 
 

@@ -112,17 +112,12 @@ class Assembler:
         self._advance(draft)
 
     def _call_pieces(self, delta: CallPieces) -> None:
-        """Take several pieces, together as far as it is certain that they only add to one call.
-
-        What follows a closed object is another matter (`Router`), so a piece with a brace that
-        may close it is the last of those that are read as one.
-        """
+        """Take several pieces, together as soon as it is certain that they only add to one call."""
         pieces, start = delta.pieces, 0
         while start < len(pieces):
-            draft, end = self._router.at(delta.slot), start + 1
-            if draft is not None and draft.only_grows:
-                while end < len(pieces) and "}" not in pieces[end - 1]:
-                    end += 1
+            draft = self._router.at(delta.slot)
+            together = draft is not None and draft.only_grows
+            end = len(pieces) if together else start + 1
             self._call_delta(CallDelta(delta.slot, "".join(pieces[start:end])))
             start = end
 
