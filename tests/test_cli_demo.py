@@ -185,5 +185,8 @@ def test_the_interpreter_is_named_from_here(monkeypatch: pytest.MonkeyPatch) -> 
     here = Path(sys.executable).parent
     monkeypatch.chdir(here)
     assert f"\n{Path(sys.executable).name} - <<" in cli_demo.write_welcome("http://x", "m")
+    assert "pip install openai" not in cli_demo.write_welcome("http://x", "m")
+    monkeypatch.setattr(cli_demo, "find_spec", lambda _: None)
+    assert " -m pip install openai\n" in cli_demo.write_welcome("http://x", "m")
     monkeypatch.chdir(os.sep)
     assert " - <<" in cli_demo.write_welcome("http://x", "m")

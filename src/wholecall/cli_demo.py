@@ -153,7 +153,7 @@ Ask it in another terminal:
 
 curl -s {address}/v1/chat/completions -H 'content-type: application/json' -d '{body}'
 
-{_python()} - <<'EOF'
+{_install_openai()}{_python()} - <<'EOF'
 from openai import OpenAI
 
 client = OpenAI(base_url="{address}/v1", api_key="none")
@@ -174,6 +174,10 @@ def _python() -> str:
     """The interpreter that has our packages, as short as can be written from here."""
     path, here = Path(sys.executable), Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def _install_openai() -> str:
+    return "" if find_spec("openai") else f"{_python()} -m pip install openai\n"
 
 
 def _tell_failure(error: UpstreamError, address: str) -> None:
