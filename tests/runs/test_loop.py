@@ -1,14 +1,14 @@
 """The loop: from the question to the final answer, and how a run ends."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 from runs.kitchen import Kitchen, Menu, looks, play
 from scripted import calls, says
 from wholecall.asking import ask
 from wholecall.core.conversation import PastCall, Role
-from wholecall.core.values import Usage
-from wholecall.runs.events import Status
+from wholecall.core.values import Call, Released, Usage
+from wholecall.runs.events import ApprovalAsked, RunEvent, Status, ToolEnded, ToolStarted
 from wholecall.runs.ledger import Stop
 from wholecall.runs.plan import Progress
 from wholecall.tools.from_function import tool
@@ -171,3 +171,54 @@ def test_of_two_that_end_the_run_the_first_call_counts() -> None:
     played = play(calls(("slow", {}), ("fast", {})), tools=[slow, fast])
     assert served == ["fast", "slow"]
     assert played.done.text == "slow"
+
+
+# ── What is shown ───────────────────────────────────────────────────────────────────
+
+
+def spoil(call: Call) -> bool:
+    cast("dict[str, Any]", call.arguments)["dish"] = "poison"
+    return True
+
+
+async def approve(call: Call) -> bool:
+    return spoil(call)
+
+
+def spoil_event(event: RunEvent) -> None:
+    if isinstance(event, Released | ToolStarted | ToolEnded | ApprovalAsked):
+        spoil(event.call)
+
+
+def spoil_progress(progress: Progress) -> bool:
+    return not all(spoil(ended.call) for ended in progress.ended)
+
+
+def test_what_is_done_to_what_is_shown_changes_nothing_of_what_runs() -> None:
+    """Neither by a tap, nor by a rule, an approver or a stop condition."""
+    ran: list[str] = []
+
+    @tool(approve=spoil)
+    async def cook(dish: str) -> str:
+        """Cook a dish."""
+        ran.append(dish)
+        return "ready"
+
+    @tool(read_only=True)
+    async def taste(dish: str) -> str:
+        """Taste a dish."""
+        ran.append(dish)
+        return "good"
+
+    played = play(
+        calls(("cook", {"dish": "soup"}), ("taste", {"dish": "rice"})),
+        says("Enjoy."),
+        tools=[cook, taste],
+        approve=approve,
+        taps=[spoil_event],
+        stop_when=[spoil_progress],
+    )
+    assert sorted(ran) == ["rice", "soup"]
+    parts = [part for message in played.upstream.requests[1].messages for part in message.parts]
+    made = [part.arguments for part in parts if isinstance(part, PastCall)]
+    assert made == [{"dish": "soup"}, {"dish": "rice"}]

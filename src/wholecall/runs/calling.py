@@ -70,6 +70,8 @@ class Calling:
         self, call: Call, tool: Tool, *, limits: RunLimits, settings: ExecutorSettings, emit: Emit
     ) -> None:
         self._call = call
+        self.shown = copy_call(call)
+        """What is told of it. Whatever is done to that changes nothing of what runs."""
         self._tool = tool
         self._limits = limits
         self._settings = settings
@@ -107,13 +109,12 @@ class Calling:
             return Outcome(Status.SKIPPED, tell_skipped(self._call.name, why))
         loop = asyncio.get_running_loop()
         self.began_at = self.began_at or loop.time()
-        self._emit(ToolStarted(self._call, number))
+        self._emit(ToolStarted(self.shown, number))
         attempt = Attempt(grace=self._settings.grace, on_abandoned=self._report_abandoned)
         run = partial(self._run_tool, self._make_context(attempt, loop))
         guarded = run if self._tool.repeatable else only_once(run)
         # What a tool or a wrapper does to the arguments must not change what the model said.
-        own = replace(self._call, arguments=copy.deepcopy(self._call.arguments))
-        work = partial(wrap(self._settings.around, guarded), own)
+        work = partial(wrap(self._settings.around, guarded), copy_call(self._call))
         return self._judge(await attempt.run(work, seconds=self._seconds))
 
     @property
@@ -179,7 +180,12 @@ class Calling:
         )
 
     def _report_abandoned(self) -> None:
-        self._emit(ToolAbandoned(self._call))
+        self._emit(ToolAbandoned(self.shown))
+
+
+def copy_call(call: Call) -> Call:
+    """The same call, with arguments of its own."""
+    return replace(call, arguments=copy.deepcopy(call.arguments))
 
 
 def _unfold(given: Result | BaseException) -> Result:

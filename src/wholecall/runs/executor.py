@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from wholecall.core.conversation import CallResult, Result
 from wholecall.core.values import Call
-from wholecall.runs.calling import Calling, Emit, ExecutorSettings, Outcome
+from wholecall.runs.calling import Calling, Emit, ExecutorSettings, Outcome, copy_call
 from wholecall.runs.events import Status, ToolEnded, ToolEvent, ToolStarted
 from wholecall.runs.limits import RunLimits
 from wholecall.runs.schedule import Schedule
@@ -32,6 +32,7 @@ class _Job:
     """A call that is to run."""
 
     call: Call
+    """As it is shown."""
     tool: Tool
     calling: Calling
 
@@ -95,7 +96,7 @@ class Executor:
         """Give a call that is not to run its result: why not."""
         if call.id not in self._known:
             self._known[call.id] = call
-            self._conclude(call, Outcome(status, tell_skipped(call.name, why)))
+            self._conclude(copy_call(call), Outcome(status, tell_skipped(call.name, why)))
 
     async def settle(self) -> tuple[CallResult, ...]:
         """Wait for all calls of the turn; their results, in call order. The next turn begins."""
@@ -143,7 +144,7 @@ class Executor:
             concurrency=tool.concurrency,
         )
         calling = Calling(call, tool, limits=self._limits, settings=self._settings, emit=self._emit)
-        job = _Job(call, tool, calling)
+        job = _Job(calling.shown, tool, calling)
         self._turns[call.id] = asyncio.Event()
         task = asyncio.create_task(self._serve(job), name=f"call {call.id}")
         self._working[task] = job

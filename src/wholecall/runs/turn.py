@@ -14,6 +14,7 @@ from wholecall.core.conversation import Message
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.values import Call, Event, Grew, Proved, Rejected, Released, Text
 from wholecall.protocols.requests import answer_message
+from wholecall.runs.calling import copy_call
 from wholecall.runs.sending import Sent
 from wholecall.upstreams.base import Answer, Upstream
 
@@ -76,7 +77,9 @@ class Turn:
     def _take(self, event: Event) -> None:
         if not isinstance(event, PASSING):
             self._events.append(event)
-        self._emit(event)
+        # Whatever is done to what is shown must not change what runs, nor the history.
+        shown = Released(copy_call(event.call)) if isinstance(event, Released) else event
+        self._emit(shown)
 
 
 def _as_said(event: Event) -> Event:
