@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from wholecall.core.values import Call, Ended, Evidence, Grew, Hint, Opened, Released
@@ -32,8 +32,20 @@ STORY: tuple[object, ...] = (
 )
 
 
-def hide(text: str) -> str:
-    return text.replace(SECRET, "***")
+class Hider:
+    """Knows one secret."""
+
+    def __init__(self, secret: str = SECRET) -> None:
+        self._secret = secret
+
+    def hide(self, text: str) -> str:
+        return text.replace(self._secret, "***")
+
+    def tail(self, text: str) -> str:
+        return text[-len(self._secret) :]
+
+    def finds_in(self, texts: Sequence[str]) -> bool:
+        return any(self._secret in text for text in texts)
 
 
 def record(
@@ -46,9 +58,9 @@ def record(
 ) -> Record:
     """A run, as far as these events go; one comes each second."""
     about = About(request_id="req_1", model=model, key=key, way="run", started=100.0)
-    made = Record(about, Quoting(bodies, hide), **limits)
+    made = Record(about, Quoting(bodies, Hider()), **limits)
     for number, item in enumerate(items, 1):
-        made.take(100.0 + number, item)
+        made.take_all([100.0 + number, item])
     return made
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from inspector.recorded import Hider
 from wholecall.core.conversation import CallResult, Message, PastCall, Request, Result, Role
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import (
@@ -52,7 +53,7 @@ from wholecall.runs.events import (
     TurnStarted,
 )
 
-OPEN = Quoting(bodies=True, hide=lambda text: text.replace("hunter2", "***"))
+OPEN = Quoting(bodies=True, hides=Hider("hunter2"))
 CLOSED = OPEN._replace(bodies=False)
 BIG = 12345678901234567890
 CALL = Call(

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from wholecall.inspector.growing import WINDOW, GrowingText, Piece
-
-SECRET = "hunter2-hunter2"
-
-
-def hide(text: str) -> str:
-    return text.replace(SECRET, "***")
+from inspector.recorded import SECRET, Hider
+from wholecall.inspector.growing import GrowingText, Piece
+from wholecall.proxy.hiding import Hiding
 
 
 def show(pieces: list[str]) -> tuple[str, bool]:
     """What stands on the page in the end, and whether something was taken back."""
-    growing = GrowingText(hide)
+    growing = GrowingText(Hider())
     shown, taken_back = "", False
     for piece in [*(growing.add(text) for text in pieces), growing.end()]:
         if piece is not None:
@@ -25,7 +21,7 @@ def show(pieces: list[str]) -> tuple[str, bool]:
 
 
 def test_pieces_pass_as_they_come() -> None:
-    growing = GrowingText(hide)
+    growing = GrowingText(Hider())
     assert growing.add("a") == Piece("a")
     assert growing.add("b") == Piece("b")
     assert growing.end() is None
@@ -40,7 +36,7 @@ def test_a_secret_is_taken_back_wherever_it_was_cut(size: int) -> None:
 
 
 def test_after_a_secret_nothing_is_shown_until_the_end() -> None:
-    growing = GrowingText(hide)
+    growing = GrowingText(Hider())
     assert growing.add(f"x{SECRET}") == Piece("x***", whole=True)
     assert growing.add("y") is None
     assert growing.end() == Piece("x***y", whole=True)
@@ -50,11 +46,33 @@ def test_after_a_secret_nothing_is_shown_until_the_end() -> None:
 def test_what_is_looked_at_again_is_bounded() -> None:
     looked: list[int] = []
 
-    def count(text: str) -> str:
-        looked.append(len(text))
-        return text
+    class Counting(Hiding):
+        def hide(self, text: str) -> str:
+            looked.append(len(text))
+            return text
 
-    growing = GrowingText(count)
+    growing = GrowingText(Counting())
     for _ in range(1000):
         growing.add("x" * 100)
-    assert max(looked) <= WINDOW + 100
+    assert max(looked) <= 1024 + 100
+
+
+@pytest.mark.parametrize("size", [1, 3, 11])
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "sk-Zq81hHw0pLx5RkT2",
+        "bearer   Zq81hHw0pLx5RkT2",
+        "https://ada:Zq81hHw0@example.org",
+        "known to us",
+    ],
+)
+def test_secrets_of_all_forms_are_known_although_they_are_cut(secret: str, size: int) -> None:
+    growing = GrowingText(Hiding(["known to us"]))
+    text = f"{'word ' * 400}{secret} {'word ' * 10}"
+    for start in range(0, len(text), size):
+        growing.add(text[start : start + size])
+    piece = growing.end()
+    assert piece is not None
+    assert piece.whole
+    assert secret not in piece.text

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from inspector.recorded import Hider
 from wholecall.core.outcome import collect
 from wholecall.core.spec import ToolSpec
+from wholecall.inspector.encoding import Plain
 from wholecall.inspector.raw import RawAnswer
 from wholecall.protocols.reader import Chunk
 from wholecall.recording import load
@@ -26,10 +28,11 @@ BODY = {
 def write(
     chunks: Sequence[Chunk], *, streamed: bool = True, secret: str = "", **limits: int
 ) -> str:
-    answer = RawAnswer("a title", (ToolSpec("look"),), clock=lambda: 0.0, **limits)
-    for chunk in chunks:
-        answer.take("openai-chat", chunk, streamed=streamed)
-    return answer.write(lambda text: text.replace(secret, "***") if secret else text)
+    answer = RawAnswer("a title", (ToolSpec("look"),), **limits)
+    for number, chunk in enumerate(chunks):
+        answer.describe("openai-chat", streamed)
+        answer.take(number / 8, chunk)
+    return answer.write(Hider(secret) if secret else Plain())
 
 
 def play(case: str, folder: Path) -> str:
@@ -76,3 +79,10 @@ def test_an_answer_that_is_too_long_is_not_kept() -> None:
     assert write(chunks, most_chunks=3)
     assert write(chunks, most_chunks=2) == ""
     assert write(chunks, most_bytes=100) == ""
+
+
+@pytest.mark.parametrize("chunks", [[STREAM, STREAM], [STREAM[:-1], b"\n", STREAM], [CHUNK, CHUNK]])
+def test_the_times_between_chunks_are_kept(chunks: list[Any]) -> None:
+    case = json.loads(write(chunks))
+    assert len(case["pauses"]) == len(case["events"])
+    assert sum(case["pauses"]) == (len(chunks) - 1) / 8

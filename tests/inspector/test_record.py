@@ -9,7 +9,7 @@ from inspector.recorded import ARGUMENTS, OVER, SECRET, STORY, record
 from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Ended, Grew, Hint, Reasoning, Terminated, Text
-from wholecall.inspector.record import Asked, Note, Received, Record
+from wholecall.inspector.record import STEP, Asked, Form, Note, Received, Record
 from wholecall.runs.events import TurnStarted
 
 ENDED = Ended("stop", Hint.STOP, "stop", None)
@@ -29,22 +29,25 @@ def of(made: Record, kind: str) -> list[dict[str, Any]]:
 
 def test_events_have_their_number_and_their_time() -> None:
     made = record([*STORY, OVER])
-    assert kinds(made) == ["run", "turn", "opened", "grew", "released", "ended", "over"]
-    assert [event["n"] for event in made.events] == list(range(7))
-    assert [event["at"] for event in made.events] == [0.0, 1.0, 2.0, 5.0, 5.0, 6.0, 7.0]
+    assert kinds(made) == ["run", "turn", "opened", "grew", "grew", "released", "ended", "over"]
+    assert [event["n"] for event in made.events] == list(range(8))
+    assert [event["at"] for event in made.events] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
     assert made.events[0]["model"] == "m"
     assert made.is_over
 
 
-def test_pieces_between_two_events_are_one_event() -> None:
-    made = record([Grew(0, "a"), Text("x"), Grew(0, "b"), Grew(1, "c"), Reasoning("y"), ENDED])
+def test_pieces_of_the_same_moment_are_one_event() -> None:
+    made = record()
+    pieces = [Grew(0, "a"), Text("x"), Grew(0, "b"), Grew(1, "c"), Reasoning("y")]
+    made.take_all([101.0, *pieces, 101.0 + 2 * STEP, Grew(0, "later"), ENDED])
     assert [
         (event["kind"], event.get("number"), event.get("text")) for event in made.events[1:]
     ] == [
         ("grew", 0, "ab"),
-        ("text", 0, "x"),
         ("grew", 1, "c"),
         ("reasoning", 0, "y"),
+        ("text", 0, "x"),
+        ("grew", 0, "later"),
         ("ended", None, None),
     ]
 
@@ -53,7 +56,7 @@ def test_events_are_published_once() -> None:
     made = record([Text("a")])
     assert [event["kind"] for event in made.publish()] == ["run", "text"]
     assert made.publish() == []
-    made.take(103.0, Text("b"))
+    made.take_all([103.0, Text("b")])
     assert [event["text"] for event in made.publish()] == ["b"]
 
 
@@ -73,11 +76,11 @@ def test_events_of_others_stand_among_ours() -> None:
 def test_a_secret_is_nowhere_in_what_is_kept() -> None:
     made = record([TurnStarted(1), Asked(REQUEST)])
     for number, piece in enumerate(["key: ", SECRET[:9], SECRET[9:], " and more"]):
-        made.take(200.0 + number, Text(piece))
-        made.take(200.0 + number, Received("openai-chat", STREAM))
+        made.take_all([200.0 + number, Text(piece)])
+        made.take_all([200.0 + number, Received(STREAM, Form("openai-chat"))])
         made.publish()
-    made.take(300.0, ENDED)
-    made.take(301.0, Note({"kind": "over", "fate": "failed", "message": f"bad {SECRET}"}))
+    made.take_all([300.0, ENDED])
+    made.take_all([301.0, Note({"kind": "over", "fate": "failed", "message": f"bad {SECRET}"})])
     kept = made.keep()
     everything = kept.events + json.dumps(kept.summary)
     assert SECRET[:9] not in everything
@@ -94,14 +97,14 @@ def test_a_secret_in_one_text_does_not_touch_the_others() -> None:
     first = [TurnStarted(1), Grew(0, "first"), ENDED]
     made = record([*first, TurnStarted(2), Text("words"), Grew(0, SECRET), Grew(1, "other"), OVER])
     texts = [event["text"] for event in made.events if "text" in event]
-    assert texts == ["first", "words", "", "other", "***"]
+    assert texts == ["first", "", "words", "other", "***"]
 
 
 def test_a_secret_is_taken_back_although_no_turn_was_told_of() -> None:
     made = record([Text(SECRET[:5])])
     made.publish()
-    made.take(200.0, Text(SECRET[5:]))
-    made.take(201.0, OVER)
+    made.take_all([200.0, Text(SECRET[5:])])
+    made.take_all([201.0, OVER])
     assert [event["text"] for event in of(made, "text")] == ["", "", "***"]
 
 
@@ -129,8 +132,8 @@ def test_a_run_is_kept_with_its_events_calls_and_answers() -> None:
         [
             TurnStarted(1),
             Asked(REQUEST),
-            Received("openai-chat", STREAM),
-            Received("openai-chat", b"data: [DONE]\n\n"),
+            Received(STREAM, Form("openai-chat")),
+            Received(b"data: [DONE]\n\n", Form("openai-chat")),
             *STORY[1:],
             OVER,
         ],
@@ -151,15 +154,15 @@ def test_a_run_is_kept_with_its_events_calls_and_answers() -> None:
 
 
 def test_of_a_run_with_dropped_events_no_answer_is_kept() -> None:
-    made = record([Asked(REQUEST), Received("openai-chat", STREAM)])
+    made = record([Asked(REQUEST), Received(STREAM, Form("openai-chat"))])
     made.dropped = 1
-    made.take(200.0, OVER)
+    made.take_all([200.0, OVER])
     assert made.keep().answers == ()
     assert of(made, "dropped")[0]["events"] == 1
 
 
 def test_a_chunk_before_any_question_belongs_to_no_answer() -> None:
-    assert record([Received("openai-chat", STREAM), OVER]).keep().answers == ()
+    assert record([Received(STREAM, Form("openai-chat")), OVER]).keep().answers == ()
 
 
 def test_later_questions_tell_only_what_is_new() -> None:
@@ -169,7 +172,7 @@ def test_later_questions_tell_only_what_is_new() -> None:
 
 
 def test_a_request_that_passes_through_has_an_answer_all_the_same() -> None:
-    made = record([Asked(None), Received("openai-chat", STREAM), OVER])
+    made = record([Asked(None), Received(STREAM, Form("openai-chat")), OVER])
     [case] = map(json.loads, made.keep().answers)
     assert case["tools"] is None
 

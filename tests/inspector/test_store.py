@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -117,7 +118,7 @@ def test_the_oldest_runs_go_when_it_is_full_and_the_file_shrinks(tmp_path: Path)
     path = tmp_path / "runs.sqlite"
     store = Store(path, most_bytes=3_000_000, clock=lambda: NOW)
     for number in range(20):
-        store.put(kept(f"run_{number}", answers=["x" * 1_000_000]))
+        store.put(kept(f"run_{number}", answers=[secrets.token_hex(1_000_000)]))
     assert ids(store) == ["run_19", "run_18"]
     assert store.find_answers("run_0") == []
     store.close()
@@ -204,3 +205,26 @@ def test_figures_are_sums_over_runs(store: Store) -> None:
     }
     assert store.read_figures(owner="k1")["tools"] == []
     assert store.read_figures(owner="k1")["oddities"] == [{"kind": "id_missing", "count": 2}]
+
+
+def test_tables_of_an_older_version_are_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "runs.sqlite"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE runs (number INTEGER PRIMARY KEY, other TEXT)")
+        database.execute("CREATE TABLE answers (run INTEGER, number INTEGER, answer TEXT)")
+    database.close()
+    for _ in range(2):
+        store = Store(path, clock=lambda: 1001.0)
+        assert len(store.list_runs(Filter())) in {0, 1}
+        store.put(*([] if store.list_runs(Filter()) else [kept(answers=["{}"])]))
+        assert store.find_answers("run_1") == ["{}"]
+        store.close()
+
+
+def test_runs_are_kept_together_or_not_at_all() -> None:
+    store = Store(clock=lambda: 1001.0)
+    with pytest.raises(StoreFailed):
+        store.put(kept("a"), kept("b"), kept("a"))
+    assert store.list_runs(Filter()) == []
+    store.put()
+    store.close()

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-from inspector.recorded import OVER, SECRET, STORY, hide, kept
+from inspector.recorded import OVER, SECRET, STORY, Hider, kept
 from upstreams.serving import in_loop
 from wholecall.core.values import Text
 from wholecall.inspector.live import Live
-from wholecall.inspector.record import About, Note
+from wholecall.inspector.record import About, Form, Note
 from wholecall.inspector.store import Filter, KeptRun, Store, StoreFailed
-from wholecall.inspector.tap import MOST_WAITING, InspectorTap
+from wholecall.inspector.tap import MOST_WAITING, InspectorTap, Paces
 
 ABOUT = About(request_id="req_1", model="m", key="k1")
+FORM = Form("openai-chat")
+QUICK = Paces(0.001, 0.001)
 
 
 class SlowStore(Store):
@@ -28,18 +32,19 @@ class SlowStore(Store):
         if full:
             self.go_on.set()
 
-    def put(self, run: KeptRun) -> None:
-        self.reached.set()
-        assert self.go_on.wait(20)
-        if self._full:
-            raise StoreFailed("the disk is full")
-        super().put(run)
+    def put(self, *runs: KeptRun) -> None:
+        if runs:
+            self.reached.set()
+            assert self.go_on.wait(20)
+            if self._full:
+                raise StoreFailed("the disk is full")
+        super().put(*runs)
 
 
 @in_loop
 async def test_a_run_is_shown_while_it_goes_on_and_kept_when_it_is_over() -> None:
     store, live = Store(), Live()
-    tap = InspectorTap(store, live, bodies=lambda: True, hide=hide, pace=0.001)
+    tap = InspectorTap(store, live, bodies=lambda: True, hides=Hider(), paces=QUICK)
     with live.listen(None) as listener:
         writer = tap.open(ABOUT)
         assert list(live.running) == [writer.id]
@@ -60,7 +65,7 @@ async def test_a_run_is_shown_while_it_goes_on_and_kept_when_it_is_over() -> Non
 @in_loop
 async def test_what_is_left_is_written_at_the_end_and_nothing_twice() -> None:
     store, live = Store(), Live()
-    tap = InspectorTap(store, live, pace=3600)
+    tap = InspectorTap(store, live, paces=Paces(3600, 3600))
     writer = tap.open(ABOUT)
     for event in (*STORY, OVER, Note({"kind": "began"}), OVER):
         writer.take(event)
@@ -77,7 +82,7 @@ async def test_what_is_left_is_written_at_the_end_and_nothing_twice() -> None:
 @in_loop
 async def test_events_behind_the_end_change_nothing() -> None:
     store, live = Store(), Live()
-    tap = InspectorTap(store, live, pace=0.001)
+    tap = InspectorTap(store, live, paces=QUICK)
     writer = tap.open(ABOUT)
     writer.take(OVER)
     while live.running:
@@ -89,27 +94,81 @@ async def test_events_behind_the_end_change_nothing() -> None:
     store.close()
 
 
-@in_loop
-async def test_while_the_disk_is_slow_events_wait_up_to_a_size_and_are_then_dropped() -> None:
-    store, live = SlowStore(), Live()
-    tap = InspectorTap(store, live, bodies=lambda: True, pace=0.0)
-    first = tap.open(ABOUT)
-    first.take(OVER)
+@asynccontextmanager
+async def stuck() -> AsyncIterator[tuple[InspectorTap, SlowStore]]:
+    """A tap whose thread hangs on the disk; this loop goes on."""
+    store = SlowStore()
+    tap = InspectorTap(store, Live(), bodies=lambda: True, paces=QUICK)
+    tap.open(ABOUT).take(OVER)
     await asyncio.to_thread(store.reached.wait, 20)
-    # The thread hangs on the disk; this loop goes on, and drops only what is too much.
-    second = tap.open(ABOUT)
-    pieces = 20
-    for _ in range(pieces):
-        second.take_sized(Text("x"), MOST_WAITING // 10)
-    for _ in range(3):
-        await asyncio.sleep(0)  # it is time to hand over, and nobody takes it yet
+    yield tap, store
     store.go_on.set()
-    while tap.live.find(first.id, owner=None):
-        await asyncio.sleep(0.001)
-    second.take(OVER)
     await tap.close()
-    dropped = {run["id"]: run["dropped"] for run in store.list_runs(Filter())}
-    assert dropped == {first.id: 0, second.id: 11}
+    store.close()
+
+
+def dropped(store: Store) -> list[int]:
+    return [run["dropped"] for run in store.list_runs(Filter())]
+
+
+@in_loop
+async def test_while_the_disk_is_slow_chunks_wait_up_to_a_size_and_are_then_dropped() -> None:
+    async with stuck() as (tap, store):
+        writer = tap.open(ABOUT)
+        for _ in range(20):
+            writer.receive(b"x" * (MOST_WAITING // 10), FORM)
+        assert writer.record.dropped == 9
+        await asyncio.sleep(0.01)  # it is time to hand over, and nobody takes it
+        assert writer.record.dropped == 20
+        writer.take(OVER)
+        store.go_on.set()
+        await tap.close()
+        assert dropped(store) == [20, 0]
+
+
+@in_loop
+async def test_texts_are_dropped_before_verdicts_and_the_end_never_is() -> None:
+    async with stuck() as (tap, store):
+        writer = tap.open(ABOUT)
+        many = MOST_WAITING // 128
+        for _ in range(many):
+            writer.add(Text("x"))
+        for event in STORY:
+            writer.take(event)
+        while not writer.record.dropped:
+            await asyncio.sleep(0)
+        writer.take(OVER)
+        store.go_on.set()
+        await tap.close()
+        assert dropped(store) == [many + 2, 0]
+        [run, _] = store.list_runs(Filter())
+        assert run["verdicts"] == {"released": 1}
+        assert run["fate"] == "done"
+
+
+@in_loop
+async def test_if_there_are_too_many_verdicts_only_the_end_is_kept() -> None:
+    async with stuck() as (tap, store):
+        writer = tap.open(ABOUT)
+        many = MOST_WAITING // 128 + 1
+        for event in (*[STORY[1]] * many, OVER):
+            writer.take(event)
+        while not writer.record.dropped:
+            await asyncio.sleep(0)
+        store.go_on.set()
+        await tap.close()
+        assert dropped(store) == [many, 0]
+
+
+@in_loop
+async def test_a_lot_at_once_is_not_left_until_the_next_time() -> None:
+    store = Store()
+    tap = InspectorTap(store, Live(), bodies=lambda: True, paces=Paces(3600, 3600))
+    writer = tap.open(ABOUT)
+    writer.receive(b"x" * (MOST_WAITING // 3), FORM)
+    while writer.items:
+        await asyncio.sleep(0)
+    await tap.close()
     store.close()
 
 
@@ -128,9 +187,9 @@ async def test_a_disk_that_is_full_is_counted_and_ends_nothing() -> None:
 @in_loop
 async def test_whoever_looks_later_finds_what_happened_before() -> None:
     store, live = Store(), Live()
-    tap = InspectorTap(store, live, bodies=lambda: True, hide=hide, pace=0.001)
+    tap = InspectorTap(store, live, bodies=lambda: True, hides=Hider(), paces=QUICK)
     writer = tap.open(ABOUT)
-    writer.take_sized(Text(f"the key is {SECRET}"), 30)
+    writer.add(Text(f"the key is {SECRET}"))
     [run] = live.show(None)
     while len(run.events) < 2:
         await asyncio.sleep(0.001)

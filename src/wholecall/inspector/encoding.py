@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from wholecall.core.conversation import CallResult, Message, PastCall, Request
 from wholecall.core.values import (
@@ -53,13 +53,42 @@ _NAME = re.compile(r"[\w.:/@*-]{1,128}")
 _EMPTY: tuple[object, ...] = (None, "", [], {})
 
 
+class Hides(Protocol):
+    """Knows secrets."""
+
+    def hide(self, text: str) -> str:
+        """A text without secrets."""
+
+    def tail(self, text: str) -> str:
+        """The end of a text: a secret may have begun in it that goes on behind it."""
+
+    def finds_in(self, texts: Sequence[str]) -> bool:
+        """Whether a secret is in one of many texts, each of whole lines."""
+
+
+class Plain:
+    """Knows none."""
+
+    def hide(self, text: str) -> str:
+        """The text as it is."""
+        return text
+
+    def tail(self, _: str) -> str:
+        """Nothing has begun."""
+        return ""
+
+    def finds_in(self, _: Sequence[str]) -> bool:
+        """There is none."""
+        return False
+
+
 class Quoting(NamedTuple):
     """What may be told of what was said."""
 
     bodies: bool
     """Whether texts, arguments and results may be shown at all."""
-    hide: Callable[[str], str]
-    """Takes secrets out of a text."""
+    hides: Hides
+    """Takes secrets out of texts."""
 
     def quote(self, text: str) -> str:
         """A text, if it may be shown."""
@@ -70,7 +99,9 @@ class Quoting(NamedTuple):
         left_out = len(text) - MOST_CHARACTERS
         if left_out > 0:
             text = f"{text[:MOST_CHARACTERS]} … and {left_out} more characters"
-        return self.hide(text.encode("utf-8", "replace").decode())
+        if not text.isascii():
+            text = text.encode("utf-8", "replace").decode()
+        return self.hides.hide(text)
 
     def name(self, text: str | None) -> str:
         """A name. Models write whole sentences where names should stand."""

@@ -6,11 +6,9 @@ was shown of a secret before it could be known for one is taken back.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
-WINDOW = 1024
-"""Characters before a piece in which a secret may have begun."""
+from wholecall.inspector.encoding import Hides
 
 
 class Piece(NamedTuple):
@@ -24,10 +22,10 @@ class Piece(NamedTuple):
 class GrowingText:
     """One text, as far as it has come."""
 
-    __slots__ = ("_hide", "_pieces", "_tail", "has_secrets")
+    __slots__ = ("_hides", "_pieces", "_tail", "has_secrets")
 
-    def __init__(self, hide: Callable[[str], str]) -> None:
-        self._hide = hide
+    def __init__(self, hides: Hides) -> None:
+        self._hides = hides
         self._pieces: list[str] = []
         self._tail = ""
         self.has_secrets = False
@@ -38,12 +36,12 @@ class GrowingText:
         if self.has_secrets:
             return None
         seen = self._tail + text
-        self._tail = seen[-WINDOW:]
-        self.has_secrets = self._hide(seen) != seen
+        self._tail = self._hides.tail(seen)
+        self.has_secrets = self._hides.hide(seen) != seen
         return self.end() or Piece(text)
 
     def end(self) -> Piece | None:
         """The whole text, if it is another than what was shown."""
         if not self.has_secrets:
             return None
-        return Piece(self._hide("".join(self._pieces)), whole=True)
+        return Piece(self._hides.hide("".join(self._pieces)), whole=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 
 from wholecall.core.spec import ToolSpec
 from wholecall.errors import ProtocolError
-from wholecall.inspector.encoding import Fields
+from wholecall.inspector.encoding import Fields, Hides
 from wholecall.protocols.reader import Chunk
 from wholecall.protocols.wire import read_json
 from wholecall.upstreams.recorder import Tape, define
@@ -29,61 +30,94 @@ class RawAnswer:
         title: str,
         tools: Sequence[ToolSpec],
         *,
-        clock: Callable[[], float],
+        began: float = 0.0,
         most_chunks: int = MOST_CHUNKS,
         most_bytes: int = MOST_BYTES,
     ) -> None:
         self._title = title
         self._tools = tuple(tools)
-        self._tape: Tape | None = Tape(clock)
+        self._began = began
+        self._times: list[float] = []
+        self._chunks: list[Chunk] = []
         self._protocol = ""
         self._streamed = True
-        self._chunks = most_chunks
+        self._withheld = False
+        self._most_chunks = most_chunks
         self._bytes = most_bytes
 
-    def take(self, protocol: str, chunk: Chunk, *, streamed: bool) -> None:
-        """The next chunk."""
-        if self._tape is None:
+    def take(self, at: float, chunk: Chunk) -> None:
+        """The next chunk. Nothing is made of it before the end: a stream has many."""
+        if self._withheld:
             return
-        self._protocol, self._streamed = protocol, streamed
-        self._chunks -= 1
-        self._bytes -= len(chunk) if isinstance(chunk, bytes | str) else len(str(chunk))
-        if self._chunks < 0 or self._bytes < 0:
+        self._times.append(at)
+        self._chunks.append(chunk)
+        self._bytes -= len(chunk if isinstance(chunk, bytes | str) else str(chunk))
+        if self._bytes < 0 or len(self._chunks) > self._most_chunks:
             self.withhold()
-        else:
-            self._tape.take(chunk if isinstance(chunk, bytes | str) else read_json(chunk))
+
+    def describe(self, protocol: str, streamed: bool) -> None:
+        """In which form it comes."""
+        self._protocol, self._streamed = protocol, streamed
 
     def withhold(self) -> None:
         """Keep nothing of it: it is too long, or has a secret in it that is cut over its chunks."""
-        self._tape = None
+        self._withheld = True
+        self._chunks.clear()
 
-    def write(self, hide: Callable[[str], str]) -> str:
+    def write(self, hides: Hides) -> str:
         """A line of JSON, without secrets; empty if nothing was kept."""
-        if self._tape is None or not self._protocol:
+        if self._withheld or not self._protocol:
             return ""
         try:
-            contents = self._tape.contents(streamed=self._streamed)
+            contents = self._list_lines() or self._play()
         except ProtocolError:  # a body that is no JSON: then there is no case to be made of it
             return ""
         tools = [define(tool) for tool in self._tools] or None
         case = {"title": self._title, "protocol": self._protocol, "tools": tools, **contents}
         try:
-            masked = _mask(case, hide) if _has_secrets(case, hide) else case
+            masked = _mask(case, hides.hide) if _has_secrets(case, hides) else case
         except _Broken:
             return ""
         return msgspec.json.encode(masked).decode()
+
+    def _list_lines(self) -> Fields | None:
+        """What `_play` gives, at once; None unless all chunks are whole lines."""
+        lines = [chunk for chunk in self._chunks if isinstance(chunk, bytes)]
+        whole = len(lines) == len(self._chunks) and all(line.endswith(b"\n") for line in lines)
+        if not self._streamed or not whole:
+            return None
+        times = pairwise((self._began, *self._times))
+        return {
+            "events": [line.decode("utf-8", "replace") for line in lines],
+            "pauses": [round(now - before, 4) for before, now in times],
+        }
+
+    def _play(self) -> Fields:
+        clock = _Clock(self._began)
+        tape = Tape(clock.read)
+        for clock.now, chunk in zip(self._times, self._chunks, strict=True):
+            tape.take(chunk if isinstance(chunk, bytes | str) else read_json(chunk))
+        return tape.contents(streamed=self._streamed)
+
+
+class _Clock:
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def read(self) -> float:
+        return self.now
 
 
 class _Broken(Exception):
     """Without its secret it is no JSON any more."""
 
 
-def _has_secrets(case: Fields, hide: Callable[[str], str]) -> bool:
-    """Look at many chunks at a time: nearly all answers have none, and most chunks are short."""
+def _has_secrets(case: Fields, hides: Hides) -> bool:
+    """Look at all chunks together: nearly all answers have none, and most chunks are short."""
     whole = {name: value for name, value in case.items() if name not in {"events", "pauses"}}
     texts = [each if isinstance(each, str) else str(each) for each in case.get("events", ())]
-    slabs = ["".join(texts[start : start + _SLAB]) for start in range(0, len(texts), _SLAB)]
-    return any(hide(slab) != slab for slab in (str(whole), *slabs))
+    said = str(whole)
+    return hides.hide(said) != said or hides.finds_in(texts)
 
 
 def _mask(value: Any, hide: Callable[[str], str]) -> Any:
@@ -111,5 +145,4 @@ def _is_json(text: str) -> bool:
     return True
 
 
-_SLAB = 200
 _PAYLOAD = re.compile(r"^data: ?(\{.*)$", re.MULTILINE)

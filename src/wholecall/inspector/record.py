@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -22,6 +22,8 @@ from wholecall.runs.events import TurnStarted
 
 MOST_EVENTS = 20_000
 """Of one run. Texts that grow are joined before they count."""
+STEP = 0.1
+"""Seconds in which pieces of a text are joined. A replay shows them one by one."""
 MOST_GROWN = 4 * 1024 * 1024
 """Characters of texts and arguments of one run that are shown while they grow."""
 
@@ -57,12 +59,33 @@ class Asked(NamedTuple):
     request: Request | None
 
 
-class Received(NamedTuple):
-    """A chunk as the upstream sent it."""
+class Form(NamedTuple):
+    """In which form an answer comes."""
 
     protocol: str
-    chunk: Chunk
+    """The upstream's."""
     streamed: bool = True
+
+
+class Received(NamedTuple):
+    """A chunk as the upstream sent it. Further ones of the same form come as plain bytes."""
+
+    chunk: Chunk
+    form: Form
+
+
+class _Place(NamedTuple):
+    """A text that grows."""
+
+    kind: str
+    number: int = 0
+
+
+class _Step(NamedTuple):
+    """Pieces of a text that came at about the same time."""
+
+    at: float
+    pieces: list[str]
 
 
 class Record:
@@ -84,9 +107,14 @@ class Record:
         """Events that came faster than they could be written down."""
         self._quoting = quoting
         self._tally = Tally()
-        self._growing: dict[tuple[str, int], GrowingText] = {}
-        self._fresh: dict[tuple[str, int], list[str]] = {}
+        self._growing: dict[_Place, GrowingText] = {}
+        self._fresh: dict[_Place, list[_Step]] = {}
         """Pieces that are not events yet."""
+        self._calls: dict[int, _Place] = {}
+        # Where the last piece went: nearly always the next one goes there, too.
+        self._last_place: _Place | None = None
+        self._last_until = 0.0
+        self._last_pieces: list[str] = []
         self._most_events = most_events
         self._room = most_grown
         self._left_out = 0
@@ -101,13 +129,17 @@ class Record:
 
     # ── Taking ──────────────────────────────────────────────────────────────────────
 
-    def take(self, at: float, item: object) -> None:
-        """Take what happened at a time."""
-        self._now = at - self.about.started
-        take = _TAKES.get(type(item))
-        if take is not None:
-            take(self, item)
-            return
+    def take_all(self, items: Iterable[object]) -> None:
+        """Take what happened; a number is the time of what stands behind it."""
+        started = self.about.started
+        for item in items:
+            kind = type(item)
+            if kind is float:
+                self._now = cast(float, item) - started
+            else:
+                _TAKES.get(kind, Record._take_event)(self, item)
+
+    def _take_event(self, item: object) -> None:
         self._join()
         if isinstance(item, TurnStarted | Ended):
             self._end_texts()
@@ -127,12 +159,13 @@ class Record:
         """Whether nothing more comes."""
         return self._tally.over is not None
 
-    def _add(self, event: Fields) -> None:
+    def _add(self, event: Fields, *, at: float | None = None) -> None:
         if len(self.events) >= self._most_events and event["kind"] != "over":
             self._left_out += 1
             return
         self._tally.take(event)
-        self.events.append({"n": len(self.events), "at": round(self._now, 4), **event})
+        at = round(self._now if at is None else at, 4)
+        self.events.append({"n": len(self.events), "at": at, **event})
 
     def _take_note(self, note: Note) -> None:
         self._join()
@@ -151,50 +184,72 @@ class Record:
     # ── Texts that grow ─────────────────────────────────────────────────────────────
 
     def _take_grew(self, event: Grew) -> None:
-        self._grow(("grew", event.number), event.text)
+        number = event.number
+        if number not in self._calls:
+            self._calls[number] = _Place("grew", number)
+        self._grow(self._calls[number], event.text)
 
     def _take_text(self, event: Text) -> None:
-        self._grow(("text", 0), event.text)
+        self._grow(_TEXT, event.text)
 
     def _take_reasoning(self, event: Reasoning) -> None:
-        self._grow(("reasoning", 0), event.text)
+        self._grow(_REASONING, event.text)
 
-    def _grow(self, place: tuple[str, int], text: str) -> None:
+    def _grow(self, place: _Place, text: str) -> None:
         if len(text) > self._room:
             self._room = 0
             self._left_out += 1
             return
         self._room -= len(text)
-        self._fresh.setdefault(place, []).append(text)
+        now = self._now
+        if place is self._last_place and now < self._last_until:
+            self._last_pieces.append(text)
+            return
+        steps = self._fresh.setdefault(place, [])
+        if not steps or now - steps[-1].at >= STEP:
+            steps.append(_Step(now, []))
+        at, self._last_pieces = steps[-1]
+        self._last_place, self._last_until = place, at + STEP
+        self._last_pieces.append(text)
 
     def _join(self) -> None:
         """Make events of the pieces that came since the last one."""
-        for place, pieces in self._fresh.items():
-            text = "".join(pieces).encode("utf-8", "replace").decode()
-            growing = self._growing.setdefault(place, GrowingText(self._quoting.hide))
-            self._show(place, growing.add(text))
-        self._fresh.clear()
+        if not self._fresh:
+            return
+        fresh, self._fresh, self._last_place = self._fresh, {}, None
+        shown: list[tuple[float, _Place, str]] = []
+        for place, steps in fresh.items():
+            texts = [_clean("".join(step.pieces)) for step in steps]
+            growing = self._growing.get(place)
+            if growing is None:
+                growing = self._growing[place] = GrowingText(self._quoting.hides)
+            piece = growing.add(texts[0] if len(texts) == 1 else "".join(texts))
+            if piece is not None and piece.whole:
+                self._replace(place, piece)
+            elif piece is not None:
+                shown += ((step.at, place, text) for step, text in zip(steps, texts, strict=True))
+        for at, place, text in sorted(shown) if len(fresh) > 1 else shown:
+            self._add({"kind": place.kind, "number": place.number, "text": text}, at=at)
 
-    def _show(self, place: tuple[str, int], piece: Piece | None) -> None:
+    def _replace(self, place: _Place, piece: Piece | None) -> None:
+        """Show the whole of a text anew, without what should not have been seen of it."""
         if piece is None:
             return
-        kind, number = place
-        if piece.whole:
-            self._take_back(kind, number)
-        whole = {"whole": True} if piece.whole else {}
-        self._add({"kind": kind, "number": number, "text": piece.text, **whole})
+        self._take_back(place)
+        told = {"kind": place.kind, "number": place.number, "text": piece.text, "whole": True}
+        self._add(told)
 
-    def _take_back(self, kind: str, number: int) -> None:
+    def _take_back(self, place: _Place) -> None:
         """Calls of earlier turns have the same numbers, and nothing to do with it."""
         for event in reversed(self.events):
             if event["kind"] == "turn":
                 return
-            if event["kind"] == kind and event["number"] == number:
+            if event["kind"] == place.kind and event["number"] == place.number:
                 event["text"] = ""
 
     def _end_texts(self) -> None:
         for place, growing in self._growing.items():
-            self._show(place, growing.end())
+            self._replace(place, growing.end())
             if growing.has_secrets and self._answers:
                 self._answers[-1].withhold()
         self._growing.clear()
@@ -206,14 +261,19 @@ class Record:
         request = asked.request
         title = f"{self.id}, answer {len(self._answers) + 1}"
         tools = () if request is None else request.tools
-        self._answers.append(RawAnswer(title, tools, clock=lambda: self._now))
+        self._answers.append(RawAnswer(title, tools, began=self._now))
         if request is not None:
             self._add(encode_request(request, self._quoting, told=self._told))
             self._told = len(request.messages)
 
     def _take_received(self, received: Received) -> None:
         if self._answers:
-            self._answers[-1].take(received.protocol, received.chunk, streamed=received.streamed)
+            self._answers[-1].describe(*received.form)
+            self._answers[-1].take(self._now, received.chunk)
+
+    def _take_bytes(self, chunk: bytes) -> None:
+        if self._answers:
+            self._answers[-1].take(self._now, chunk)
 
     # ── Keeping ─────────────────────────────────────────────────────────────────────
 
@@ -250,10 +310,17 @@ class Record:
         """The cases of all answers, as far as they were received whole."""
         if self.dropped:
             return []
-        cases = [answer.write(self._quoting.hide) for answer in self._answers]
+        cases = [answer.write(self._quoting.hides) for answer in self._answers]
         return [case for case in cases if case]
 
 
+def _clean(text: str) -> str:
+    """A text without halves of characters, which UTF-8 does not have."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+_TEXT = _Place("text")
+_REASONING = _Place("reasoning")
 _TAKES: Mapping[type, Callable[[Record, Any], None]] = {
     Grew: Record._take_grew,
     Text: Record._take_text,
@@ -261,4 +328,5 @@ _TAKES: Mapping[type, Callable[[Record, Any], None]] = {
     Note: Record._take_note,
     Asked: Record._take_asked,
     Received: Record._take_received,
+    bytes: Record._take_bytes,
 }

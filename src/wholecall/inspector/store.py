@@ -9,7 +9,9 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,13 +28,22 @@ MOST_LISTED = 200
 """Runs in one page of the list."""
 _MOST_DURATIONS = 5000
 """Of one tool that a figure is drawn from: the last ones."""
+_AGAIN = 30.0
+"""Seconds after which the runs are counted anew: other processes write to the file, too."""
 _BUSY_SECONDS = 5.0
+_LEVEL = 1
+"""Of compression: the quickest."""
 _FREED_PAGES = 1000
 """Given back to the disk at a time: at 4 kB each, as much as a run may have."""
-_SCHEMA = """
+_VERSION = 2
+"""Of the tables below. What older ones hold is not taken over: it would be gone soon anyway."""
+_TABLES = ("answers", "events", "oddities", "calls", "runs")
+_SCHEMA = f"""
 PRAGMA auto_vacuum = INCREMENTAL;
 PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
 PRAGMA foreign_keys = ON;
+PRAGMA user_version = {_VERSION};
 CREATE TABLE IF NOT EXISTS runs (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
@@ -71,7 +82,7 @@ CREATE TABLE IF NOT EXISTS events (
 CREATE TABLE IF NOT EXISTS answers (
     run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
     number INTEGER NOT NULL,
-    answer TEXT NOT NULL,
+    answer BLOB NOT NULL,
     PRIMARY KEY (run, number)
 ) STRICT, WITHOUT ROWID;
 """
@@ -167,6 +178,11 @@ class Store:
         self._most_bytes = most_bytes
         self._clock = clock
         self._lock = threading.Lock()
+        self._size = 0.0
+        """Bytes of all runs, as far as this process knows."""
+        self._counted_at = float("-inf")
+        self._free = True
+        """Whether the file may have pages that nobody needs."""
         try:
             self._database = sqlite3.connect(
                 ":memory:" if path is None else path,
@@ -174,6 +190,10 @@ class Store:
                 check_same_thread=False,
                 isolation_level=None,
             )
+            (version,) = self._database.execute("PRAGMA user_version").fetchone()
+            if version != _VERSION:
+                old = "".join(f"DROP TABLE IF EXISTS {table};" for table in _TABLES)
+                self._database.executescript(old)
             self._database.executescript(_SCHEMA)
         except sqlite3.Error as error:
             raise StoreFailed(f"{path}: {error}") from error
@@ -185,26 +205,45 @@ class Store:
 
     # ── Writing ─────────────────────────────────────────────────────────────────────
 
-    def put(self, run: KeptRun) -> None:
-        """Keep a run. `StoreFailed` if that is not possible."""
-        with self._lock:
-            try:
-                self._database.execute("BEGIN IMMEDIATE")
-                try:
+    def put(self, *runs: KeptRun) -> None:
+        """Keep runs, all of them or none. `StoreFailed` if that is not possible."""
+        if not runs:
+            return
+        try:
+            with self._lock, self._changing():
+                for run in runs:
                     self._insert(run)
-                    self._make_room()
-                except BaseException:
-                    self._database.execute("ROLLBACK")
-                    raise
-                self._database.execute("COMMIT")
-                self._database.execute(f"PRAGMA incremental_vacuum({_FREED_PAGES})").fetchall()
-            except sqlite3.Error as error:
-                raise StoreFailed(f"a run could not be kept: {error}") from error
+                if self._make_room():
+                    self._free = True
+            if self._free:
+                self._give_back()
+        except sqlite3.Error as error:
+            raise StoreFailed(f"a run could not be kept: {error}") from error
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+    def _give_back(self) -> None:
+        """What was freed goes back to the disk, a part at a time."""
+        with self._lock:
+            before = self._database.execute("PRAGMA freelist_count").fetchone()
+            self._database.execute(f"PRAGMA incremental_vacuum({_FREED_PAGES})").fetchall()
+        self._free = before[0] > _FREED_PAGES
 
     def _insert(self, run: KeptRun) -> None:
         execute, many = self._database.execute, self._database.executemany
         summary = msgspec.json.encode(run.summary).decode()
-        size = len(summary) + len(run.events) + sum(map(len, run.answers))
+        # The chunks of a stream are all alike, so that they become a tenth and less.
+        answers = [zlib.compress(answer.encode(), _LEVEL) for answer in run.answers]
+        size = len(summary) + len(run.events) + sum(map(len, answers))
+        self._size += size
         fate = str(run.summary.get("fate", ""))
         head = (run.id, run.key, run.began, run.model, fate, size, summary)
         insert = (
@@ -218,17 +257,22 @@ class Store:
         odd = [(number, *each) for each in run.oddities.items()]
         many("INSERT INTO oddities VALUES (?,?,?)", odd)
         execute("INSERT INTO events VALUES (?,?)", (number, run.events))
-        answers = [(number, *each) for each in enumerate(run.answers, 1)]
-        many("INSERT INTO answers VALUES (?,?,?)", answers)
+        numbered = [(number, *each) for each in enumerate(answers, 1)]
+        many("INSERT INTO answers VALUES (?,?,?)", numbered)
 
-    def _make_room(self) -> None:
+    def _make_room(self) -> bool:
+        """Delete what is too old or too much; whether anything was."""
         run = self._database.execute
+        before = self._database.total_changes
         run("DELETE FROM runs WHERE began <= ?", (self._oldest(),))
-        (size,) = run("SELECT total(size) FROM runs").fetchone()
-        while size > self._most_bytes:
+        if self._size > self._most_bytes or not self._counted_at + _AGAIN > self._clock():
+            (self._size,) = run("SELECT total(size) FROM runs").fetchone()
+            self._counted_at = self._clock()
+        while self._size > self._most_bytes:
             number, bytes_ = run("SELECT number, size FROM runs ORDER BY number LIMIT 1").fetchone()
             run("DELETE FROM runs WHERE number = ?", (number,))
-            size -= bytes_
+            self._size -= bytes_
+        return self._database.total_changes > before
 
     # ── Reading ─────────────────────────────────────────────────────────────────────
 
@@ -257,7 +301,7 @@ class Store:
             id=id,
             owner=owner,
         )
-        return [answer for (answer,) in rows]
+        return [zlib.decompress(answer).decode() for (answer,) in rows]
 
     def read_figures(self, *, owner: str | None = None) -> Fields:
         """Sums over all runs that are kept."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from wholecall.core.values import Call
 from wholecall.inspector.desk import Desk, Waiting
-from wholecall.inspector.encoding import Quoting
+from wholecall.inspector.encoding import Plain, Quoting
 from wholecall.runs.approvals import Approval, Approvals
 
 _NOBODY = Approval(False, "nobody can be asked here")
@@ -32,7 +32,7 @@ class Approving:
         self,
         desk: Desk | None = None,
         *,
-        quoting: Callable[[], Quoting] = lambda: Quoting(False, str),
+        quoting: Callable[[], Quoting] = lambda: Quoting(False, Plain()),
         seconds: float = 0.0,
     ) -> None:
         self._desk = desk

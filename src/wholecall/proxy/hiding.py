@@ -2,14 +2,19 @@
 
 Those that we know are replaced wherever they stand. Those that we do not know, because a client
 or an upstream put them into its words, are recognised by their form.
+
+Nearly all texts hold none, and some are long: the inspector looks at every chunk of a stream. So
+it is first found out cheaply whether there is one at all. `re` looks for a literal with which a
+pattern begins many times faster than for alternatives; hence one pattern for each word.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from wholecall.proxy.config.secret import HIDDEN
+from wholecall.proxy.shrinking import shrink, shrink_all
 
 # A shorter secret is a word such as "none" that local servers take; hiding it hides prose.
 _SHORTEST = 8
@@ -23,7 +28,7 @@ _WORDS = ("key", "token", "secret", "password", "signature", "cookie")
 _FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(rf"\b({'|'.join(_MAKERS)})[-_][\w-]{{12,}}"), rf"\1-{HIDDEN}"),
     (re.compile(r"\b(AIza|AKIA)[\w-]{12,}"), rf"\1{HIDDEN}"),
-    (re.compile(r"\b(bearer|basic)[ \t]+[\w.~+/=-]{8,}", re.IGNORECASE), rf"\1 {HIDDEN}"),
+    (re.compile(r"\b(bearer|basic)[ \t]{1,16}[\w.~+/=-]{8,}", re.IGNORECASE), rf"\1 {HIDDEN}"),
     # https://user:password@host
     (re.compile(r"://[^/\s@\"'<>]{1,512}@"), f"://{HIDDEN}@"),
     (
@@ -35,8 +40,49 @@ _FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
         rf"\1\2{HIDDEN}",
     ),
 )
+_MAKER_FINDERS = tuple(re.compile(rf"{maker}(?<=\b{maker})[-_][\w-]{{12}}") for maker in _MAKERS)
+_FINDERS = (
+    re.compile(r"A(?<=\bA)(?:Iza|KIA)[\w-]{12}"),
+    re.compile(r"://[^/\s@\"'<>]{1,512}@"),
+)
+# For a text in small letters.
+_SMALL_FINDERS = (
+    *(
+        re.compile(rf"{word}(?<=\b{word})[ \t]{{1,16}}[\w.~+/=-]{{8}}")
+        for word in ("bearer", "basic")
+    ),
+    *(
+        re.compile(
+            rf"{word}(?<![^\W_]{word})[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}[\"']?"
+            r"[^\s&\"',;})]{8}"
+        )
+        for word in _WORDS
+    ),
+)
+# Letters that are equal to a small one where case does not matter, and have no small form.
+_LONG_S = "\u017f"
+_SLAB = 256
+"""Texts that are looked at together. Meanwhile nobody else can work, so they are not too many."""
 _SHORTEST_FORM = 12
 """Characters of the shortest text that one of the forms fits. Most texts of a log are shorter."""
+_REACH = 64
+"""Characters in which a secret shows its form, with what stands before it."""
+_LONGEST_REACH = 600
+"""The same for one in an address."""
+_SHORT = 1024
+"""Characters up to which one pattern for all makers is faster than one for each."""
+_AFTER_MAKER = "|".join(rf"(?<=\b{maker}[-_])" for maker in _MAKERS)
+_ANY_MAKER = re.compile(rf"[-_](?=[\w-]{{12}})(?:{_AFTER_MAKER})")
+
+
+def _has_form(text: str) -> bool:
+    makers = _MAKER_FINDERS if len(text) > _SHORT else (_ANY_MAKER,)
+    if any(finder.search(text) for finder in (*makers, *_FINDERS)):
+        return True
+    small = text.lower()
+    if _LONG_S in small:
+        small = small.replace(_LONG_S, "s")
+    return any(finder.search(small) for finder in _SMALL_FINDERS)
 
 
 class Hiding:
@@ -52,13 +98,28 @@ class Hiding:
         # The longest first: a secret may be a part of another.
         self._secrets = tuple(sorted(known, key=len, reverse=True))
 
+    def tail(self, text: str) -> str:
+        """The end of a text: a secret may have begun in it that goes on behind it."""
+        if "://" in text[-_LONGEST_REACH:]:
+            return text[-_LONGEST_REACH:]
+        return text[-max(_REACH, len(self._secrets[0]) if self._secrets else 0) :]
+
+    def finds_in(self, texts: Sequence[str]) -> bool:
+        """Whether a secret is in one of many texts, each of whole lines."""
+        for start in range(0, len(texts), _SLAB):
+            slab = texts[start : start + _SLAB]
+            whole = "".join(slab) if self._secrets else ""
+            if any(secret in whole for secret in self._secrets) or _has_form(shrink_all(slab)):
+                return True
+        return False
+
     def hide(self, text: str) -> str:
         """The text without secrets."""
         if len(text) < _SHORTEST:
             return text
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN)
-        if len(text) >= _SHORTEST_FORM:
+        if len(text) >= _SHORTEST_FORM and _has_form(shrink(text)):
             for form, instead in _FORMS:
                 text = form.sub(instead, text)
         return text

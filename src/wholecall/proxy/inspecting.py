@@ -11,9 +11,9 @@ from starlette.routing import Route
 
 from wholecall.core.values import Grew, Reasoning, Text
 from wholecall.inspector.desk import Desk
-from wholecall.inspector.encoding import SHOWN, Quoting
+from wholecall.inspector.encoding import SHOWN, Hides, Quoting
 from wholecall.inspector.live import Live
-from wholecall.inspector.record import About, Asked, Note, Received
+from wholecall.inspector.record import About, Asked, Form, Note
 from wholecall.inspector.routes import make_routes
 from wholecall.inspector.store import Store
 from wholecall.inspector.tap import InspectorTap, Writer
@@ -44,20 +44,20 @@ _BAD_CALL = "bad_call"
 class Inspecting:
     """A tap: it hands all that happens to the inspector."""
 
-    def __init__(self, config: Config, *, hide: Callable[[str], str]) -> None:
+    def __init__(self, config: Config, *, hides: Hides) -> None:
         self._bodies = config.inspector.bodies
-        self._hide = hide
+        self._hides = hides
         path = Path(config.keys.path).with_name(STORE_FILE)
         store = Store(
             path,
             seconds=config.inspector.days * _DAY_SECONDS,
             most_bytes=config.inspector.megabytes * _MEGABYTE,
         )
-        self._tap = InspectorTap(store, Live(), bodies=lambda: self._bodies, hide=hide)
+        self._tap = InspectorTap(store, Live(), bodies=lambda: self._bodies, hides=hides)
         self._desk = Desk(path)
         self.approving = Approving(
             self._desk,
-            quoting=lambda: Quoting(self._bodies, self._hide),
+            quoting=lambda: Quoting(self._bodies, self._hides),
             seconds=config.inspector.approval_seconds,
         )
         """Where runs ask for approval."""
@@ -113,23 +113,18 @@ class _Telling:
         }
         if writer.bodies:
             readers |= {
-                Grew: self._grow,
-                Text: self._grow,
-                Reasoning: self._grow,
+                Grew: writer.add,
+                Text: writer.add,
+                Reasoning: writer.add,
                 ChunkCame: self._receive,
             }
         return readers
 
-    def _grow(self, event: Grew | Text | Reasoning) -> None:
-        self._writer.take_sized(event, len(event.text))
-
     def _receive(self, event: ChunkCame) -> None:
-        size = len(event.chunk) if isinstance(event.chunk, bytes | str) else 0
-        received = Received(event.protocol, event.chunk, event.streamed)
-        self._writer.take_sized(received, size)
+        self._writer.receive(event.chunk, Form(event.protocol, event.streamed))
 
     def _ask(self, event: UpstreamAsked) -> None:
-        self._writer.take(Asked(event.request))
+        self._writer.ask(Asked(event.request))
 
     def _retry(self, event: UpstreamRetried) -> None:
         self._note("upstream_retried", delay=round(event.delay, 3))

@@ -42,7 +42,7 @@ class Observing:
         )
         self.figures = Figures() if config.metrics.enabled else None
         inspected = config.inspector.enabled
-        self.inspecting = Inspecting(config, hide=self._hiding.hide) if inspected else None
+        self.inspecting = Inspecting(config, hides=self._hiding) if inspected else None
         found: tuple[Tap | None, ...] = (
             log_tap,
             None if self.figures is None else MetricsTap(names, self.figures),

@@ -119,12 +119,17 @@ class Tape:
         if not isinstance(chunk, bytes | str):
             self._add(read_json(chunk))
             return
+        ended = chunk.endswith("\n") if isinstance(chunk, str) else chunk.endswith(b"\n")
+        if ended and not self._line:  # whole lines, as nearly always
+            self._add(chunk if isinstance(chunk, str) else chunk.decode("utf-8", "replace"))
+            return
         text = chunk if isinstance(chunk, str) else self._decoder.decode(chunk)
         whole, end, rest = text.rpartition("\n")
         if end:
             self._add("".join([*self._line, whole, end]))
             self._line.clear()
-        self._line.append(rest)
+        if not ended:  # an empty rest, too: the decoder may hold a part of a character
+            self._line.append(rest)
 
     def _add(self, event: Any) -> None:
         if not event:

@@ -1,0 +1,222 @@
+"""What the inspector adds to the processor time of a chunk.
+
+    .venv/bin/python bench/inspector.py              print the table
+    .venv/bin/python bench/inspector.py --write      and put it into docs/performance.md
+
+The same proxy five times: without the inspector, with it, with a page that looks, and both again
+with bodies kept (texts, arguments and every chunk). At a model's pace all of them are under load
+at the same time; at full speed they take turns, and the medians over all rounds count. Processor
+time is what the kernel counted for the proxy's process, writing to the file included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import uvloop
+
+from proxies.answers import DELTAS
+from proxies.load import Address, ask_for, complain, connect
+from proxies.subjects import BENCH, Place, Running, Subject, run, run_upstream
+from proxies.upstream import PACE, SLOW_SECONDS
+from tables import markdown, write_section
+
+CONNECTIONS = 16
+STREAMS = 50
+"""At a model's pace, for each of the proxies."""
+CHUNKS = DELTAS + 3
+"""Chunks of a fast stream: its opening, its deltas, its finish and `[DONE]`."""
+FAST = {"call": "a tool call", "text": "text, a tool offered", "plain": "text, no tools"}
+SETTLE = 1.5
+"""Seconds after a load in which the inspector writes down what is left."""
+_BIN = Path(sys.executable).parent
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to run the proxy."""
+
+    name: str
+    inspector: bool = True
+    bodies: bool = False
+    looked_at: bool = False
+
+
+VARIANTS = (
+    Variant("without the inspector", inspector=False),
+    Variant("with it, nobody looks"),
+    Variant("with it, one page looks", looked_at=True),
+    Variant("with bodies, nobody looks", bodies=True),
+    Variant("with bodies, one page looks", bodies=True, looked_at=True),
+)
+
+
+@dataclass
+class Measured:
+    """Microseconds of a chunk: at a model's pace, and of each round at full speed."""
+
+    slow: float = 0.0
+    fast: dict[str, list[float]] = field(default_factory=dict)
+
+
+# ── Running ─────────────────────────────────────────────────────────────────────────
+
+
+def _command(variant: Variant, place: Place) -> list[str]:
+    config = {
+        "models": {"bench": {"upstream": "openai/bench", "base_url": place.upstream}},
+        "inspector": {"enabled": variant.inspector, "bodies": variant.bodies},
+        "keys": {"path": str(place.folder / "keys.sqlite")},
+    }
+    file = place.folder / "wholecall.yaml"
+    file.write_text(json.dumps(config))
+    return [str(_BIN / "wholecall"), "serve", "--config", str(file), "--port", str(place.port)]
+
+
+def _subject(variant: Variant) -> Subject:
+    environ = {"OPENAI_API_KEY": "none", "NO_PROXY": "*"}
+    return Subject(variant.name, partial(_command, variant), environ=lambda _: environ)
+
+
+@contextmanager
+def _looking(address: Address) -> Iterator[None]:
+    command = [sys.executable, "-m", "proxies.looker", str(address.port)]
+    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(BENCH)})
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def _run_all(upstream: Address) -> Iterator[dict[Variant, Running]]:
+    with ExitStack() as stack:
+        running = {
+            variant: stack.enter_context(run(_subject(variant), upstream)) for variant in VARIANTS
+        }
+        for variant, one in running.items():
+            if variant.looked_at:
+                stack.enter_context(_looking(one.address))
+        time.sleep(SETTLE)
+        yield running
+
+
+# ── Measuring ───────────────────────────────────────────────────────────────────────
+
+
+def _measure_fast(one: Running, kind: str, *, seconds: float) -> float:
+    before = one.cpu()
+    load = uvloop.run(ask_for(one.address, kind, connections=CONNECTIONS, seconds=seconds))
+    time.sleep(SETTLE)
+    if load.errors:
+        raise RuntimeError(load.errors[0])
+    return (one.cpu() - before) / (len(load.latencies) * CHUNKS) * 1e6
+
+
+def _measure_round(
+    running: dict[Variant, Running], kind: str, *, seconds: float
+) -> dict[Variant, float]:
+    spent = {}
+    for variant, one in running.items():
+        spent[variant] = _measure_fast(one, kind, seconds=seconds)
+        print(f"{kind}, {variant.name}: {spent[variant]:.1f} µs", file=sys.stderr)
+    return spent
+
+
+async def _stream_slowly(address: Address, kind: str) -> None:
+    client = await connect(address)
+    wrong = complain(kind, await client.ask(address.write(kind)), deltas=PACE * SLOW_SECONDS)
+    client.close()
+    if wrong:
+        raise RuntimeError(wrong)
+
+
+async def _stream_all(running: dict[Variant, Running]) -> None:
+    kinds = ("slow-call", "slow-plain")
+    await asyncio.gather(
+        *(
+            _stream_slowly(one.address, kinds[number % 2])
+            for number in range(STREAMS)
+            for one in running.values()
+        )
+    )
+
+
+def measure(running: dict[Variant, Running], *, rounds: int, seconds: float) -> list[Measured]:
+    """All variants under all loads."""
+    measured = {variant: Measured() for variant in running}
+    for kind in FAST:
+        _measure_round(running, kind, seconds=seconds)  # makes connections, compiles schemas
+        for _ in range(rounds):
+            for variant, spent in _measure_round(running, kind, seconds=seconds).items():
+                measured[variant].fast.setdefault(kind, []).append(spent)
+    before = {variant: one.cpu() for variant, one in running.items()}
+    uvloop.run(_stream_all(running))
+    time.sleep(SETTLE)
+    for variant, one in running.items():
+        chunks = STREAMS * PACE * SLOW_SECONDS
+        measured[variant].slow = (one.cpu() - before[variant]) / chunks * 1e6
+    return list(measured.values())
+
+
+# ── The table ───────────────────────────────────────────────────────────────────────
+
+
+def _show(value: float, base: float) -> str:
+    return f"{value:.1f} ({(value / base - 1) * 100:+.0f} %)"
+
+
+def _median_ratio(one: Measured, base: Measured, *, kind: str) -> str:
+    pairs = zip(one.fast[kind], base.fast[kind], strict=True)
+    ratio = statistics.median(mine / theirs for mine, theirs in pairs)
+    value = statistics.median(one.fast[kind])
+    return f"{value:.1f} ({(ratio - 1) * 100:+.0f} %)"
+
+
+def report(every: list[Measured]) -> str:
+    """µs a chunk, and what that is more than without the inspector."""
+    header = [
+        "µs CPU a chunk",
+        f"at a model's pace ({STREAMS} streams, {PACE} chunks/s)",
+        *(f"at full speed: {words}" for words in FAST.values()),
+    ]
+    base = every[0]
+    rows = [
+        [
+            variant.name,
+            _show(one.slow, base.slow),
+            *(_median_ratio(one, base, kind=kind) for kind in FAST),
+        ]
+        for variant, one in zip(VARIANTS, every, strict=True)
+    ]
+    return markdown(header, rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What the inspector costs.")
+    parser.add_argument("--write", action="store_true", help="put the table into the docs")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each load at full speed")
+    given = parser.parse_args()
+    with run_upstream() as upstream, _run_all(upstream) as running:
+        table = report(measure(running, rounds=given.rounds, seconds=given.seconds))
+    print(table)
+    if given.write:
+        write_section("inspector", table)
+
+
+if __name__ == "__main__":
+    main()
