@@ -409,6 +409,25 @@ async def test_a_silence_is_broken_by_signs_of_life(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_an_impatient_client_hears_a_sign_of_life_in_time(tmp_path: Path) -> None:
+    gate = Gate()
+
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        response = await begin(request)
+        await gate.pass_through()
+        await response.write(TEXT + STOP)
+        return response
+
+    async with between(handler, tmp_path) as (served, _):
+        served.proxy.service.beat_seconds = 1000.0  # longer than this test may take
+        headers = {"x-stainless-read-timeout": "2"}
+        async with served.http.post(served.url + PATH, json=STREAMED, headers=headers) as response:
+            assert await response.content.readuntil(b"\n\n") == b": keep-alive\n\n"
+            gate.opened.set()
+            assert (await response.read()).endswith(STOP)
+
+
+@in_loop
 async def test_a_client_that_waits_for_the_first_word_hears_signs_of_life(tmp_path: Path) -> None:
     gate = Gate()
 

@@ -167,26 +167,38 @@ async def test_a_client_gets_only_its_own_calls_and_the_history_is_put_together_
 async def test_tools_of_both_sides_work_for_anthropics_clients(tmp_path: Path) -> None:
     ran = Ran()
     items: Any = [each for each in definitions("anthropic") if each["name"] == "list_items"]
-    async with serving(tmp_path, ran) as (served, _):
-        asked: dict[str, Any] = {
-            "model": "anthropic:parallel-calls",
-            "max_tokens": 100,
-            "tools": items,
-        }
-        async with served.anthropic.messages.stream(messages=QUESTION, **asked) as stream:
-            first = await stream.get_final_message()
-        [call] = [block for block in first.content if block.type == "tool_use"]
-        result: Any = {"type": "tool_result", "tool_use_id": call.id, "content": "one, two"}
-        history: Any = [
-            *QUESTION,
-            {"role": "assistant", "content": first.content},
-            {"role": "user", "content": [result]},
-        ]
+    asked: dict[str, Any] = {
+        "model": "anthropic:parallel-calls",
+        "max_tokens": 100,
+        "tools": items,
+    }
+    async with (
+        serving(tmp_path, ran) as (served, _),
+        served.anthropic.messages.stream(messages=QUESTION, **asked) as stream,
+    ):
+        first = await stream.get_final_message()
+    # The proxy ends, and another one takes over.
+    [call] = [block for block in first.content if block.type == "tool_use"]
+    result: Any = {"type": "tool_result", "tool_use_id": call.id, "content": "one, two"}
+    history: Any = [
+        *QUESTION,
+        {"role": "assistant", "content": first.content},
+        {"role": "user", "content": [result]},
+    ]
+    async with serving(tmp_path, ran) as (served, faults):
         async with served.anthropic.messages.stream(messages=history, **asked) as stream:
             last = await stream.get_final_message()
-    assert first.stop_reason == "tool_use"
+        [received] = faults.received
+    assert (first.stop_reason, call.input) == ("tool_use", {})
     assert last.stop_reason == "end_turn"
     assert len(ran.calls) == 2
+    assert isinstance(received.body, dict)
+    _, answer, results = received.body["messages"]
+    made = [block["name"] for block in answer["content"] if block["type"] == "tool_use"]
+    assert made == ["get_weather", "get_weather", "list_items"]
+    ids = [block["id"] for block in answer["content"] if block["type"] == "tool_use"]
+    assert [block["tool_use_id"] for block in results["content"]] == ids
+    assert "one, two" in str(results["content"][-1])
 
 
 # ── Progress ────────────────────────────────────────────────────────────────────────

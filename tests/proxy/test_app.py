@@ -79,7 +79,7 @@ async def test_it_is_ready_when_its_upstreams_can_be_reached() -> None:
             assert await _get(served, "/health") == (200, {"status": "ok"})
             assert await _get(served, "/ready") == (
                 200,
-                {"status": "ready", "models": {"here": True}},
+                {"status": "ready", "models": {"here": True}, "servers": {}},
             )
     async with proxying(Offer({"gone": upstream("openai/x", NOWHERE)})) as served:
         status, page = await _get(served, "/ready")

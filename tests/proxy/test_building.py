@@ -13,6 +13,7 @@ from wholecall.proxy.config import Config, KeysConfig, ModelConfig, load
 from wholecall.proxy.serving import Mode
 from wholecall.runs.limits import RunLimits
 from wholecall.tools.from_function import make_tool
+from wholecall.tools.mcp.events import McpEvent, ServerStarted
 from wholecall.upstreams.litellm import LiteLLMUpstream
 
 
@@ -83,13 +84,17 @@ async def test_tools_are_functions_and_whatever_servers_offer(tmp_path: Path, ag
         "- {python: 'tools_of_test_building:dig'}\n"
         f"- {{mcp: small, command: {sys.executable}, args: [{tmp_path / 'small_server.py'}]}}\n"
     )
-    tools = Tools([make_tool(look)])
+    tools, seen = Tools([make_tool(look)]), list[McpEvent]()
+    tools.on_event = seen.append
     assert [tool.name for tool in tools.offer()] == ["look"]
+    assert (tools.reached, tools.are_ready) == ({}, True)
     loaded = load(tmp_path / "wholecall.yaml", {})
     try:
         for _ in range(1 + again):
             await tools.replace(loaded)
             assert [tool.name for tool in tools.offer()] == ["look", "dig", "small__add"]
+            assert (tools.reached, tools.are_ready) == ({"small": True}, True)
+            assert ServerStarted("small") in seen
     finally:
         await tools.close()
     assert [tool.name for tool in tools.offer()] == ["look", "dig"]

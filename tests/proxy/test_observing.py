@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from wholecall.proxy.config import Config, LogConfig, MetricsConfig
 from wholecall.proxy.observing import Observing
@@ -12,6 +15,8 @@ from wholecall.proxy.piping import Pipe
 from wholecall.proxy.reply import Refusal
 from wholecall.proxy.serving import Served
 from wholecall.proxy.taps import Exchange, Fate, Watch
+from wholecall.tools.mcp.events import McpEvent, Refused, ServerLost, ServerStarted, ToolsListed
+from wholecall.tools.mcp.pins import Changed
 from wholecall.upstreams.endpoint import Endpoint
 from wholecall.upstreams.replay import ReplayUpstream
 
@@ -50,6 +55,33 @@ def test_a_request_that_is_turned_away_is_logged_and_counted() -> None:
     assert b'refusals_total{code="rate",status="429"} 1.0' in observing.figures.render()[0]
     quiet = observe(Config(metrics=MetricsConfig(enabled=False)), io.StringIO())
     quiet.take_refusal(Refusal("req_2", "/", status=404, code="not_found"))
+
+
+CHANGED = Changed(server="time", tool="now", old="1", new="2", definition="{}")
+LISTED = ToolsListed(server="time", offered=("now",))
+EVENTS: dict[str, tuple[McpEvent, dict[str, Any]]] = {
+    "a server that is there": (
+        ServerStarted("time"),
+        {"level": "info", "event": "MCP server started", "server": "time"},
+    ),
+    "a server that is gone": (
+        ServerLost(server="time", reason="it ended", stderr="oops", delay=0.5),
+        {"level": "warning", "event": "MCP server lost", "why": "it ended", "stderr": "oops"},
+    ),
+    "tools": (LISTED, {"level": "info", "event": "MCP tools listed", "offered": ["now"]}),
+    "tools that are not what they were": (
+        replace(LISTED, changed=(CHANGED,), refused=(Refused("time", "bad", "why"),)),
+        {"level": "warning", "changed": ["now"], "refused": {"bad": "why"}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("event", "fields"), EVENTS.values(), ids=EVENTS)
+def test_what_becomes_of_mcp_servers_is_logged(event: McpEvent, fields: dict[str, Any]) -> None:
+    stream = io.StringIO()
+    observe(Config(), stream).take_server_event(event)
+    line = json.loads(stream.getvalue())
+    assert fields.items() <= line.items()
 
 
 def test_figures_can_be_turned_off_and_the_log_can_be_made_quiet() -> None:

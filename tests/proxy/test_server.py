@@ -145,3 +145,23 @@ def test_that_answers_were_broken_off_at_the_end_is_no_news(
     record: logging.LogRecord, told: bool
 ) -> None:
     assert is_news(record) is told
+
+
+def test_what_keeps_it_from_starting_is_told_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "wholecall.yaml").write_text(
+        "models: {a: {upstream: openai/x, base_url: 'http://127.0.0.1:9'}}\n"
+        "tools: [{mcp: broken, command: /nowhere/server}]\n"
+    )
+    ended = subprocess.run(
+        [WHOLECALL, "serve", "--port", "0"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert ended.returncode != 0
+    lines = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert any(line["event"] == "the proxy cannot start" for line in lines)
+    assert "broken" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -12,8 +12,9 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from wholecall.errors import WholecallError
 from wholecall.proxy.building import Tools, make_models, state_path
 from wholecall.proxy.catalogue import Catalogue
 from wholecall.proxy.chat import CHAT
@@ -105,10 +106,12 @@ class Proxy:
         )
         self._edge = Edge(self._serve, config, keys=keys)
         self._edge.on_refusal = self.observing.take_refusal
+        self._tools.on_event = self.observing.take_server_event
+        self._told = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         """Serve one connection's event, as ASGI has it."""
-        await self._edge(scope, receive, send)
+        await self._edge(scope, receive, self._hush(send) if scope["type"] == "lifespan" else send)
 
     @property
     def config(self) -> Config:
@@ -181,8 +184,12 @@ class Proxy:
 
     async def _say_ready(self, _: Request) -> Response:
         reached = await self._readiness.check(self.service.models.values())
-        ready = all(reached.values())
-        body = {"status": "ready" if ready else "not ready", "models": dict(reached)}
+        ready = all(reached.values()) and self._tools.are_ready
+        body = {
+            "status": "ready" if ready else "not ready",
+            "models": dict(reached),
+            "servers": dict(self._tools.reached),
+        }
         return JSONResponse(body, status_code=200 if ready else _NOT_READY)
 
     async def _show_figures(self, request: Request) -> Response:
@@ -194,9 +201,23 @@ class Proxy:
     async def _live(self, _: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._close)
-            await self._tools.replace(self._loaded)
+            try:
+                await self._tools.replace(self._loaded)
+            except WholecallError as error:
+                # What the operator has to mend needs no traceback of ours.
+                self.observing.log.critical("the proxy cannot start", error=str(error))
+                self._told = True
+                raise
             await stack.enter_async_context(self._around(self))
             yield
+
+    def _hush(self, send: Send) -> Send:
+        """Why it cannot start is not said a second time, as a traceback."""
+
+        async def send_once(message: Message) -> None:
+            await send({**message, "message": ""} if self._told else message)
+
+        return send_once
 
     async def _close(self) -> None:
         await self.service.settle(self.config.limits.drain_seconds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from wholecall.proxy.config.functions import load_functions
@@ -13,6 +13,7 @@ from wholecall.proxy.piping import Pipe
 from wholecall.proxy.serving import ANY_MODEL, Mode, Served
 from wholecall.proxy.taps import sleep_and_tell
 from wholecall.runs.limits import RunLimits, default_limits
+from wholecall.tools.mcp.events import McpEvent
 from wholecall.tools.mcp.toolset import McpTools
 from wholecall.tools.tool import Tool
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
@@ -64,6 +65,10 @@ def _make_model(name: str, model: ModelConfig, *, environ: Mapping[str, str]) ->
     )
 
 
+def _tell_nobody(_: McpEvent) -> None:
+    """Nobody wants to know."""
+
+
 class Tools:
     """The tools that run here: functions, and whatever the MCP servers offer at the moment."""
 
@@ -72,6 +77,18 @@ class Tools:
         self._functions: tuple[Tool, ...] = ()
         self._servers: McpTools | None = None
         self._retired: list[McpTools] = []
+        self.on_event: Callable[[McpEvent], None] = _tell_nobody
+        """Called when something becomes of an MCP server."""
+
+    @property
+    def reached(self) -> Mapping[str, bool]:
+        """For each MCP server, whether it is there at the moment."""
+        return {} if self._servers is None else self._servers.reached
+
+    @property
+    def are_ready(self) -> bool:
+        """Whether every MCP server is there that is required."""
+        return self._servers is None or self._servers.is_ready
 
     def offer(self) -> tuple[Tool, ...]:
         """The tools of this moment."""
@@ -86,10 +103,14 @@ class Tools:
         definitions = [tool for tool in loaded.config.tools if isinstance(tool, McpTool)]
         servers = None
         if definitions:
-            servers = await McpTools(*(each.make_server() for each in definitions)).__aenter__()
+            made = (each.make_server() for each in definitions)
+            servers = await McpTools(*made, tap=self._take).__aenter__()
         if self._servers is not None:
             self._retired.append(self._servers)
         self._functions, self._servers = functions, servers
+
+    def _take(self, event: McpEvent) -> None:
+        self.on_event(event)
 
     async def close(self) -> None:
         """End every server."""

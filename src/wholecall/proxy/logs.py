@@ -37,6 +37,7 @@ from wholecall.proxy.taps import (
     UpstreamRetried,
 )
 from wholecall.runs.events import Status, ToolAbandoned, ToolEnded, TurnRetried, TurnStarted
+from wholecall.tools.mcp.events import McpEvent, ServerLost, ServerStarted, ToolsListed
 
 Fields: TypeAlias = dict[str, Any]
 """What stands in a line."""
@@ -286,6 +287,37 @@ def log_refusal(log: FilteringBoundLogger, refusal: Refusal) -> None:
     }
     full = {name: value for name, value in fields.items() if value not in _EMPTY}
     log.warning("request refused", **full)
+
+
+# ── MCP servers ─────────────────────────────────────────────────────────────────────
+
+
+def log_server_event(log: FilteringBoundLogger, event: McpEvent) -> None:
+    """One line for what became of an MCP server."""
+    match event:
+        case ServerStarted(server):
+            log.info("MCP server started", server=server)
+        case ServerLost():
+            log.warning(
+                "MCP server lost",
+                server=event.server,
+                why=event.reason,
+                stderr=_cut(event.stderr),
+                delay=event.delay,
+            )
+        case ToolsListed():
+            # What changed behind a name that was known is not offered until somebody looks.
+            changed = [each.tool for each in event.changed]
+            refused = {each.tool: each.reason for each in event.refused}
+            level = logging.WARNING if changed or refused else logging.INFO
+            fields: Fields = {
+                "server": event.server,
+                "offered": list(event.offered),
+                "changed": changed,
+                "refused": refused,
+            }
+            full = {name: value for name, value in fields.items() if value not in _EMPTY}
+            log.log(level, "MCP tools listed", **full)
 
 
 # ── Libraries ───────────────────────────────────────────────────────────────────────

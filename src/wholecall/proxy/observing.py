@@ -13,12 +13,13 @@ from wholecall.proxy.figures import Figures
 from wholecall.proxy.hiding import Hiding
 from wholecall.proxy.inspecting import Inspecting
 from wholecall.proxy.lines import LogWriter
-from wholecall.proxy.logs import LogTap, log_refusal
+from wholecall.proxy.logs import LogTap, log_refusal, log_server_event
 from wholecall.proxy.metrics import MetricsTap, Names
 from wholecall.proxy.reply import Refusal
 from wholecall.proxy.serving import Served
 from wholecall.proxy.taps import Tap
 from wholecall.proxy.traces import find_trace_tap
+from wholecall.tools.mcp.events import McpEvent
 from wholecall.tools.tool import Tool
 
 
@@ -67,6 +68,10 @@ class Observing:
         log_refusal(self.log, refusal)
         if self.figures is not None:
             self.figures.count("refusals", str(refusal.status), refusal.code)
+
+    def take_server_event(self, event: McpEvent) -> None:
+        """Something became of an MCP server."""
+        log_server_event(self.log, event)
 
     def reload(self, config: Config) -> None:
         """Go by other settings."""

@@ -166,6 +166,7 @@ async def test_a_server_that_ended_is_started_again_and_calls_wait_for_it(tmp_pa
         with pytest.raises(ToolServerFailed):
             await call(tools, "s__die", ran=str(ran))
         assert (await call(tools, "s__echo", a=1)).text == '{"a": 1}'
+        assert (tools.reached, tools.is_ready) == ({"s": True}, True)
         lost = await ear.wait_for(ServerLost)
         assert (lost.server, lost.reason, lost.delay) == ("s", "it ended", 0.5)
         await ear.wait_for(ServerStarted, 2)

@@ -58,6 +58,11 @@ class Keeper:
         self.loop = asyncio.get_running_loop()
         self.task = asyncio.create_task(self._keep(), name=f"MCP server {server.name}")
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the server is there."""
+        return self._connection is not None
+
     async def wait_until_settled(self) -> None:
         """Wait until the server is there, or could not be started."""
         await self._settled.wait()

@@ -120,6 +120,17 @@ class McpTools:
         """Tools that cannot be offered."""
         return tuple(tool for member in self._members.values() for tool in member.shelf.refused)
 
+    @property
+    def reached(self) -> Mapping[str, bool]:
+        """For each server, whether it is there at the moment."""
+        return {name: member.keeper.is_connected for name, member in self._members.items()}
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every server is there that is required."""
+        members = self._members.values()
+        return all(member.keeper.is_connected for member in members if member.server.required)
+
     def accept(self, *changes: Changed) -> None:
         """Offer these tools as the changes describe them. Keep `pins` afterwards."""
         self.pins = self.pins.accept(*changes)
