@@ -52,7 +52,7 @@ test-model: $(STAMP) ## Run tests/models: a small real model (98 MB, pulled), an
 
 test-small-model: $(STAMP) ## The part of test-model that takes seconds, where the small model can be had: for CI
 	@if $(BIN)/wholecall model pull smollm2; then \
-		$(BIN)/pytest -n 0 -o pythonpath='tests bench' tests/models/test_smollm2.py; \
+		$(BIN)/pytest -n 0 -o pythonpath='tests bench' tests/models/test_smollm2.py tests/models/test_protocols.py; \
 	else \
 		echo 'NOT RUN: the tests with a real model. It could not be fetched; the reason stands above.' >&2; \
 	fi
