@@ -174,7 +174,7 @@ def test_a_call_that_is_halted_in_its_first_step_does_not_reach_the_tool() -> No
     case = Case(make_tool(never))
     case.calling.halt()
     outcome = case.run()
-    assert "the run was cancelled" in outcome.result.text
+    assert "the run was stopped" in outcome.result.text
 
 
 @pytest.mark.parametrize("when", ["while it runs", "while it waits"])

@@ -23,6 +23,8 @@ def test_a_run_in_which_no_call_could_begin_is_refused() -> None:
         {"tool_timeout": 0.0},
         {"tool_timeout": math.nan},
         {"calls": -1},
+        {"seconds": math.nan},
+        {"tokens": -1},
         {"result_limit": -1},
         {"turn_retries": -1},
     ],

@@ -142,7 +142,7 @@ class Calling:
 
     async def _run_tool(self, context: Context, call: Call) -> Result:
         if self._halted:
-            return tell_skipped(call.name, "the run was cancelled")
+            return tell_skipped(call.name, "the run was stopped")
         body = self._tool.run
         if isinstance(body, Blocking):
             given = await self._settings.threads.run(

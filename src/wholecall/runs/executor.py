@@ -87,7 +87,7 @@ class Executor:
         if tool is None or tool.run is None:
             self.skip(call, "nobody here can run it")
         elif self._cancelled:
-            self.skip(call, "the run was cancelled")
+            self.skip(call, "the run was stopped")
         else:
             self._known[call.id] = call
             self._begin(call, tool)
@@ -178,7 +178,7 @@ class Executor:
         if task.cancelled() and job.begun:
             return Outcome(Status.CANCELLED, tell_cancelled(name))
         if task.cancelled():
-            return Outcome(Status.SKIPPED, tell_skipped(name, "the run was cancelled"))
+            return Outcome(Status.SKIPPED, tell_skipped(name, "the run was stopped"))
         error = task.exception()
         if error is None:
             return task.result()

@@ -45,6 +45,10 @@ class RunLimits:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name}={getattr(self, name)}: it must be 0 at least")
         # Written so that NaN, which is neither more nor less than anything, is refused as well.
+        for name in ("seconds", "tokens"):
+            limit = getattr(self, name)
+            if limit is not None and not limit >= 0:
+                raise ValueError(f"{name}={limit}: it must be 0 at least, or None")
         if not self.tool_timeout > 0:
             raise ValueError(f"tool_timeout={self.tool_timeout}: no tool can run in no time")
 
