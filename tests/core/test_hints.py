@@ -35,6 +35,11 @@ ODD = [
     ("white space around a word is no part of it", " tool_calls\n", Hint.TOOL_CALLS),
     ("an aggregator joined the word of two chunks", "stopstop", Hint.STOP),
     ("or of three", "tool_callstool_callstool_calls", Hint.TOOL_CALLS),
+    (
+        "a gateway wrote its filter before it",
+        "function_call_filter: MALFORMED_FUNCTION_CALL",
+        Hint.MALFORMED,
+    ),
     ("a doubled cut is still a cut", "lengthlength", Hint.LENGTH),
     ("two different words in one are not guessed", "tool_callsstop", Hint.UNKNOWN),
     ("a word that begins like a known one is another", "stopped_early", Hint.UNKNOWN),

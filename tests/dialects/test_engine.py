@@ -17,6 +17,10 @@ FIND = '<tool_call>{"name": "find", "arguments": {"query": "x"}}</tool_call>'
 CALL = 'find {"query": "x"}'
 
 # what holds, the dialect, the text, what is said of it
+TO_FIND = (
+    '<|start|>assistant to=find<|message|><atem:function_calls><atem:invoke name="find">'
+    '<atem:parameter name="query">x</atem:parameter></atem:invoke></atem:function_calls>'
+)
 ROWS = [
     ("nothing", "hermes", "", ""),
     ("prose is text", "hermes", "Hello <b> & </b>", "'Hello <b> & </b>'"),
@@ -59,6 +63,9 @@ ROWS = [
     ("three backticks in a line", "hermes", "a ``` b", "'a ``` b'"),
     ("an indented fence", "hermes", f"a\n  ```\n{FIND}\n```", f"'a\n  ```\n{FIND}\n```'"),
     ("a call in a code span is text", "hermes", f"`{FIND}`", f"'`{FIND[:-12]}`'"),
+    ("a call in a quotation is text", "hermes", f"He wrote:\n> {FIND}", f"'He wrote:\n> {FIND[:-12]}'"),
+    ("a call in a comment is text", "auto", f"<!-- {FIND} -->", f"'<!-- {FIND} -->'"),
+    ("a call behind a bracket", "auto", f"a          > {FIND}", f"{CALL} | 'a          > '"),
     # degenerate
     ("a marker on and on", "hermes", "<tool_call>" * REPEATS + "MMM", "!degenerate -"),
     ("a marker a few times", "hermes", "<tool_call>" * 3, f"'{'<tool_call>' * 3}'"),
@@ -72,6 +79,8 @@ ROWS = [
     ("the end of reasoning is no remain", "hermes", f"{FIND}</think>so", "!bad_markup find | 'so'"),
     ("an opener where a closer belongs", "hermes", f"{FIND[:-12]}<tool_call>", CALL),
     ("an opener behind a call, and text", "hermes", f"{FIND}<tool_call>so", f"{CALL} | '<tool_call>so'"),
+    ("a call behind a call begins with a remain", "auto", f"{TO_FIND}<|eom|>{TO_FIND}", f"{CALL} | {CALL}"),
+    ("what is told to the user calls nothing", "auto", f"<|start|>assistant to=user<|message|>so {TO_FIND}", f"'so {TO_FIND}'"),
     ("remains of a bare call", "auto", '{"name": "find", "arguments": {"query": "x"}}<|eot_id|>', CALL),
     # bare calls
     ("an object that begins the answer", "auto", ' {"name": "find", "arguments": {"query": "x"}}',

@@ -94,7 +94,12 @@ _LONGEST = 128
 def read_hint(native: str) -> Hint:
     """Map a provider's finish reason to ours; `UNKNOWN` if nobody has told us of it."""
     word = native.strip().lower().replace("-", "_")[:_LONGEST]
-    return _HINTS.get(word) or _HINTS.get(_once(word)) or Hint.UNKNOWN
+    return _HINTS.get(word) or _HINTS.get(_once(word)) or _HINTS.get(_last(word)) or Hint.UNKNOWN
+
+
+def _last(word: str) -> str:
+    """Gemini's layer for OpenAI's clients: `function_call_filter: MALFORMED_FUNCTION_CALL`."""
+    return word.rpartition(":")[2].strip()
 
 
 def _once(word: str) -> str:

@@ -66,7 +66,9 @@ class Engine:
         openers = tuple(self._grammars)
         self._dropped = frozenset((*dialect.dropped, *closes)) - set(openers)
         self._openers = marks_of(openers)
-        self._remnants = marks_of((*dialect.remains, *self._dropped.difference(closes)))
+        begins = frozenset((*openers, *self._reasoning, *self._texts))
+        self._remnants = self._dropped.union(dialect.remains).difference(closes, begins)
+        self._behind = marks_of((*self._remnants, *begins))
         self._marks = marks_of((_FENCE, *openers, *self._reasoning, *self._texts, *self._dropped))
         self._steps = self._run()
         next(self._steps)
@@ -138,12 +140,13 @@ class Engine:
 
     def _read_remains(self) -> Steps[None]:
         """Read over what is left of marks behind a call: closers, tokens, a cut one at the end."""
-        follows: str | None = "so far"
-        while follows:
-            follows = yield from self._source.sees_ahead(self._remnants)
-            if follows:
-                yield from self._source.skip()
-                self._source.at += len(follows)
+        while True:
+            # What begins something else is longer than the remnant that it begins with.
+            follows = yield from self._source.sees_ahead(self._behind)
+            if follows not in self._remnants:
+                break
+            yield from self._source.skip()
+            self._source.at += len(follows)
         rest = self._source.text[self._source.at :]
         if follows is None and len(rest.strip()) > 1:
             self._source.at += len(rest)

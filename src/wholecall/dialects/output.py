@@ -56,8 +56,10 @@ class Output:
 
     @property
     def quotes(self) -> bool:
-        """Whether an inline code span begins right before this place."""
-        return self._last.endswith("`")
+        """Whether a code span, a quotation or a comment begins right before this place."""
+        _, line_end, line = self._last.rpartition("\n")
+        cited = bool(line_end) and line.strip() == ">"
+        return cited or self._last.endswith("`") or self._last.rstrip().endswith("<!--")
 
     def text(self, text: str) -> None:
         """A piece of the answer."""
