@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wholecall import cli
+from wholecall import cli, cli_model
 from wholecall.upstreams.local.catalogue import load_catalogue
 
 SMALL = "smollm2-135m"
@@ -113,3 +113,16 @@ def test_a_name_that_is_unknown_says_what_there_is(*, capsys: pytest.CaptureFixt
     code, _, err = run(capsys, "pull", "gpt")
     assert code == 2
     assert "There are qwen2.5-coder-1.5b, smollm2-135m" in err
+
+
+def test_a_pull_that_is_broken_off_says_that_it_can_be_gone_on_with(
+    folder: Path, *, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> Path:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli_model, "pull", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        cli_model.bring(load_catalogue()[SMALL])
+    assert "the next pull goes on from here" in capsys.readouterr().err
+    assert not folder.exists()

@@ -80,6 +80,9 @@ def bring(model: LocalModel) -> Path:
             return pull(model, folder, tell=tell)
     except OSError as error:
         raise PullFailed(f"{error.filename or folder}: {error.strerror}") from error
+    except KeyboardInterrupt:
+        typer.echo("\nbroken off; the next pull goes on from here", err=True)
+        raise
 
 
 def _megabytes(size: int) -> str:
