@@ -6,8 +6,12 @@ Nothing but the longest end of the text that may still become one of them is hel
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+
+_DEEPEST = 24
+"""Branchings in each other. Names that a client chose may begin with each other on and on."""
 
 
 class Marks:
@@ -17,9 +21,9 @@ class Marks:
 
     def __init__(self, words: Iterable[str]) -> None:
         self._words = tuple(sorted(set(words), key=len, reverse=True))
-        # Plain literals: no branch of the alternation can backtrack.
-        self._pattern = re.compile("|".join(map(re.escape, self._words)) or r"(?!)")
-        self._first = re.compile("|".join({re.escape(word[0]) for word in self._words}) or r"(?!)")
+        self._pattern = re.compile(_pattern_of(self._words) if self._words else r"(?!)")
+        firsts = "".join(sorted({word[0] for word in self._words}))
+        self._first = re.compile(f"[{re.escape(firsts)}]" if firsts else r"(?!)")
         self._prefixes = frozenset(
             word[:end] for word in self._words for end in range(1, len(word))
         )
@@ -51,6 +55,31 @@ class Marks:
             if text[found.start() :] in self._prefixes:
                 return found.start()
         return len(text)
+
+
+def _pattern_of(words: Sequence[str], depth: int = 0) -> str:
+    """Literals as a tree of their beginnings: what they share is compared once.
+
+    A longer word is tried before the one that it begins with, so the longest is found; no
+    more can be tried again than the length of a word.
+    """
+    shared = _shared_beginning(words)
+    rests = sorted({word[len(shared) :] for word in words}, key=len, reverse=True)
+    if depth == _DEEPEST:
+        return re.escape(shared) + f"(?:{'|'.join(map(re.escape, rests))})"
+    followers: defaultdict[str, list[str]] = defaultdict(list)
+    for rest in filter(None, rests):
+        followers[rest[0]].append(rest)
+    branches = "|".join(_pattern_of(group, depth + 1) for group in followers.values())
+    option = "?" if "" in rests else ""
+    return re.escape(shared) + (f"(?:{branches}){option}" if branches else "")
+
+
+def _shared_beginning(words: Sequence[str]) -> str:
+    # What the first and the last in the order of the alphabet share, all others share, too.
+    first, last = min(words), max(words)
+    pairs = enumerate(zip(first, last, strict=False))
+    return first[: next((at for at, (one, other) in pairs if one != other), len(first))]
 
 
 @lru_cache(maxsize=1024)

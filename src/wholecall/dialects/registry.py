@@ -36,7 +36,7 @@ _BARE = json_bare.DIALECTS
 
 # Words that prose is full of are no opener where nobody announced the format.
 _TOO_PLAIN = frozenset(
-    {">>>", "[", "to=", " to=", "Here are my reasoning steps:", "```", "```json"}
+    {"functools", ">>>", "[", "to=", " to=", "Here are my reasoning steps:", "```", "```json"}
 )
 
 
