@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from runs.kitchen import DROPPED, play
-from scripted import calls, chunk, cut, opening, says
+from scripted import calls, chunk, cut, ending, opening, says
 from wholecall.asking import ask
 from wholecall.core.conversation import Request
 from wholecall.core.spec import ToolSpec
@@ -28,6 +28,22 @@ def test_a_cut_call_is_asked_for_with_more_room_and_then_told_to_be_shorter() ->
     assert "cut off by the output limit" in played.told(2)[0]
     assert played.kitchen.did == []
     assert played.done.turns == 2
+
+
+def test_a_whole_call_beside_a_cut_one_runs_and_the_model_is_told_of_the_other() -> None:
+    whole = opening(0, "cook", arguments='{"dish": "soup"}')
+    half = opening(1, "cook", arguments='{"dish": "ri')
+    played = play(
+        ScriptedAnswer(chunks=[whole, half, *ending("length")]),
+        calls(("cook", {"dish": "rice"})),
+        says("Enjoy."),
+    )
+    assert played.done.text == "Enjoy."
+    assert played.kitchen.did == ["cooked soup", "cooked rice"]
+    ready, told = played.told(1)
+    assert ready == "soup is ready"
+    assert "cut off" in told
+    assert not any(isinstance(event, TurnRetried) for event in played.events)
 
 
 def test_a_dropped_answer_is_asked_for_again() -> None:
