@@ -20,7 +20,8 @@ from pathlib import Path
 import openai
 import pytest
 
-from peers.proxy_agents import CLIENTS, Task
+from peers.proxy_agents import CLIENTS
+from peers.tasks import Task
 from proxying import Offer, proxy_in_thread, upstream
 from wholecall.faults import start_in_thread
 from wholecall.faults.judging import Conduct, Verdict, judge

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from fault_agent import Agent
-from peers.proxy_agents import CLIENTS, Client, Task
+from peers.proxy_agents import CLIENTS, Client
+from peers.tasks import Task
 from proxying import Offer, Served, in_loop, proxying, upstream, within
 from wholecall.faults.judging import Conduct, Judgement, Verdict, judge
 from wholecall.faults.running import FaultServer

@@ -1,0 +1,156 @@
+"""The table of tests/e2e/test_proxy_table.py for upstreams whose protocols no client speaks:
+Ollama's and Gemini's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from aiohttp import web
+
+from official_clients import CLIENTS, FAILURES, Clients, Delivered
+from proxying import Offer, Served, in_loop, proxying, upstream
+from upstreams.serving import Handler, hang_up, serving
+
+MAIL: tuple[str, dict[str, Any]] = ("send_email", {"to": "ada@example.org", "body": "At eight."})
+PAIR: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("get_weather", {"city": "Oslo", "unit": "C"}),
+    ("list_items", {}),
+)
+SOUND = {
+    "text": Delivered("All done.", (), "", "stop"),
+    "call": Delivered("", (MAIL,), "", "tool_calls"),
+    "parallel": Delivered("", PAIR, "", "tool_calls"),
+    "text-and-call": Delivered("Let me write.", (MAIL,), "", "tool_calls"),
+    "reasoning-and-call": Delivered("", (MAIL,), "I could write.", "tool_calls"),
+}
+BROKEN = ("refused", "cut", "no-json")
+
+
+# ── Upstreams ───────────────────────────────────────────────────────────────────────
+
+
+def write_ollama(said: Delivered) -> list[dict[str, Any]]:
+    calls = [{"function": {"name": name, "arguments": given}} for name, given in said.calls]
+    messages: list[dict[str, Any]] = [
+        {"role": "assistant", "content": "", "thinking": said.reasoning},
+        {"role": "assistant", "content": said.text},
+        {"role": "assistant", "content": "", "tool_calls": calls},
+    ]
+    end = {"message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop"}
+    return [{"message": message, "done": False} for message in messages] + [end]
+
+
+def join_ollama(chunks: list[dict[str, Any]]) -> dict[str, Any]:
+    message: dict[str, Any] = {}
+    for chunk in chunks[:-1]:
+        message |= {name: value for name, value in chunk["message"].items() if value}
+    return {**chunks[-1], "message": {"content": "", **message}}
+
+
+def write_gemini(said: Delivered) -> list[dict[str, Any]]:
+    parts: list[dict[str, Any]] = [
+        *([{"text": said.reasoning, "thought": True}] if said.reasoning else []),
+        *([{"text": said.text}] if said.text else []),
+        *({"functionCall": {"name": name, "args": given}} for name, given in said.calls),
+    ]
+    chunks: list[Any] = [
+        {"candidates": [{"content": {"role": "model", "parts": [part]}}]} for part in parts
+    ]
+    chunks[-1]["candidates"][0]["finishReason"] = "STOP"
+    return chunks
+
+
+def join_gemini(chunks: list[dict[str, Any]]) -> dict[str, Any]:
+    parts = [part for chunk in chunks for part in chunk["candidates"][0]["content"]["parts"]]
+    return {"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]}
+
+
+class Upstream:
+    """Answers as its protocol does; the name of the model says what."""
+
+    def __init__(
+        self,
+        write: Callable[[Delivered], list[dict[str, Any]]],
+        join: Callable[[list[dict[str, Any]]], dict[str, Any]],
+        *,
+        frame: bytes,
+        media_type: str,
+    ) -> None:
+        self._write, self._join = write, join
+        self._frame, self._media_type = frame, media_type
+
+    def handle(self, bodies: list[bytes]) -> Handler:
+        async def handler(request: web.BaseRequest) -> web.StreamResponse:
+            body = json.loads(bodies[-1])
+            model = body.get("model") or request.path.rpartition("/")[2].partition(":")[0]
+            streamed = body.get("stream", "stream" in request.path)
+            return await self._answer(request, model, streamed=streamed)
+
+        return handler
+
+    async def _answer(
+        self, request: web.BaseRequest, model: str, *, streamed: bool
+    ) -> web.StreamResponse:
+        if model == "refused":
+            return web.json_response({"error": {"message": "broken"}}, status=500)
+        if model == "no-json":
+            return web.Response(text="<html>", content_type="text/html")
+        chunks = self._write(SOUND.get(model, SOUND["text-and-call"]))
+        if not streamed and model != "cut":
+            return web.json_response(self._join(chunks))
+        response = web.StreamResponse(headers={"content-type": self._media_type})
+        await response.prepare(request)
+        for chunk in chunks[:-1] if model == "cut" else chunks:
+            await response.write(self._frame % json.dumps(chunk).encode())
+        if model == "cut":
+            hang_up(request, rudely=False)
+        return response
+
+
+UPSTREAMS = {
+    "ollama": Upstream(write_ollama, join_ollama, frame=b"%b\n", media_type="application/x-ndjson"),
+    "gemini": Upstream(
+        write_gemini, join_gemini, frame=b"data: %b\r\n\r\n", media_type="text/event-stream"
+    ),
+}
+
+
+# ── The table ───────────────────────────────────────────────────────────────────────
+
+
+async def _ask(served: Served, client: str, *, model: str, stream: bool) -> Delivered | str:
+    def ask() -> Delivered | str:
+        url = served.url
+        with (
+            openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as chat,
+            anthropic.Anthropic(base_url=url, api_key="any", max_retries=0) as messages,
+        ):
+            try:
+                return CLIENTS[client](Clients(chat, messages), model, stream=stream)
+            except FAILURES:
+                return "an error"
+
+    return await asyncio.to_thread(ask)
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("prefix", UPSTREAMS)
+@pytest.mark.parametrize("client", CLIENTS)
+@in_loop
+async def test_every_client_gets_the_same_from_every_upstream(
+    client: str, prefix: str, *, stream: bool
+) -> None:
+    bodies: list[bytes] = []
+    names = (*SOUND, *BROKEN)
+    async with serving(UPSTREAMS[prefix].handle(bodies)) as behind:
+        behind.bodies = bodies
+        models = {name: upstream(f"{prefix}/{name}", behind.url) for name in names}
+        async with proxying(Offer(models)) as served:
+            heard = {name: await _ask(served, client, model=name, stream=stream) for name in names}
+    assert heard == {**SOUND, **dict.fromkeys(BROKEN, "an error")}
