@@ -25,7 +25,7 @@ PARALLEL := -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test coverage test-clients test-model test-small-model test-browser eval lint format reference bench fuzz mutants lock clean python-version
+.PHONY: help run test coverage test-clients test-model test-small-model test-browser picture eval lint format reference bench fuzz mutants lock clean python-version
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -63,6 +63,9 @@ test-browser: $(STAMP) ## Run tests/browser: the inspector in chromium; pictures
 		apt-get install -qq -y --no-install-recommends chromium >/dev/null; } || { \
 		echo 'chromium is needed, and apt-get could not install it: install it and try again.' >&2; exit 1; }
 	$(BIN)/pytest -n 0 tests/browser
+
+picture: $(STAMP) ## Take the picture of README anew: a scripted model, the real proxy, the real page
+	PYTHONPATH=tests $(BIN)/python tests/browser/picture.py docs/inspector.png
 
 eval: $(STAMP) ## Ask the default model (1.1 GB, pulled) 50 questions in each way, and write the table
 	@$(BIN)/wholecall model pull

@@ -30,7 +30,7 @@ def write(
 ) -> str:
     answer = RawAnswer("a title", (ToolSpec("look"),), **limits)
     for number, chunk in enumerate(chunks):
-        answer.describe("openai-chat", streamed)
+        answer.describe("openai-chat", streamed=streamed)
         answer.take(number / 8, chunk)
     return answer.write(Hider(secret) if secret else Plain())
 

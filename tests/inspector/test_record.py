@@ -9,7 +9,7 @@ from inspector.recorded import ARGUMENTS, OVER, SECRET, STORY, record
 from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Ended, Grew, Hint, Reasoning, Terminated, Text
-from wholecall.inspector.record import STEP, Asked, Form, Note, Received, Record
+from wholecall.inspector.record import STEP, Asked, Note, Received, Record
 from wholecall.runs.events import TurnStarted
 
 ENDED = Ended("stop", Hint.STOP, "stop", None)
@@ -77,7 +77,7 @@ def test_a_secret_is_nowhere_in_what_is_kept() -> None:
     made = record([TurnStarted(1), Asked(REQUEST)])
     for number, piece in enumerate(["key: ", SECRET[:9], SECRET[9:], " and more"]):
         made.take_all([200.0 + number, Text(piece)])
-        made.take_all([200.0 + number, Received(STREAM, Form("openai-chat"))])
+        made.take_all([200.0 + number, Received("openai-chat", STREAM)])
         made.publish()
     made.take_all([300.0, ENDED])
     made.take_all([301.0, Note({"kind": "over", "fate": "failed", "message": f"bad {SECRET}"})])
@@ -132,8 +132,8 @@ def test_a_run_is_kept_with_its_events_calls_and_answers() -> None:
         [
             TurnStarted(1),
             Asked(REQUEST),
-            Received(STREAM, Form("openai-chat")),
-            Received(b"data: [DONE]\n\n", Form("openai-chat")),
+            Received("openai-chat", STREAM),
+            Received("openai-chat", b"data: [DONE]\n\n"),
             *STORY[1:],
             OVER,
         ],
@@ -154,7 +154,7 @@ def test_a_run_is_kept_with_its_events_calls_and_answers() -> None:
 
 
 def test_of_a_run_with_dropped_events_no_answer_is_kept() -> None:
-    made = record([Asked(REQUEST), Received(STREAM, Form("openai-chat"))])
+    made = record([Asked(REQUEST), Received("openai-chat", STREAM)])
     made.dropped = 1
     made.take_all([200.0, OVER])
     assert made.keep().answers == ()
@@ -162,7 +162,7 @@ def test_of_a_run_with_dropped_events_no_answer_is_kept() -> None:
 
 
 def test_a_chunk_before_any_question_belongs_to_no_answer() -> None:
-    assert record([Received(STREAM, Form("openai-chat")), OVER]).keep().answers == ()
+    assert record([Received("openai-chat", STREAM), OVER]).keep().answers == ()
 
 
 def test_later_questions_tell_only_what_is_new() -> None:
@@ -172,7 +172,7 @@ def test_later_questions_tell_only_what_is_new() -> None:
 
 
 def test_a_request_that_passes_through_has_an_answer_all_the_same() -> None:
-    made = record([Asked(None), Received(STREAM, Form("openai-chat")), OVER])
+    made = record([Asked(None), Received("openai-chat", STREAM), OVER])
     [case] = map(json.loads, made.keep().answers)
     assert case["tools"] is None
 

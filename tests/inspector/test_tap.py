@@ -12,12 +12,12 @@ from inspector.recorded import OVER, SECRET, STORY, Hider, kept
 from upstreams.serving import in_loop
 from wholecall.core.values import Text
 from wholecall.inspector.live import Live
-from wholecall.inspector.record import About, Form, Note
+from wholecall.inspector.record import About, Asked, Note
 from wholecall.inspector.store import Filter, KeptRun, Store, StoreFailed
-from wholecall.inspector.tap import MOST_WAITING, InspectorTap, Paces
+from wholecall.inspector.tap import MOST_WAITING, PACE, UNSEEN_PACE, InspectorTap, Paces
+from wholecall.protocols.reader import Chunk
 
 ABOUT = About(request_id="req_1", model="m", key="k1")
-FORM = Form("openai-chat")
 QUICK = Paces(0.001, 0.001)
 
 
@@ -116,7 +116,7 @@ async def test_while_the_disk_is_slow_chunks_wait_up_to_a_size_and_are_then_drop
     async with stuck() as (tap, store):
         writer = tap.open(ABOUT)
         for _ in range(20):
-            writer.receive(b"x" * (MOST_WAITING // 10), FORM)
+            writer.receive(("openai-chat", b"x" * (MOST_WAITING // 10), True))
         assert writer.record.dropped == 9
         await asyncio.sleep(0.01)  # it is time to hand over, and nobody takes it
         assert writer.record.dropped == 20
@@ -165,7 +165,7 @@ async def test_a_lot_at_once_is_not_left_until_the_next_time() -> None:
     store = Store()
     tap = InspectorTap(store, Live(), bodies=lambda: True, paces=Paces(3600, 3600))
     writer = tap.open(ABOUT)
-    writer.receive(b"x" * (MOST_WAITING // 3), FORM)
+    writer.receive(("openai-chat", b"x" * (MOST_WAITING // 3), True))
     while writer.items:
         await asyncio.sleep(0)
     await tap.close()
@@ -205,3 +205,31 @@ async def test_a_tap_that_saw_nothing_ends_at_once() -> None:
     await tap.close()
     store.put(kept(began=9e9))
     store.close()
+
+
+@in_loop
+async def test_chunks_are_kept_as_they_came_whatever_their_form() -> None:
+    store = Store()
+    tap = InspectorTap(store, Live(), bodies=lambda: True, paces=QUICK)
+    writer = tap.open(ABOUT)
+    chunks: list[Chunk] = [b"data: 1\n\n", b"data: 2\n\n", {"n": 3}, "data: [DONE]\n\n"]
+    for chunk in chunks:
+        writer.receive(("openai-chat", chunk, True))  # of no answer, so that nobody keeps them
+    for _ in range(2):
+        writer.ask(Asked(None))
+        for chunk in chunks:
+            writer.receive(("openai-chat", chunk, True))
+    writer.take(OVER)
+    await tap.close()
+    cases = [json.loads(case)["events"] for case in store.find_answers(writer.id)]
+    assert cases == [["data: 1\n\n", "data: 2\n\n", {"n": 3}, "data: [DONE]\n\n"]] * 2
+    store.close()
+
+
+def test_with_many_runs_pages_are_told_less_often() -> None:
+    paces = Paces()
+    assert paces.choose(1, is_watched=True) == PACE
+    assert paces.choose(10, is_watched=True) == PACE
+    assert paces.choose(20, is_watched=True) == 2 * PACE
+    assert paces.choose(1000, is_watched=True) == 5 * PACE
+    assert paces.choose(1000, is_watched=False) == UNSEEN_PACE

@@ -47,15 +47,22 @@ class RawAnswer:
 
     def take(self, at: float, chunk: Chunk) -> None:
         """The next chunk. Nothing is made of it before the end: a stream has many."""
+        self._take(at, chunk, size=len(chunk if isinstance(chunk, bytes | str) else str(chunk)))
+
+    def take_bytes(self, at: float, chunk: bytes) -> None:
+        """The next chunk, as nearly all of them are."""
+        self._take(at, chunk, size=len(chunk))
+
+    def _take(self, at: float, chunk: Chunk, *, size: int) -> None:
         if self._withheld:
             return
         self._times.append(at)
         self._chunks.append(chunk)
-        self._bytes -= len(chunk if isinstance(chunk, bytes | str) else str(chunk))
+        self._bytes -= size
         if self._bytes < 0 or len(self._chunks) > self._most_chunks:
             self.withhold()
 
-    def describe(self, protocol: str, streamed: bool) -> None:
+    def describe(self, protocol: str, *, streamed: bool) -> None:
         """In which form it comes."""
         self._protocol, self._streamed = protocol, streamed
 

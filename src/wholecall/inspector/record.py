@@ -59,19 +59,12 @@ class Asked(NamedTuple):
     request: Request | None
 
 
-class Form(NamedTuple):
-    """In which form an answer comes."""
+class Received(NamedTuple):
+    """A chunk as the upstream sent it. Further ones of the same answer come as plain bytes."""
 
     protocol: str
-    """The upstream's."""
-    streamed: bool = True
-
-
-class Received(NamedTuple):
-    """A chunk as the upstream sent it. Further ones of the same form come as plain bytes."""
-
     chunk: Chunk
-    form: Form
+    streamed: bool = True
 
 
 class _Place(NamedTuple):
@@ -136,6 +129,8 @@ class Record:
             kind = type(item)
             if kind is float:
                 self._now = cast(float, item) - started
+            elif kind is bytes and self._answers:
+                self._answers[-1].take_bytes(self._now, cast(bytes, item))
             else:
                 _TAKES.get(kind, Record._take_event)(self, item)
 
@@ -268,12 +263,8 @@ class Record:
 
     def _take_received(self, received: Received) -> None:
         if self._answers:
-            self._answers[-1].describe(*received.form)
+            self._answers[-1].describe(received.protocol, streamed=received.streamed)
             self._answers[-1].take(self._now, received.chunk)
-
-    def _take_bytes(self, chunk: bytes) -> None:
-        if self._answers:
-            self._answers[-1].take(self._now, chunk)
 
     # ── Keeping ─────────────────────────────────────────────────────────────────────
 
@@ -328,5 +319,4 @@ _TAKES: Mapping[type, Callable[[Record, Any], None]] = {
     Note: Record._take_note,
     Asked: Record._take_asked,
     Received: Record._take_received,
-    bytes: Record._take_bytes,
 }

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from wholecall.core.values import Grew, Reasoning, Text
 from wholecall.inspector.encoding import Hides, Plain, Quoting
 from wholecall.inspector.live import Live, Message
-from wholecall.inspector.record import About, Asked, Form, Note, Received, Record
+from wholecall.inspector.record import About, Asked, Note, Received, Record
 from wholecall.inspector.store import Store, StoreFailed
 from wholecall.protocols.reader import Chunk
 
@@ -183,27 +183,29 @@ class Writer:
         """What happened, and before it the time. The time of a text is that of its chunk."""
         self.add = self.items.append
         """A piece of text came."""
-        self._form: Form | None = None
+        self._protocol = ""
         """Of the chunks that come: it is told once."""
 
     def ask(self, asked: Asked) -> None:
         """A request goes to the upstream; the chunks that come now are those of its answer."""
-        self._form = None
+        self._protocol = ""
         self.take(asked)
 
     def take(self, event: object) -> None:
         """Something happened."""
         self.items += (time.perf_counter(), event)
 
-    def receive(self, chunk: Chunk, form: Form) -> None:
-        """A chunk came."""
+    def receive(self, received: tuple[str, Chunk, bool]) -> None:
+        """A chunk came: the upstream's protocol, the chunk, and whether it is one of a stream."""
+        protocol, chunk, streamed = received
+        if type(chunk) is bytes and protocol is self._protocol and self._tap.weigh(len(chunk)):
+            self.items += (time.perf_counter(), chunk)
+            return
         if not self._tap.weigh(len(chunk) if isinstance(chunk, bytes | str) else _EACH):
             self.record.dropped += 1
-        elif form == self._form and type(chunk) is bytes:
-            self.items += (time.perf_counter(), chunk)
-        else:
-            self._form = form
-            self.items += (time.perf_counter(), Received(chunk, form))
+            return
+        self._protocol = protocol
+        self.items += (time.perf_counter(), Received(protocol, chunk, streamed))
 
     def empty(self) -> list[object]:
         """What happened since the last time."""

@@ -13,7 +13,7 @@ from wholecall.core.values import Grew, Reasoning, Text
 from wholecall.inspector.desk import Desk
 from wholecall.inspector.encoding import SHOWN, Hides, Quoting
 from wholecall.inspector.live import Live
-from wholecall.inspector.record import About, Asked, Form, Note
+from wholecall.inspector.record import About, Asked, Note
 from wholecall.inspector.routes import make_routes
 from wholecall.inspector.store import Store
 from wholecall.inspector.tap import InspectorTap, Writer
@@ -116,12 +116,9 @@ class _Telling:
                 Grew: writer.add,
                 Text: writer.add,
                 Reasoning: writer.add,
-                ChunkCame: self._receive,
+                ChunkCame: writer.receive,
             }
         return readers
-
-    def _receive(self, event: ChunkCame) -> None:
-        self._writer.receive(event.chunk, Form(event.protocol, event.streamed))
 
     def _ask(self, event: UpstreamAsked) -> None:
         self._writer.ask(Asked(event.request))

@@ -68,7 +68,7 @@ function showHead(run) {
     make("dl", { class: "stats" },
       stat("turns", String(sums.turns)),
       stat("calls", sums.rejected ? `${sums.calls}, ${sums.rejected} rejected` : String(sums.calls)),
-      stat("tokens", `${sums.input} in · ${sums.output} out`),
+      stat("tokens", sums.input || sums.output ? `${sums.input} in · ${sums.output} out` : "–"),
       stat("time", seconds(sums.seconds)),
       stat("way", `${head.way || "–"} · ${head.protocol ?? ""} → ${head.upstream ?? ""}`)),
     make("p", { class: "fact id" }, `${run.id} · ${head.request_id ?? ""}`),
