@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -157,6 +158,17 @@ def test_a_missing_package_brings_the_script(
 def test_a_name_that_nobody_knows_is_an_error(name: str) -> None:
     with pytest.raises(UnknownModel, match=name):
         choose_model(name)
+
+
+def test_where_the_cache_is_shut_another_folder_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli_demo.find_folder() == tmp_path / "demo"
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("WHOLECALL_MODELS", str(tmp_path / "file" / "models"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    assert cli_demo.find_folder().parent == tmp_path
 
 
 # ── The port ────────────────────────────────────────────────────────────────────────

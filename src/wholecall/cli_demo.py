@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Annotated
 
 import typer
@@ -68,10 +69,9 @@ def demo(*, model: ModelOption = DEFAULT, port: PortOption = None) -> None:
         address = write_address(bound)
         shown = Demo(
             listen=ListenConfig(port=bound.getsockname()[1]),
-            folder=models_folder(os.environ).with_name(_FOLDER),
+            folder=find_folder(),
             local=local,
         )
-        shown.folder.mkdir(parents=True, exist_ok=True)
         typer.echo(write_welcome(address, shown.model))
         typer.echo(
             _NOW_SCRIPTED
@@ -113,6 +113,16 @@ def _have_model(name: str) -> str:
         bring(model)
     demand_fit(folder / model.file_name)
     return model.name
+
+
+def find_folder() -> Path:
+    """For what the inspector keeps: in the user's cache, or for this once where that is shut."""
+    folder = models_folder(os.environ).with_name(_FOLDER)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(mkdtemp(prefix="wholecall-demo-"))
+    return folder
 
 
 # ── The port ────────────────────────────────────────────────────────────────────────

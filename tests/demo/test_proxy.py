@@ -29,6 +29,7 @@ def make(folder: Path, *, local: str | None = None) -> Demo:
         (None, "demo"),
         ("local/qwen2.5-coder-1.5b", "qwen2.5-coder-1.5b"),
         ("local//home/me/mine.gguf", "mine"),
+        ("local/demo.gguf", "local/demo.gguf"),
     ],
 )
 def test_clients_ask_for_a_short_name(local: str | None, name: str, *, tmp_path: Path) -> None:

@@ -61,7 +61,10 @@ class Demo:
     @property
     def model(self) -> str:
         """The name under which clients ask for it."""
-        return NAME if self.local is None else Path(self.local).name.removesuffix(".gguf")
+        if self.local is None:
+            return NAME
+        name = Path(self.local).name.removesuffix(".gguf")
+        return self.local if name == NAME else name  # the script keeps its own
 
     def make_config(self) -> Config:
         """The settings of its proxy."""
