@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import weakref
 from typing import Any
 
 from proxying import in_loop
 from wholecall.protocols.answers import Head
 from wholecall.proxy.background import Background
+from wholecall.proxy.live import LiveAnswer
 from wholecall.proxy.retrieving import After
 
 HEAD = Head(id="resp_1", model="m", created=7, rest={"background": True})
@@ -64,3 +67,25 @@ async def test_a_reader_may_leave_and_the_work_goes_on() -> None:
     go_on.set()
     await task
     assert not task.cancelled()
+
+
+@in_loop
+async def test_what_is_kept_does_not_keep_whoever_made_it() -> None:
+    class Maker:
+        def beat(self) -> bytes:
+            return b"beat"
+
+        async def work(self) -> None:
+            """Nothing is written."""
+
+    maker, answer = Maker(), LiveAnswer()
+    answer.beat = maker.beat
+    gone = weakref.ref(maker)
+    task = answer.start(maker.work, break_off=maker.work)
+    del maker
+    await task
+    del task
+    await asyncio.sleep(0)
+    gc.collect()
+    assert gone() is None
+    assert answer.is_over

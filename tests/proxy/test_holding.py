@@ -56,7 +56,8 @@ def test_an_id_stays_with_whoever_has_it() -> None:
 
 def test_what_has_no_id_is_not_held() -> None:
     holding = Holding()
-    holding.keep(b"{}", key_id="k", items=b"[]")
+    for response in (b"{}", b'{"id": null}', b"[]"):
+        holding.keep(response, key_id="k", items=b"[]")
     assert list(holding.works()) == []
 
 

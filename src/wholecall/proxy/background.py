@@ -55,8 +55,13 @@ class Background:
         self._turning = turning
         self._task = self.answer.start(turning.run, break_off=turning.break_off)
         alarm = asyncio.get_running_loop().call_later(seconds, self._give_up, seconds)
-        self._task.add_done_callback(lambda _: alarm.cancel())
+        self._task.add_done_callback(lambda _: self._let_go(alarm))
         return self._task
+
+    def _let_go(self, alarm: asyncio.TimerHandle) -> None:
+        """It is kept for long: without whoever made it, and all that he knows."""
+        alarm.cancel()
+        self._turning = self._task = None
 
     @property
     def is_over(self) -> bool:

@@ -133,7 +133,10 @@ class Holding:
 
     def keep(self, response: bytes, *, key_id: str, items: bytes) -> None:
         """Hold a response that its client got whole; one without an id cannot be asked for."""
-        id = _IDENTIFIED.decode(response).id
+        try:
+            id = _IDENTIFIED.decode(response).id
+        except msgspec.DecodeError:  # what passes through may be anything
+            return
         if id:
             self.put(Held(id=id, key_id=key_id, items=items, work=Made(response)))
 

@@ -77,6 +77,8 @@ class LiveAnswer:
                 await make()
             finally:
                 self._over = True
+                # It may be kept for long: not whoever made it, with all that he knows.
+                self._break_off, self.beat = _do_nothing, bytes
                 self._changed.set()
 
         self._break_off = break_off

@@ -113,12 +113,21 @@ def _continue(fields: Fields, before: Held) -> Fields:
     """The request with the whole conversation in it. Instructions are not carried over."""
     if not before.work.is_over:
         raise refuse_previous("the response of this id is not over yet")
-    answer = _ANSWER.decode(before.work.show())
+    answer = _read_answer(before.work.show())
     if answer.status not in _GOOD:
-        raise refuse_previous(f"the response of this id is {answer.status}: it has no answer")
+        status = answer.status or "not to be read"
+        raise refuse_previous(f"the response of this id is {status}: it has no answer")
     items = [*_ITEMS.decode(before.items), *answer.output, *_read_items(fields)]
     others = {name: value for name, value in fields.items() if name != PREVIOUS}
     return {**others, "input": msgspec.Raw(msgspec.json.encode(items))}
+
+
+def _read_answer(response: bytes) -> _Answer:
+    """What passed through from an upstream may have another form; then there is no answer."""
+    try:
+        return _ANSWER.decode(response)
+    except msgspec.DecodeError:
+        return _Answer()
 
 
 def _read_items(fields: Fields) -> list[Any]:
