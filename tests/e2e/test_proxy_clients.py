@@ -468,3 +468,15 @@ async def test_when_the_server_ends_streams_end_with_an_error(tmp_path: Path, to
         rest = await response.read()
     assert b"shutting_down" in rest
     assert b"[DONE]" not in rest
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages"])
+@in_loop
+async def test_what_is_no_utf_8_is_the_clients_mistake(tmp_path: Path, path: str) -> None:
+    body = b'{"model": "m", "input": "\xff", "messages": [{"role": "user", "content": "\xff"}]}'
+    async with (
+        between(answering(TEXT, STOP), tmp_path) as (served, _),
+        served.http.post(served.url + path, data=body) as response,
+    ):
+        assert response.status == 400
+        assert "no JSON object" in (await response.json())["error"]["message"]

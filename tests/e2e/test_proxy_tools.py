@@ -270,3 +270,41 @@ async def test_a_run_whose_upstream_drops_ends_in_an_error(tmp_path: Path, strea
     else:
         assert status == 502
         assert answer["error"]["type"] == "server_error"
+
+
+# ── Fewer of them ───────────────────────────────────────────────────────────────────
+
+# what the header says, and what runs of the two calls that the model makes one after the other
+WANTED = {
+    None: ["get_weather", "send_email"],
+    "get_weather": ["get_weather"],
+    " send_email , get_weather": ["get_weather", "send_email"],
+    "": [],
+    "no_such_tool": [],
+}
+
+
+@pytest.mark.parametrize(("header", "ran_in_order"), WANTED.items())
+@in_loop
+async def test_a_client_may_want_fewer_tools(
+    tmp_path: Path, header: str | None, *, ran_in_order: list[str]
+) -> None:
+    ran = Ran()
+    asked = {"model": "openai:two-steps", "messages": QUESTION}
+    headers = {} if header is None else {"X_Wholecall_Tools": header}
+    async with serving(tmp_path, ran) as (served, _):
+        await served.post("/v1/chat/completions", asked, **headers)
+    assert [name for name, _ in ran.calls] == ran_in_order
+
+
+@in_loop
+async def test_two_requests_for_other_tools_are_two(tmp_path: Path) -> None:
+    ran = Ran()
+    asked = {"model": "openai:good", "messages": QUESTION}
+    again = {"x_stainless_retry_count": "1"}
+    async with serving(tmp_path, ran) as (served, _):
+        await served.post("/v1/chat/completions", asked, x_wholecall_tools="get_weather")
+        await served.post(
+            "/v1/chat/completions", asked, x_wholecall_tools="send_email,get_weather", **again
+        )
+    assert ran.calls == [MAIL]

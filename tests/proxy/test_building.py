@@ -11,7 +11,6 @@ from proxying import in_loop
 from wholecall.proxy.building import STATE_FILE, Tools, make_models, state_path
 from wholecall.proxy.config import Config, KeysConfig, ModelConfig, load
 from wholecall.proxy.serving import Mode
-from wholecall.runs.limits import RunLimits
 from wholecall.tools.from_function import make_tool
 from wholecall.tools.mcp.events import McpEvent, ServerStarted
 from wholecall.upstreams.litellm import LiteLLMUpstream
@@ -41,20 +40,6 @@ def test_a_model_is_served_as_it_is_configured() -> None:
     assert (lite.pipe, lite.place) == (None, "")
     [other] = make_models(config, {}, without=("a", "*"))
     assert other.name == "lite"
-
-
-def test_a_model_on_this_machine_repeats_no_call_unless_its_limits_are_set(tmp_path: Path) -> None:
-    (tmp_path / "mine.gguf").write_bytes(b"GGUF")
-    own = RunLimits(turns=3)
-    config = Config(
-        models={
-            "usual": ModelConfig(upstream="local/mine"),
-            "set": ModelConfig(upstream="local/mine", limits=own),
-        }
-    )
-    usual, limited = make_models(config, {"WHOLECALL_MODELS": str(tmp_path)})
-    assert usual.limits.stop_identical == 2
-    assert limited.limits == own
 
 
 def test_the_state_lies_beside_the_keys(tmp_path: Path) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from executing import Ear, make_call, until
-from wholecall.core.values import Call
+from wholecall.core.values import JSON, Call
 from wholecall.runs.approvals import Approval, Approvals
+from wholecall.runs.events import ApprovalAnswered, ApprovalAsked
 from wholecall.tools.tool import Approve
 
 CALL = make_call("pay")
@@ -225,3 +226,31 @@ def test_runs_that_share_it_do_not_get_each_other_s_answers() -> None:
         assert await second == Approval(False)
 
     asyncio.run(test())
+
+
+def test_nobody_can_change_what_the_others_see() -> None:
+    """What was approved is what runs."""
+    call = make_call("pay", amount=1000)
+    seen: list[object] = []
+
+    def look(shown: Call) -> None:
+        seen.append(shown.arguments["amount"])
+        cast(dict[str, JSON], shown.arguments)["amount"] = 1
+
+    def rule(shown: Call) -> bool:
+        look(shown)
+        return True
+
+    async def approver(shown: Call) -> bool:
+        look(shown)
+        look(approvals.pending[0])
+        return True
+
+    def hear(event: ApprovalAsked | ApprovalAnswered) -> None:
+        look(event.call)
+
+    approvals = Approvals(approver)
+    approval = asyncio.run(approvals.ask(call, rule, emit=hear))
+    assert approval.approved
+    assert seen == [1000] * 5
+    assert call.arguments == {"amount": 1000}

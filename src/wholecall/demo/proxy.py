@@ -32,6 +32,7 @@ from wholecall.proxy.config.settings import (
     ServerLimits,
 )
 from wholecall.proxy.serving import Mode, Served
+from wholecall.runs.limits import default_limits
 from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
 from wholecall.upstreams.retry import RetryPolicy
@@ -70,7 +71,9 @@ class Demo:
         """The settings of its proxy."""
         models = {}
         if self.local is not None:
-            models[self.model] = ModelConfig(upstream=self.local, mode=Mode.RUN.value)
+            models[self.model] = ModelConfig(
+                upstream=self.local, mode=Mode.RUN.value, limits=default_limits(self.local)
+            )
         return Config(
             listen=self.listen,
             models=models,

@@ -12,7 +12,6 @@ from wholecall.proxy.config.settings import Config, McpTool, ModelConfig
 from wholecall.proxy.piping import Pipe
 from wholecall.proxy.serving import ANY_MODEL, Mode, Served
 from wholecall.proxy.taps import sleep_and_tell
-from wholecall.runs.limits import RunLimits, default_limits
 from wholecall.tools.mcp.events import McpEvent
 from wholecall.tools.mcp.toolset import McpTools
 from wholecall.tools.tool import Tool
@@ -56,7 +55,7 @@ def _make_model(name: str, model: ModelConfig, *, environ: Mapping[str, str]) ->
         model=ANY_MODEL if name == ANY_MODEL else route.model,
         mode=Mode(model.mode),
         emulate=model.emulate,
-        limits=default_limits(model.upstream) if model.limits == RunLimits() else model.limits,
+        limits=model.limits,
         reask=model.reask,
         live=model.live,
         tools=model.tools,

@@ -13,7 +13,7 @@ from wholecall.protocols.answers import Style
 from wholecall.proxy.edge import CALLER, Caller
 from wholecall.proxy.keys import ANONYMOUS, Key
 
-TOOLS_HEADER = "X-Wholecall-Tools"
+TOOLS_HEADER = "x-wholecall-tools"
 """Names of the server's tools that a request wants, separated by commas; without it, all."""
 _SHORTEST_SILENCE = 1.0
 """Seconds. More often than that nobody needs a sign of life."""

@@ -170,6 +170,7 @@ def _read_body(asked: Asked) -> tuple[Wishes, dict[str, msgspec.Raw], bytes]:
 
 def _read_fields(body: bytes) -> dict[str, msgspec.Raw]:
     try:
+        body.decode()  # what is read later, and a part at a time, is not looked through by then
         return _FIELDS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableRequest(f"the body is no JSON object: {error}", param="") from None

@@ -3,6 +3,9 @@
 It fails closed. Only a rule that says `False` lets a call pass unasked, and only an
 answer that is `True` lets it run: a rule or an approver that raises, an answer of another
 type, and no answer in time are all a no.
+
+Everybody who is asked or told gets a call of their own: what one of them does to it, nobody else
+sees, and what was approved is what runs.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeAlias
 
 from wholecall.core.values import Call
-from wholecall.runs.events import ApprovalAnswered, ApprovalAsked
+from wholecall.runs.events import ApprovalAnswered, ApprovalAsked, copy_call
 from wholecall.tools.tool import Approve
 
 Approver: TypeAlias = Callable[[Call], Awaitable[bool]]
@@ -45,7 +48,7 @@ class Approvals:
     def pending(self) -> tuple[Call, ...]:
         """The calls that wait for an answer."""
         with self._lock:
-            return tuple(waiting.call for waiting in self._waiting.values())
+            return tuple(copy_call(waiting.call) for waiting in self._waiting.values())
 
     def answer(self, call_id: str, approved: bool, *, why: str = "") -> bool:
         """Answer for a call, from any thread; False if no such call waits (any more)."""
@@ -65,7 +68,7 @@ class Approvals:
             return Approval(True)
         try:
             async with asyncio.timeout(self._seconds):
-                if not await _needs_approval(rule, call):
+                if not await _needs_approval(rule, copy_call(call)):
                     return Approval(True)
                 approval = await self._wait(call, emit)
         except TimeoutError:
@@ -73,7 +76,7 @@ class Approvals:
         # The rule is the user's code, and whatever is wrong with it must not let a call run.
         except Exception as error:  # noqa: BLE001
             approval = Approval(False, f"the rule for approvals failed ({type(error).__name__})")
-        emit(ApprovalAnswered(call, *approval))
+        emit(ApprovalAnswered(copy_call(call), *approval))
         return approval
 
     async def _wait(self, call: Call, emit: _Emit) -> Approval:
@@ -86,7 +89,7 @@ class Approvals:
         approver = self._approver
         asked = None if approver is None else loop.create_task(self._ask(approver, call))
         try:
-            emit(ApprovalAsked(call))
+            emit(ApprovalAsked(copy_call(call)))
             return await waiting.answered
         finally:
             with self._lock:
@@ -97,7 +100,7 @@ class Approvals:
 
     async def _ask(self, approver: Approver, call: Call) -> None:
         try:
-            approved, why = await approver(call), ""
+            approved, why = await approver(copy_call(call)), ""
         except asyncio.CancelledError:
             # Ours, and nobody waits any more; or the approver's own, and nobody else will answer.
             self.answer(call.id, False, why="the approver broke off")

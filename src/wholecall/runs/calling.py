@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import random
 import threading
 import uuid
@@ -19,7 +18,14 @@ from wholecall.core.values import JSON, Call
 from wholecall.runs.approvals import Approvals
 from wholecall.runs.around import Around, only_once, wrap
 from wholecall.runs.attempt import Attempt, OutOfTime
-from wholecall.runs.events import Status, ToolAbandoned, ToolEvent, ToolReported, ToolStarted
+from wholecall.runs.events import (
+    Status,
+    ToolAbandoned,
+    ToolEvent,
+    ToolReported,
+    ToolStarted,
+    copy_call,
+)
 from wholecall.runs.limits import RunLimits
 from wholecall.runs.telling import tell_error, tell_skipped, tell_timeout
 from wholecall.runs.threads import THREADS, Threads
@@ -181,11 +187,6 @@ class Calling:
 
     def _report_abandoned(self) -> None:
         self._emit(ToolAbandoned(self.shown))
-
-
-def copy_call(call: Call) -> Call:
-    """The same call, with arguments of its own."""
-    return replace(call, arguments=copy.deepcopy(call.arguments))
 
 
 def _unfold(given: Result | BaseException) -> Result:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from wholecall.core.conversation import Result
 from wholecall.core.values import JSON, Call, Event
+
+
+def copy_call(call: Call) -> Call:
+    """The same call, with arguments of its own: for whoever must not change what runs."""
+    return replace(call, arguments=copy.deepcopy(call.arguments))
 
 
 class Status(enum.Enum):

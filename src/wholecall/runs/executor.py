@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from wholecall.core.conversation import CallResult, Result
 from wholecall.core.values import Call
-from wholecall.runs.calling import Calling, Emit, ExecutorSettings, Outcome, copy_call
-from wholecall.runs.events import Status, ToolEnded, ToolEvent, ToolStarted
+from wholecall.runs.calling import Calling, Emit, ExecutorSettings, Outcome
+from wholecall.runs.events import Status, ToolEnded, ToolEvent, ToolStarted, copy_call
 from wholecall.runs.limits import RunLimits
 from wholecall.runs.schedule import Schedule
 from wholecall.runs.telling import tell_cancelled, tell_denied, tell_error, tell_skipped

@@ -14,7 +14,7 @@ from wholecall.core.conversation import Message
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.values import Call, Event, Grew, Proved, Rejected, Released, Text
 from wholecall.protocols.requests import answer_message
-from wholecall.runs.calling import copy_call
+from wholecall.runs.events import copy_call
 from wholecall.runs.sending import Sent
 from wholecall.upstreams.base import Answer, Upstream
 

@@ -47,6 +47,24 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     assert loaded.places["models", "fast", "mode"] == Place("WHOLECALL__MODELS__FAST__MODE")
 
 
+# what is written of the limits of a local model, and when identical calls end it
+LIMITS = {"": 2, "turns: 30": 2, "stop_identical: 5": 5, "stop_identical: 3": 3}
+
+
+@pytest.mark.parametrize(("written", "stops"), LIMITS.items())
+def test_limits_that_nobody_wrote_fit_the_model(
+    tmp_path: Path, written: str, *, stops: int
+) -> None:
+    text = f"models:\n  mine:\n    upstream: local/mine\n    limits: {{{written}}}\n"
+    [local] = load_text(tmp_path, text).config.models.values()
+    [other] = load_text(tmp_path, text.replace("local/", "openai/")).config.models.values()
+    assert (local.limits.stop_identical, local.limits.turns) == (
+        stops,
+        30 if "30" in written else 10,
+    )
+    assert other.limits.stop_identical == (3 if "3" in written[-1:] else 5)
+
+
 def test_paths_are_seen_from_the_folder_of_the_file(tmp_path: Path) -> None:
     text = """\
 keys: {path: k.sqlite}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path as FilePath
 
 from wholecall.proxy.config.environment import FILE_VARIABLE, fill, override
@@ -12,6 +12,7 @@ from wholecall.proxy.config.reading import Path, SettingsReader
 from wholecall.proxy.config.rules import find_breaches
 from wholecall.proxy.config.settings import Config, McpTool
 from wholecall.proxy.config.written import CHARACTERS, Written, compose
+from wholecall.runs.limits import default_limits
 
 FILE_NAME = "wholecall.yaml"
 
@@ -55,7 +56,8 @@ def load(
         ]
     if problems or config is None:
         raise ConfigError(sorted(problems, key=_order))
-    return Loaded(config=_resolve(config, path), file=path, places=reader.places)
+    config = _fit_limits(_resolve(config, path), reader.places)
+    return Loaded(config=config, file=path, places=reader.places)
 
 
 def find_file(given: FilePath | None, environ: Mapping[str, str]) -> FilePath | None:
@@ -82,6 +84,20 @@ def _read(path: FilePath) -> str:
 
 def _order(problem: ConfigProblem) -> tuple[str, int]:
     return problem.place.file, problem.place.line or 0
+
+
+def _fit_limits(config: Config, places: Mapping[Path, Place]) -> Config:
+    """Limits that nobody wrote are those that fit the model."""
+    models = {}
+    for name, model in config.models.items():
+        fitting = default_limits(model.upstream)
+        unwritten = {
+            field.name: getattr(fitting, field.name)
+            for field in fields(fitting)
+            if ("models", name, "limits", field.name) not in places
+        }
+        models[name] = replace(model, limits=replace(model.limits, **unwritten))
+    return replace(config, models=models)
 
 
 def _resolve(config: Config, path: FilePath | None) -> Config:
