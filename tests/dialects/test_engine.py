@@ -44,8 +44,11 @@ ROWS = [
     ("a marker in reasoning that opens nothing", "hermes", "<think>a <tool_call> b", "~a <tool_call> b"),
     ("two plans", "hermes", f"<think>{FIND}{FIND}</think>", f"~{FIND}{FIND}"),
     ("a plan in reasoning that the prompt opened", "hermes", f"a {FIND} b</think>{FIND}",
-     f"!bad_markup find | {CALL} | 'a  b'"),
-    ("an end of reasoning alone", "hermes", f"a</think>{FIND}", f"{CALL} | 'a'"),
+     f"!bad_markup find | {CALL} | ~a  b"),
+    ("an end of reasoning alone", "hermes", f"a</think>{FIND}b", f"{CALL} | ~a | 'b'"),
+    ("an end of reasoning alone, twice", "hermes", "a</think>b</think>c", "~a | 'bc'"),
+    ("an end of reasoning alone, behind reasoning", "hermes", "<think>a</think>b</think>c", "~a | 'bc'"),
+    ("an end of reasoning at the beginning", "hermes", f"\n</think>{FIND}", f"{CALL} | '\n'"),
     ("a reasoning tag in a code span is text", "hermes", "the `<think>` tag", "'the `<think>` tag'"),
     # fences
     ("an example in a fence", "hermes", f"So:\n```\n{FIND}\n```\nok", f"'So:\n```\n{FIND}\n```\nok'"),

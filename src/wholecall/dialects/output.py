@@ -21,7 +21,12 @@ from wholecall.core.values import (
 
 
 class Retracted(Value, frozen=True):
-    """All calls so far stood in reasoning that the prompt had opened: they were plans."""
+    """All calls so far stood in reasoning that the prompt had opened: they were plans.
+
+    The text so far stood there, too, unless there was other reasoning before.
+    """
+
+    texts: bool = False
 
 
 Given: TypeAlias = Delta | Rejected | Retracted
@@ -32,7 +37,7 @@ _TAIL = 8
 class Output:
     """Collects deltas, for one call at a time."""
 
-    __slots__ = ("_before", "_given", "_held", "_last", "calls", "texts")
+    __slots__ = ("_before", "_given", "_held", "_last", "_reasoned", "calls", "texts")
 
     def __init__(self) -> None:
         self.calls = 0
@@ -41,6 +46,7 @@ class Output:
         """Whether any text but white space was given."""
         self._given: list[Given] = []
         self._held: list[Given] | None = None
+        self._reasoned = False
         self._last = "\n"
         self._before = (0, False, self._last)
 
@@ -69,6 +75,7 @@ class Output:
 
     def reasoning(self, text: str) -> None:
         """A piece of the reasoning."""
+        self._reasoned = True
         self._put(Reasoning(text))
 
     def reject(self, reason: Reason, detail: str) -> None:
@@ -76,9 +83,11 @@ class Output:
         self._put(Rejected(reason=reason, detail=detail))
 
     def retract(self) -> None:
-        """The calls so far were none."""
-        if self.calls:
-            self._put(Retracted())
+        """The calls so far were none, and the text was reasoning."""
+        texts = self.texts and not self._reasoned
+        if self.calls or texts:
+            self._put(Retracted(texts))
+        self._reasoned = True
 
     # ── Calls ───────────────────────────────────────────────────────────────────────
 

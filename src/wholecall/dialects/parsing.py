@@ -9,7 +9,16 @@ from wholecall.core.assembler import Assembler
 from wholecall.core.coerce import CoercionOptions
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.spec import ToolSpec, read_offer
-from wholecall.core.values import JSON, Event, Opened, Rejected, Released, Terminated
+from wholecall.core.values import (
+    JSON,
+    Event,
+    Opened,
+    Reasoning,
+    Rejected,
+    Released,
+    Terminated,
+    Text,
+)
 from wholecall.dialects.declaration import Dialect, template_of
 from wholecall.dialects.encoding import encode_calls, encode_result
 from wholecall.dialects.enforce import PLANNED, reject
@@ -29,7 +38,13 @@ def parse_text(
     events: list[Event] = []
     for piece in [text] if isinstance(text, str) else text:
         events += reader.feed(piece)
-    return collect([*events, *reader.end()])
+    events += reader.end()
+    thoughts = (_as_reasoning(event) for event in events[: reader.thoughts])
+    return collect([*thoughts, *events[reader.thoughts :]])
+
+
+def _as_reasoning(event: Event) -> Event:
+    return Reasoning(event.text) if isinstance(event, Text) else event
 
 
 def encode(dialect: str | Dialect, calls: Iterable[tuple[str, Mapping[str, JSON]]]) -> str:
@@ -63,10 +78,16 @@ class TextReader:
         )
         self._open: set[int] = set()
         self._retracted: set[int] = set()
+        self._given = 0
+        self.thoughts = 0
+        """How many of the events were given before it was known that the prompt had opened the
+        reasoning: their text is a part of it."""
 
     def feed(self, text: str) -> list[Event]:
         """Take a piece; return what it brought about."""
-        return self._assemble(self._engine.feed(text))
+        events = self._assemble(self._engine.feed(text))
+        self._given += len(events)
+        return events
 
     def end(self) -> list[Event]:
         """The text is over, and it ended well."""
@@ -81,6 +102,7 @@ class TextReader:
                 events.append(each)
             elif isinstance(each, Retracted):
                 self._retracted |= self._open
+                self.thoughts = self._given + len(events) if each.texts else self.thoughts
             else:
                 events += map(self._judge, self._assembler.feed(each))
         return events

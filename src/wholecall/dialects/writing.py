@@ -152,10 +152,8 @@ def write_value(text: str, shape: Shape, *, types: frozenset[str], trim: Trim) -
     """A raw value as JSON text."""
     bare = _plain_number(text.strip(BLANKS), types)
     parsed = (read_text(bare) or _read_escaped(bare)) if bare else None
-    if parsed is not None and not parsed.duplicates:
-        fits = shape is Shape.JSON or _fits(parsed.value, types)
-        if fits and not (isinstance(parsed.value, str) and "string" in types):
-            return json.dumps(parsed.value, ensure_ascii=False)
+    if parsed is not None and not parsed.duplicates and _is_meant(parsed.value, shape, types=types):
+        return json.dumps(parsed.value, ensure_ascii=False)
     return f'"{escape(trimmed(text, trim))}"'
 
 
@@ -173,6 +171,13 @@ def _read_escaped(text: str) -> Parsed | None:
         return None
     inside = decode_string(f'"{text}"')
     return None if inside is None else read_text(inside)
+
+
+def _is_meant(value: JSON, shape: Shape, *, types: frozenset[str]) -> bool:
+    """Whether a text that can be read as JSON is to be read so."""
+    if shape is Shape.JSON:  # it was declared: only where all is text, digits stay what they are
+        return types != {"string"} or isinstance(value, str)
+    return _fits(value, types) and not (isinstance(value, str) and "string" in types)
 
 
 def _fits(value: JSON, types: frozenset[str]) -> bool:

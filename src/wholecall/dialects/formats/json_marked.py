@@ -71,7 +71,9 @@ HUNYUAN_A13B = _marked("hunyuan_a13b", _TOOL_CALLS, listed=True, models="Hunyuan
     dropped=("<answer>", "</answer>")
 )
 APRIEL = _marked("apriel", _TOOL_CALLS, listed=True, models="Apriel 1.5 and 1.6").amid(
-    reasoning=(Channel("Here are my reasoning steps:", ("[BEGIN FINAL RESPONSE]",)),),
+    reasoning=(
+        Channel("Here are my reasoning steps:", ("[BEGIN FINAL RESPONSE]",), prompted=True),
+    ),
     dropped=("[END FINAL RESPONSE]",),
 )
 NEMOTRON = _marked(
