@@ -322,6 +322,49 @@ async def test_the_same_request_twice_is_begun_once(tmp_path: Path) -> None:
     assert tools.times == 2
 
 
+FORGOTTEN: dict[str, ResponsesConfig] = {
+    "deleted": ResponsesConfig(),
+    "held for a moment only": ResponsesConfig(kept_seconds=0.001),
+}
+
+
+@pytest.mark.parametrize("name", FORGOTTEN)
+@in_loop
+async def test_what_is_not_held_any_more_is_not_begun_again_by_a_resend(
+    tmp_path: Path, name: str
+) -> None:
+    tools = Tools()
+    tools.go_on.set()
+    async with serve(tmp_path, tools=tools, responses=FORGOTTEN[name]) as (served, _):
+        asked: Any = {"model": "openai:good", "input": "Do it.", "background": True}
+        asked["extra_headers"] = {"Idempotency-Key": "one"}
+        responses = served.openai.responses
+        stream = await responses.create(**asked, stream=True)
+        events = [event async for event in stream]
+        if name == "deleted":
+            await responses.delete(events[0].response.id)
+        with pytest.raises(openai.NotFoundError):
+            await responses.retrieve(events[0].response.id)
+        again = await responses.create(**asked, stream=True)
+        assert [event async for event in again] == events
+        with pytest.raises(openai.BadRequestError, match="another request"):
+            await responses.create(**asked)
+    assert tools.times == 1
+
+
+@in_loop
+async def test_a_resend_of_what_was_deleted_at_work_is_told_how_it_stands(tmp_path: Path) -> None:
+    tools = Tools()
+    async with serve(tmp_path, tools=tools) as (served, _):
+        asked: Any = {"model": "openai:good", "input": "Do it.", "background": True}
+        asked["extra_headers"] = {"Idempotency-Key": "one"}
+        begun = await served.openai.responses.create(**asked)
+        await tools.begun.wait()
+        await served.openai.responses.delete(begun.id)
+        again = await served.openai.responses.create(**asked)
+    assert (again.id, again.status, tools.times) == (begun.id, "cancelled", 1)
+
+
 @in_loop
 async def test_there_are_so_many_places_in_the_background(tmp_path: Path) -> None:
     store = KeyStore(tmp_path / "keys.sqlite")

@@ -18,6 +18,7 @@ from wholecall.proxy.holding import Held, Holding
 from wholecall.proxy.live import LiveAnswer
 from wholecall.proxy.preparing import Prepared
 from wholecall.proxy.refusing import refuse_for_now
+from wholecall.proxy.resends import Kept
 from wholecall.proxy.serving import Service
 from wholecall.proxy.sinks import Body, ClientSink
 from wholecall.proxy.taps import Fate, Watch
@@ -114,27 +115,23 @@ async def serve_background(
     *,
     sink: ClientSink,
     watch: Watch,
-    again: LiveAnswer | None,
+    again: Kept | None,
 ) -> None:
-    """Begin to make a response, and answer how it stands; `again`: it has been begun before."""
-    work = None if again is None else _find_work(service.holding, again)
-    if work is None:
-        work = _start(service, prepared, watch=watch)
-    else:
+    """Begin to make a response, and answer how it stands; `again`: it has been begun before.
+
+    What has been begun is not begun again, whether it is still held or not.
+    """
+    if again is not None:
         watch.end(Fate.DONE)
+    begun = again or _start(service, prepared, watch=watch)
     if prepared.terms is not None and prepared.terms.streamed:
         sink.start_beating()
-        await work.answer.copy_to(sink)
+        await begun.answer.copy_to(sink)
     else:
-        await sink.send_body(Body(_OK, work.show()))
+        await sink.send_body(Body(_OK, begun.show()))
 
 
-def _find_work(holding: Holding, answer: LiveAnswer) -> Background | None:
-    works = (work for work in holding.works() if isinstance(work, Background))
-    return next((work for work in works if work.answer is answer), None)
-
-
-def _start(service: Service, prepared: Prepared, *, watch: Watch) -> Background:
+def _start(service: Service, prepared: Prepared, *, watch: Watch) -> Kept:
     asked, holding, terms = prepared.asked, service.holding, prepared.terms
     head = Head(
         id=make_answer_id(asked.client.protocol),
@@ -157,11 +154,11 @@ def _start(service: Service, prepared: Prepared, *, watch: Watch) -> Background:
         approving=service.approving,
     )
     holding.put(held)
-    service.resends.keep(asked, background.answer)
+    kept = service.resends.keep(asked, background.answer, show=background.show)
     task = background.start(turning, seconds=holding.settings.background_seconds)
     task.add_done_callback(lambda _: _settle(service, held, answer=background.answer))
     service.hold(task)
-    return background
+    return kept
 
 
 def _settle(service: Service, held: Held, *, answer: LiveAnswer) -> None:

@@ -67,7 +67,7 @@ class Endpoint:
         elif again is None:
             await self._start_live(prepared, watch).copy_to(sink)
         else:
-            await _read_along(again, sink, watch=watch)
+            await _read_along(again.answer, sink, watch=watch)
 
     async def _refuse(self, exchange: Exchange, error: WholecallError, *, sink: ClientSink) -> None:
         failure, headers = explain(error, place="", request_id=exchange.request_id)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -37,9 +38,13 @@ class _Name(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class Kept:
+    """An answer that is being made, or was a moment ago."""
+
     answer: LiveAnswer
     digest: str
+    show: Callable[[], bytes] = bytes
+    """How it stands, for those who do not wait for its end."""
 
 
 class Resends:
@@ -47,9 +52,9 @@ class Resends:
 
     def __init__(self, *, seconds: float = KEPT_SECONDS) -> None:
         self._seconds = seconds
-        self._kept: OrderedDict[_Name, _Kept] = OrderedDict()
+        self._kept: OrderedDict[_Name, Kept] = OrderedDict()
 
-    def find(self, asked: Asked) -> LiveAnswer | None:
+    def find(self, asked: Asked) -> Kept | None:
         """The answer that this request asks for a second time."""
         digest = _digest(asked)
         key = asked.headers.get("idempotency-key")
@@ -58,21 +63,23 @@ class Resends:
             if kept is not None and kept.digest != digest:
                 said = "this Idempotency-Key came before with another request"
                 raise UnreadableRequest(said, param="Idempotency-Key")
-            return None if kept is None else kept.answer
+            return kept
         kept = self._kept.get(_name(asked, digest))
         count = asked.headers.get("x-stainless-retry-count")
         if kept is None or count == "0" or (count is None and kept.answer.is_over):
             return None
-        return kept.answer
+        return kept
 
-    def keep(self, asked: Asked, answer: LiveAnswer) -> None:
+    def keep(self, asked: Asked, answer: LiveAnswer, *, show: Callable[[], bytes] = bytes) -> Kept:
         """Remember an answer that is being made, and for a while after it is."""
         digest = _digest(asked)
+        kept = Kept(answer, digest, show)
         words = {digest, asked.headers.get("idempotency-key") or digest}
         for word in words:
-            self._kept[_name(asked, word)] = _Kept(answer, digest)
+            self._kept[_name(asked, word)] = kept
         while len(self._kept) > MOST_KEPT:
             self._kept.popitem(last=False)
+        return kept
 
     def forget(self, answer: LiveAnswer) -> None:
         """Nothing was done that must not be done again."""
