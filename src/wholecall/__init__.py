@@ -108,7 +108,7 @@ from wholecall.reading import (
 if TYPE_CHECKING:
     from wholecall.asking import ask, ask_sync, run
     from wholecall.learning import learn_dialect, load_dialect, save_dialect
-    from wholecall.runs.approvals import Approvals, Approver
+    from wholecall.runs.approvals import Approval, Approvals, Approver
     from wholecall.runs.around import Around, RunNext
     from wholecall.runs.calling import ExecutorSettings
     from wholecall.runs.events import (
@@ -144,6 +144,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "Approval",
     "ApprovalAnswered",
     "ApprovalAsked",
     "Approvals",
@@ -323,6 +324,7 @@ _LATER = {
     "wholecall.runs.executor": ("Executor",),
     "wholecall.asking": ("ask", "ask_sync", "run"),
     "wholecall.runs.approvals": (
+        "Approval",
         "Approvals",
         "Approver",
     ),

@@ -1,5 +1,7 @@
 """Values and schemas in words."""
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -25,6 +27,22 @@ VALUES_SHOWN = [
 )
 def test_a_value_is_shown_as_json(value: Any, shown: str) -> None:
     assert show(value) == shown
+
+
+class Held(list[int]):
+    """An array that can be watched."""
+
+
+def test_what_is_not_shown_to_its_end_is_not_held() -> None:
+    value = Held(range(10_000))
+    watched = weakref.ref(value)
+    gc.disable()
+    try:
+        show(value)
+        del value
+        assert watched() is None
+    finally:
+        gc.enable()
 
 
 @given(VALUES)

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
-from e2e.test_proxy_clients import CALL, PATH, STOP, STREAMED, TEXT, answering, between
-from proxying import in_loop
+from e2e.test_proxy_clients import (
+    CALL,
+    PATH,
+    STOP,
+    STREAMED,
+    TEXT,
+    Handler,
+    answering,
+    between,
+)
+from proxying import Served, in_loop
+from upstreams.serving import begin
+from wholecall.tools.from_function import make_tool
+from wholecall.tools.tool import Tool
 
 TOOLS = [{"type": "function", "function": {"name": "work"}}]
 ROWS: dict[str, tuple[list[bytes], dict[str, Any]]] = {
@@ -21,23 +35,59 @@ ROWS: dict[str, tuple[list[bytes], dict[str, Any]]] = {
 }
 
 
+def work(what: str) -> str:
+    """Do some work."""
+    return what
+
+
+RUNS: dict[str, tuple[Tool, dict[str, Any]]] = {
+    "a tool that runs": (make_tool(work), STREAMED),
+    "a tool that nobody approves": (make_tool(work, approve=True), STREAMED),
+}
+
+
 @pytest.mark.parametrize(("answer", "asked"), ROWS.values(), ids=ROWS)
 @in_loop
 async def test_a_request_leaves_no_cycles(
     tmp_path: Path, answer: list[bytes], *, asked: dict[str, Any]
 ) -> None:
     async with between(answering(*answer), tmp_path) as (served, _):
-        await served.post(PATH, asked)  # the first one also imports and connects
+        assert not await left_by(served, asked)
+
+
+@pytest.mark.parametrize(("tool", "asked"), RUNS.values(), ids=RUNS)
+@in_loop
+async def test_a_run_leaves_no_cycles(tmp_path: Path, tool: Tool, *, asked: dict[str, Any]) -> None:
+    model = taking_turns(CALL, TEXT + STOP)
+    async with between(model, tmp_path, tools=(tool,)) as (served, behind):
+        assert not await left_by(served, asked)
+        assert len(behind.bodies) == 4  # two requests of two turns
+
+
+def taking_turns(*answers: bytes) -> Handler:
+    """A model that gives one answer after the other, again and again."""
+    turns = cycle(answers)
+
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        response = await begin(request)
+        await response.write(next(turns))
+        return response
+
+    return handler
+
+
+async def left_by(served: Served, asked: dict[str, Any]) -> dict[str, int]:
+    """What of ours only the collector could free after a request."""
+    await served.post(PATH, asked)  # the first one also imports and connects
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        await served.post(PATH, asked)
         gc.collect()
-        gc.disable()
-        gc.set_debug(gc.DEBUG_SAVEALL)
-        try:
-            await served.post(PATH, asked)
-            gc.collect()
-            found = Counter(f"{type(each).__module__}.{type(each).__name__}" for each in gc.garbage)
-        finally:
-            gc.set_debug(0)
-            gc.garbage.clear()
-            gc.enable()
-    ours = {name: count for name, count in found.items() if name.startswith("wholecall.")}
-    assert not ours
+        found = Counter(f"{type(each).__module__}.{type(each).__name__}" for each in gc.garbage)
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    return {name: count for name, count in found.items() if name.startswith("wholecall.")}

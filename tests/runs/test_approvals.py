@@ -41,6 +41,19 @@ async def nod(_call: Call) -> Any:
     return "yes"
 
 
+async def explain(_call: Call) -> Approval:
+    return Approval(False, "not today")
+
+
+async def agree(_call: Call) -> Approval:
+    return Approval(True, "as agreed")
+
+
+async def nod_in_words(_call: Call) -> Approval:
+    word: Any = "yes"
+    return Approval(word)
+
+
 async def crash(_call: Call) -> bool:
     raise KeyError("secret")
 
@@ -73,6 +86,9 @@ ROWS: list[tuple[str, Approve, Any, Approval, list[str]]] = [
     ("… and then say it needs one", approve, deny, Approval(False), REFUSED),
     ("a rule that says nothing lets nothing pass", forget, deny, Approval(False), REFUSED),
     ("a yes of another type is none", True, nod, Approval(False), REFUSED),
+    ("an approver may say why not", True, explain, Approval(False, "not today"), REFUSED),
+    ("… or why", True, agree, Approval(True, "as agreed"), ASKED),
+    ("… and then only True is a yes", True, nod_in_words, Approval(False), REFUSED),
     ("no answer at all is a no", True, forget, Approval(False), REFUSED),
     (
         "a rule that fails",

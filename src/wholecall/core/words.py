@@ -14,7 +14,8 @@ _OPTIONS = 24
 _DEPTH = 3
 """Levels of a schema that a sentence describes."""
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False)
+# What it remembers in order to find circles would outlive a text that is broken off.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False)
 
 _TYPES = {
     "null": "null",
@@ -30,7 +31,7 @@ _TYPES = {
 def show(value: Any) -> str:
     """A value as JSON, cut to `RECEIVED` characters. Of a large value only the head is written."""
     if isinstance(value, str):
-        value = value[: RECEIVED + 1]
+        return cut(_ENCODER.encode(value[: RECEIVED + 1]))
     text = ""
     for piece in _ENCODER.iterencode(value):
         text += piece

@@ -43,16 +43,13 @@ class Approving:
     def open(self, asker: Asker) -> Approvals:
         """The approvals of one run."""
         if self._desk is None:
-            return _deny_all()
-        desk, seconds = self._desk, self.seconds
+            return Approvals(_deny)
+        desk = self._desk
 
-        async def ask(call: Call) -> bool:
-            answer = await desk.wait_for(self._describe(call, asker))
-            approvals.answer(call.id, answer.approved, why=answer.why)
-            return answer.approved
+        async def ask(call: Call) -> Approval:
+            return await desk.wait_for(self._describe(call, asker))
 
-        approvals = Approvals(ask, seconds=seconds)
-        return approvals
+        return Approvals(ask, seconds=self.seconds)
 
     def _describe(self, call: Call, asker: Asker) -> Waiting:
         quoting = self._quoting()
@@ -67,10 +64,5 @@ class Approving:
         )
 
 
-def _deny_all() -> Approvals:
-    async def deny(call: Call) -> bool:
-        approvals.answer(call.id, _NOBODY.approved, why=_NOBODY.why)
-        return _NOBODY.approved
-
-    approvals = Approvals(deny)
-    return approvals
+async def _deny(_call: Call) -> Approval:
+    return _NOBODY

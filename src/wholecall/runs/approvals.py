@@ -19,8 +19,6 @@ from wholecall.core.values import Call
 from wholecall.runs.events import ApprovalAnswered, ApprovalAsked, copy_call
 from wholecall.tools.tool import Approve
 
-Approver: TypeAlias = Callable[[Call], Awaitable[bool]]
-"""Asked about each call that needs approval."""
 _Emit: TypeAlias = Callable[[ApprovalAsked | ApprovalAnswered], None]
 
 
@@ -29,6 +27,11 @@ class Approval(NamedTuple):
 
     approved: bool
     why: str = ""
+    """The model reads it."""
+
+
+Approver: TypeAlias = Callable[[Call], Awaitable[bool | Approval]]
+"""Asked about each call that needs approval."""
 
 
 class Approvals:
@@ -100,7 +103,8 @@ class Approvals:
 
     async def _ask(self, approver: Approver, call: Call) -> None:
         try:
-            approved, why = await approver(copy_call(call)), ""
+            given = await approver(copy_call(call))
+            approved, why = given if isinstance(given, Approval) else Approval(given)
         except asyncio.CancelledError:
             # Ours, and nobody waits any more; or the approver's own, and nobody else will answer.
             self.answer(call.id, False, why="the approver broke off")

@@ -44,7 +44,8 @@ class _Asked:
     begun: list[Call] = field(default_factory=list)
     pending: list[Call] = field(default_factory=list)
     """Calls of tools that only the caller can run."""
-    ended: list[ToolEnded] = field(default_factory=list)
+    ended_before: int = 0
+    """Tools that had ended when it was asked for."""
 
 
 class Loop:
@@ -59,13 +60,13 @@ class Loop:
         room: Callable[[], Awaitable[None]],
     ) -> None:
         self._plan = plan
-        self._emit_on = emit
+        self._ended: list[ToolEnded] = []
+        self._emit = _remember(self._ended, emit)
         self._room = room
         self._executor = make_executor(self._emit)
         self._ledger = Ledger(plan.limits, started=0)
         self._guard = Guard(plan.limits)
         self._messages: list[Message] = []
-        self._ended: list[ToolEnded] = []
         self._choice = plan.request.choice
         self._max_tokens = plan.request.max_tokens
         self._texts: list[str] = []
@@ -123,7 +124,7 @@ class Loop:
 
     async def _ask(self, cap: Stop | None) -> Answered:
         """Ask until there is an answer that can be used."""
-        self._asked = _Asked(cap)
+        self._asked = _Asked(cap, ended_before=len(self._ended))
         request = self._next_request()
         recovery = Recovery(self._plan.limits)
         while True:
@@ -141,7 +142,7 @@ class Loop:
             self._emit(TurnRetried(self._ledger.turns + 1, given.why))
             request = given.request
             self._max_tokens = request.max_tokens
-            self._asked = _Asked(self._asked.cap)
+            self._asked = _Asked(self._asked.cap, ended_before=len(self._ended))
 
     async def _try(self, request: Request, recovery: Recovery) -> Answered | Again:
         turn = Turn(emit=self._emit, start=self._start, room=self._room)
@@ -214,7 +215,7 @@ class Loop:
     async def _answer_calls(self, outcome: Outcome) -> Stop | None:
         """Give every call of the answer its result."""
         results = {result.call_id: result for result in await self._settle()}
-        for each in self._asked.ended:
+        for each in self._ended_now():
             self._count(each)
         answers: list[tuple[int, CallResult]] = [
             (call.number, self._with_warning(call, results[call.id]))
@@ -246,7 +247,7 @@ class Loop:
         if self._asked.pending:
             self._texts.append(outcome.text)
             return Stop.CLIENT_CALLS
-        for each in sorted(self._asked.ended, key=lambda each: each.call.number):
+        for each in sorted(self._ended_now(), key=lambda each: each.call.number):
             tool = self._plan.toolbox.find(each.call.name)
             if tool is not None and tool.ends_run and each.status is Status.DONE:
                 self._texts.append(each.result.text)
@@ -262,6 +263,10 @@ class Loop:
             self._texts.append(outcome.text)
             return Stop.CONDITION
         return None
+
+    def _ended_now(self) -> list[ToolEnded]:
+        """What the calls of the present answer have come to."""
+        return self._ended[self._asked.ended_before :]
 
     def _count(self, ended: ToolEnded) -> None:
         if ended.status is Status.DONE:
@@ -320,11 +325,18 @@ class Loop:
         self._messages.append(Message(Role.USER, (Text(words),)))
         return None
 
-    def _emit(self, event: RunEvent) -> None:
+
+def _remember(
+    ended: list[ToolEnded], emit: Callable[[RunEvent], None]
+) -> Callable[[RunEvent], None]:
+    # It does not know the loop: the loop holds the executor, which holds this, and a circle would
+    # keep all of the run until the collector of garbage comes.
+    def take(event: RunEvent) -> None:
         if isinstance(event, ToolEnded):
-            self._ended.append(event)
-            self._asked.ended.append(event)
-        self._emit_on(event)
+            ended.append(event)
+        emit(event)
+
+    return take
 
 
 def _relaxed(choice: Choice) -> Choice:
