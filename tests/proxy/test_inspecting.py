@@ -106,6 +106,19 @@ async def test_a_run_is_kept_with_its_turns_calls_and_results(tmp_path: Path) ->
     }
 
 
+@in_loop
+async def test_a_run_is_offered_the_tools_that_its_client_wants(tmp_path: Path) -> None:
+    async with inspected(tmp_path, "answer-only") as served:
+        body = {"model": "answer-only", "messages": QUESTION, "stream": True}
+        for wanted in ("get_weather", "send_email, get_weather"):
+            await served.post("/v1/chat/completions", body, X_Wholecall_Tools=wanted)
+        status, told, _ = await served.post("/v1/chat/completions", body, x_wholecall_tools="fly")
+        assert (status, "'fly'" in told["error"]["message"]) == (400, True)
+        runs = [run for run in await wait_for_runs(served, 3) if run["fate"] == "done"]
+        offered = [(await events_of(served, run))[2]["tools"] for run in runs]
+    assert offered == [["send_email", "get_weather"], ["get_weather"]]
+
+
 @pytest.mark.parametrize(
     ("scenario", "kind", "told"),
     [
