@@ -27,9 +27,10 @@ PREFIXES = ("openai", "responses", "anthropic")
 
 
 class Tools:
-    """A tool that goes on when it is let."""
+    """A tool that goes on when it is let; it may be broken off if it only reads."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, read_only: bool = True) -> None:
+        self._read_only = read_only
         self.begun, self.go_on, self.cancelled = (asyncio.Event() for _ in range(3))
         self.times = 0
 
@@ -44,7 +45,7 @@ class Tools:
                 raise
             return "sent"
 
-        return (make_tool(send_email, read_only=True),)
+        return (make_tool(send_email, read_only=self._read_only),)
 
 
 @asynccontextmanager
@@ -390,6 +391,26 @@ async def test_there_are_so_many_places_in_the_background(tmp_path: Path) -> Non
         while (await mine.retrieve(first.id)).status != "completed":
             await asyncio.sleep(0.01)
         await mine.create(**asked)
+
+
+@in_loop
+async def test_what_is_deleted_has_its_place_until_its_tools_have_ended(tmp_path: Path) -> None:
+    tools, limits = Tools(read_only=False), ResponsesConfig(background=1)
+    asked: Any = {"model": "openai:good", "input": "Do it.", "background": True}
+    async with serve(tmp_path, tools=tools, responses=limits) as (served, _):
+        responses = served.openai.responses
+        begun = await responses.create(**asked)
+        await tools.begun.wait()
+        await responses.delete(begun.id)
+        with pytest.raises(openai.NotFoundError):
+            await responses.retrieve(begun.id)
+        with pytest.raises(openai.InternalServerError) as full:
+            await responses.create(**asked, instructions="Once more.")
+        assert (full.value.code, tools.times) == ("overloaded", 1)
+        tools.go_on.set()
+        while served.proxy.service.holding.count_live():
+            await asyncio.sleep(0.01)
+        await responses.create(**asked, instructions="Once more.")
 
 
 @in_loop

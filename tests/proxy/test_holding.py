@@ -88,14 +88,15 @@ def test_the_oldest_go_first_when_there_is_too_much() -> None:
         holding.put(make(id, size=half))
     assert [holding.find("k", id) is not None for id in ("a", "b", "c")] == [False, True, True]
     holding.put(make("large", size=3 * half))
-    assert list(holding.works()) == []
+    assert [holding.find("k", id) for id in ("b", "c", "large")] == [None, None, None]
 
 
 def test_the_same_again_takes_the_place_of_the_first() -> None:
     holding = Holding(ResponsesConfig(megabytes=1))
+    holding.put(make("other", size=512 * 1024))
     for _ in range(5):
         holding.put(make("r", size=512 * 1024))
-    assert len(list(holding.works())) == 1
+    assert holding.find("k", "other") is not None
     held = holding.find("k", "r")
     assert held is not None
     holding.drop(held)
@@ -110,17 +111,21 @@ def test_what_is_at_work_is_counted_for_its_key() -> None:
     assert (holding.count_live(), holding.count_live("k"), holding.count_live("x")) == (3, 2, 0)
 
 
-def test_what_was_dropped_while_it_was_made_does_not_come_back() -> None:
+def test_what_was_dropped_while_it_was_made_has_its_place_and_does_not_come_back() -> None:
     holding = Holding()
     held = Held(id="a", key_id="k", items=b"[]", work=Working())
     holding.put(held)
     holding.drop(held)
+    assert holding.find("k", "a") is None
+    assert not holding.is_of_another("other", "a")
+    assert (holding.count_live(), holding.count_live("k")) == (1, 1)
     holding.settle(held)
     assert holding.find("k", "a") is None
+    assert holding.count_live() == 0
 
 
 def test_nothing_is_held_where_others_serve_the_same_clients_or_no_time_is_given() -> None:
     for holding in (Holding(alone=False), Holding(ResponsesConfig(kept_seconds=0))):
         assert not holding.enabled
         holding.put(make("r"))
-        assert list(holding.works()) == []
+        assert holding.find("k", "r") is None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -95,6 +95,8 @@ class Holding:
         self._alone = alone
         self._clock = clock
         self._live: dict[str, Held] = {}
+        self._dropped: dict[str, Held] = {}
+        """What nobody finds any more, and what has not come to its end: tools may run in it."""
         self._over: OrderedDict[str, Held] = OrderedDict()
         self._bytes = 0
 
@@ -113,14 +115,10 @@ class Holding:
         held = self._look_up(id)
         return held is not None and held.key_id != key_id
 
-    def works(self) -> Iterator[Work]:
-        """Whatever is held."""
-        for held in (*self._live.values(), *self._over.values()):
-            yield held.work
-
     def count_live(self, key_id: str | None = None) -> int:
         """Responses that are being made; of one key, if it is named."""
-        return sum(key_id in (None, held.key_id) for held in self._live.values())
+        live = (*self._live.values(), *self._dropped.values())
+        return sum(key_id in (None, held.key_id) for held in live)
 
     def put(self, held: Held) -> None:
         """Hold a response. An id that somebody else's response has stays with it."""
@@ -142,12 +140,14 @@ class Holding:
 
     def settle(self, held: Held) -> None:
         """A response that was being made is over: from now on its time runs."""
+        self._dropped.pop(held.id, None)
         if self._live.pop(held.id, None) is not None:
             self._settle(held)
 
     def drop(self, held: Held) -> None:
-        """Forget a response."""
-        self._live.pop(held.id, None)
+        """Forget a response. One that is being made has its place until it is settled."""
+        if self._live.pop(held.id, None) is not None:
+            self._dropped[held.id] = held
         before = self._over.pop(held.id, None)
         if before is not None:
             self._bytes -= before.weight
