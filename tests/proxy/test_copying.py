@@ -21,6 +21,7 @@ ENDS: dict[str, tuple[bytes, bytes | None]] = {
     "a failure": (FAILED, b'{"id":"r"}'),
     "words only": (DELTA, None),
     "half of a frame": (END[:-20], None),
+    "a type that is no UTF-8": (b'data: {"type":"\xff"}\n\n', None),
     "nothing": (b"", None),
 }
 

@@ -56,9 +56,9 @@ def test_an_id_stays_with_whoever_has_it() -> None:
 
 def test_what_has_no_id_is_not_held() -> None:
     holding = Holding()
-    for response in (b"{}", b'{"id": null}', b"[]"):
+    for response in (b"{}", b'{"id": null}', b'{"id": 7}', b"[]", b"no JSON", b'{"id": "\xff"}'):
         holding.keep(response, key_id="k", items=b"[]")
-    assert list(holding.works()) == []
+    assert holding.find("k", "") is None
 
 
 def test_it_is_held_for_so_many_seconds_after_its_end() -> None:

@@ -94,6 +94,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "in the background, and not stored": ({"background": True, "store": False}, "store"),
     "from a response that failed": ({"previous_response_id": "failed"}, "previous_response_id"),
     "from one of another form": ({"previous_response_id": "odd"}, "previous_response_id"),
+    "from one that is no UTF-8": ({"previous_response_id": "bytes"}, "previous_response_id"),
     "from somebody else's": ({"previous_response_id": "theirs"}, "previous_response_id"),
 }
 
@@ -103,6 +104,7 @@ def test_what_cannot_be_agreed_on_names_its_field(body: Any, param: str) -> None
     holding = Holding()
     holding.keep(b'{"id": "failed", "status": "failed"}', key_id="k", items=b"[]")
     holding.keep(b'{"id": "odd", "status": null}', key_id="k", items=b"[]")
+    holding.keep(b'{"id": "bytes", "status": "\xff"}', key_id="k", items=b"[]")
     holding.keep(b'{"id": "theirs", "status": "completed"}', key_id="other", items=b"[]")
     with pytest.raises(UnreadableRequest) as caught:
         read(body, holding)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from wholecall.proxy.holding import UNREADABLE
 from wholecall.proxy.sinks import Body, Headers, Sink
 
 _OK = 200
@@ -35,7 +36,7 @@ def find_response(frames: bytes) -> bytes | None:
 def _read_event(text: bytes) -> _Event | None:
     try:
         return _EVENT.decode(text)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
 
 

@@ -20,6 +20,8 @@ from wholecall.proxy.config.settings import ResponsesConfig
 
 MOST_HELD = 10_000
 """Responses that are over."""
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What passes through may be anything."""
 _MEGABYTE = 1024 * 1024
 
 
@@ -133,7 +135,7 @@ class Holding:
         """Hold a response that its client got whole; one without an id cannot be asked for."""
         try:
             id = _IDENTIFIED.decode(response).id
-        except msgspec.DecodeError:  # what passes through may be anything
+        except UNREADABLE:
             return
         if id:
             self.put(Held(id=id, key_id=key_id, items=items, work=Made(response)))

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from wholecall.errors import UnreadableRequest
-from wholecall.proxy.holding import Held, Holding
+from wholecall.proxy.holding import UNREADABLE, Held, Holding
 
 Fields: TypeAlias = dict[str, msgspec.Raw]
 PREVIOUS = "previous_response_id"
@@ -126,7 +126,7 @@ def _read_answer(response: bytes) -> _Answer:
     """What passed through from an upstream may have another form; then there is no answer."""
     try:
         return _ANSWER.decode(response)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return _Answer()
 
 
