@@ -23,8 +23,14 @@ forget.addEventListener("click", () => { keep(""); location.reload(); });
 document.getElementById("cancel").addEventListener("click", () => document.getElementById("login").close(""));
 
 let asking = null;
+let refusal = null;
+const closed = new Set();
 
-function askForKey(why) {
+// Who wants to enter no key is not asked again until the page is loaded anew.
+export class NoKey extends Error {}
+
+async function askForKey(why) {
+  if (refusal) throw refusal;
   asking ??= new Promise((resolve, reject) => {
     const dialog = document.getElementById("login");
     const field = document.getElementById("key");
@@ -32,7 +38,11 @@ function askForKey(why) {
     dialog.returnValue = "";
     dialog.addEventListener("close", () => {
       asking = null;
-      if (dialog.returnValue !== "go") { reject(new Error("Without a key there is nothing to see here. Reload the page to enter one.")); return; }
+      if (dialog.returnValue !== "go") {
+        refusal = new NoKey("Without a key there is nothing to see here. Reload the page to enter one.");
+        reject(refusal);
+        return;
+      }
       keep(field.value.trim());
       field.value = "";
       resolve();
@@ -43,13 +53,20 @@ function askForKey(why) {
   return asking;
 }
 
-// Any request to the proxy. A key that is missing or not good is asked for.
+// Any request to the proxy. A key that is missing or not good is asked for. What needs one that
+// nobody wants to enter is not sent again: the page asks for some things every second.
 export async function send(path, options = {}) {
+  if (closed.has(path)) throw refusal;
   for (;;) {
     const sent = headers();
     const response = await fetch(path, { ...options, headers: { ...options.headers, ...sent }, redirect: "error" });
     if (response.status !== 401) return response;
-    await askForKey(sent.authorization ? (await complain(response)) : "");
+    try {
+      await askForKey(sent.authorization ? (await complain(response)) : "");
+    } catch (error) {
+      closed.add(path);
+      throw error;
+    }
   }
 }
 
