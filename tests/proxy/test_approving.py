@@ -187,6 +187,8 @@ async def test_how_long_a_call_waits_can_be_changed_while_it_runs(tmp_path: Path
         ({"origin": "https://evil.example"}, 403),
         ({"origin": "null"}, 403),
         ({"origin": WEBSITE, "sec_fetch_site": "cross-site"}, 403),
+        ({"origin": WEBSITE}, 403),
+        ({"origin": WEBSITE, "sec_fetch_site": "none"}, 403),
         ({"sec_fetch_site": "same-site"}, 403),
         ({"host": "rebound.example"}, 421),
         ({"content_type": "text/plain"}, 415),
@@ -214,6 +216,16 @@ async def test_other_websites_cannot_answer(
 async def test_what_is_no_answer_is_refused(tmp_path: Path, body: Any) -> None:
     async with approved(tmp_path) as (served, _):
         assert (await answer(served, "any", body=body))[0] == 400
+
+
+@in_loop
+async def test_what_is_no_utf_8_is_no_answer(tmp_path: Path) -> None:
+    async with approved(tmp_path) as (served, _):
+        url, body = f"{served.url}{APPROVALS}/any", b'{"approved": true, "why": "\xff"}'
+        headers = {"content-type": "application/json"}
+        async with served.http.post(url, data=body, headers=headers) as response:
+            assert response.status == 400
+            assert "utf-8" in (await response.json())["error"]["message"]
 
 
 @in_loop

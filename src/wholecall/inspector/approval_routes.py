@@ -64,19 +64,29 @@ class _Approvals:
 
     async def answer(self, request: Request) -> Response:
         """Approve or deny one of them."""
-        if request.headers.get("sec-fetch-site", "none") not in _OURS:
+        if not _comes_from_us(request):
             return refuse(403, "only the proxy's own page may answer")
         # A form of another website cannot send this type without being asked about first.
         if request.headers.get("content-type", "").partition(";")[0].strip() != _JSON:
             return refuse(415, f"an answer is sent as {_JSON}")
         try:
             given = msgspec.json.decode(await request.body(), type=Answer)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return refuse(400, f'an answer is {{"approved": true}} or false, and why: {error}')
         id, approval = request.path_params["id"], Approval(given.approved, given.why)
         if not await self._desk.answer(id, approval, owner=self._owner(request)):
             return refuse(404, _GONE)
         return JSONResponse({"approved": given.approved}, headers=HEADERS)
+
+
+def _comes_from_us(request: Request) -> bool:
+    """Whether a page of ours or a program sent it.
+
+    Browsers leave `Sec-Fetch-Site` out on plain HTTP, but to loopback; `Origin` they always send.
+    """
+    site, origin = request.headers.get("sec-fetch-site", "none"), request.headers.get("origin")
+    host = request.headers.get("host", "")
+    return site in _OURS and origin in {None, f"http://{host}", f"https://{host}"}
 
 
 def refuse(status: int, message: str) -> Response:
