@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from e2e.test_proxy_clients import (
 )
 from proxying import Served, in_loop
 from upstreams.serving import begin
+from wholecall.proxy.resends import Resends
 from wholecall.tools.from_function import make_tool
 from wholecall.tools.tool import Tool
 
@@ -52,7 +54,7 @@ async def test_a_request_leaves_no_cycles(
     tmp_path: Path, answer: list[bytes], *, asked: dict[str, Any]
 ) -> None:
     async with between(answering(*answer), tmp_path) as (served, _):
-        assert not await left_by(served, asked)
+        assert not await left_by(lambda: served.post(PATH, asked))
 
 
 @pytest.mark.parametrize(("tool", "asked"), RUNS.values(), ids=RUNS)
@@ -60,8 +62,28 @@ async def test_a_request_leaves_no_cycles(
 async def test_a_run_leaves_no_cycles(tmp_path: Path, tool: Tool, *, asked: dict[str, Any]) -> None:
     model = taking_turns(CALL, TEXT + STOP)
     async with between(model, tmp_path, tools=(tool,)) as (served, behind):
-        assert not await left_by(served, asked)
+        assert not await left_by(lambda: served.post(PATH, asked))
         assert len(behind.bodies) == 4  # two requests of two turns
+
+
+@pytest.mark.parametrize("answer", [[TEXT, STOP], [TEXT]], ids=["whole", "cut"])
+@in_loop
+async def test_work_in_the_background_leaves_no_cycles(tmp_path: Path, answer: list[bytes]) -> None:
+    async with between(answering(*answer), tmp_path) as (served, _):
+        # A resend could ask for it for a while, and so long it is not to be freed.
+        served.proxy.service.resends = Resends(seconds=0.0)
+        assert not await left_by(lambda: work_and_forget(served))
+
+
+async def work_and_forget(served: Served) -> None:
+    """Let a response be made in the background, and delete it."""
+    body = {"model": "m", "input": "hi", "background": True}
+    _, begun, _ = await served.post("/v1/responses", body)
+    url = f"{served.url}/v1/responses/{begun['id']}"
+    async with served.http.get(url, params={"stream": "true"}) as stream:
+        assert begun["id"] in await stream.text()
+    async with served.http.delete(url) as deleted:
+        assert deleted.status == 200
 
 
 def taking_turns(*answers: bytes) -> Handler:
@@ -76,14 +98,14 @@ def taking_turns(*answers: bytes) -> Handler:
     return handler
 
 
-async def left_by(served: Served, asked: dict[str, Any]) -> dict[str, int]:
+async def left_by(ask: Callable[[], Awaitable[Any]]) -> dict[str, int]:
     """What of ours only the collector could free after a request."""
-    await served.post(PATH, asked)  # the first one also imports and connects
+    await ask()  # the first one also imports and connects
     gc.collect()
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)
     try:
-        await served.post(PATH, asked)
+        await ask()
         gc.collect()
         found = Counter(f"{type(each).__module__}.{type(each).__name__}" for each in gc.garbage)
     finally:

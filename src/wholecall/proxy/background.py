@@ -85,11 +85,12 @@ class Background:
         self._giving_up = asyncio.create_task(self._stop(why, code="timeout", status=_TOO_LATE))
 
     async def _stop(self, why: str, *, code: str, status: int) -> None:
-        if self._turning is not None and self._task is not None:
-            request_id = self._turning.request_id
+        turning, task = self._turning, self._task
+        if turning is not None and task is not None:
+            request_id = turning.request_id
             failure = Failure(message=why, status=status, code=code, request_id=request_id)
-            await self._turning.stop(failure)
-            self._task.cancel()
+            await turning.stop(failure)
+            task.cancel()
 
     # ── How it stands ───────────────────────────────────────────────────────────────
 

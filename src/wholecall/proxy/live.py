@@ -78,7 +78,8 @@ class LiveAnswer:
             finally:
                 self._over = True
                 # It may be kept for long: not whoever made it, with all that he knows.
-                self._break_off, self.beat = _do_nothing, bytes
+                self._break_off, self._task = _do_nothing, None
+                self.beat = self.farewell = bytes
                 self._changed.set()
 
         self._break_off = break_off

@@ -206,7 +206,9 @@ class ResponsesConfig:
     """Seconds that a response can be asked for by its id and continued by
     `previous_response_id`; 0: none is held. With more than one worker none is held either."""
     megabytes: int = 64
-    """Megabytes that are held. The oldest responses go first."""
+    """Megabytes that are held of responses that are over. The oldest go first. What is being
+    made comes on top, up to 16 megabytes each, and so does what a resend may ask for, for two
+    minutes."""
     background: int = 100
     """Responses that are made in the background at a time. A key that has a number of requests
     at a time has as many in the background."""
