@@ -241,6 +241,27 @@ async def test_a_field_asks_for_progress_and_no_upstream_sees_it(
     assert "wholecall" in refused["error"]["message"]
 
 
+@in_loop
+async def test_the_helpers_of_the_sdks_read_over_progress(tmp_path: Path) -> None:
+    wish: Any = {"extra_body": {"wholecall": {"events": True}}}
+    model = "openai:good"
+    async with serving(tmp_path, Ran()) as (served, _):
+        async with served.openai.chat.completions.stream(
+            model=model, messages=QUESTION, **wish
+        ) as chat:
+            completion = await chat.get_final_completion()
+        async with served.openai.responses.stream(model=model, input="Do it.", **wish) as events:
+            response = await events.get_final_response()
+        async with served.anthropic.messages.stream(
+            model=model, messages=QUESTION, max_tokens=100, **wish
+        ) as messages:
+            message = await messages.get_final_message()
+        whole = await served.openai.responses.create(model=model, input="Do it.", **wish)
+    assert completion.choices[0].message.content == "All done."
+    assert response.output_text == whole.output_text == "All done."
+    assert [block.type for block in message.content] == ["text"]
+
+
 PROGRESS = ["turn_started", "tool_started", "tool_ended", "turn_started"]
 
 
