@@ -1,4 +1,4 @@
-"""Work that goes on although nobody waits for it; tests/e2e/test_proxy_responses.py has more."""
+"""Work that goes on although nobody waits for it; tests/e2e/test_proxy_background.py has more."""
 
 from __future__ import annotations
 
