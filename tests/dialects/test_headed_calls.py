@@ -77,6 +77,7 @@ NAMELESS = [
     ("an id, where nobody announced the format", "auto", KIMI.format("call_0f1e", ARGS), CALL),
     ("parameters of another tool", "kimi_k2", KIMI.format("0", '{"q": 1}'), "!unknown_tool 0"),
     ("parameters of another tool, not announced", "auto", KIMI.format("0", '{"q": 1}'), "'<|tool_call_begin|>0<|tool_call_argument_begin|>{\"q\": 1}<|tool_call_end|>'"),
+    ("no parameters at all", "kimi_k2", KIMI.format("0", "{}"), "!unknown_tool 0"),
     ("no object", "kimi_k2", KIMI.format("0", "[1]"), "!unknown_tool 0"),
     ("cut in the arguments", "kimi_k2", KIMI.format("0", ARGS)[:-20], "!truncated 0"),
     ("cut before the arguments", "kimi_k2", "<|tool_call_begin|>0<|tool_call_argument_begin|>", "!truncated 0"),

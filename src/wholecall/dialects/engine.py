@@ -235,8 +235,8 @@ class Engine:
         """A fence at the beginning: held until it is known whether it is all there is."""
         place = self._source.bookmark()
         self._output.hold()
-        _, line_end = yield from self._source.header(_LINE_END, _LONGEST_LANGUAGE)
-        read = bool(line_end) and (yield from self._fenced_calls())
+        language, line_end = yield from self._source.header(_LINE_END, _LONGEST_LANGUAGE)
+        read = bool(line_end) and (yield from self._fenced_calls(language.strip()))
         closed = bool((yield from self._source.accept(_FENCES)))
         if read and not (yield from self._source.skip()):
             self._output.release()
@@ -248,12 +248,13 @@ class Engine:
         if not closed:
             yield from self._fenced_text()
 
-    def _fenced_calls(self) -> Steps[bool]:
+    def _fenced_calls(self, language: str) -> Steps[bool]:
         first = yield from self._source.skip()
         opener = yield from self._source.accept(self._openers)
-        if not opener and first not in _BARE_BEGINNINGS:
+        own = tuple(each for name, each in self._dialect.fenced if name == language)
+        if not opener and not own and first not in _BARE_BEGINNINGS:
             return False
-        grammars = self._grammars[opener] if opener else self._dialect.bare
+        grammars = self._grammars[opener] if opener else own or self._dialect.bare
         read = yield from self._try(grammars, opener, sink=self._output.text)
         yield from self._source.skip()
         return read is True

@@ -212,6 +212,7 @@ class _Reading:
         fits = (
             parsed is not None
             and isinstance(parsed.value, dict)
+            and parsed.value
             and parsed.value.keys() <= self._machine.properties(sole).keys()
         )
         name = sole if fits else self._machine.admit(id)

@@ -46,6 +46,7 @@ _LAST_CODE_POINT = 0x10FFFF
 _NAME = re.compile(r"[A-Za-z_][\w.\-]*")
 _SCALAR = re.compile(r"[\w.+\-]+")
 _STRING_MARKS = {quote: re.compile(rf"[{quote}\\]") for quote in "\"'"}
+_PRINT = marks_of(("print(",))
 _EQUALS = marks_of(("=", ")", ",", "(", "[", "{", '"', "'", "\n"))
 
 
@@ -66,10 +67,14 @@ class PythonCalls:
     """The list may hold JSON objects instead."""
     alone: bool = False
     """One call may stand there without a list."""
+    prints: bool = False
+    """It may stand in `print(…)`; a closer then begins with the parenthesis."""
 
     def read(self, machine: Machine, opener: str = "", /) -> Steps[bool]:
         """Read the calls that stand here; False if none does."""
         first = yield from machine.source.skip()
+        if self.prints:
+            yield from machine.source.accept(_PRINT)
         if self.json_too and (yield from _begins_object(machine)):
             return (yield from JsonCalls(self.closers).read(machine, opener))
         if self.brackets and opener != "[":

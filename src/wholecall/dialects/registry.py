@@ -34,9 +34,13 @@ _WRITTEN = (
 )
 _BARE = json_bare.DIALECTS
 
-# Words that prose is full of are no opener where nobody announced the format.
+# Words that prose is full of are no opener where nobody announced the format, and a fence
+# after prose shows an example.
 _TOO_PLAIN = frozenset(
-    {"functools", ">>>", "[", "to=", " to=", "Here are my reasoning steps:", "```", "```json"}
+    {
+        *("functools", ">>>", "[", "to=", " to=", "Here are my reasoning steps:"),
+        *("```", "```json", "```tool_code\n"),
+    }
 )
 
 
@@ -58,6 +62,7 @@ def _auto(name: str, untyped: Shape | None = None) -> Dialect:
             JsonCalls(closers=("</tool_call>", "</tool_calls>"), marked=False),
             PythonCalls(marked=False),
         ),
+        fenced=tuple(pair for dialect in _WRITTEN for pair in dialect.fenced),
         reasoning=tuple(each for each in channels if each.open not in _TOO_PLAIN),
         texts=tuple(channel for each in _WRITTEN for channel in each.texts),
         remains=(*END_TOKENS, *dict.fromkeys(mark for each in _WRITTEN for mark in each.dropped)),

@@ -74,6 +74,7 @@ FUNCTIONGEMMA = Dialect(
     template=_gemma_template("<start_function_call>", "<end_function_call>", quote="<escape>"),
     models="FunctionGemma-270m",
 )
+_TOOL_FENCE = "```tool_code\n"
 TOOL_CODE = Dialect(
     name="tool_code",
     written=(
@@ -81,11 +82,9 @@ TOOL_CODE = Dialect(
             ("tool_code = ", "tool_code="),
             PythonCalls(("print(tool_code)",), brackets=False),
         ),
-        Written(
-            ("```tool_code\n", "```tool_code\nprint("),
-            PythonCalls(("```", ")\n```", ")```"), brackets=False),
-        ),
+        Written((_TOOL_FENCE,), PythonCalls(("```", ")\n```"), brackets=False, prints=True)),
     ),
+    fenced=(("tool_code", PythonCalls((")",), brackets=False, prints=True)),),
     models="Gemma 3",
 )
 
