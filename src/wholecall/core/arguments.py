@@ -138,9 +138,10 @@ def _decode_twice(parsed: Parsed, text: str, *, limits: Limits) -> Parsed:
 
 # ── From object to fitting arguments ────────────────────────────────────────────────
 
-# The names under which models hand over all parameters as one.
+# The names under which models hand over all parameters as one; `properties` is that of the
+# schema that they were shown.
 _WRAPPERS = frozenset(
-    {"arguments", "parameters", "input", "args", "params", "kwargs", "tool_input"}
+    {"arguments", "parameters", "input", "args", "params", "kwargs", "tool_input", "properties"}
 )
 
 
@@ -192,7 +193,7 @@ class _Fitting(NamedTuple):
         inner = value[names.pop()]
         if not isinstance(inner, str):
             return Parsed(inner)
-        parsed = parse(inner, limits=self.limits)
+        parsed = _read_text(inner, whole=True, limits=self.limits)
         return parsed if isinstance(parsed, Parsed) else None
 
 
