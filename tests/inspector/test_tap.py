@@ -233,3 +233,18 @@ def test_with_many_runs_pages_are_told_less_often() -> None:
     assert paces.choose(20, is_watched=True) == 2 * PACE
     assert paces.choose(1000, is_watched=True) == 5 * PACE
     assert paces.choose(1000, is_watched=False) == UNSEEN_PACE
+
+
+@in_loop
+async def test_who_begins_to_look_does_not_wait_for_the_next_time() -> None:
+    store, live = Store(), Live()
+    tap = InspectorTap(store, live, bodies=lambda: True, paces=Paces(0.001, 3600))
+    with live.listen(None):
+        """Nothing happens yet."""
+    writer = tap.open(ABOUT)
+    writer.add(Text("words"))
+    with live.listen(None) as listener:
+        [shown] = json.loads(await listener.next())
+    assert [event["kind"] for event in shown["events"]] == ["run", "text"]
+    await tap.close()
+    store.close()

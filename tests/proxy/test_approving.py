@@ -135,6 +135,16 @@ async def _told(served: Served) -> list[str]:
 
 
 @in_loop
+async def test_an_answer_may_come_by_another_process_of_the_proxy(tmp_path: Path) -> None:
+    async with approved(tmp_path) as (served, mailbox), approved(tmp_path) as (other, _):
+        asked = asyncio.create_task(ask(served))
+        waiting = await until_waiting(other)
+        assert (await answer(other, waiting["id"], body={"approved": True}))[0] == 200
+        await asked
+        assert mailbox.sent == ["ada@example.org"]
+
+
+@in_loop
 async def test_nobody_answers_in_time_and_that_is_a_no(tmp_path: Path) -> None:
     inspector = InspectorConfig(enabled=True, approval_seconds=0.05)
     async with approved(tmp_path, inspector=inspector) as (served, mailbox):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -63,6 +63,10 @@ class Listener:
         return b"[" + b",".join(taken) + b"]"
 
 
+def _do_nothing() -> None:
+    """Nobody wants to know."""
+
+
 class Live:
     """Tells pages what happens. To be used in one event loop."""
 
@@ -70,6 +74,8 @@ class Live:
         self.running: dict[str, Record] = {}
         self.failed = 0
         """Runs that could not be kept."""
+        self.on_look: Callable[[], None] = _do_nothing
+        """Called when somebody begins to look."""
         self._listeners: set[Listener] = set()
 
     @property
@@ -87,6 +93,7 @@ class Live:
         """Look from now on, at runs of one key or at all."""
         listener = Listener(owner)
         self._listeners.add(listener)
+        self.on_look()
         try:
             yield listener
         finally:

@@ -1,7 +1,7 @@
 """A tap that never slows a stream.
 
 What happens in a run is put into a list, and taken out of it by a thread: up to twenty times a
-second while somebody looks, twice a second while nobody does. That is all that the stream's own
+second while somebody looks, once a second while nobody does. That is all that the stream's own
 loop has to do, and for a piece of text it is one append. If more comes than the thread can take,
 it is dropped and counted.
 """
@@ -23,7 +23,7 @@ from wholecall.protocols.reader import Chunk
 
 PACE = 0.05
 """Seconds that events are collected before they are shown."""
-UNSEEN_PACE = 0.5
+UNSEEN_PACE = 1.0
 """The same while nobody looks."""
 _CROWD = 10
 """Runs under way at a time; with more of them pages are told less often,"""
@@ -79,6 +79,7 @@ class InspectorTap:
         self._working: asyncio.Future[_Done] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inspector")
+        live.on_look = self._hurry
 
     def open(self, about: About) -> Writer:
         """A run begins."""
@@ -111,6 +112,12 @@ class InspectorTap:
         if self._timer is None:
             pace = self._paces.choose(len(self._writers), is_watched=self.live.is_watched)
             self._timer = asyncio.get_running_loop().call_later(pace, self._tick)
+
+    def _hurry(self) -> None:
+        """Somebody begins to look: what has come so far is not left until the next time."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._tick()
 
     def _tick(self) -> None:
         self._timer = None
