@@ -34,9 +34,11 @@ async def ask_wrongly(served: Any, script: Any) -> None:
 async def test_runs_are_filtered_and_found_by_their_links(tmp_path: Path) -> None:
     async with looking(tmp_path, TWO) as (served, script, page):
         await ask_wrongly(served, script)
+        await ask(served, "nobody")
+        await until_kept(served, 3)
         rows = "document.querySelectorAll('tbody tr').length"
         await page.ask("location.hash = '#/runs'")
-        await page.until(f"{rows} === 2")
+        await page.until(f"{rows} === 3")
         await page.shoot(PICTURES / "runs.png")
         for query, count in {
             "verdict=rejected": 1,
@@ -49,7 +51,10 @@ async def test_runs_are_filtered_and_found_by_their_links(tmp_path: Path) -> Non
             "reason=truncated": 1,
             "reason=schema": 0,
             "fate=done": 2,
-            "fate=failed": 0,
+            "fate=failed": 1,
+            "fate=gone": 0,
+            "code=model_not_found": 1,
+            "code=bad_call": 0,
             "oddity=calls_with_other_hint": 1,
             "model=other&verdict=rejected": 0,
         }.items():
@@ -60,7 +65,7 @@ async def test_runs_are_filtered_and_found_by_their_links(tmp_path: Path) -> Non
             assert shown == (count == 0), query
         # The same by hand: a word in a field, and the button.
         await page.ask("location.hash = '#/runs'")
-        await page.until(f"{rows} === 2")
+        await page.until(f"{rows} === 3")
         await page.ask("document.querySelector('[name=model]').value = 'other'")
         await page.click("Filter")
         await page.until(f"{rows} === 1")

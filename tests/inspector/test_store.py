@@ -61,6 +61,7 @@ def test_without_a_path_it_lives_in_memory() -> None:
     store.close()
 
 
+FAILED = {"id": "b", "fate": "failed", "code": "bad_call"}
 FILTERED: list[tuple[dict[str, Any], list[str]]] = [
     ({}, ["d", "c", "b", "a"]),
     ({"model": "m"}, ["d", "b", "a"]),
@@ -70,6 +71,8 @@ FILTERED: list[tuple[dict[str, Any], list[str]]] = [
     ({"tool": "look", "verdict": "rejected"}, []),
     ({"oddity": "id_missing"}, ["c"]),
     ({"fate": "failed"}, ["b"]),
+    ({"code": "bad_call"}, ["b"]),
+    ({"code": "other"}, []),
     ({"owner": "k1"}, ["c", "b"]),
     ({"owner": ""}, ["d", "a"]),
     ({"limit": 2}, ["d", "c"]),
@@ -84,7 +87,7 @@ FILTERED: list[tuple[dict[str, Any], list[str]]] = [
 def test_runs_are_filtered(store: Store, wanted: dict[str, Any], *, found: list[str]) -> None:
     store.put(kept("a", calls=[call("look")]))
     rejected = call("dig", "rejected", reason="schema")
-    store.put(kept("b", calls=[rejected], key="k1", summary={"id": "b", "fate": "failed"}))
+    store.put(kept("b", calls=[rejected], key="k1", summary=FAILED))
     odd = {"id_missing": 2}
     store.put(kept("c", calls=[call("look")], key="k1", model="other", oddities=odd))
     store.put(kept("d", calls=[call("dig", "rejected", reason="truncated")]))

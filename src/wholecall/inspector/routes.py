@@ -44,7 +44,7 @@ _FILES = (
     "style.css",
     "trying.js",
 )
-_FILTERS = ("model", "tool", "verdict", "reason", "oddity", "fate")
+_FILTERS = ("model", "tool", "verdict", "reason", "oddity", "fate", "code")
 _LONGEST_NUMBER = 15
 
 

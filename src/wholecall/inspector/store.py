@@ -91,6 +91,7 @@ SELECT number, summary FROM runs
 WHERE (:owner IS NULL OR key = :owner)
   AND (:model = '' OR model = :model)
   AND (:fate = '' OR fate = :fate)
+  AND (:code = '' OR json_extract(summary, '$.code') = :code)
   AND (:before = 0 OR number < :before)
   AND began > :oldest
   AND (:tool || :verdict || :reason = '' OR EXISTS (
@@ -153,6 +154,8 @@ class Filter:
     reason: str = ""
     oddity: str = ""
     fate: str = ""
+    code: str = ""
+    """Of the error with which it ended."""
     before: int = 0
     """The number of a run: only older ones."""
     limit: int = 50
@@ -323,7 +326,10 @@ class Store:
         return self._clock() - self._seconds
 
 
-_FILTERS = ("model", "tool", "verdict", "reason", "oddity", "fate", "before", "limit", "owner")
+_FILTERS = (
+    *("model", "tool", "verdict", "reason", "oddity", "fate", "code"),
+    *("before", "limit", "owner"),
+)
 
 
 def _row(run: int | None, call: CallTally) -> tuple[object, ...]:

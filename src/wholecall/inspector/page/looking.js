@@ -5,7 +5,7 @@ import { apply, foldAll, newRun } from "./folding.js";
 import { RunView } from "./lanes.js";
 import { download, read } from "./reading.js";
 
-const FILTERS = { model: "Model", tool: "Tool", verdict: "Verdict", reason: "Reason", oddity: "Inconsistency", fate: "End" };
+const FILTERS = { model: "Model", tool: "Tool", verdict: "Verdict", reason: "Reason", oddity: "Inconsistency", fate: "End", code: "Error" };
 const WORDS = {
   verdict: ["", "released", "repaired", "rejected"],
   fate: ["", "done", "failed", "gone"],
