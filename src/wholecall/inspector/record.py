@@ -179,10 +179,10 @@ class Record:
     # ── Texts that grow ─────────────────────────────────────────────────────────────
 
     def _take_grew(self, event: Grew) -> None:
-        number = event.number
-        if number not in self._calls:
-            self._calls[number] = _Place("grew", number)
-        self._grow(self._calls[number], event.text)
+        place = self._calls.get(event.number)
+        if place is None:
+            place = self._calls[event.number] = _Place("grew", event.number)
+        self._grow(place, event.text)
 
     def _take_text(self, event: Text) -> None:
         self._grow(_TEXT, event.text)
@@ -191,11 +191,11 @@ class Record:
         self._grow(_REASONING, event.text)
 
     def _grow(self, place: _Place, text: str) -> None:
-        if len(text) > self._room:
+        self._room -= len(text)
+        if self._room < 0:
             self._room = 0
             self._left_out += 1
             return
-        self._room -= len(text)
         now = self._now
         if place is self._last_place and now < self._last_until:
             self._last_pieces.append(text)

@@ -75,7 +75,9 @@ class InspectorTap:
         self._hides = hides or Plain()
         self._paces = paces or Paces()
         self._writers: dict[str, Writer] = {}
-        self._weight = 0
+        self.weight = 0
+        """Bytes of the chunks that wait."""
+        self._soon: asyncio.Handle | None = None
         self._working: asyncio.Future[_Done] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inspector")
@@ -91,11 +93,11 @@ class InspectorTap:
 
     def weigh(self, size: int) -> bool:
         """Whether there is room for something of this size."""
-        if self._weight > MOST_WAITING:
+        if self.weight > MOST_WAITING:
             return False
-        if self._weight <= _SOON < self._weight + size:
-            asyncio.get_running_loop().call_soon(self._hand_over)
-        self._weight += size
+        if self.weight + size > _SOON and self._soon is None:
+            self._soon = asyncio.get_running_loop().call_soon(self._hand_over)
+        self.weight += size
         return True
 
     async def close(self) -> None:
@@ -127,6 +129,7 @@ class InspectorTap:
 
     def _hand_over(self) -> None:
         """Give what has come to the thread. While it is still at work, that has to wait."""
+        self._soon = None
         if self._working is not None:
             self._drop_what_is_too_much()
         elif any(writer.items for writer in self._writers.values()):
@@ -134,7 +137,7 @@ class InspectorTap:
 
     def _start(self) -> asyncio.Future[_Done]:
         batches = [(one.record, one.empty()) for one in self._writers.values() if one.items]
-        self._weight = 0
+        self.weight = 0
         loop = asyncio.get_running_loop()
         self._working = loop.run_in_executor(self._thread, self._work, batches)
         self._working.add_done_callback(self._finish)
@@ -151,7 +154,7 @@ class InspectorTap:
 
     def _drop_what_is_too_much(self) -> None:
         count = sum(len(writer.items) for writer in self._writers.values())
-        if self._weight + count * _EACH > MOST_WAITING:
+        if self.weight + count * _EACH > MOST_WAITING:
             for writer in self._writers.values():
                 writer.drop()
 
@@ -205,10 +208,12 @@ class Writer:
     def receive(self, received: tuple[str, Chunk, bool]) -> None:
         """A chunk came: the upstream's protocol, the chunk, and whether it is one of a stream."""
         protocol, chunk, streamed = received
-        if type(chunk) is bytes and protocol is self._protocol and self._tap.weigh(len(chunk)):
+        tap = self._tap
+        if type(chunk) is bytes and protocol is self._protocol and tap.weight < _SOON:
+            tap.weight += len(chunk)
             self.items += (time.perf_counter(), chunk)
             return
-        if not self._tap.weigh(len(chunk) if isinstance(chunk, bytes | str) else _EACH):
+        if not tap.weigh(len(chunk) if isinstance(chunk, bytes | str) else _EACH):
             self.record.dropped += 1
             return
         self._protocol = protocol
