@@ -14,6 +14,7 @@ from upstreams.serving import always, good, serving
 from wholecall.proxy.app import make_app
 from wholecall.proxy.config import Config, ConfigError, MetricsConfig, PythonTool, load
 from wholecall.proxy.config.loading import Loaded
+from wholecall.proxy.config.settings import ResponsesConfig
 from wholecall.tools.from_function import make_tool
 
 NOWHERE = "http://127.0.0.1:9/v1"
@@ -149,10 +150,12 @@ async def test_models_and_limits_change_while_it_runs() -> None:
             same = served.proxy.service.models["same"]
             fresh = {"same": config.models["same"], "new": upstream("openai/z", url)}
             limits = replace(config.limits, keep_alive_seconds=3.0)
+            responses = ResponsesConfig(kept_seconds=5.0)
             changed = await served.proxy.reload(
-                _loaded(replace(config, models=fresh, limits=limits))
+                _loaded(replace(config, models=fresh, limits=limits, responses=responses))
             )
-            assert "limits.keep_alive_seconds" in changed.live
+            assert {"limits.keep_alive_seconds", "responses.kept_seconds"} <= {*changed.live}
+            assert served.proxy.service.holding.settings.kept_seconds == 5.0
             assert served.proxy.limits.keep_alive_seconds == 3.0
             assert served.proxy.service.beat_seconds == 3.0
             assert list(served.proxy.service.models) == ["same", "new"]
