@@ -36,7 +36,7 @@ from wholecall.upstreams.names import find_upstream
 
 Question: TypeAlias = str | Sequence[Mapping[str, Any] | Message]
 """A question, or a conversation: messages in the form of OpenAI's chat, or our own."""
-LAST_SECONDS = 1.0
+CLOSING_SECONDS = 1.0
 """What `ask_sync` waits for tasks that do not end although they are cancelled."""
 Tap: TypeAlias = Callable[[RunEvent], None]
 """Sees every event of a run, and cannot change it. What it raises is told to the event loop's
@@ -149,7 +149,7 @@ def _close(loop: asyncio.AbstractEventLoop) -> None:
         for task in left:
             task.cancel()
         if left:
-            loop.run_until_complete(asyncio.wait(left, timeout=LAST_SECONDS))
+            loop.run_until_complete(asyncio.wait(left, timeout=CLOSING_SECONDS))
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.run_until_complete(loop.shutdown_default_executor())
     finally:

@@ -14,7 +14,7 @@ from wholecall.faults.sending import AnswerSender
 from wholecall.faults.server import ScriptedUpstream
 
 _HOST = "127.0.0.1"
-_LAST_SECONDS = 1.0
+_CLOSING_SECONDS = 1.0
 """For answers that are under way when the server ends; what hangs is let go at once."""
 
 
@@ -36,7 +36,7 @@ class FaultServer:
         app = ScriptedUpstream(self._memory, self._sender).make_app()
         # A client that is gone ends its answer, so that nothing hangs for nobody.
         self._runner = web.AppRunner(
-            app, access_log=None, handler_cancellation=True, shutdown_timeout=_LAST_SECONDS
+            app, access_log=None, handler_cancellation=True, shutdown_timeout=_CLOSING_SECONDS
         )
         await self._runner.setup()
         await web.TCPSite(self._runner, _HOST, self._port).start()

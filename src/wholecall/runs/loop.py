@@ -27,7 +27,7 @@ from wholecall.runs.plan import Plan, Progress, RunResult
 from wholecall.runs.recovery import Again, Recovery
 from wholecall.runs.turn import Answered, Turn
 
-LAST_SECONDS = 30.0
+LAST_ANSWER_SECONDS = 30.0
 """What the one last answer may take, where the time of the run is over."""
 _GO_ON = "Go on exactly where you stopped, without repeating anything."
 _FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT})
@@ -194,7 +194,7 @@ class Loop:
 
     def _deadline(self) -> float | None:
         if self._asked.cap is Stop.SECONDS:
-            return self._now() + LAST_SECONDS
+            return self._now() + LAST_ANSWER_SECONDS
         return self._ledger.deadline
 
     def _now(self) -> float:
