@@ -68,6 +68,7 @@ ROWS = [
     ("a name in its own line, then JSON", "glm45", '<tool_call>\nfind\n{"query": "x"}\n</tool_call>so', f"{CALL} | 'so'"),
     ("a name and JSON", "glm47", '<tool_call>find{"query": "x"}</tool_call>', CALL),
     ("bars in ASCII", "deepseek_v4_dsml", '<|DSML|tool_calls><|DSML|invoke name="find"><|DSML|parameter name="query" string="true">x</|DSML|parameter></|DSML|invoke></|DSML|tool_calls>so', f"{CALL} | 'so'"),
+    ("bars that are doubled, and typographic quotes", "deepseek_v4_dsml", f'<{BAR}{BAR}DSML{BAR}{BAR}tool_calls>\n<{BAR}{BAR}DSML{BAR}{BAR}invoke name=\u201cfind\u201d><{BAR}{BAR}DSML{BAR}{BAR}parameter name=\u201cquery\u201d string=\u201ctrue\u201d>x</{BAR}{BAR}DSML{BAR}{BAR}parameter></{BAR}{BAR}DSML{BAR}{BAR}invoke></{BAR}{BAR}DSML{BAR}{BAR}tool_calls>so', f"{CALL} | 'so'"),
     ("a name and arguments as tags", "tool_use_xml", '<tool_use>\n<name>find</name>\n<arguments>{"query": "x"}</arguments>\n</tool_use>so', f"{CALL} | 'so'"),
     ("other words for them", "auto", '<tool_call><tool_name>find</tool_name><parameters>{"query": "x"}</parameters></tool_call>', CALL),
     ("a name as a tag, and no arguments", "tool_use_xml", "<tool_use><name>find</name>so</tool_use>", "'<tool_use><name>find</name>so'"),

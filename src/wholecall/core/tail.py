@@ -28,6 +28,7 @@ class Tail(Value, frozen=True):
 def read_tail(text: str, value: Any, *, limits: Limits) -> Tail:
     """Compare what follows a closed object with the object."""
     rest: list[str] = []
+    text = _decoded(text, limits)
     for _ in range(MOST_REPEATS):
         before, brace, after = text.partition("{")
         rest.append(before)
@@ -41,3 +42,11 @@ def read_tail(text: str, value: Any, *, limits: Limits) -> Tail:
             break
         text = (brace + after)[end:]
     return Tail(differs=True)
+
+
+def _decoded(text: str, limits: Limits) -> str:
+    """What a string holds, where all that follows is one: the object, encoded twice."""
+    # https://github.com/BerriAI/litellm/issues/20480
+    parsed = parse(text, limits=limits) if text.lstrip().startswith('"') else None
+    inside = parsed.value if isinstance(parsed, Parsed) else None
+    return inside if isinstance(inside, str) and inside.lstrip().startswith("{") else text

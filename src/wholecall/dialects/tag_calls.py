@@ -25,7 +25,8 @@ from wholecall.dialects.source import Steps, ignore
 from wholecall.dialects.writing import Shape, Trim, ValueWriter, shape_of, types_of
 
 _ATTRIBUTE = re.compile(
-    r"""([A-Za-z_]\w{0,63}+)\s{0,8}=\s{0,8}(?:"([^"]*+)"|'([^']*+)'|([^\s"'>/]++))"""
+    r"""([A-Za-z_]\w{0,63}+)\s{0,8}=\s{0,8}"""
+    r"""(?:"([^"]*+)"|'([^']*+)'|\u201c([^\u201d]*+)\u201d|([^\s"'\u201c>/]++))"""
 )
 _AROUND_NAME = "\"'=, "
 """What models leave around a name, besides quotes: `<function=search, {…}`."""
@@ -370,7 +371,7 @@ class _Reading:
         for glue in self._grammar.glued:
             text = text.replace(glue, " ")
         attributes = {
-            found[1]: _unescape(found[2] or found[3] or found[4] or "", tag.escapes)
+            found[1]: _unescape(next(filter(None, found.groups()[1:]), ""), tag.escapes)
             for found in _ATTRIBUTE.finditer(text)
         }
         name = attributes.get(tag.attribute)

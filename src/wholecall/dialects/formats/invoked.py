@@ -72,8 +72,8 @@ DOTS = _dialect("dots", _invoke("", "dots_function_call"), models="dots")
 
 
 def _dsml(name: str, *sections: str, models: str) -> Dialect:
-    """With its full-width bars, and with those of ASCII, which some backends make of them."""
-    own, ascii_bars = (
+    """With its full-width bars, and with those that backends make of them: ASCII, doubled."""
+    own, *others = (
         _dialect(
             name,
             _invoke(
@@ -84,12 +84,12 @@ def _dsml(name: str, *sections: str, models: str) -> Dialect:
             ),
             models=models,
         )
-        for bar in (BAR, "|")
+        for bar in (BAR, "|", BAR * 2, "||")
     )
     return replace(
         own,
-        written=own.written + ascii_bars.written,
-        dropped=own.dropped + ascii_bars.dropped,
+        written=(*own.written, *(each for other in others for each in other.written)),
+        dropped=(*own.dropped, *(each for other in others for each in other.dropped)),
     )
 
 
