@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from wholecall.proxy.edge import CALLER, Caller
+from wholecall.proxy.listing import Listing
 from wholecall.proxy.serving import ANY_MODEL, Mode, Service
 
 _SINCE = 0
@@ -19,13 +20,12 @@ class Catalogue:
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._listing = Listing()
 
     async def list_models(self, request: Request) -> Response:
         """The models, in a form that OpenAI's and Anthropic's clients both read."""
         caller: Caller = request.scope[CALLER]
-        names = [
-            name for name in self._service.models if name != ANY_MODEL and caller.key.may_use(name)
-        ]
+        names = [name for name in await self._find_names() if caller.key.may_use(name)]
         page = {
             "object": "list",
             "data": [
@@ -39,9 +39,17 @@ class Catalogue:
         }
         return JSONResponse(page)
 
+    async def _find_names(self) -> list[str]:
+        """The models of the configuration; behind them, those that `*` leads to."""
+        named = [name for name in self._service.models if name != ANY_MODEL]
+        others = self._service.models.get(ANY_MODEL)
+        if others is None or others.pipe is None:
+            return named
+        return list(dict.fromkeys([*named, *await self._listing.find_names(others.pipe)]))
+
     def _describe_way(self, name: str, caller: Caller) -> dict[str, Any] | None:
         """What becomes of calls, and which of our tools are run; None if it is not served."""
-        served = self._service.models.get(name)
+        served = self._service.models.get(name, self._service.models.get(ANY_MODEL))
         if served is None or not caller.key.may_use(name):
             return None
         runs = served.mode is Mode.RUN

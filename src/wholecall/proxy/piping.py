@@ -6,6 +6,7 @@ a body, neither on its way out nor back.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from wholecall.upstreams.endpoint import Endpoint
 from wholecall.upstreams.http import MOST_BODY_BYTES, HttpSettings, open_body, sessions_for
 from wholecall.upstreams.retry import Failure, ask
 
+LISTING_SECONDS = 5.0
+"""How long a list of models may take."""
+LISTING_BYTES = 4 * 1024 * 1024
 _GOOD = range(200, 300)
 
 
@@ -49,6 +53,24 @@ class Pipe:
             yield response
         finally:
             response.close()
+
+    async def fetch_models(self) -> bytes:
+        """The upstream's own list of its models; an `UpstreamError` if it gives none in time."""
+        session = await self._sessions.current()
+        try:
+            async with (
+                asyncio.timeout(LISTING_SECONDS),
+                session.get(
+                    self.endpoint.models_url,
+                    headers=self.endpoint.headers_for(stream=False),
+                    allow_redirects=False,
+                ) as response,
+            ):
+                if response.status not in _GOOD:
+                    raise UpstreamError("the upstream lists no models", status=response.status)
+                return await read_whole(self, response, most_bytes=LISTING_BYTES)
+        except (aiohttp.ClientError, OSError) as error:
+            raise self.fail(error) from error
 
     async def close(self) -> None:
         """Close the connections."""

@@ -47,6 +47,8 @@ class _Convention:
     """Whether the path says which model is asked, and for what."""
     streams_json: bool = False
     """Whether a stream begins as a whole answer does: with JSON."""
+    models: str = "models"
+    """The path under which the models are listed."""
 
 
 _CONVENTIONS: dict[str, _Convention] = {
@@ -59,7 +61,7 @@ _CONVENTIONS: dict[str, _Convention] = {
         key_form="{key}",
         headers={"anthropic-version": "2023-06-01"},
     ),
-    "ollama": _Convention("chat", "api", streams_json=True),
+    "ollama": _Convention("chat", "api", streams_json=True, models="tags"),
     "gemini": _Convention(
         "models", "v1beta", key_header="x-goog-api-key", key_form="{key}", model_in_path=True
     ),
@@ -99,6 +101,13 @@ class Endpoint:
         path = f"{self._url.raw_path}/{name}:{method}"
         url = self._url.with_path(path, encoded=True, keep_query=True)
         return url.update_query(alt="sse") if stream else url
+
+    @property
+    def models_url(self) -> URL:
+        """Where it lists its models."""
+        convention = self._convention
+        path = self._url.raw_path.removesuffix(convention.path) + convention.models
+        return self._url.with_path(path, encoded=True, keep_query=True)
 
     def headers_for(self, *, stream: bool) -> dict[str, str]:
         """The headers of a request, the key among them."""
