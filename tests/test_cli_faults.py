@@ -173,7 +173,12 @@ def test_an_interrupt_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def interrupt_once_it_listens(port: int) -> None:
+    address = ("127.0.0.1", port)
     while True:
-        with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+        with suppress(ConnectionRefusedError), socket.create_connection(address) as client:
+            # Read to the end, at which the server has closed: none that is half made is left.
+            client.sendall(b"GET /v1/models HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")
+            while client.recv(65_536):
+                pass
             break
     os.kill(os.getpid(), signal.SIGINT)
