@@ -27,6 +27,7 @@ from wholecall.core.prepare import is_deeper, prepare, write_mapping
 from wholecall.core.repair import repair
 from wholecall.core.schema import check
 from wholecall.core.spec import ToolSpec
+from wholecall.core.swallowed import find_swallowed
 from wholecall.core.values import JSON, Coercion, Problem, Reason, Repair, Value
 from wholecall.core.words import cut
 
@@ -160,7 +161,15 @@ class _Fitting(NamedTuple):
                 return structs.replace(unwrapped, repairs=(*repairs, *unwrapped.repairs))
         if checked.problems:
             return _refuse_problems(checked.problems)
+        swallowed = find_swallowed(checked.value, self._names())
+        if swallowed:
+            return _refuse_swallowed(swallowed)
         return Arguments(checked.value, repairs, checked.coercions, checked.dropped)
+
+    def _names(self) -> frozenset[str]:
+        """The parameters that the tool describes."""
+        compiled = prepare(self.spec.parameters)
+        return frozenset(compiled.names) if isinstance(compiled, Compiled) else frozenset()
 
     def _has_unknown(self, value: dict[str, JSON]) -> bool:
         """Whether parameters were kept that would be dropped otherwise."""
@@ -183,8 +192,7 @@ class _Fitting(NamedTuple):
 
     def _open_wrapper(self, value: dict[str, JSON]) -> Parsed | None:
         """What the only parameter holds, if the tool has none of this name."""
-        compiled = prepare(self.spec.parameters)
-        known = compiled.names if isinstance(compiled, Compiled) else frozenset()
+        known = self._names()
         names = set(value)
         if "name" not in known and value.get("name") == self.spec.name:
             names.discard("name")  # an envelope that repeats the tool's name
@@ -211,6 +219,11 @@ _TYPES = {
 
 def _refuse(unparsed: Unparsed) -> Refused:
     return Refused(unparsed.reason, unparsed.detail)
+
+
+def _refuse_swallowed(name: str) -> Refused:
+    detail = f"the parameter {cut(name)!r} holds tags of this call: other parameters are missing"
+    return Refused(Reason.BAD_MARKUP, detail)
 
 
 def _refuse_type(value: JSON) -> Refused:

@@ -15,26 +15,21 @@ cut off is an open object.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
+from wholecall.dialects.attributes import read_attributes
 from wholecall.dialects.jsontext import BROKEN_JSON, escape, read_value
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import Steps, ignore
 from wholecall.dialects.writing import Shape, Trim, ValueWriter, shape_of, types_of
 
-_ATTRIBUTE = re.compile(
-    r"""([A-Za-z_]\w{0,63}+)\s{0,8}=\s{0,8}"""
-    r"""(?:"([^"]*+)"|'([^']*+)'|\u201c([^\u201d]*+)\u201d|([^\s"'\u201c>/]++))"""
-)
 _AROUND_NAME = "\"'=, "
 """What models leave around a name, besides quotes: `<function=search, {…}`."""
 _CDATA = ("<![CDATA[", "]]>")
 _COMMENT, _COMMENT_END = "<!--", "-->"
 _MOST_COMMENTS = 1024
 """Characters of comments that are looked over to see what follows them."""
-_ENTITIES = (("&quot;", '"'), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +258,9 @@ class _Reading:
         writer = self._writer(name, head)
         if self._grammar.cdata and (yield from self._cdata()):
             return True
-        read = self._unopened if head.unopened else self._text
-        if not (yield from read(writer)):
+        if not (
+            yield from self._unopened(writer) if head.unopened else self._text(writer, head.name)
+        ):
             return False
         writer.close()
         return True
@@ -292,16 +288,20 @@ class _Reading:
         self._source.at -= len(mark)
         return False
 
-    def _text(self, writer: ValueWriter) -> Steps[bool]:
-        """The raw value up to its end; False if the text ends before."""
-        marks = marks_of(self._grammar.value_ends)
+    def _text(self, writer: ValueWriter, key: str) -> Steps[bool]:
+        """The raw value up to its end; False if the text ends before.
+
+        Models close a parameter with its own name, too: `<parameter name="text">…</text>`.
+        """
+        own = f"</{key}>"
+        marks = marks_of((*self._grammar.value_ends, own))
         while True:
             mark = yield from self._source.flow(marks, writer.put)
             if not mark:
                 return False
-            if mark in self._value_close:
+            if mark == own or mark in self._value_close:
                 follows = yield from self._follows_value()
-                if follows is None or follows:
+                if self._ends_at(mark, follows):
                     return True
             else:
                 self._source.at -= len(mark)
@@ -309,6 +309,12 @@ class _Reading:
                     return True
                 self._source.at += len(mark)
             writer.put(mark)
+
+    def _ends_at(self, mark: str, follows: str | None) -> bool:
+        """Whether a closing tag ends the value. A wrong one does not, if the right one follows."""
+        if mark in self._value_close:
+            return follows != ""
+        return bool(follows) and follows not in self._value_close
 
     def _follows_value(self) -> Steps[str | None]:
         """The mark behind a closing tag, over comments; nothing if what stands there is text."""
@@ -368,12 +374,7 @@ class _Reading:
         return bool((yield from self._source.accept(marks_of((tag.then,)))))
 
     def _attributes(self, tag: Tag, text: str) -> _Head | None:
-        for glue in self._grammar.glued:
-            text = text.replace(glue, " ")
-        attributes = {
-            found[1]: _unescape(next(filter(None, found.groups()[1:]), ""), tag.escapes)
-            for found in _ATTRIBUTE.finditer(text)
-        }
+        attributes = read_attributes(text, self._grammar.glued, escapes=tag.escapes)
         name = attributes.get(tag.attribute)
         if name is None:
             return None
@@ -384,10 +385,3 @@ def _is_name(text: str, tag: Tag) -> bool:
     """Whether this may stand in a tag. Where another tag ends it, it may hold brackets."""
     brackets = tag.begin if tag.end[0].startswith("</") else "<"
     return "\n" not in text and brackets not in text
-
-
-def _unescape(text: str, escapes: bool) -> str:
-    if escapes:
-        for entity, mark in _ENTITIES:
-            text = text.replace(entity, mark)
-    return text

@@ -1,0 +1,45 @@
+"""Parameters that stand as markup in the text of another one.
+
+Where a model closes a parameter with the wrong tag, its provider takes what follows for a
+part of the value: the call is valid, and its other parameters are silently missing.
+
+    {"content": "long text</content>\n<parameter name=\"tags\">a, b"}
+
+https://github.com/anthropics/claude-code/issues/44826
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+from wholecall.core.values import JSON
+
+# A tag is closed, and one opens that names a parameter. Everything is bounded, so that a
+# text of nothing but brackets is looked through once.
+_NAMED = re.compile(
+    r"""</[^<>]{1,64}>\s{0,16}
+    <(?: (?:\w{1,16}:)?parameter (?:\s{1,4}name\s?=\s?["']?|=) ([^"'<>\s=]{1,64})
+       | arg_key> ([^<>]{1,64}) </arg_key> )""",
+    re.VERBOSE,
+)
+_LEAKED = re.compile(r"\s{0,16}</antml[: ]parameter>")
+
+
+def find_swallowed(arguments: Mapping[str, JSON], names: Collection[str]) -> str:
+    """The parameter whose value holds markup of this call; nothing if there is none."""
+    for key, value in arguments.items():
+        if (
+            isinstance(value, str)
+            and "</" in value
+            and _holds_markup(value, arguments, names=names)
+        ):
+            return key
+    return ""
+
+
+def _holds_markup(text: str, given: Collection[str], *, names: Collection[str]) -> bool:
+    if _LEAKED.match(text):
+        return True
+    named = (found[1] or found[2] for found in _NAMED.finditer(text))
+    return any(name in names and name not in given for name in named)
