@@ -84,6 +84,12 @@ def test_what_becomes_of_mcp_servers_is_logged(event: McpEvent, fields: dict[str
     assert fields.items() <= line.items()
 
 
+def test_pins_that_cannot_be_kept_are_told_of() -> None:
+    stream = io.StringIO()
+    observe(Config(), stream).take_pin_trouble(OSError("read-only"))
+    assert json.loads(stream.getvalue())["error"] == "read-only"
+
+
 def test_figures_can_be_turned_off_and_the_log_can_be_made_quiet() -> None:
     stream = io.StringIO()
     config = Config(metrics=MetricsConfig(enabled=False))

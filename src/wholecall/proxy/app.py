@@ -28,6 +28,7 @@ from wholecall.proxy.holding import Holding
 from wholecall.proxy.keys import KeyStore
 from wholecall.proxy.messages import MESSAGES
 from wholecall.proxy.observing import Observing
+from wholecall.proxy.pinning import PINS_FILE, PinFile
 from wholecall.proxy.readiness import Readiness
 from wholecall.proxy.responses import RESPONSES
 from wholecall.proxy.retrieving import make_response_routes
@@ -57,7 +58,9 @@ def make_app(
     """
     if isinstance(config, Config):
         config = Loaded(config=config, file=None, places={})
-    return Proxy(config, environ=environ, tools=Tools(tools), models=models, around=around)
+    pins = PinFile(Path(config.config.keys.path).with_name(PINS_FILE))
+    box = Tools(tools, pins=pins)
+    return Proxy(config, environ=environ, tools=box, models=models, around=around)
 
 
 class Proxy:
@@ -107,6 +110,7 @@ class Proxy:
         self._edge = Edge(self._serve, config, keys=keys)
         self._edge.on_refusal = self.observing.take_refusal
         self._tools.on_event = self.observing.take_server_event
+        self._tools.on_trouble = self.observing.take_pin_trouble
         self._told = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI

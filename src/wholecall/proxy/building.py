@@ -9,6 +9,7 @@ from wholecall.proxy.config.functions import load_functions
 from wholecall.proxy.config.loading import Loaded
 from wholecall.proxy.config.secret import reveal
 from wholecall.proxy.config.settings import Config, McpTool, ModelConfig
+from wholecall.proxy.pinning import PinFile
 from wholecall.proxy.piping import Pipe
 from wholecall.proxy.serving import ANY_MODEL, Mode, Served
 from wholecall.proxy.taps import sleep_and_tell
@@ -68,16 +69,23 @@ def _tell_nobody(_: McpEvent) -> None:
     """Nobody wants to know."""
 
 
+def _forget(_: OSError) -> None:
+    """Nobody wants to know."""
+
+
 class Tools:
     """The tools that run here: functions, and whatever the MCP servers offer at the moment."""
 
-    def __init__(self, given: Iterable[Tool] = ()) -> None:
+    def __init__(self, given: Iterable[Tool] = (), *, pins: PinFile | None = None) -> None:
         self._given = tuple(given)
+        self._pins = pins or PinFile()
         self._functions: tuple[Tool, ...] = ()
         self._servers: McpTools | None = None
         self._retired: list[McpTools] = []
         self.on_event: Callable[[McpEvent], None] = _tell_nobody
         """Called when something becomes of an MCP server."""
+        self.on_trouble: Callable[[OSError], None] = _forget
+        """Called when the pins of MCP tools cannot be kept."""
 
     @property
     def reached(self) -> Mapping[str, bool]:
@@ -103,13 +111,23 @@ class Tools:
         servers = None
         if definitions:
             made = (each.make_server() for each in definitions)
-            servers = await McpTools(*made, tap=self._take).__aenter__()
+            pins = self._pins.read()
+            servers = await McpTools(*made, pins=pins, tap=self._take).__aenter__()
+            self._keep_pins(servers)
         if self._servers is not None:
             self._retired.append(self._servers)
         self._functions, self._servers = functions, servers
 
     def _take(self, event: McpEvent) -> None:
         self.on_event(event)
+        if self._servers is not None:
+            self._keep_pins(self._servers)
+
+    def _keep_pins(self, servers: McpTools) -> None:
+        try:
+            self._pins.keep(servers.pins)
+        except OSError as error:  # a folder that cannot be written is no reason not to serve
+            self.on_trouble(error)
 
     async def close(self) -> None:
         """End every server."""

@@ -73,6 +73,10 @@ class Observing:
         """Something became of an MCP server."""
         log_server_event(self.log, event)
 
+    def take_pin_trouble(self, error: OSError) -> None:
+        """What MCP tools were cannot be written down."""
+        self.log.warning("the pins of MCP tools cannot be kept", error=str(error))
+
     def reload(self, config: Config) -> None:
         """Go by other settings."""
         self._writer.reload(config.log)

@@ -1,0 +1,46 @@
+"""What MCP tools were when they were first seen, kept over a restart.
+
+A tool that is not what it was is not offered. Who has looked at it and accepts it deletes its
+line from the file, or all of it, and lets the proxy read its configuration again.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from wholecall.proxy.config.problems import ConfigError, ConfigProblem, Place
+from wholecall.tools.mcp.pins import Pins
+
+PINS_FILE = "wholecall-pins.json"
+"""Beside the file of the keys."""
+
+
+class PinFile:
+    """The file of the pins. Without a path they are forgotten with the process."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._kept = Pins()
+
+    def read(self) -> Pins:
+        """The pins; none if there is no file. One that is none is a `ConfigError`."""
+        if self._path is None:
+            return Pins()
+        try:
+            self._kept = Pins.from_json(self._path.read_bytes())
+        except FileNotFoundError:
+            self._kept = Pins()
+        except (ValueError, OSError) as error:
+            why = f"the pins of MCP tools cannot be read: {error}; mend the file, or delete it"
+            raise ConfigError([ConfigProblem(Place(str(self._path)), "", why)]) from None
+        return self._kept
+
+    def keep(self, pins: Pins) -> None:
+        """Write them down, if they have changed; an `OSError` if that cannot be."""
+        if self._path is None or pins == self._kept:
+            return
+        fresh = self._path.with_suffix(".new")
+        fresh.write_text(pins.to_json(), "utf-8")
+        os.replace(fresh, self._path)
+        self._kept = pins
