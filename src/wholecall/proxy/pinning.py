@@ -40,7 +40,8 @@ class PinFile:
         """Write them down, if they have changed; an `OSError` if that cannot be."""
         if self._path is None or pins == self._kept:
             return
-        fresh = self._path.with_suffix(".new")
+        # Several processes may do so at the same time.
+        fresh = self._path.with_suffix(f".{os.getpid()}.new")
         fresh.write_text(pins.to_json(), "utf-8")
         os.replace(fresh, self._path)
         self._kept = pins
