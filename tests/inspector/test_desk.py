@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from upstreams.serving import in_loop
-from wholecall.inspector.desk import LONGEST_WHY, SILENCE, Desk, Waiting
-from wholecall.inspector.store import StoreFailed
+from wholecall.inspector.database import StoreFailed
+from wholecall.inspector.desk import LONGEST_WHY, SILENCE, Answered, Desk, Waiting
 from wholecall.runs.approvals import Approval
 
 CALL = Waiting(
@@ -55,7 +56,8 @@ async def test_a_call_waits_until_somebody_answers() -> None:
         [row] = await desk.list_waiting("k1")
         assert (row["name"], row["arguments"], row["until"]) == ("send", '{"to": "ada"}', 1060.0)
         assert not asked.done()
-        assert await desk.answer(id, Approval(False, "x" * 9999), owner=None)
+        given = await desk.answer(id, Approval(False, "x" * 9999), owner=None)
+        assert given == Answered("req_1", "send", False)
         assert await asked == Approval(False, "x" * LONGEST_WHY)
         assert await desk.list_waiting(None) == []
 
@@ -134,4 +136,93 @@ async def test_a_file_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     await desk.close()
     with pytest.raises(StoreFailed, match="cannot wait"):
         await desk.wait_for(CALL)
-    assert desk._look() == {}
+
+
+@in_loop
+async def test_a_process_that_stood_still_keeps_its_calls(tmp_path: Path) -> None:
+    path, clock = tmp_path / "file.sqlite", Clock()
+    async with opened(path, clock=clock) as desk, opened(path, clock=clock) as other:
+        desk._write("mine", CALL)
+        clock.now += 3 * SILENCE
+        desk._write("next", CALL)
+        assert desk._look() == {}  # it goes on
+        assert [row["id"] for row in await other.list_waiting(None)] == ["mine", "next"]
+        assert await other.answer("mine", YES, owner=None)
+        assert desk._look() == {"mine": YES}
+
+
+@in_loop
+async def test_what_nobody_took_out_goes_when_its_time_is_long_over() -> None:
+    clock = Clock()
+    async with opened(clock=clock) as desk:
+        desk._write("left behind", CALL)
+        clock.now += CALL.seconds + 3 * SILENCE
+        desk._write("next", CALL)
+        assert desk._ask("SELECT id FROM approvals") == [("next",)]
+
+
+# ── The last moment ─────────────────────────────────────────────────────────────────
+
+
+class AnsweredAtOnce(Desk):
+    """Somebody else answers before this one can look."""
+
+    def _write(self, id: str, waiting: Waiting) -> None:
+        super()._write(id, replace(waiting, seconds=60))
+        answer = "UPDATE approvals SET approved = 1, why = 'hurry' WHERE id = ?"
+        self._database.execute(answer, (id,))
+
+
+@in_loop
+async def test_an_answer_that_was_taken_counts_although_the_time_is_over() -> None:
+    desk = AnsweredAtOnce(clock=Clock(), pace=3600)
+    assert await desk.wait_for(replace(CALL, seconds=0)) == Approval(True, "hurry")
+    await desk.close()
+
+
+@in_loop
+async def test_when_the_time_is_over_that_is_a_no_and_no_answer_is_taken() -> None:
+    async with opened() as desk:
+        late = await desk.wait_for(replace(CALL, seconds=0))
+        assert late == Approval(False, "nobody answered in time")
+        assert desk._ask("SELECT * FROM approvals") == []
+        desk._write("mine", CALL)
+        assert desk._take("mine") is None
+        assert not await desk.answer("mine", YES, owner=None)
+
+
+# ── Disks ───────────────────────────────────────────────────────────────────────────
+
+
+@in_loop
+async def test_a_file_that_others_use_is_looked_at_again(tmp_path: Path) -> None:
+    path = tmp_path / "file.sqlite"
+    async with opened(path) as desk, opened(path) as other:
+        asked = asyncio.create_task(desk.wait_for(CALL))
+        [id] = await until_waiting(other)
+        with desk._lock:
+            desk._database.execute("PRAGMA busy_timeout = 0")
+        other._database.execute("BEGIN IMMEDIATE")
+        assert desk._look() == {}
+        other._database.execute("COMMIT")
+        assert await other.answer(id, YES, owner=None)
+        assert (await asked).approved
+
+
+@in_loop
+async def test_a_file_that_breaks_is_told_to_all_who_wait_and_who_ask() -> None:
+    async with opened() as desk:
+        asked = [asyncio.create_task(desk.wait_for(CALL)) for _ in range(2)]
+        await until_waiting(desk, 2)
+        with desk._lock:
+            desk._database.execute("DROP TABLE approvals")
+        told = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(one) for one in told] == [StoreFailed, StoreFailed]
+        with pytest.raises(StoreFailed, match="cannot be reached"):
+            await desk.list_waiting(None)
+        with pytest.raises(StoreFailed, match="cannot be reached"):
+            await desk.answer("any", YES, owner=None)
+        with pytest.raises(StoreFailed, match="cannot wait"):
+            await desk.wait_for(CALL)
+        with pytest.raises(StoreFailed, match="no answer"):
+            desk._take("any")

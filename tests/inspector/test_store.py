@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from inspector.recorded import kept
-from wholecall.inspector.store import MOST_LISTED, Filter, Store, StoreFailed
+from wholecall.inspector.database import StoreFailed
+from wholecall.inspector.store import MOST_LISTED, Filter, Store
 from wholecall.inspector.tally import CallTally
 
 NOW = 10_000.0

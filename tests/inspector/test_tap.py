@@ -11,9 +11,10 @@ from contextlib import asynccontextmanager
 from inspector.recorded import OVER, SECRET, STORY, Hider, kept
 from upstreams.serving import in_loop
 from wholecall.core.values import Text
+from wholecall.inspector.database import StoreFailed
 from wholecall.inspector.live import Live
 from wholecall.inspector.record import About, Asked, Note
-from wholecall.inspector.store import Filter, KeptRun, Store, StoreFailed
+from wholecall.inspector.store import Filter, KeptRun, Store
 from wholecall.inspector.tap import MOST_WAITING, PACE, UNSEEN_PACE, InspectorTap, Paces
 from wholecall.protocols.reader import Chunk
 

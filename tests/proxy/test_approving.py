@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ from wholecall.faults.running import FaultServer
 from wholecall.proxy.app import make_app
 from wholecall.proxy.config import Config, InspectorConfig, KeysConfig, ListenConfig, ServerLimits
 from wholecall.proxy.config.loading import Loaded
+from wholecall.proxy.inspecting import STORE_FILE
 from wholecall.proxy.keys import Key, KeyStore
 from wholecall.tools.from_function import make_tool
 
@@ -186,6 +188,27 @@ async def test_how_long_a_call_waits_can_be_changed_while_it_runs(tmp_path: Path
         assert waiting["until"] - waiting["asked"] == pytest.approx(7.0)
         await answer(served, waiting["id"], body={"approved": True})
         await asked
+
+
+@in_loop
+async def test_a_disk_that_fails_denies_and_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with approved(tmp_path) as (served, mailbox):
+        with sqlite3.connect(tmp_path / STORE_FILE) as other:
+            other.execute("DROP TABLE approvals")
+        other.close()
+        status, _, _ = await ask(served)
+        assert (status, mailbox.sent) == (200, [])
+        async with served.http.get(served.url + APPROVALS) as response:
+            assert response.status == 503
+            assert "no such table" in (await response.json())["error"]["message"]
+        assert (await answer(served, "any", body={"approved": True}))[0] == 503
+    assert [record.name for record in caplog.records] == [
+        "wholecall.proxy.approving",
+        "wholecall.inspector.approval_routes",
+        "wholecall.inspector.approval_routes",
+    ]
 
 
 # ── Who may answer ──────────────────────────────────────────────────────────────────

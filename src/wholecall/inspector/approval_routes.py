@@ -7,6 +7,7 @@ website is refused, even from websites that may read.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -15,9 +16,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from wholecall.inspector.database import StoreFailed
 from wholecall.inspector.desk import Desk
 from wholecall.runs.approvals import Approval
 
+_LOG = logging.getLogger(__name__)
 PATH = "/inspector/api/approvals"
 Owner: TypeAlias = Callable[[Request], str | None]
 """Whose runs may be seen by who sent a request: those of one key, or (None) all."""
@@ -59,7 +62,10 @@ class _Approvals:
 
     async def list_waiting(self, request: Request) -> Response:
         """The calls that wait, in all processes of the proxy."""
-        waiting = await self._desk.list_waiting(self._owner(request))
+        try:
+            waiting = await self._desk.list_waiting(self._owner(request))
+        except StoreFailed as error:
+            return _give_up(error)
         return JSONResponse({"waiting": waiting}, headers=HEADERS)
 
     async def answer(self, request: Request) -> Response:
@@ -74,7 +80,11 @@ class _Approvals:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return refuse(400, f'an answer is {{"approved": true}} or false, and why: {error}')
         id, approval = request.path_params["id"], Approval(given.approved, given.why)
-        if not await self._desk.answer(id, approval, owner=self._owner(request)):
+        try:
+            answered = await self._desk.answer(id, approval, owner=self._owner(request))
+        except StoreFailed as error:
+            return _give_up(error)
+        if answered is None:
             return refuse(404, _GONE)
         return JSONResponse({"approved": given.approved}, headers=HEADERS)
 
@@ -87,6 +97,11 @@ def _comes_from_us(request: Request) -> bool:
     site, origin = request.headers.get("sec-fetch-site", "none"), request.headers.get("origin")
     host = request.headers.get("host", "")
     return site in _OURS and origin in {None, f"http://{host}", f"https://{host}"}
+
+
+def _give_up(error: StoreFailed) -> Response:
+    _LOG.error("%s", error)
+    return refuse(503, str(error))
 
 
 def refuse(status: int, message: str) -> Response:

@@ -3,7 +3,8 @@
 The process whose run waits writes the call down and looks for an answer a few times a second. So
 it does not matter which process a page has reached: it reads the table, and writes the answer
 into it. Each look leaves a sign of life; a call whose process is gone is not shown any more.
-The first answer counts.
+The first answer counts, also that of the clock: a call whose time is over is taken out of the
+table, with the answer that may have come at the last moment.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from wholecall.inspector.database import StoreFailed, is_busy, open_database
 from wholecall.inspector.encoding import Fields
-from wholecall.inspector.store import StoreFailed
 from wholecall.runs.approvals import Approval
 
 PACE = 0.25
@@ -29,7 +30,7 @@ SILENCE = 5.0
 """Seconds without a sign of life after which a process counts as gone."""
 LONGEST_WHY = 500
 """Characters of the reason that an answer may give."""
-_BUSY_SECONDS = 5.0
+_TOO_LATE = Approval(False, "nobody answered in time")
 _SCHEMA = """
 PRAGMA journal_mode = WAL;
 CREATE TABLE IF NOT EXISTS approvals (
@@ -51,7 +52,14 @@ CREATE TABLE IF NOT EXISTS approvals (
 _SHOWN = ("id", "asked", "until", "request_id", "model", "call_id", "name", "arguments")
 _WAITS = "approved IS NULL AND seen > :alive AND until > :now AND (:owner IS NULL OR key = :owner)"
 _LIST = f"SELECT {', '.join(_SHOWN)} FROM approvals WHERE {_WAITS} ORDER BY asked"  # noqa: S608 - names of ours
-_ANSWER = f"UPDATE approvals SET approved = :approved, why = :why WHERE id = :id AND {_WAITS}"  # noqa: S608 - names of ours
+_ANSWER = f"""
+UPDATE approvals SET approved = :approved, why = :why WHERE id = :id AND {_WAITS}
+RETURNING request_id, name
+"""  # noqa: S608 - names of ours
+# Of processes that are gone, and what a process could not take out itself. A process that was
+# suspended is still there.
+_CLEAN = "DELETE FROM approvals WHERE (seen < :old AND process <> :process) OR until < :old"
+_TAKE = "DELETE FROM approvals WHERE id = ? RETURNING approved, why"
 _LOOK = "SELECT id, approved, why FROM approvals WHERE process = ? AND approved IS NOT NULL"
 
 
@@ -71,6 +79,15 @@ class Waiting:
     """How long it may wait."""
 
 
+class Answered(NamedTuple):
+    """A call that was answered for."""
+
+    request_id: str
+    """Of its run."""
+    name: str
+    approved: bool
+
+
 class Desk:
     """Waits for answers, and takes them. Without a path the table lives in memory."""
 
@@ -88,16 +105,7 @@ class Desk:
         self._asked: dict[str, asyncio.Future[Approval]] = {}
         self._looking: asyncio.Task[None] | None = None
         self._answered = asyncio.Event()
-        try:
-            self._database = sqlite3.connect(
-                ":memory:" if path is None else path,
-                timeout=_BUSY_SECONDS,
-                check_same_thread=False,
-                isolation_level=None,
-            )
-            self._database.executescript(_SCHEMA)
-        except sqlite3.Error as error:
-            raise StoreFailed(f"{path}: {error}") from error
+        self._database = open_database(path, lambda database: database.executescript(_SCHEMA))
 
     async def close(self) -> None:
         """Nobody waits any more."""
@@ -110,8 +118,7 @@ class Desk:
     # ── Waiting ─────────────────────────────────────────────────────────────────────
 
     async def wait_for(self, waiting: Waiting) -> Approval:
-        """Somebody's answer. Whoever calls this bounds the wait; `StoreFailed` if nobody can be
-        asked."""
+        """Somebody's answer, or a no when the time is over. `StoreFailed` if none can come."""
         id = secrets.token_urlsafe(12)
         answer: asyncio.Future[Approval] = asyncio.get_running_loop().create_future()
         self._asked[id] = answer
@@ -119,7 +126,11 @@ class Desk:
             await asyncio.to_thread(self._write, id, waiting)
             if self._looking is None or self._looking.done():
                 self._looking = asyncio.create_task(self._look_on(), name="look for approvals")
-            return await answer
+            async with asyncio.timeout(waiting.seconds):
+                return await answer
+        except TimeoutError:
+            # Whoever answered a moment ago was told that it counts.
+            return await asyncio.to_thread(self._take, id) or _TOO_LATE
         finally:
             del self._asked[id]
             await asyncio.to_thread(self._remove, id)
@@ -127,13 +138,24 @@ class Desk:
     async def _look_on(self) -> None:
         while self._asked:
             self._answered.clear()
-            for id, approval in (await asyncio.to_thread(self._look)).items():
+            try:
+                found = await asyncio.to_thread(self._look)
+            except StoreFailed as error:
+                self._give_up(error)
+                return
+            for id, approval in found.items():
                 asked = self._asked.get(id)
                 if asked is not None and not asked.done():
                     asked.set_result(approval)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._pace):
                     await self._answered.wait()
+
+    def _give_up(self, error: StoreFailed) -> None:
+        """No answer can come any more."""
+        for asked in self._asked.values():
+            if not asked.done():
+                asked.set_exception(StoreFailed(str(error)))
 
     # ── Answering ───────────────────────────────────────────────────────────────────
 
@@ -142,12 +164,12 @@ class Desk:
         rows = await asyncio.to_thread(self._ask, _LIST, owner=owner)
         return [dict(zip(_SHOWN, row, strict=True)) for row in rows]
 
-    async def answer(self, id: str, approval: Approval, *, owner: str | None) -> bool:
-        """Answer for a call; False if no such call waits (any more)."""
+    async def answer(self, id: str, approval: Approval, *, owner: str | None) -> Answered | None:
+        """Answer for a call; None if no such call waits (any more)."""
         named = {"id": id, "approved": approval.approved, "why": approval.why[:LONGEST_WHY]}
-        counted = await asyncio.to_thread(self._change, _ANSWER, owner=owner, **named)
+        rows = await asyncio.to_thread(self._ask, _ANSWER, owner=owner, **named)
         self._answered.set()
-        return counted > 0
+        return next((Answered(run, name, approval.approved) for run, name in rows), None)
 
     # ── The table ───────────────────────────────────────────────────────────────────
 
@@ -160,9 +182,8 @@ class Desk:
         )
         try:
             with self._lock:
-                # Of processes that are gone.
-                old = (now - 2 * SILENCE,)
-                self._database.execute("DELETE FROM approvals WHERE seen < ?", old)
+                old = {"old": now - 2 * SILENCE, "process": self._process}
+                self._database.execute(_CLEAN, old)
                 self._database.execute(
                     "INSERT INTO approvals (id, process, seen, asked, until, key, request_id, "
                     "model, call_id, name, arguments) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
@@ -178,24 +199,35 @@ class Desk:
                 sign = (self._clock(), self._process)
                 self._database.execute("UPDATE approvals SET seen = ? WHERE process = ?", sign)
                 rows = self._database.execute(_LOOK, (self._process,)).fetchall()
-        except sqlite3.Error:  # a file that is busy is looked at again
-            return {}
+        except sqlite3.Error as error:
+            if is_busy(error):  # it is looked at again
+                return {}
+            raise StoreFailed(f"no answer can be found: {error}") from error
         return {id: Approval(bool(approved), why) for id, approved, why in rows}
+
+    def _take(self, id: str) -> Approval | None:
+        """Take a call out, with the answer that it has; after this it can get none."""
+        try:
+            with self._lock:
+                rows = self._database.execute(_TAKE, (id,)).fetchall()
+        except sqlite3.Error as error:
+            raise StoreFailed(f"no answer can be found: {error}") from error
+        given = [Approval(bool(yes), why) for yes, why in rows if yes is not None]
+        return given[0] if given else None
 
     def _remove(self, id: str) -> None:
         try:
             with self._lock:
                 self._database.execute("DELETE FROM approvals WHERE id = ?", (id,))
-        except sqlite3.Error:  # it is closed, or busy: without signs of life it goes by itself
+        except sqlite3.Error:  # it is closed, or busy: the time of the call ends by itself
             return
 
     def _ask(self, query: str, **named: Any) -> Sequence[tuple[Any, ...]]:
-        with self._lock:
-            return self._database.execute(query, {**named, **self._now()}).fetchall()
-
-    def _change(self, query: str, **named: Any) -> int:
-        with self._lock:
-            return self._database.execute(query, {**named, **self._now()}).rowcount
+        try:
+            with self._lock:
+                return self._database.execute(query, {**named, **self._now()}).fetchall()
+        except sqlite3.Error as error:
+            raise StoreFailed(f"the calls that wait cannot be reached: {error}") from error
 
     def _now(self) -> dict[str, float]:
         now = self._clock()

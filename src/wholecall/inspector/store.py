@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from wholecall.errors import WholecallError
+from wholecall.inspector.database import StoreFailed, open_database
 from wholecall.inspector.encoding import Fields
 from wholecall.inspector.tally import CallTally
 
@@ -30,7 +30,6 @@ _MOST_DURATIONS = 5000
 """Of one tool that a figure is drawn from: the last ones."""
 _AGAIN = 30.0
 """Seconds after which the runs are counted anew: other processes write to the file, too."""
-_BUSY_SECONDS = 5.0
 _LEVEL = 1
 """Of compression: the quickest."""
 _FREED_PAGES = 1000
@@ -122,10 +121,6 @@ WHERE (:owner IS NULL OR key = :owner) GROUP BY model, fate ORDER BY model, fate
 """
 
 
-class StoreFailed(WholecallError):
-    """The file of the inspector cannot be used."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptRun:
     """A run that is over."""
@@ -186,20 +181,7 @@ class Store:
         self._counted_at = float("-inf")
         self._free = True
         """Whether the file may have pages that nobody needs."""
-        try:
-            self._database = sqlite3.connect(
-                ":memory:" if path is None else path,
-                timeout=_BUSY_SECONDS,
-                check_same_thread=False,
-                isolation_level=None,
-            )
-            (version,) = self._database.execute("PRAGMA user_version").fetchone()
-            if version != _VERSION:
-                old = "".join(f"DROP TABLE IF EXISTS {table};" for table in _TABLES)
-                self._database.executescript(old)
-            self._database.executescript(_SCHEMA)
-        except sqlite3.Error as error:
-            raise StoreFailed(f"{path}: {error}") from error
+        self._database = open_database(path, _make_tables)
 
     def close(self) -> None:
         """Close the file."""
@@ -324,6 +306,13 @@ class Store:
 
     def _oldest(self) -> float:
         return self._clock() - self._seconds
+
+
+def _make_tables(database: sqlite3.Connection) -> None:
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if version != _VERSION:
+        database.executescript("".join(f"DROP TABLE IF EXISTS {table};" for table in _TABLES))
+    database.executescript(_SCHEMA)
 
 
 _FILTERS = (

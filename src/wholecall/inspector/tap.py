@@ -15,10 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from wholecall.core.values import Grew, Reasoning, Text
+from wholecall.inspector.database import StoreFailed
 from wholecall.inspector.encoding import Hides, Plain, Quoting
 from wholecall.inspector.live import Live, Message
 from wholecall.inspector.record import About, Asked, Note, Received, Record
-from wholecall.inspector.store import Store, StoreFailed
+from wholecall.inspector.store import Store
 from wholecall.protocols.reader import Chunk
 
 PACE = 0.05

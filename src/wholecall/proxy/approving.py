@@ -6,15 +6,22 @@ and such a call is denied at once: nothing may wait for an answer that cannot co
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
 from wholecall.core.values import Call
+from wholecall.inspector.database import StoreFailed
 from wholecall.inspector.desk import Desk, Waiting
 from wholecall.inspector.encoding import Plain, Quoting
 from wholecall.runs.approvals import Approval, Approvals
 
+_LOG = logging.getLogger(__name__)
 _NOBODY = Approval(False, "nobody can be asked here")
+_FAILED = Approval(False, "nobody could be asked")
+_MARGIN = 15.0
+"""Seconds after which a desk is given up. The end of the wait is its own business: it knows of
+answers that came at the last moment."""
 
 
 class Asker(NamedTuple):
@@ -47,9 +54,13 @@ class Approving:
         desk = self._desk
 
         async def ask(call: Call) -> Approval:
-            return await desk.wait_for(self._describe(call, asker))
+            try:
+                return await desk.wait_for(self._describe(call, asker))
+            except StoreFailed as error:
+                _LOG.error("request %s: a call was denied: %s", asker.request_id, error)
+                return _FAILED
 
-        return Approvals(ask, seconds=self.seconds)
+        return Approvals(ask, seconds=self.seconds + _MARGIN)
 
     def _describe(self, call: Call, asker: Asker) -> Waiting:
         quoting = self._quoting()
