@@ -77,6 +77,42 @@ async def test_a_call_is_denied_and_the_model_reads_why(tmp_path: Path) -> None:
         await page.until(f"{LANE}.textContent.includes('answer to the approval: Ada is away')")
 
 
+# The list of calls cannot be read until `mend` is called.
+BREAK = """(() => {
+  const whole = window.fetch;
+  window.fetch = async (path, options) => {
+    if (String(path).endsWith("/approvals")) throw new TypeError("cable cut");
+    return whole(path, options);
+  };
+  window.mend = () => { window.fetch = whole; };
+})()"""
+
+
+@in_browser
+async def test_a_list_that_cannot_be_read_takes_nothing_from_who_writes(tmp_path: Path) -> None:
+    mailbox = Mailbox()
+    async with looking(tmp_path, setting(mailbox)) as (served, script, page):
+        asked = asyncio.create_task(ask(served))
+        script.say(opening(0, "send_email", arguments='{"to": "ada"}'))
+        script.say(*ending("tool_calls"), end=True)
+        await page.until(CARD)
+        await page.ask(f"{CARD}.querySelector('input').focus()")
+        await page.type("Ada is")
+        await page.ask(BREAK)
+        trouble = "document.querySelector('#approvals > .message')"
+        await page.until(f"{trouble}?.textContent.includes('cable cut')")
+        await page.type(" away")
+        await page.ask("window.mend()")
+        await page.until(f"{trouble}.hidden")
+        script.say(chunk({"content": "Done."}), *ending(), end=True)
+        await page.click("Deny")
+        await asked
+        assert mailbox.sent == []
+        [result] = [one for one in script.asked[1]["messages"] if one["role"] == "tool"]
+        assert "Ada is away" in result["content"]
+        await page.until("document.getElementById('approvals').hidden")
+
+
 @in_browser
 async def test_without_bodies_it_says_why_no_arguments_are_seen(tmp_path: Path) -> None:
     mailbox = Mailbox()

@@ -95,6 +95,30 @@ async def test_a_failure_is_told_and_an_answer_can_be_stopped(tmp_path: Path) ->
 
 
 @in_browser
+async def test_it_asks_where_the_page_did_not_come_encrypted(tmp_path: Path) -> None:
+    async with looking(tmp_path) as (_, script, page):
+        await page.until("document.querySelectorAll('.offer input').length === 1")
+        # A browser has it only on encrypted pages and on those of its own machine.
+        await page.ask("delete Crypto.prototype.randomUUID")
+        await page.ask(f"{PROMPT}.value = 'Hi'")
+        await page.click("Send")
+        script.say(chunk({"content": "Hello."}), *ending(), end=True)
+        await page.until("document.querySelector('.said')?.textContent === 'Hello.'")
+
+
+@in_browser
+async def test_a_request_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    async with looking(tmp_path) as (_, script, page):
+        await page.until("document.querySelectorAll('.offer input').length === 1")
+        await page.ask("crypto.getRandomValues = () => { throw new Error('no chance') }; 0")
+        await page.ask(f"{PROMPT}.value = 'Hi'")
+        await page.click("Send")
+        await page.until("document.querySelector('.try .message')?.textContent === 'no chance'")
+        assert script.asked == []
+        assert await page.ask("document.querySelector('.try button.primary').disabled") is False
+
+
+@in_browser
 async def test_it_needs_the_key_that_every_client_needs(tmp_path: Path) -> None:
     keys = KeyStore(tmp_path / "keys.sqlite")
     text, _ = keys.create(Key(id="", name="operator", tools=("*",)))

@@ -2,10 +2,11 @@
 
 import { arrange, chip, make } from "./dom.js";
 import { showJson } from "./json_view.js";
-import { post, read } from "./reading.js";
+import { NoKey, post, read } from "./reading.js";
 
 const PACE_MS = 2000;
 const place = document.getElementById("approvals");
+const trouble = make("p", { class: "message", role: "alert", hidden: true });
 const shown = new Map();
 let reading = false;
 
@@ -14,9 +15,11 @@ export async function lookForApprovals() {
   if (reading) return;
   reading = true;
   try {
-    show((await read("approvals")).waiting);
-  } catch {
-    show([]); // the page itself tells what is wrong
+    const { waiting } = await read("approvals");
+    trouble.textContent = "";
+    show(waiting);
+  } catch (error) {
+    tellTrouble(error);
   } finally {
     reading = false;
   }
@@ -28,12 +31,25 @@ export function startApprovals() {
   setInterval(() => { for (const card of shown.values()) card.tick(); }, 500);
 }
 
+// The cards stay: somebody may be writing in one of them. Where there are none, the page itself
+// tells that the proxy cannot be reached, or wants a key.
+function tellTrouble(error) {
+  const known = error instanceof TypeError || error instanceof NoKey;
+  trouble.textContent = known && !shown.size ? "" : `The calls that wait cannot be read: ${error.message}`;
+  arrangeAll();
+}
+
+function arrangeAll() {
+  trouble.hidden = !trouble.textContent;
+  arrange(place, [trouble, ...[...shown.values()].map((card) => card.element)]);
+  place.hidden = !shown.size && trouble.hidden;
+}
+
 function show(waiting) {
   const ids = new Set(waiting.map((call) => call.id));
   for (const id of shown.keys()) if (!ids.has(id)) leave(id);
   for (const call of waiting) if (!shown.has(call.id)) shown.set(call.id, makeCard(call));
-  arrange(place, [...shown.values()].map((card) => card.element));
-  place.hidden = !shown.size;
+  arrangeAll();
 }
 
 // Who answered with the keyboard goes on with the next call, or in the page.
@@ -54,7 +70,7 @@ function makeCard(call) {
     try {
       await post(`approvals/${encodeURIComponent(call.id)}`, { approved, why: approved ? "" : why.value });
       leave(call.id);
-      place.hidden = !shown.size;
+      arrangeAll();
     } catch (error) {
       failed.textContent = error.message;
     }

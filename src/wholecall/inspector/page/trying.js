@@ -71,7 +71,7 @@ export class TryBox {
     const chosen = [...this.offer.querySelectorAll("input:checked")].map((box) => box.value);
     const model = this.model.value === OTHER ? this.name.value.trim() : this.model.value;
     const body = { model, messages: [{ role: "user", content: this.prompt.value }], stream: true };
-    const id = `try_${crypto.randomUUID()}`;
+    const id = `try_${makeId()}`;
     const headers = { "content-type": "application/json", "x-request-id": id };
     if (this.#way()?.mode === "run") headers["x-wholecall-tools"] = chosen.join(",");
     else if (chosen.length) body.tools = this.#tools.filter((tool) => chosen.includes(tool.name)).map(define);
@@ -80,14 +80,14 @@ export class TryBox {
 
   async #ask() {
     if (this.#running) return;
-    const { id, headers, body } = this.#write();
     const running = this.#running = new AbortController();
     this.text.textContent = "";
     this.stop.hidden = false;
     this.button.disabled = true;
     this.#tell("asked …");
-    this.onAsk(id);
     try {
+      const { id, headers, body } = this.#write();
+      this.onAsk(id);
       const response = await send("v1/chat/completions", { method: "POST", headers, body, signal: running.signal });
       if (!response.ok) throw new Error(await complain(response));
       this.answer.hidden = false;
@@ -118,6 +118,11 @@ export class TryBox {
     this.told.textContent = words;
     this.told.hidden = !words;
   }
+}
+
+// `crypto.randomUUID` is there only where the page came encrypted or from this machine.
+function makeId() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 function define({ name, description, parameters }) {
