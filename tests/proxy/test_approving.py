@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -278,6 +279,32 @@ async def test_a_key_answers_for_its_own_runs_only(tmp_path: Path) -> None:
         assert (await answer(served, waiting["id"], body=yes, x_api_key=mine))[0] == 200
         await asked
         assert mailbox.sent == ["ada@example.org"]
+
+
+@in_loop
+async def test_the_log_says_who_answered_for_what(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = KeyStore(tmp_path / "keys.sqlite")
+    mine, key = store.create(Key(id="", name="mine", tools=("*",)))
+    async with approved(tmp_path, keys=KeysConfig(required=True)) as (served, _):
+        asked = asyncio.create_task(ask(served, x_api_key=mine, x_request_id="req_run"))
+        waiting = await until_waiting(served, authorization=f"Bearer {mine}")
+        sent = {"x_api_key": mine, "x_request_id": "req_answer"}
+        await answer(served, waiting["id"], body={"approved": False, "why": "no"}, **sent)
+        await asked
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    told = [line for line in lines if line["event"].startswith("approval ")]
+    assert [line["event"] for line in told] == [
+        "approval asked for",
+        "approval given",
+        "approval answered",
+    ]
+    assert [line["request_id"] for line in told] == ["req_run", "req_answer", "req_run"]
+    assert (told[1]["key_id"], told[1]["run_request_id"]) == (key.id, "req_run")
+    assert (told[1]["tool"], told[1]["approved"]) == ("send_email", False)
+    assert (told[2]["name"], told[2]["approved"]) == ("send_email", False)
+    assert "why" not in told[2]
 
 
 @in_loop

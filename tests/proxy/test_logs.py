@@ -32,7 +32,15 @@ from wholecall.proxy.hiding import Hiding
 from wholecall.proxy.lines import LogWriter
 from wholecall.proxy.logs import MOST_CALLS, MOST_TEXT, LogTap, library_logs
 from wholecall.proxy.taps import AnswerBegan, Fate, TapEvent, UpstreamFailed, UpstreamRetried
-from wholecall.runs.events import Status, ToolAbandoned, ToolEnded, TurnRetried, TurnStarted
+from wholecall.runs.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    Status,
+    ToolAbandoned,
+    ToolEnded,
+    TurnRetried,
+    TurnStarted,
+)
 
 WHO = {"request_id": "req_1", "model": "gpt-x"}
 SAID = "Berlin, said Anna"
@@ -211,6 +219,15 @@ def test_warnings_come_at_once_and_quote_nobody(case: str) -> None:
     assert show(event) == [{"level": "warning", **WHO, **expected}]
 
 
+def test_approvals_are_told_at_once_and_quote_nobody() -> None:
+    told = {"level": "info", **WHO, "name": "get_weather"}
+    events = (ApprovalAsked(call()), ApprovalAnswered(call(), False, SAID))
+    assert show(*events) == [
+        {"event": "approval asked for", **told},
+        {"event": "approval answered", **told, "approved": False},
+    ]
+
+
 def test_a_tool_that_was_not_run_is_no_failure() -> None:
     assert show(ToolEnded(call(), Status.DENIED, Result(()))) == []
 
@@ -261,6 +278,7 @@ SPOKEN: list[TapEvent] = [
     Released(call(raw=f'{{"city": "{SAID}"}}')),
     Rejected(reason=Reason.BAD_JSON, detail=SAID, raw=SAID),
     Inconsistent(Oddity.NAME_SPLIT, SAID),
+    ApprovalAnswered(call(), False, SAID),
     ToolEnded(call(), Status.DONE, Result((Text(SAID),))),
     ToolEnded(call(), Status.TIMED_OUT, Result((Text(SAID),))),
 ]
@@ -304,6 +322,8 @@ PLANTED: list[TapEvent] = [
     Released(call(raw=f'{{"api_key": "{KEY}"}}')),
     Rejected(reason=Reason.UNKNOWN_TOOL, detail=f"sk-{KEY}", name=KEY, raw=KEY),
     ToolEnded(call(), Status.FAILED, Result((Text(f"password={KEY}"),))),
+    ApprovalAsked(call(name=KEY)),
+    ApprovalAnswered(call(name=KEY), True, f"token={KEY}"),
     Text(f"your key is sk-{KEY}"),
 ]
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from wholecall.proxy.config import Config, LogConfig, MetricsConfig
+from wholecall.proxy.inspecting import ApprovalGiven
 from wholecall.proxy.observing import Observing
 from wholecall.proxy.piping import Pipe
 from wholecall.proxy.reply import Refusal
@@ -55,6 +56,25 @@ def test_a_request_that_is_turned_away_is_logged_and_counted() -> None:
     assert b'refusals_total{code="rate",status="429"} 1.0' in observing.figures.render()[0]
     quiet = observe(Config(metrics=MetricsConfig(enabled=False)), io.StringIO())
     quiet.take_refusal(Refusal("req_2", "/", status=404, code="not_found"))
+
+
+def test_who_answered_for_a_call_is_logged() -> None:
+    stream = io.StringIO()
+    given = ApprovalGiven(
+        key_id="key_7", request_id="req_2", run_request_id="req_1", tool="a b", approved=False
+    )
+    observe(Config(), stream).take_approval(given)
+    line = json.loads(stream.getvalue())
+    assert line.pop("timestamp")
+    assert line == {
+        "level": "info",
+        "event": "approval given",
+        "key_id": "key_7",
+        "request_id": "req_2",
+        "run_request_id": "req_1",
+        "tool": "(3 characters that are no name)",
+        "approved": False,
+    }
 
 
 CHANGED = Changed(server="time", tool="now", old="1", new="2", definition="{}")

@@ -17,13 +17,15 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from wholecall.inspector.database import StoreFailed
-from wholecall.inspector.desk import Desk
+from wholecall.inspector.desk import Answered, Desk
 from wholecall.runs.approvals import Approval
 
 _LOG = logging.getLogger(__name__)
 PATH = "/inspector/api/approvals"
 Owner: TypeAlias = Callable[[Request], str | None]
 """Whose runs may be seen by who sent a request: those of one key, or (None) all."""
+OnAnswer: TypeAlias = Callable[[Request, Answered], None]
+"""Told of each answer that counts, with the request that brought it."""
 HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -46,9 +48,9 @@ class Answer(msgspec.Struct, forbid_unknown_fields=True):
     """For the model."""
 
 
-def make_approval_routes(desk: Desk, *, owner: Owner) -> list[Route]:
+def make_approval_routes(desk: Desk, *, owner: Owner, on_answer: OnAnswer) -> list[Route]:
     """Where calls that wait are listed and answered."""
-    routes = _Approvals(desk, owner)
+    routes = _Approvals(desk, owner, on_answer=on_answer)
     return [
         Route(PATH, routes.list_waiting),
         Route(f"{PATH}/{{id}}", routes.answer, methods=["POST"]),
@@ -56,9 +58,10 @@ def make_approval_routes(desk: Desk, *, owner: Owner) -> list[Route]:
 
 
 class _Approvals:
-    def __init__(self, desk: Desk, owner: Owner) -> None:
+    def __init__(self, desk: Desk, owner: Owner, *, on_answer: OnAnswer) -> None:
         self._desk = desk
         self._owner = owner
+        self._on_answer = on_answer
 
     async def list_waiting(self, request: Request) -> Response:
         """The calls that wait, in all processes of the proxy."""
@@ -86,6 +89,7 @@ class _Approvals:
             return _give_up(error)
         if answered is None:
             return refuse(404, _GONE)
+        self._on_answer(request, answered)
         return JSONResponse({"approved": given.approved}, headers=HEADERS)
 
 

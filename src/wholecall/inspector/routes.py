@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from importlib.resources import files
 
 import msgspec
@@ -16,9 +16,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from wholecall.inspector.approval_routes import HEADERS, Owner, make_approval_routes, refuse
+from wholecall.inspector.approval_routes import HEADERS, Owner, refuse
 from wholecall.inspector.decoding import decode_case
-from wholecall.inspector.desk import Desk
 from wholecall.inspector.live import Listener, Live, Message
 from wholecall.inspector.store import Filter, Store
 
@@ -53,9 +52,9 @@ def _see_all(_: Request) -> str | None:
 
 
 def make_routes(
-    store: Store, live: Live, *, desk: Desk | None = None, owner: Owner = _see_all
+    store: Store, live: Live, *, approvals: Sequence[Route] = (), owner: Owner = _see_all
 ) -> list[Route]:
-    """The page and its data."""
+    """The page and its data; `approvals` are the routes of the calls that wait."""
     reading = _Reading(store, live, owner=owner)
     return [
         Route(PAGE, _show_page),
@@ -66,7 +65,7 @@ def make_routes(
         Route(f"{API}/runs/{{id}}/case", reading.export),
         Route(f"{API}/live", reading.stream),
         Route(f"{API}/figures", reading.show_figures),
-        *([] if desk is None else make_approval_routes(desk, owner=owner)),
+        *approvals,
     ]
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.routing import Route
 
 from wholecall.core.values import Grew, Reasoning, Text
-from wholecall.inspector.desk import Desk
+from wholecall.inspector.approval_routes import make_approval_routes
+from wholecall.inspector.desk import Answered, Desk
 from wholecall.inspector.encoding import SHOWN, Hides, Quoting
 from wholecall.inspector.live import Live
 from wholecall.inspector.record import About, Asked, Note
@@ -41,10 +42,30 @@ _SERVER_FAULT = 500
 _BAD_CALL = "bad_call"
 
 
+class ApprovalGiven(NamedTuple):
+    """Somebody answered for a call that waited."""
+
+    key_id: str
+    """Whose answer it is; empty where no key is needed."""
+    request_id: str
+    """That brought the answer."""
+    run_request_id: str
+    """That began the run which waited."""
+    tool: str
+    approved: bool
+
+
 class Inspecting:
     """A tap: it hands all that happens to the inspector."""
 
-    def __init__(self, config: Config, *, hides: Hides) -> None:
+    def __init__(
+        self,
+        config: Config,
+        *,
+        hides: Hides,
+        on_approval: Callable[[ApprovalGiven], None] = lambda _: None,
+    ) -> None:
+        self._on_approval = on_approval
         self._bodies = config.inspector.bodies
         self._hides = hides
         path = Path(config.keys.path).with_name(STORE_FILE)
@@ -65,7 +86,22 @@ class Inspecting:
     def make_routes(self) -> list[Route]:
         """The page and its data. Who comes with a key sees the runs of this key."""
         tap = self._tap
-        return make_routes(tap.store, tap.live, desk=self._desk, owner=_find_owner)
+        approvals = make_approval_routes(
+            self._desk, owner=_find_owner, on_answer=self._take_approval
+        )
+        return make_routes(tap.store, tap.live, approvals=approvals, owner=_find_owner)
+
+    def _take_approval(self, request: Request, answered: Answered) -> None:
+        caller = request.scope[CALLER]
+        self._on_approval(
+            ApprovalGiven(
+                key_id=caller.key.id,
+                request_id=caller.request_id,
+                run_request_id=answered.request_id,
+                tool=answered.name,
+                approved=answered.approved,
+            )
+        )
 
     def reload(self, config: Config) -> None:
         """Go by other settings, from the next run on."""

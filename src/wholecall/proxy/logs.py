@@ -26,6 +26,7 @@ from wholecall.core.values import (
     Text,
     Usage,
 )
+from wholecall.proxy.inspecting import ApprovalGiven
 from wholecall.proxy.reply import Refusal
 from wholecall.proxy.taps import (
     AnswerBegan,
@@ -36,7 +37,15 @@ from wholecall.proxy.taps import (
     UpstreamFailed,
     UpstreamRetried,
 )
-from wholecall.runs.events import Status, ToolAbandoned, ToolEnded, TurnRetried, TurnStarted
+from wholecall.runs.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    Status,
+    ToolAbandoned,
+    ToolEnded,
+    TurnRetried,
+    TurnStarted,
+)
 from wholecall.tools.mcp.events import McpEvent, ServerLost, ServerStarted, ToolsListed
 
 Fields: TypeAlias = dict[str, Any]
@@ -96,6 +105,8 @@ class _Line:
             TurnRetried: self._retry_turn,
             ToolEnded: self._end_tool,
             ToolAbandoned: self._abandon_tool,
+            ApprovalAsked: self._ask_for_approval,
+            ApprovalAnswered: self._answer_approval,
             UpstreamRetried: self._retry_upstream,
             UpstreamFailed: self._fail_upstream,
             AnswerBegan: self._begin,
@@ -171,6 +182,13 @@ class _Line:
     def _abandon_tool(self, event: ToolAbandoned) -> None:
         self._warn("tool does not stop", name=_name(event.call.name))
 
+    def _ask_for_approval(self, event: ApprovalAsked) -> None:
+        self._tell("approval asked for", name=_name(event.call.name))
+
+    def _answer_approval(self, event: ApprovalAnswered) -> None:
+        told = {"approved": event.approved, **self._quote(why=event.why)}
+        self._tell("approval answered", name=_name(event.call.name), **told)
+
     # ── The upstream ────────────────────────────────────────────────────────────────
 
     def _retry_upstream(self, event: UpstreamRetried) -> None:
@@ -219,20 +237,21 @@ class _Line:
             "inconsistencies": dict(self._oddities),
             **self._quote(text="".join(self._texts)),
         }
-        full = {name: value for name, value in fields.items() if value not in _EMPTY}
-        self._log.log(_level(event), "exchange", **self._who(), **full)
+        self._log.log(_level(event), "exchange", **self._who(), **_full(fields))
 
     # ── Lines ───────────────────────────────────────────────────────────────────────
 
     def _describe(self, place: list[Fields], **fields: Any) -> None:
         if len(place) < MOST_CALLS:
-            place.append({name: value for name, value in fields.items() if value not in _EMPTY})
+            place.append(_full(fields))
         else:
             self._counts["left_out"] += 1
 
     def _warn(self, event: str, **fields: Any) -> None:
-        full = {name: value for name, value in fields.items() if value not in _EMPTY}
-        self._log.warning(event, **self._who(), **full)
+        self._log.warning(event, **self._who(), **_full(fields))
+
+    def _tell(self, event: str, **fields: Any) -> None:
+        self._log.info(event, **self._who(), **_full(fields))
 
     def _who(self) -> Fields:
         return {"request_id": self._exchange.request_id, "model": _name(self._exchange.model)}
@@ -244,6 +263,10 @@ class _Line:
 
 # What says nothing; 0 and False do.
 _EMPTY: tuple[object, ...] = (None, "", [], {})
+
+
+def _full(fields: Fields) -> Fields:
+    return {name: value for name, value in fields.items() if value not in _EMPTY}
 
 
 def _level(event: ExchangeEnded) -> int:
@@ -285,8 +308,16 @@ def log_refusal(log: FilteringBoundLogger, refusal: Refusal) -> None:
         "status": refusal.status,
         "code": refusal.code,
     }
-    full = {name: value for name, value in fields.items() if value not in _EMPTY}
-    log.warning("request refused", **full)
+    log.warning("request refused", **_full(fields))
+
+
+# ── Approvals ───────────────────────────────────────────────────────────────────────
+
+
+def log_approval(log: FilteringBoundLogger, given: ApprovalGiven) -> None:
+    """One line for an answer: who gave it, for what. The run that waited has lines of its own."""
+    fields: Fields = {**given._asdict(), "tool": _name(given.tool)}
+    log.info("approval given", **_full(fields))
 
 
 # ── MCP servers ─────────────────────────────────────────────────────────────────────
@@ -316,8 +347,7 @@ def log_server_event(log: FilteringBoundLogger, event: McpEvent) -> None:
                 "changed": changed,
                 "refused": refused,
             }
-            full = {name: value for name, value in fields.items() if value not in _EMPTY}
-            log.log(level, "MCP tools listed", **full)
+            log.log(level, "MCP tools listed", **_full(fields))
 
 
 # ── Libraries ───────────────────────────────────────────────────────────────────────

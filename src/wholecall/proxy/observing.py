@@ -11,9 +11,9 @@ from structlog.typing import FilteringBoundLogger
 from wholecall.proxy.config.settings import Config
 from wholecall.proxy.figures import Figures
 from wholecall.proxy.hiding import Hiding
-from wholecall.proxy.inspecting import Inspecting
+from wholecall.proxy.inspecting import ApprovalGiven, Inspecting
 from wholecall.proxy.lines import LogWriter
-from wholecall.proxy.logs import LogTap, log_refusal, log_server_event
+from wholecall.proxy.logs import LogTap, log_approval, log_refusal, log_server_event
 from wholecall.proxy.metrics import MetricsTap, Names
 from wholecall.proxy.reply import Refusal
 from wholecall.proxy.serving import Served
@@ -43,7 +43,11 @@ class Observing:
         )
         self.figures = Figures() if config.metrics.enabled else None
         inspected = config.inspector.enabled
-        self.inspecting = Inspecting(config, hides=self._hiding) if inspected else None
+        self.inspecting = (
+            Inspecting(config, hides=self._hiding, on_approval=self.take_approval)
+            if inspected
+            else None
+        )
         found: tuple[Tap | None, ...] = (
             log_tap,
             None if self.figures is None else MetricsTap(names, self.figures),
@@ -68,6 +72,10 @@ class Observing:
         log_refusal(self.log, refusal)
         if self.figures is not None:
             self.figures.count("refusals", str(refusal.status), refusal.code)
+
+    def take_approval(self, given: ApprovalGiven) -> None:
+        """Somebody answered for a call that waited."""
+        log_approval(self.log, given)
 
     def take_server_event(self, event: McpEvent) -> None:
         """Something became of an MCP server."""
