@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from wholecall.proxy import hiding
 from wholecall.proxy.hiding import Hiding
-from wholecall.proxy.shrinking import SHORTEST, shrink
+from wholecall.proxy.shrinking import SHORTEST, WORDS, shrink
 
 SECRETS = (
     "sk-abcdefghijklmnop",
@@ -55,7 +55,7 @@ def test_a_secret_that_all_lines_have_is_found(secret: str) -> None:
     assert hiding._has_form(shrink(stream(PIECES).replace("chatcmpl-1", secret)))
 
 
-@pytest.mark.parametrize("field", ["token", "api_key", "password", "PASSWORD", "x-secret"])
+@pytest.mark.parametrize("field", [*WORDS, "api_key", "PASSWORD", "x-secret"])
 def test_values_of_a_field_that_is_called_a_secret_are_found(field: str) -> None:
     """They begin in what the lines have in common, and go on in what they have not."""
     text = stream([f"longvalue{number}" for number in range(100)], field=field)
@@ -63,8 +63,9 @@ def test_values_of_a_field_that_is_called_a_secret_are_found(field: str) -> None
     assert "longvalue" not in Hiding().hide(text)
 
 
-def test_fields_whose_names_differ_and_whose_values_do_not_are_found() -> None:
-    lines = [f'data: {{"some": "thing", "of_{n}_token": "longvalue1"}}\n\n' for n in range(100)]
+@pytest.mark.parametrize("word", WORDS)
+def test_fields_whose_names_differ_and_whose_values_do_not_are_found(word: str) -> None:
+    lines = [f'data: {{"some": "thing", "of_{n}_{word}": "longvalue1"}}\n\n' for n in range(100)]
     assert hiding._has_form(shrink("".join(lines)))
 
 
@@ -73,7 +74,7 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
     assert shrink(text) == text or set(shrink(text)) <= set(text) | {"\n"}
 
 
-ANCHORS = ("sk-", "wc_", "AKIA", "bearer ", "basic\t", "key", "token", "://", "@", ":", "=", '"')
+ANCHORS = ("sk-", "wc_", "AKIA", "bearer ", "basic\t", *WORDS, "://", "@", ":", "=", '"')
 FRAGMENTS = st.sampled_from((*ANCHORS, "abcdefgh", "12345678", " ", "x", "\n", "'", "}", ",", "é"))
 TEXTS = st.lists(FRAGMENTS, max_size=12).map("".join)
 

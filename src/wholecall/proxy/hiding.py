@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from wholecall.proxy.config.secret import HIDDEN
-from wholecall.proxy.shrinking import shrink, shrink_all
+from wholecall.proxy.shrinking import WORDS, shrink, shrink_all
 
 # A shorter secret is a word such as "none" that local servers take; hiding it hides prose.
 _SHORTEST = 8
@@ -23,8 +23,6 @@ _MAKERS = (
     *("sk", "pk", "rk", "wc", "gsk", "xai", "hf", "ghp", "gho", "github_pat", "glpat"),
     *("xoxa", "xoxb", "xoxp"),
 )
-# ?key=…, "api_key": "…", x-api-key: …
-_WORDS = ("key", "token", "secret", "password", "signature", "cookie")
 _FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(rf"\b({'|'.join(_MAKERS)})[-_][\w-]{{12,}}"), rf"\1-{HIDDEN}"),
     (re.compile(r"\b(AIza|AKIA)[\w-]{12,}"), rf"\1{HIDDEN}"),
@@ -33,7 +31,7 @@ _FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"://[^/\s@\"'<>]{1,512}@"), f"://{HIDDEN}@"),
     (
         re.compile(
-            rf"(?<![^\W_])({'|'.join(_WORDS)})([\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}[\"']?)"
+            rf"(?<![^\W_])({'|'.join(WORDS)})([\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}[\"']?)"
             r"[^\s&\"',;})]{8,}",
             re.IGNORECASE,
         ),
@@ -56,7 +54,7 @@ _SMALL_FINDERS = (
             rf"{word}(?<![^\W_]{word})[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}[\"']?"
             r"[^\s&\"',;})]{8}"
         )
-        for word in _WORDS
+        for word in WORDS
     ),
 )
 # Letters that are equal to a small one where case does not matter, and have no small form.

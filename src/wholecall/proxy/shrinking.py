@@ -26,11 +26,13 @@ _FEW = 4
 """Texts that are not worth it."""
 _LEAST = 64
 """Characters that two lines must have in common."""
-_WORDS = r"(?:key|token|secret|password|signature|cookie)"
+WORDS = ("key", "token", "secret", "password", "signature", "cookie")
+"""Before a secret, as in `?key=…`, `"api_key": "…"`, `x-api-key: …`."""
 # Where case does not matter, `[kK]` has a third letter and `[sS]` as well: not worth a rule, so
 # whatever is no plain ASCII is left alone.
 _BEGINS = re.compile(
-    rf"{_WORDS}[\"']?[ \t]{{0,4}}(?:[=:][ \t]{{0,4}}[\"']?)?\Z", re.IGNORECASE | re.ASCII
+    rf"(?:{'|'.join(WORDS)})[\"']?[ \t]{{0,4}}(?:[=:][ \t]{{0,4}}[\"']?)?\Z",
+    re.IGNORECASE | re.ASCII,
 )
 _GOES_ON = re.compile(r"\"[ \t]{0,4}(?:[=:]|[^\s&\"',;})]{8})")
 
