@@ -119,7 +119,7 @@ async def test_while_the_disk_is_slow_chunks_wait_up_to_a_size_and_are_then_drop
         for _ in range(20):
             writer.receive(("openai-chat", b"x" * (MOST_WAITING // 10), True))
         assert writer.record.dropped == 9
-        await asyncio.sleep(0.01)  # it is time to hand over, and nobody takes it
+        tap._hand_over()  # it is time to, and nobody takes it
         assert writer.record.dropped == 20
         writer.take(OVER)
         store.go_on.set()

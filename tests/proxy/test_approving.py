@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -68,9 +68,14 @@ async def list_waiting(served: Served, **headers: str) -> list[dict[str, Any]]:
 
 
 async def until_waiting(served: Served, **headers: str) -> dict[str, Any]:
-    while not (waiting := await list_waiting(served, **headers)):
-        await asyncio.sleep(0.01)
-    return waiting[0]
+    return dict((await until(lambda: list_waiting(served, **headers)))[0])
+
+
+async def until(read: Callable[[], Awaitable[Sequence[Any]]]) -> Sequence[Any]:
+    """Read until there is something; a test that waits in vain fails by its time."""
+    while not (found := await read()):
+        await asyncio.sleep(0)
+    return found
 
 
 async def answer(served: Served, id: str, *, body: Any, **headers: str) -> tuple[int, Any]:
@@ -126,8 +131,7 @@ async def test_the_model_reads_why_a_call_was_denied(tmp_path: Path) -> None:
         await answer(served, waiting["id"], body={"approved": False, "why": "Ada is away"})
         await asked
         assert mailbox.sent == []
-        while not (told := await _told(served)):
-            await asyncio.sleep(0.01)
+        told = await until(lambda: _told(served))
         assert "Ada is away" in told[0]
 
 
@@ -149,13 +153,13 @@ async def test_an_answer_may_come_by_another_process_of_the_proxy(tmp_path: Path
 
 @in_loop
 async def test_nobody_answers_in_time_and_that_is_a_no(tmp_path: Path) -> None:
-    inspector = InspectorConfig(enabled=True, approval_seconds=0.05)
-    async with approved(tmp_path, inspector=inspector) as (served, mailbox):
+    async with approved(tmp_path) as (served, mailbox):
+        served.proxy.service.approving.seconds = 0
         status, _, _ = await ask(served)
         assert status == 200
         assert mailbox.sent == []
-        while await list_waiting(served):
-            await asyncio.sleep(0.01)
+        assert await list_waiting(served) == []
+        assert "nobody answered in time" in (await until(lambda: _told(served)))[0]
 
 
 @in_loop
