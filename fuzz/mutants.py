@@ -139,8 +139,15 @@ MUTANTS = [
     Mutant(
         "the probe: a text that only looks like the one meant is taken for it",
         "protocols/stencil.py",
-        "if probe == [_with_text(delta, _PROBE)]:",
-        "if probe:",
+        "== _with_text(delta, _PROBE):",
+        "is not None:",
+        "tests/protocols/test_stencil.py",
+    ),
+    Mutant(
+        "the pure piece: a stencil is cut from a chunk that its decoder remembers",
+        "protocols/stencil.py",
+        "or self._read_piece(payload) != delta",
+        "or delta is None",
         "tests/protocols/test_stencil.py",
     ),
     Mutant(

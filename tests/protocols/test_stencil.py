@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from itertools import count
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutting import smooth
+from wholecall.core.assembler import Assembler
+from wholecall.core.ids import CallIds
 from wholecall.core.values import CallDelta, CallPieces, Delta, OfChoice, Reasoning, Text
 from wholecall.protocols import anthropic_messages, openai_chat, openai_responses
-from wholecall.protocols.reader import Reader
+from wholecall.protocols.reader import Reader, Tools
 from wholecall.protocols.stencil import Stencil
 from wholecall.protocols.wire import Decoded, Decoder, Payload
 
@@ -21,15 +24,18 @@ from wholecall.protocols.wire import Decoded, Decoder, Payload
 class Counting:
     """A decoder that is asked now and then."""
 
-    forgets_pieces = True
-
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
         self.asked = 0
+        self.tried = 0
 
     def decode(self, payload: Payload) -> Decoded:
         self.asked += 1
         return self._decoder.decode(payload)
+
+    def read_piece(self, payload: Payload) -> Delta | None:
+        self.tried += 1
+        return self._decoder.read_piece(payload)
 
     def decode_response(self, body: Payload) -> Decoded:
         return self._decoder.decode_response(body)
@@ -44,35 +50,42 @@ def text(content: str, **more: Any) -> bytes:
     return chat({"content": content}, **more)
 
 
-def thought(content: str, **more: Any) -> bytes:
-    return chat({"reasoning_content": content, **more})
+def thought(said: str, **more: Any) -> bytes:
+    return chat({"reasoning_content": said, **more})
 
 
 def piece(arguments: str, index: int = 0) -> bytes:
     return chat({"tool_calls": [{"index": index, "function": {"arguments": arguments}}]})
 
 
+def legacy(content: str, arguments: str) -> bytes:
+    return chat({"content": content, "function_call": {"name": "f", "arguments": arguments}})
+
+
 HEAD = chat({"tool_calls": [{"index": 0, "id": "x", "function": {"name": "f", "arguments": ""}}]})
+STOP = chat({}, finish_reason="stop")
 ESCAPED = b'{"model": "%s", "choices": [{"delta": {"content": "\\u0061"}}]}'
 
-# what holds, the payloads, how often the decoder is asked: each stencil is tried once
+# what holds, the payloads, how often the decoder is asked
 ROWS: list[tuple[str, list[bytes], int]] = [
-    ("text after text", [text("a"), text("b"), text("c")], 2),
-    ("escapes and letters", [text("a"), text('"\\\n'), text("é"), text("\U0001f600")], 2),
-    ("reasoning", [thought("a"), thought("b"), thought("c"), text("d"), text("e")], 4),
-    ("reasoning to keep", [thought("a"), thought("b", reasoning_details=[1])], 3),
-    ("pieces of a call", [HEAD, piece("{"), piece('"a"'), piece(": 1}")], 3),
-    ("another call", [HEAD, piece("{"), piece("a"), piece("{", 1), piece("b", 1)], 5),
-    ("an end", [text("a"), text("b"), text("c", finish_reason="stop"), text("d")], 5),
-    ("an empty text says nothing", [text("a"), text(""), text("b"), text("c")], 5),
-    ("half of a character", [text("a"), text("\ud83d"), text("b"), text("c")], 5),
-    ("half of a character first", [text("\ud83d"), text("a"), text("b")], 3),
-    ("other fields", [text("a"), text("b", logprobs=None), text("c", logprobs=None)], 4),
-    ("no JSON", [text("a"), text("b")[:-1], text("c")], 5),
-    ("more than a string", [text("a"), text("b").replace(b'"b"', b'"b", "x": "c"'), text("d")], 6),
-    ("a text that stands there twice", [text("a").replace(b'"m"', b'"a"'), text("b")], 3),
-    ("its text is escaped, and stands elsewhere", [ESCAPED % b"a", ESCAPED % b"b"], 3),
-    ("a payload shorter than what is around", [text("a"), text("")[:20], text("b")], 5),
+    ("text after text", [text("a"), text("b"), text("c")], 1),
+    ("escapes and letters", [text("a"), text('"\\\n'), text("é"), text("\U0001f600")], 1),
+    ("reasoning", [thought("a"), thought("b"), thought("c"), text("d"), text("e")], 2),
+    ("reasoning to keep", [thought("a"), thought("b", reasoning_details=[1])], 2),
+    ("pieces of a call", [HEAD, piece("{"), piece('"a"'), piece(": 1}")], 2),
+    ("another call", [HEAD, piece("{"), piece("a"), piece("{", 1), piece("b", 1)], 3),
+    ("an end", [text("a"), text("b"), text("c", finish_reason="stop"), text("d")], 3),
+    ("an empty text says nothing", [text("a"), text(""), text("b"), text("c")], 3),
+    ("half of a character", [text("a"), text("\ud83d"), text("b"), text("c")], 3),
+    ("half of a character first", [text("\ud83d"), text("a"), text("b")], 2),
+    ("other fields", [text("a"), text("b", logprobs=None), text("c", logprobs=None)], 2),
+    ("no JSON", [text("a"), text("b")[:-1], text("c")], 3),
+    ("more than a string", [text("a"), text("b").replace(b'"b"', b'"b", "x": "c"'), text("d")], 3),
+    ("a text that stands there twice", [text("a").replace(b'"m"', b'"a"'), text("b")], 2),
+    ("its text is escaped, and stands elsewhere", [ESCAPED % b"a", ESCAPED % b"b"], 2),
+    ("a payload shorter than what is around", [text("a"), text("")[:20], text("b")], 3),
+    ("text beside a legacy call", [text("a"), legacy("a", "1"), legacy("b", "0"), STOP], 4),
+    ("a thought beside a text", [thought("a"), thought("b", content="c"), thought("d")], 3),
 ]
 
 
@@ -103,7 +116,7 @@ def test_a_stream_whose_chunks_are_never_alike_is_not_tried_for_ever() -> None:
     counting = Counting(openai_chat.Decoder())
     payloads = [text("a", logprobs=number) for number in range(100)]
     assert Stencil(counting).decode(payloads) == [Text("a")] * 100
-    assert counting.asked < 120
+    assert (counting.asked, counting.tried) == (100, 2 * 16)
 
 
 def test_a_block_that_is_over_takes_no_more_pieces() -> None:
@@ -152,6 +165,7 @@ CHUNKS = st.one_of(
     st.text(max_size=3).map(text),
     st.builds(piece, st.sampled_from(["{", "}", '{"a"', ":", "1", '"b', '"']), st.integers(0, 1)),
     st.just(HEAD),
+    st.builds(legacy, st.sampled_from(["", "a"]), st.sampled_from(["{", "}", '"a": 1', "0"])),
     st.just(chat({"content": "a", "tool_calls": [{"index": 0, "function": {"arguments": "1"}}]})),
     st.just(chat({}, finish_reason="tool_calls")),
 )
@@ -160,8 +174,39 @@ CHUNKS = st.one_of(
 @given(st.lists(CHUNKS, max_size=12))
 def test_a_stream_says_the_same_with_and_without(chunks: list[bytes]) -> None:
     stream = b"".join(b"data: " + each + b"\n\n" for each in chunks) + b"data: [DONE]\n\n"
-    reader, plain = Reader("openai-chat"), Reader("openai-chat")
+    reader, plain = (Reader("openai-chat", new_assembler=_number_calls) for _ in range(2))
     told = reader.feed(stream) + reader.end()
     # A decoded payload goes to the decoder, without a stencil and without being joined to others.
     apart = [event for each in chunks for event in plain.feed(json.loads(each))]
     assert smooth(told) == smooth(apart + plain.feed(b"data: [DONE]\n\n") + plain.end())
+
+
+def _number_calls(tools: Tools | None) -> Assembler:
+    numbers = count()
+    return Assembler(tools, ids=CallIds(make=lambda: f"new_{next(numbers)}"))
+
+
+# ── What is a piece ─────────────────────────────────────────────────────────────────
+
+START = (
+    b'{"type":"content_block_start","index":%d,"content_block":{"type":"%s","id":"a","name":"f"}}'
+)
+JSON = b'{"type":"content_block_delta","index":%d,"delta":{"partial_json":"{"}}'
+PIECES: list[tuple[str, Decoder, bytes, Delta | None]] = [
+    ("no JSON", openai_chat.Decoder(), b"{", None),
+    ("the first piece of a call", openai_chat.Decoder(), piece("{"), None),
+    ("no JSON for Anthropic", anthropic_messages.Decoder(), b"{", None),
+    ("an event that is none", anthropic_messages.Decoder(), b'{"type":"ping"}', None),
+    ("a call that never began", anthropic_messages.Decoder(), JSON % 7, None),
+    ("a call that began", anthropic_messages.Decoder(), JSON % 0, CallDelta(0, "{")),
+    ("a block of the provider", anthropic_messages.Decoder(), JSON % 1, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("decoder", "payload", "found"), [row[1:] for row in PIECES], ids=[row[0] for row in PIECES]
+)
+def test_piece(decoder: Decoder, payload: bytes, *, found: Delta | None) -> None:
+    for start in (START % (0, b"tool_use"), START % (1, b"server_tool_use")):
+        list(decoder.decode(start))
+    assert decoder.read_piece(payload) == found

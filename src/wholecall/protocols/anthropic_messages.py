@@ -26,6 +26,7 @@ from wholecall.core.values import (
 from wholecall.errors import ProtocolError
 from wholecall.protocols.pieces import GrowingBlock, OpenBlocks
 from wholecall.protocols.wire import (
+    UNREADABLE,
     Decoded,
     Payload,
     fit,
@@ -105,14 +106,22 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 class Decoder:
     """Reads one stream, or one whole answer."""
 
-    forgets_pieces = True
-
     def __init__(self) -> None:
         self._blocks = _Blocks()
 
     def decode(self, payload: Payload) -> Decoded:
         """Turn one event into deltas."""
         return guard(self._decode(payload)) if read_mark(payload) is None else iter(())
+
+    def read_piece(self, payload: Payload) -> Delta | None:
+        """A piece of a text block, or of a call whose block is open."""
+        try:
+            event = read(payload, _EVENT)
+        except UNREADABLE:
+            return None
+        if event.type != "content_block_delta":
+            return None
+        return self._blocks.read_piece(event.index, event.delta or _Delta())
 
     def decode_response(self, body: Payload) -> Decoded:
         """Turn a whole answer into the same deltas."""
@@ -166,6 +175,16 @@ class _Blocks:
             yield from self._open.add_input(index, delta.partial_json)
         else:
             yield from _words(delta)
+
+    def read_piece(self, index: int | None, delta: _Delta) -> Delta | None:
+        """What a block grows by, if nothing here changes by it."""
+        index = self._latest if index is None else index
+        if self._open.growing(index) is not None:
+            return None
+        if delta.partial_json and not self._open.is_call(index):
+            return None
+        pieces = list(self.grow(index, delta))
+        return pieces[0] if len(pieces) == 1 else None
 
     def stop(self, index: int | None) -> Iterator[Delta]:
         """A block is over."""

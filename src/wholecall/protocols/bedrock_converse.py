@@ -107,14 +107,15 @@ _Member: TypeAlias = tuple[str, Any]
 class Decoder:
     """Reads one stream, or one whole answer."""
 
-    forgets_pieces = False
-
     def __init__(self) -> None:
         self._blocks = _Blocks()
 
     def decode(self, payload: Payload) -> Decoded:
         """Turn one event into deltas."""
         return guard(self._decode(payload)) if read_mark(payload) is None else iter(())
+
+    def read_piece(self, _: Payload) -> None:
+        """No chunk leaves it as it was."""
 
     def decode_response(self, body: Payload) -> Decoded:
         """Turn a whole answer into the same deltas."""

@@ -138,8 +138,6 @@ def _respell(value: Any) -> Any:
 class Decoder:
     """Reads one stream, or one whole answer."""
 
-    forgets_pieces = False
-
     def __init__(self) -> None:
         self._slots = count()
         self._open: dict[int, _OpenCall] = {}
@@ -148,6 +146,9 @@ class Decoder:
     def decode(self, payload: Payload) -> Decoded:
         """Turn one chunk into deltas."""
         return guard(self._read(payload)) if read_mark(payload) is None else iter(())
+
+    def read_piece(self, _: Payload) -> None:
+        """No chunk leaves it as it was."""
 
     def decode_response(self, body: Payload) -> Decoded:
         """Turn a whole answer into the same deltas."""

@@ -116,8 +116,6 @@ _CHUNK = msgspec.json.Decoder(_Chunk)
 class Decoder:
     """Reads one stream, or one whole answer."""
 
-    forgets_pieces = True
-
     def __init__(self) -> None:
         self._modern: set[int] = set()
         """The choices that send `tool_calls`; a `function_call` there says the same again."""
@@ -137,6 +135,14 @@ class Decoder:
         if piece is None or (type(piece) is CallDelta and 0 not in self._modern):
             return guard(self._read(chunk))
         return (piece,)
+
+    def read_piece(self, payload: Payload) -> Delta | None:
+        """A piece of text or of a call that has begun."""
+        try:
+            piece = _only_piece(read(payload, _CHUNK))
+        except UNREADABLE:
+            return None
+        return None if type(piece) is CallDelta and 0 not in self._modern else piece
 
     def decode_response(self, body: Payload) -> Decoded:
         """Turn a whole answer into the same deltas."""
@@ -198,11 +204,15 @@ class Decoder:
 # what is looked for first. `Decoder._read` says the same of it, at three times the cost.
 
 
-def _only_piece(chunk: _Chunk) -> Text | CallDelta | None:
+def _only_piece(chunk: _Chunk) -> Text | Reasoning | CallDelta | None:
     message = _only_message(chunk)
-    if message is None or not _has_only_words(message):
+    if message is None or _has_more(message):
         return None
     content, entries = message.content, message.tool_calls
+    thought = message.reasoning_content or message.reasoning
+    if thought:
+        alone = isinstance(thought, str) and not content and not entries
+        return Reasoning(thought) if alone else None
     if not entries:
         return Text(content) if content and type(content) is str else None
     return None if content or len(entries) > 1 else _only_arguments(entries[0])
@@ -218,12 +228,10 @@ def _only_message(chunk: _Chunk) -> _Message | None:
     return choice.delta
 
 
-def _has_only_words(message: _Message) -> bool:
-    """Whether there is nothing but content and calls."""
-    return not (
-        message.reasoning_content
-        or message.reasoning
-        or message.reasoning_details
+def _has_more(message: _Message) -> bool:
+    """Whether there is more than content, reasoning and calls."""
+    return bool(
+        message.reasoning_details
         or message.thinking_blocks
         or message.refusal
         or message.function_call

@@ -104,8 +104,6 @@ _RESPONSE = msgspec.json.Decoder(_Response)
 class Decoder:
     """Reads one stream, or one whole answer."""
 
-    forgets_pieces = False
-
     def __init__(self) -> None:
         self._stream = _Stream()
 
@@ -113,6 +111,9 @@ class Decoder:
         """Turn one event into deltas."""
         # `[DONE]` says nothing here: what ended well says so in its terminal event.
         return guard(self._decode(payload)) if read_mark(payload) is None else iter(())
+
+    def read_piece(self, _: Payload) -> None:
+        """No chunk leaves it as it was."""
 
     def decode_response(self, body: Payload) -> Decoded:
         """Turn a whole answer into the same deltas."""

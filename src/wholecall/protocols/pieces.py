@@ -127,6 +127,10 @@ class OpenBlocks:
         """The provider's own block at this place."""
         return self._growing.get(index)
 
+    def is_call(self, index: int) -> bool:
+        """Whether a call began there."""
+        return index in self._calls
+
     def add_input(self, index: int, arguments: str | Mapping[str, JSON] | None) -> Iterator[Delta]:
         """A piece of a call's arguments came; where no call began, one has to."""
         known = index in self._calls

@@ -8,8 +8,8 @@ another text: JSON has no other way to read it.
 That the text found is the text meant is not believed but tried: the payload is decoded once more
 with another text in its place, and must then say that one, and all else as before.
 
-A stencil is good for decoders that do not remember pieces (`Decoder.forgets_pieces`), and until
-one of them reads anything else: then the same bytes may mean something new.
+A stencil is cut only from a payload that leaves its decoder as it was (`Decoder.read_piece`), and
+is good until the decoder reads anything else: then the same bytes may mean something new.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ _STRING = msgspec.json.Decoder(str)
 class Stencil:
     """Reads the payloads of one stream that are like one that its decoder has read."""
 
-    __slots__ = ("_before", "_behind", "_decode", "_slot", "_tries", "_type")
+    __slots__ = ("_before", "_behind", "_decode", "_read_piece", "_slot", "_tries", "_type")
 
     def __init__(self, decoder: Decoder) -> None:
         self._decode = decoder.decode
+        self._read_piece = decoder.read_piece
         self._before = b""
         self._behind = b""
         self._type: type[Value] | None = None
         self._slot: int | str | None = None
-        self._tries = _MOST_TRIES if decoder.forgets_pieces else 0
+        self._tries = _MOST_TRIES
 
     def decode(self, payloads: Sequence[Payload]) -> list[Delta | OfChoice[Delta]]:
         """Turn payloads into the deltas that the decoder makes of them, pieces of one text
@@ -97,11 +98,10 @@ class Stencil:
         self._tries -= 1
         # Half of a surrogate pair is no character, and is looked for in vain.
         written = json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")
-        if payload.count(written) != 1:
+        if payload.count(written) != 1 or self._read_piece(payload) != delta:
             return
         before, _, behind = payload.partition(written)
-        probe = list(self._decode(before + _WRITTEN_PROBE + behind))
-        if probe == [_with_text(delta, _PROBE)]:
+        if self._read_piece(before + _WRITTEN_PROBE + behind) == _with_text(delta, _PROBE):
             self._before, self._behind, self._type = before, behind, type(delta)
             self._slot = delta.slot if isinstance(delta, CallDelta) else None
 

@@ -31,12 +31,12 @@ _Shape = TypeVar("_Shape")
 class Decoder(Protocol):
     """Reads the chunks of one stream. Its state belongs to that stream."""
 
-    forgets_pieces: bool
-    """Whether a chunk that is one piece of text leaves it as it was, so that the next one like
-    it need not be decoded (`Stencil`)."""
-
     def decode(self, payload: Payload) -> Decoded:
         """Turn one chunk into deltas."""
+
+    def read_piece(self, payload: Payload) -> Delta | None:
+        """The piece that a chunk is, if it is one and nothing else, and if to decode it leaves
+        the decoder as it was: then the next chunk like it need not be decoded (`Stencil`)."""
 
     def decode_response(self, body: Payload) -> Decoded:
         """Turn a whole, not streamed answer into the same deltas."""
