@@ -5,7 +5,7 @@
 
 The same proxy five times: without the inspector, with it, with a page that looks, and both again
 with bodies kept (texts, arguments and every chunk). At a model's pace all of them are under load
-at the same time; at full speed they take turns, and the medians over all rounds count. Processor
+at the same time; at full speed they take turns. The medians over all rounds count. Processor
 time is what the kernel counted for the proxy's process, writing to the file included.
 """
 
@@ -39,6 +39,8 @@ STREAMS = 50
 CHUNKS = DELTAS + 3
 """Chunks of a fast stream: its opening, its deltas, its finish and `[DONE]`."""
 FAST = {"call": "a tool call", "text": "text, a tool offered", "plain": "text, no tools"}
+WINDOW = 10.0
+"""Seconds of one round at a model's pace."""
 SETTLE = 1.5
 """Seconds after a load in which the inspector writes down what is left."""
 _BIN = Path(sys.executable).parent
@@ -65,10 +67,9 @@ VARIANTS = (
 
 @dataclass
 class Measured:
-    """Microseconds of a chunk: at a model's pace, and of each round at full speed."""
+    """Microseconds of a chunk, in each round of each load."""
 
-    slow: float = 0.0
-    fast: dict[str, list[float]] = field(default_factory=dict)
+    loads: dict[str, list[float]] = field(default_factory=dict)
 
 
 # ── Running ─────────────────────────────────────────────────────────────────────────
@@ -136,23 +137,42 @@ def _measure_round(
     return spent
 
 
-async def _stream_slowly(address: Address, kind: str) -> None:
+async def _stream_slowly(address: Address, number: int) -> None:
+    """One answer after the other. They begin at different times, and so they end."""
+    kind = ("slow-call", "slow-plain")[number % 2]
+    await asyncio.sleep(number / STREAMS * SLOW_SECONDS)
     client = await connect(address)
-    wrong = complain(kind, await client.ask(address.write(kind)), deltas=PACE * SLOW_SECONDS)
-    client.close()
-    if wrong:
-        raise RuntimeError(wrong)
+    while True:
+        wrong = complain(kind, await client.ask(address.write(kind)), deltas=PACE * SLOW_SECONDS)
+        if wrong:
+            raise RuntimeError(wrong)
 
 
-async def _stream_all(running: dict[Variant, Running]) -> None:
-    kinds = ("slow-call", "slow-plain")
-    await asyncio.gather(
-        *(
-            _stream_slowly(one.address, kinds[number % 2])
+async def _measure_slow(
+    running: dict[Variant, Running], windows: int
+) -> list[dict[Variant, float]]:
+    """Microseconds of a chunk in each window, after all streams have begun."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(_stream_slowly(one.address, number))
             for number in range(STREAMS)
             for one in running.values()
-        )
-    )
+        ]
+        await asyncio.sleep(SLOW_SECONDS)
+        measured = [await _measure_window(running) for _ in range(windows)]
+        for task in tasks:
+            task.cancel()
+    return measured
+
+
+async def _measure_window(running: dict[Variant, Running]) -> dict[Variant, float]:
+    before = {variant: one.cpu() for variant, one in running.items()}
+    begun = time.monotonic()
+    await asyncio.sleep(WINDOW)
+    chunks = STREAMS * PACE * (time.monotonic() - begun)
+    return {
+        variant: (one.cpu() - before[variant]) / chunks * 1e6 for variant, one in running.items()
+    }
 
 
 def measure(running: dict[Variant, Running], *, rounds: int, seconds: float) -> list[Measured]:
@@ -162,27 +182,23 @@ def measure(running: dict[Variant, Running], *, rounds: int, seconds: float) -> 
         _measure_round(running, kind, seconds=seconds)  # makes connections, compiles schemas
         for _ in range(rounds):
             for variant, spent in _measure_round(running, kind, seconds=seconds).items():
-                measured[variant].fast.setdefault(kind, []).append(spent)
-    before = {variant: one.cpu() for variant, one in running.items()}
-    uvloop.run(_stream_all(running))
-    time.sleep(SETTLE)
-    for variant, one in running.items():
-        chunks = STREAMS * PACE * SLOW_SECONDS
-        measured[variant].slow = (one.cpu() - before[variant]) / chunks * 1e6
+                measured[variant].loads.setdefault(kind, []).append(spent)
+    for window in uvloop.run(_measure_slow(running, rounds)):
+        for variant, spent in window.items():
+            measured[variant].loads.setdefault("slow", []).append(spent)
     return list(measured.values())
 
 
 # ── The table ───────────────────────────────────────────────────────────────────────
 
 
-def _show(value: float, base: float) -> str:
-    return f"{value:.1f} ({(value / base - 1) * 100:+.0f} %)"
-
-
-def _median_ratio(one: Measured, base: Measured, *, kind: str) -> str:
-    pairs = zip(one.fast[kind], base.fast[kind], strict=True)
+def _show(one: Measured, base: Measured, *, load: str) -> str:
+    """The median, and that of the ratios within each round."""
+    value = statistics.median(one.loads[load])
+    if one is base:
+        return f"{value:.1f}"
+    pairs = zip(one.loads[load], base.loads[load], strict=True)
     ratio = statistics.median(mine / theirs for mine, theirs in pairs)
-    value = statistics.median(one.fast[kind])
     return f"{value:.1f} ({(ratio - 1) * 100:+.0f} %)"
 
 
@@ -195,11 +211,7 @@ def report(every: list[Measured]) -> str:
     ]
     base = every[0]
     rows = [
-        [
-            variant.name,
-            _show(one.slow, base.slow),
-            *(_median_ratio(one, base, kind=kind) for kind in FAST),
-        ]
+        [variant.name, *(_show(one, base, load=load) for load in ("slow", *FAST))]
         for variant, one in zip(VARIANTS, every, strict=True)
     ]
     return markdown(header, rows)
