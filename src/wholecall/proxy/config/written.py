@@ -135,5 +135,6 @@ def _read_scalar(node: yaml.ScalarNode) -> Scalar:
 def _explain(error: yaml.MarkedYAMLError, text: str) -> str:
     said = cut(", ".join(part for part in (error.context, error.problem) if part))
     mark = error.problem_mark
-    line = text.splitlines()[mark.line] if mark and mark.line < text.count("\n") + 1 else ""
-    return f"{said}; {_QUOTES}" if "${" in line else said
+    # What is never closed is missed at the end: behind the last line.
+    lines = text.splitlines()[mark.line : mark.line + 1] if mark else []
+    return f"{said}; {_QUOTES}" if any("${" in line for line in lines) else said
