@@ -82,6 +82,30 @@ async def test_headers_that_do_not_come_end_the_connection() -> None:
             writer.close()
 
 
+@pytest.mark.parametrize("said", [b"x:a\r\n" * 100, b"x: " + b"a" * 500], ids=["many", "long"])
+@in_loop
+async def test_headers_without_an_end_are_not_collected(said: bytes) -> None:
+    app = App()
+    app.limits = ServerLimits(header_seconds=30.0, header_bytes=1024)
+    async with listening(app) as port:
+        reader, writer = await _talk(port, b"POST / HTTP/1.1\r\nhost: a\r\n")
+        for _ in range(20):
+            writer.write(said)
+        assert (await reader.read()).startswith(b"HTTP/1.1 431 ")
+        writer.close()
+
+
+@in_loop
+async def test_a_body_is_no_header() -> None:
+    app = App()
+    app.limits = ServerLimits(header_seconds=30.0, header_bytes=1024)
+    head = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5000\r\n\r\n"
+    async with listening(app) as port:
+        reader, writer = await _talk(port, head + b"x" * 5000)
+        assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+
+
 @in_loop
 async def test_a_second_request_has_to_be_as_quick_as_the_first() -> None:
     request = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"

@@ -15,6 +15,7 @@ from upstreams.serving import Handler, Pauses, always, begin, forever, hang_up, 
 from wholecall.core.values import Ended, Text
 from wholecall.errors import UpstreamError
 from wholecall.proxy.forwarding import Forwarding
+from wholecall.proxy.frames import MOST_HELD
 from wholecall.proxy.piping import Letter, Pipe
 from wholecall.proxy.taps import Exchange, UpstreamAnswered, Watch
 from wholecall.upstreams.endpoint import Endpoint
@@ -169,3 +170,22 @@ async def test_an_answer_in_one_piece_is_told_as_events_where_a_stream_was_asked
         await passing.run(STREAM)
     assert collected.text == "hi"
     assert [ended.finish_reason for ended in collected.of(Ended)] == ["stop"]
+
+
+@in_loop
+async def test_an_error_behind_half_a_frame_stands_apart() -> None:
+    half = b"data: " + b"x" * (MOST_HELD + 1)
+    async with forwarding(writing(half, rudely=True)) as (forwarded, sink, _):
+        with pytest.raises(UpstreamError):
+            await forwarded.run(STREAM)
+    assert sink.frames.endswith(b"x\n\n")
+
+
+@in_loop
+async def test_what_cannot_be_read_is_not_passed_on_to_a_good_end() -> None:
+    broken = b"data: {broken\n\n"
+    async with forwarding(writing(TEXT + b"\n\n", broken + STOP + b"\n\n")) as (forwarded, sink, _):
+        with pytest.raises(UpstreamError) as raised:
+            await forwarded.run(STREAM)
+    assert raised.value.code == "protocol"
+    assert b"stop" not in sink.frames

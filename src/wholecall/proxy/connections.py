@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -17,7 +18,9 @@ from wholecall.proxy.config.settings import ServerLimits
 
 _ENDLESS = "/inspector/api/live"
 """A stream that ends only when one side leaves."""
-_TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_CLOSE = b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_TIMEOUT = b"HTTP/1.1 408 Request Timeout" + _CLOSE
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large" + _CLOSE
 
 
 class _Limited(Protocol):
@@ -58,7 +61,9 @@ class TimedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._limited = cast(_Limited, self.app)
-        self._late_headers = _Alarm(self._send_away)
+        self._late_headers = _Alarm(partial(self._send_away, _TIMEOUT))
+        self._head_size = 0
+        """Bytes of headers that are not complete."""
         self._late_reading = _Alarm(self._give_up)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -71,6 +76,18 @@ class TimedProtocol(HttpToolsProtocol):
         self._late_headers.stop()
         self._late_reading.stop()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes come. Headers without an end are not collected for as long as they may take."""
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        if not self._late_headers.is_set:
+            self._head_size = 0
+            return
+        self._head_size += len(data)
+        if self._head_size > self._limited.limits.header_bytes:
+            self._send_away(_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         """A request begins: the first of this connection, or another one."""
@@ -100,9 +117,9 @@ class TimedProtocol(HttpToolsProtocol):
             self.transport.close()
         super().shutdown()
 
-    def _send_away(self) -> None:
+    def _send_away(self, answer: bytes) -> None:
         if not self.transport.is_closing():
-            self.transport.write(_TIMEOUT)
+            self.transport.write(answer)
             self.transport.close()
 
     def _give_up(self) -> None:

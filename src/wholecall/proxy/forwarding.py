@@ -11,19 +11,17 @@ from collections.abc import Iterable
 
 import aiohttp
 
-from wholecall.core.values import Ended, Event, FaultKind
+from wholecall.core.values import Ended, Event, Fault, FaultKind
 from wholecall.errors import UpstreamError
 from wholecall.protocols.reader import Reader
 from wholecall.proxy.answering import Answering
+from wholecall.proxy.frames import BLANK_LINE, Frames
 from wholecall.proxy.piping import Letter, Pipe, read_whole
 from wholecall.proxy.sinks import Body, Headers, Sink
 from wholecall.proxy.taps import ChunkCame, Watch
 
 _EVENTS = "text/event-stream"
 _OK = 200
-_BLANK_LINES = (b"\n\n", b"\r\n\r\n", b"\r\r")
-_MOST_HELD = 1024 * 1024
-"""Bytes of a frame that is not over. A longer one is sent in pieces."""
 # What says how much is left. Whose account it is remains ours to know.
 _KEPT_HEADERS = ("x-ratelimit-", "anthropic-ratelimit-", "openai-processing-ms")
 
@@ -45,7 +43,7 @@ class Forwarding:
         self._watch = watch
         self._wants_chunks = watch.wants_chunks
         self._reader = Reader(pipe.endpoint.protocol)
-        self._held = b""
+        self._frames = Frames()
 
     async def run(self, letter: Letter) -> None:
         """Send the request, and pass its answer on."""
@@ -80,34 +78,28 @@ class Forwarding:
     # ── As a stream ─────────────────────────────────────────────────────────────────
 
     async def _pass_stream(self, response: aiohttp.ClientResponse) -> None:
+        try:
+            await self._pass_chunks(response)
+            self._judge(self._reader.end())
+        except UpstreamError:
+            if self._frames.is_within:
+                self._sink.put(BLANK_LINE)  # the error is no part of what was cut
+            raise
+        self._sink.put(self._frames.rest())
+        await self._sink.close()
+
+    async def _pass_chunks(self, response: aiohttp.ClientResponse) -> None:
         sink, reader, read = self._sink, self._reader, response.content.readany
         try:
             while chunk := await read():
-                sink.put(self._cut(chunk))
                 self._show_chunk(chunk)
                 self._show_all(reader.feed(chunk))
+                sink.put(self._frames.cut(chunk))
                 await sink.flush()
         except TimeoutError as error:
             raise self._pipe.fail(error) from error
         except (aiohttp.ClientError, OSError):
-            pass  # whether the answer was over by then is written in the answer itself
-        self._judge(reader.end())
-        if self._held:
-            sink.put(self._held + b"\n\n")
-        await sink.close()
-
-    def _cut(self, chunk: bytes) -> bytes:
-        """What can be sent: whole frames, so that whatever we add stands between two of them."""
-        text = self._held + chunk if self._held else chunk
-        if text.endswith(b"\n\n"):
-            self._held = b""
-            return text
-        end = max(text.rfind(blank) + len(blank) * (blank in text) for blank in _BLANK_LINES)
-        if end <= 0 and len(text) > _MOST_HELD:
-            end = len(text)
-        end = max(end, 0)
-        self._held = text[end:]
-        return text[:end]
+            return  # whether the answer was over by then is written in the answer itself
 
     # ── Listening ───────────────────────────────────────────────────────────────────
 
@@ -125,6 +117,9 @@ class Forwarding:
     def _show_all(self, events: Iterable[Event]) -> None:
         for event in events:
             self._watch.take(event)
+            if isinstance(event, Fault) and event.kind is FaultKind.PROTOCOL:
+                # What follows could not be judged, so that its good end would be believed.
+                raise UpstreamError(event.message, code=event.kind.value)
 
 
 _TOLD = FaultKind.UPSTREAM_ERROR.value

@@ -1,0 +1,63 @@
+"""Server-sent events on their way through: sent on in whole frames.
+
+Whatever we add to a stream, a sign of life or an error, then stands between two frames and not in
+the midst of one.
+"""
+
+from __future__ import annotations
+
+BLANK_LINE = b"\n\n"
+_BLANK_LINES = (BLANK_LINE, b"\r\n\r\n", b"\r\r")
+_SEAM = max(map(len, _BLANK_LINES)) - 1
+"""Bytes of a blank line that may have come before the rest of it."""
+MOST_HELD = 1024 * 1024
+"""Bytes of a frame that is not over. A longer one is sent in pieces."""
+
+
+class Frames:
+    """Holds back what is not a whole frame yet. Each byte is looked at once."""
+
+    __slots__ = ("_held", "_last", "_size", "is_within")
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+        self._size = 0
+        self._last = b""
+        """The last bytes that came, in which a blank line may have begun."""
+        self.is_within = False
+        """Whether a part of a frame was sent, and its end was not."""
+
+    def cut(self, chunk: bytes) -> bytes:
+        """What can be sent, now that this has come."""
+        if chunk.endswith(BLANK_LINE):
+            self._last, self.is_within = b"", False
+            return self._release() + chunk if self._held else chunk
+        seam = self._last + chunk
+        end = max(seam.rfind(blank) + len(blank) * (blank in seam) for blank in _BLANK_LINES)
+        before = len(seam) - len(chunk)
+        self._last = seam[-_SEAM:]
+        if end > before:
+            whole = self._release() + chunk[: end - before]
+            self.is_within = False
+            self._hold(chunk[end - before :])
+            return whole
+        self._hold(chunk)
+        if self._size <= MOST_HELD:
+            return b""
+        self.is_within = True
+        return self._release()
+
+    def rest(self) -> bytes:
+        """What is held, at the end of the stream, with the end that it lacks."""
+        return self._release() + BLANK_LINE if self._held else b""
+
+    def _hold(self, piece: bytes) -> None:
+        if piece:
+            self._held.append(piece)
+            self._size += len(piece)
+
+    def _release(self) -> bytes:
+        held = b"".join(self._held)
+        self._held.clear()
+        self._size = 0
+        return held
