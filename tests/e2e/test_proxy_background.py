@@ -17,6 +17,8 @@ from wholecall.proxy.app import make_app
 from wholecall.proxy.config import Config, KeysConfig
 from wholecall.proxy.config.settings import ResponsesConfig, ServerLimits
 from wholecall.proxy.keys import Key, KeyStore
+from wholecall.proxy.taps import Exchange, ExchangeEnded, Readers
+from wholecall.runs.events import ToolEnded
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
@@ -57,6 +59,51 @@ async def test_work_in_the_background_can_be_cancelled(tmp_path: Path) -> None:
         done = await responses.create(model="openai:answer-only", input="x", background=True)
         await until(served, done.id, status="completed")
         assert (await responses.cancel(done.id)).status == "completed"
+
+
+class Seen:
+    """A tap: how tools ended, and when the exchange did."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.over = asyncio.Event()
+
+    def open(self, _: Exchange) -> Readers:
+        return {
+            ToolEnded: lambda event: self.events.append(event.status.value),
+            ExchangeEnded: self._end,
+        }
+
+    def _end(self, event: ExchangeEnded) -> None:
+        self.events.append(event.code)
+        self.over.set()
+
+
+@pytest.mark.parametrize("leave", ["cancel", "delete", "hang up"])
+@in_loop
+async def test_what_a_tool_did_after_all_was_broken_off_is_seen(
+    tmp_path: Path, leave: str
+) -> None:
+    tools, seen = Tools(read_only=False), Seen()
+    async with serve(tmp_path, tools=tools) as (served, _):
+        served.proxy.service.taps = (seen,)
+        responses = served.openai.responses
+        asked: Any = {"model": "openai:good", "input": "Do it."}
+        if leave == "hang up":
+            asking = asyncio.create_task(responses.create(**asked))
+            await tools.begun.wait()
+            asking.cancel()
+            while not any(task.cancelling() for task in asyncio.all_tasks() if task is not asking):
+                await asyncio.sleep(0.01)
+        else:
+            begun = await responses.create(**asked, background=True)
+            await tools.begun.wait()
+            await getattr(responses, leave)(begun.id)
+        tools.go_on.set()
+        await seen.over.wait()
+    assert seen.events[0] == "done"
+    assert seen.events[1] in {"cancelled", "broken_off"}
+    assert len(seen.events) == 2
 
 
 LATE = ResponsesConfig(background_seconds=0.05)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -47,7 +48,8 @@ class Turning:
         self._peeking = PeekingUpstream(WatchedUpstream(prepared.served.upstream, watch))
         self._answering = self._make_answering()
         self._running: Running | None = None
-        self._told = False
+        self._end: Callable[[], None] | None = None
+        """Tells those who watch how it ended: as it was told to the client, once."""
 
     @property
     def request_id(self) -> str:
@@ -64,7 +66,7 @@ class Turning:
         request_id = self._prepared.asked.request_id
         try:
             await self._answer()
-            self._watch.end(Fate.DONE)
+            self._end = self._end or partial(self._watch.end, Fate.DONE)
         except WholecallError as error:
             place = self._prepared.served.place
             failure, headers = explain(error, place=place, request_id=request_id)
@@ -78,6 +80,10 @@ class Turning:
         except Exception:  # noqa: BLE001
             _LOG.exception("request %s failed", request_id)
             await self._fail(explain_bug(request_id))
+        finally:
+            # Not when the client is told: what tools do that come to their end is seen first.
+            if self._end is not None:
+                self._end()
 
     async def break_off(self) -> None:
         """Say that the answer ends here."""
@@ -160,14 +166,14 @@ class Turning:
     async def _fail(
         self, failure: Failure, headers: Headers = (), *, fate: Fate = Fate.FAILED
     ) -> None:
-        if self._told:
+        if self._end is not None:
             return
-        self._told = True
+        code = failure.code or ""
+        self._end = partial(
+            self._watch.end, fate, status=failure.status, code=code, message=failure.message
+        )
         again = NEVER_AGAIN if self.ran else ()
         await self._answering.fail(failure, (*headers, *(h for h in again if h not in headers)))
-        self._watch.end(
-            fate, status=failure.status, code=failure.code or "", message=failure.message
-        )
 
 
 def _make_head(peeking: PeekingUpstream, prepared: Prepared) -> Head:
