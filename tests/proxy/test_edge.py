@@ -21,6 +21,7 @@ from wholecall.proxy.config.settings import Config, KeysConfig, ListenConfig, Se
 from wholecall.proxy.edge import CALLER, Caller, Edge
 from wholecall.proxy.keys import ANONYMOUS, STRANGER, Key, KeyStore
 from wholecall.proxy.quotas import Quotas
+from wholecall.proxy.refusing import Refused
 from wholecall.proxy.reply import Refusal
 
 
@@ -332,6 +333,33 @@ def test_places_are_taken_while_requests_to_models_last(
         return [await first, refused, other, await post("/v1/responses")]
 
     assert asyncio.run(run()) == [200, status, 200, 200]
+
+
+LOOKS: dict[str, tuple[str, str, bytes, bool]] = {
+    "a stream": ("GET", "/v1/responses/r", b"stream=true&starting_after=7", True),
+    "the last word counts": ("GET", "/v1/responses/r", b"stream=false&stream=true", True),
+    "a stream without its body": ("HEAD", "/v1/responses/r", b"stream=true", True),
+    "the response": ("GET", "/v1/responses/r", b"", False),
+    "the response, expressly": ("GET", "/v1/responses/r", b"stream=true&stream=false", False),
+    "an end": ("POST", "/v1/responses/r/cancel", b"stream=true", False),
+    "something else": ("GET", "/v1/models", b"stream=true", False),
+}
+
+
+@pytest.mark.parametrize(("method", "path", "query", "held"), LOOKS.values(), ids=LOOKS)
+def test_a_place_is_taken_while_the_stream_of_a_response_is_read(
+    method: str, path: str, *, query: bytes, held: bool
+) -> None:
+    quotas, running = Quotas(), list[int]()
+
+    async def look(*_: object) -> None:
+        running.append(quotas.running)
+        raise Refused(404, "nothing is held", code="response_not_found")
+
+    scope = {**make_scope(method, path), "query_string": query}
+    asyncio.run(call(Edge(look, Config(), quotas=quotas), scope))
+    assert running == [int(held)]
+    assert quotas.running == 0
 
 
 def test_a_request_that_fails_gives_its_place_back(keys: KeyStore) -> None:

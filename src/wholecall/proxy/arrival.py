@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
+from starlette.datastructures import QueryParams
 from starlette.types import Scope
 
 from wholecall.proxy.config.rules import is_loopback
@@ -35,6 +36,7 @@ class Arrival(NamedTuple):
     """Names in lower case, in the order in which they came."""
     size: int
     """Bytes of the path and all headers."""
+    query: bytes = b""
 
     @classmethod
     def of(cls, scope: Scope) -> Arrival:
@@ -42,12 +44,18 @@ class Arrival(NamedTuple):
         raw: Iterable[tuple[bytes, bytes]] = scope["headers"]
         headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in raw)
         size = sum(len(name) + len(value) for name, value in headers)
-        size += len(scope["path"]) + len(scope.get("query_string", b""))
-        return cls(scope["method"], scope["path"], headers, size)
+        query: bytes = scope.get("query_string", b"")
+        size += len(scope["path"]) + len(query)
+        return cls(scope["method"], scope["path"], headers, size, query)
 
     def find(self, name: str) -> list[str]:
         """Every value of a header."""
         return [value for each, value in self.headers if each == name]
+
+
+def wants_stream(query: QueryParams) -> bool:
+    """Whether a request for a response that is held asks for its stream."""
+    return query.get("stream") == "true"
 
 
 def choose_request_id(arrival: Arrival) -> str:

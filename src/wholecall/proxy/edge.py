@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from starlette.datastructures import QueryParams
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wholecall.proxy.arrival import (
@@ -24,6 +25,7 @@ from wholecall.proxy.arrival import (
     is_preflight,
     read_key,
     refuse_key,
+    wants_stream,
 )
 from wholecall.proxy.config.changing import take_over
 from wholecall.proxy.config.settings import Config
@@ -44,6 +46,8 @@ _SHELL_FILES = "/inspector/page"
 _LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
 _RUNS = frozenset({"/v1/chat/completions", "/v1/responses", "/v1/messages"})
 """Where a model is asked, which may take minutes."""
+_HELD = "/v1/responses/"
+"""Where responses are asked for again. To read the stream of one may take as long."""
 _POLICY_VIOLATION = 1008
 _NO_KEY = "a key is needed: send it as `Authorization: Bearer wc_…` or as `x-api-key: wc_…`"
 _BAD_KEY = "this key is not known, has ended, or was revoked"
@@ -167,7 +171,7 @@ class Edge:
         if wait:
             why = f"this key has {key.rpm} requests a minute, and they are used up"
             raise refuse_for_now(429, why, code="rate_limit_exceeded", seconds=wait)
-        if arrival.path not in _RUNS:
+        if not _takes_long(arrival):
             yield
             return
         if self._quotas.running >= self._config.limits.concurrent:
@@ -183,6 +187,11 @@ class Edge:
 
 def _is_shell(path: str) -> bool:
     return path in {_ALIVE, _SHELL} or path.rpartition("/")[0] == _SHELL_FILES
+
+
+def _takes_long(arrival: Arrival) -> bool:
+    looks = arrival.method in _LOOKS and arrival.path.startswith(_HELD)
+    return arrival.path in _RUNS or (looks and wants_stream(QueryParams(arrival.query)))
 
 
 def _is_below(path: str, folders: Iterable[str]) -> bool:

@@ -19,6 +19,7 @@ from starlette.datastructures import QueryParams
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from wholecall.proxy.arrival import wants_stream
 from wholecall.proxy.background import Background
 from wholecall.proxy.client import Asked
 from wholecall.proxy.departing import ClientGone, UntilGone
@@ -96,7 +97,7 @@ def make_response_routes(service: Service) -> list[Route]:
 
 
 async def _show(held: Held, query: QueryParams, sink: ClientSink) -> None:  # noqa: PLR0917 - one form for all
-    if query.get("stream") != "true":
+    if not wants_stream(query):
         await sink.send_body(Body(_OK, held.work.show()))
         return
     if not isinstance(held.work, Background):
