@@ -22,6 +22,10 @@ class App:
     def __init__(self) -> None:
         self.left = asyncio.Event()
         self.begun = asyncio.Event()
+        self.ends = False
+
+    def leave(self) -> None:
+        self.ends = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         assert scope["type"] == "http"
@@ -149,4 +153,5 @@ async def test_when_the_server_ends_a_page_that_looks_on_is_let_go_and_answers_a
         await app.begun.wait()
     # The page saw its connection end; the answer had its time, and was broken off after it.
     assert app.left.is_set() is let_go
+    assert app.ends
     writer.close()

@@ -87,6 +87,25 @@ async def test_models_can_be_changed_and_closed() -> None:
 
 
 @in_loop
+async def test_what_is_broken_off_has_ended_before_anything_is_closed() -> None:
+    service, began, ended = Service(), asyncio.Event(), list[str]()
+
+    async def work() -> None:
+        try:
+            began.set()
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(3):  # it says good-bye
+                await asyncio.sleep(0)
+            ended.append("over")
+
+    service.hold(asyncio.create_task(work()))
+    await began.wait()
+    await service.settle(0.0)
+    assert ended == ["over"]
+
+
+@in_loop
 async def test_what_goes_on_is_waited_for_and_then_broken_off() -> None:
     service = Service()
     await service.settle(0.0)

@@ -21,6 +21,7 @@ from wholecall.proxy.chat import CHAT
 from wholecall.proxy.config import Changes, Config, ServerLimits, changes
 from wholecall.proxy.config.loading import Loaded
 from wholecall.proxy.counting import COUNT_TOKENS, Counting
+from wholecall.proxy.draining import Draining
 from wholecall.proxy.edge import Edge
 from wholecall.proxy.endpoint import Endpoint
 from wholecall.proxy.figures import Figures
@@ -112,6 +113,7 @@ class Proxy:
         self._tools.on_event = self.observing.take_server_event
         self._tools.on_trouble = self.observing.take_pin_trouble
         self._told = False
+        self._draining = Draining()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         """Serve one connection's event, as ASGI has it."""
@@ -126,6 +128,10 @@ class Proxy:
     def limits(self) -> ServerLimits:
         """What clients may do, at the moment."""
         return self._loaded.config.limits
+
+    def leave(self) -> None:
+        """The server begins to end: the time that answers have for it runs."""
+        self._draining.begin()
 
     async def reload(self, loaded: Loaded) -> Changes:
         """Go by other settings, as far as that is possible without a restart.
@@ -224,7 +230,7 @@ class Proxy:
         return send_once
 
     async def _close(self) -> None:
-        await self.service.settle(self.config.limits.drain_seconds)
+        await self.service.settle(self._draining.left_of(self.limits.drain_seconds))
         await self.service.close()
         for served in self._retired:
             await served.close()

@@ -30,6 +30,9 @@ class _Limited(Protocol):
     def limits(self) -> ServerLimits:
         """What clients may do, at the moment."""
 
+    def leave(self) -> None:
+        """The server begins to end."""
+
 
 class _Alarm:
     """Rings once, unless it is stopped before."""
@@ -112,6 +115,7 @@ class TimedProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """The server ends. Answers come to their end, but a page that looks on would never go."""
+        self._limited.leave()
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None and not cycle.response_complete and self.scope["path"] == _ENDLESS:
             self.transport.close()

@@ -27,6 +27,9 @@ from wholecall.upstreams.base import Upstream
 
 ANY_MODEL = "*"
 """The name under which every model is served that has no entry of its own."""
+ENDING_SECONDS = 5.0
+"""What is broken off when the server ends has so long to tell of it, and tools that must not be
+broken off to come to their end."""
 
 
 class Mode(enum.Enum):
@@ -148,12 +151,17 @@ class Service:
         task.add_done_callback(self._forget)
 
     async def settle(self, seconds: float) -> None:
-        """Wait for what goes on behind requests that are over; then break it off."""
-        if not self._tasks:
-            return
-        _, late = await asyncio.wait(set(self._tasks), timeout=seconds)
+        """Wait for what goes on behind requests that are over; then break it off.
+
+        What is broken off is waited for as well, for a moment: it still uses what is closed next.
+        """
+        late: set[asyncio.Task[Any]] = set(self._tasks)
+        if late:
+            _, late = await asyncio.wait(late, timeout=seconds)
         for task in late:
             task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=ENDING_SECONDS)
 
     async def close(self) -> None:
         """Give back connections and files."""

@@ -1,0 +1,25 @@
+"""The time that is left when the server ends: one for all that waits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+class Draining:
+    """Counts from when the server began to end; answers and what goes on behind them share it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began: float | None = None
+
+    def begin(self) -> None:
+        """Nothing new is let in from now on."""
+        if self._began is None:
+            self._began = self._clock()
+
+    def left_of(self, seconds: float) -> float:
+        """What is left of so many seconds."""
+        self.begin()
+        spent = self._clock() - (self._began or 0.0)
+        return max(0.0, seconds - spent)
