@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from upstreams.serving import begin, serving
 from wholecall.proxy.app import make_app
 from wholecall.proxy.config import Config, KeysConfig
 from wholecall.proxy.config.settings import ResponsesConfig, ServerLimits
-from wholecall.proxy.keys import Key, KeyStore
+from wholecall.proxy.keys import ANONYMOUS, Key, KeyStore
 from wholecall.proxy.taps import Exchange, ExchangeEnded, Readers
 from wholecall.runs.events import ToolEnded
 
@@ -36,6 +37,11 @@ async def test_a_response_is_made_in_the_background(tmp_path: Path, prefix: str)
             await responses.create(model=model, input="x", previous_response_id=begun.id)
         tools.go_on.set()
         done = await until(served, begun.id, status="completed")
+        held = served.proxy.service.holding.find(ANONYMOUS.id, begun.id)
+        assert held is not None
+        # What is over is not read out of its stream at every question; and it is weighed.
+        assert held.work.show() is (shown := held.work.show())
+        assert held.weight > len(shown) + len(held.items)
         sent = str([received.body for received in faults.received])
     assert (done.id, done.output_text) == (begun.id, "All done.")
     assert (done.background, tools.times) == (True, 1)
@@ -320,4 +326,7 @@ async def test_when_the_server_ends_who_reads_is_told_that_it_is_not_the_end(
             _, stream, _ = await reading
     assert '"type":"error"' in stream
     assert "stream_left" in stream
+    # Who resumes behind the error goes on behind the last event before it.
+    numbers = [int(number) for number in re.findall(r'"sequence_number":(\d+)', stream)]
+    assert numbers == [*range(len(numbers) - 1), len(numbers) - 2]
     assert "response.completed" not in stream

@@ -63,7 +63,10 @@ async def test_a_reader_may_leave_and_the_work_goes_on() -> None:
         await go_on.wait()
 
     task = work.answer.start(write, break_off=write)
-    assert b"stream_left" in work.answer.farewell()
+    for read, number in (((FRAMES,), 3), ((b": a comment\n\n", FRAMES), 3), ((), 0)):
+        farewell = work.answer.farewell(iter(read))
+        assert b"stream_left" in farewell
+        assert b'"sequence_number":%d,' % number in farewell
     go_on.set()
     await task
     assert not task.cancelled()

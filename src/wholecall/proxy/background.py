@@ -7,8 +7,11 @@ far as it has come, or reads its stream from any event on.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from wholecall.protocols.answers import Failure, Head, dump, make_answer_id, make_encoder
@@ -28,6 +31,10 @@ MOST_BYTES = 16 * 1024 * 1024
 """Of the stream of one response."""
 BUSY_SECONDS = 1.0
 """When to come back if all places are taken."""
+BLANK = b"\n\n"
+"""Between two events."""
+NUMBER = re.compile(rb'"sequence_number":(\d+)')
+"""Of an event. In the words of a model the quotation marks are escaped."""
 _LEFT = Failure(
     message="this stream ends here, but the response goes on: ask for it again by its id",
     status=503,
@@ -50,14 +57,26 @@ class Background:
         self._task: asyncio.Task[None] | None = None
         self._giving_up: asyncio.Task[None] | None = None
         self._cancelled = False
+        self._final: bytes | None = None
+        """The response as it ended, if that was told."""
 
     def start(self, turning: Turning, *, seconds: float) -> asyncio.Task[None]:
         """Let it be made, for not more than so many seconds."""
         self._turning = turning
-        self._task = self.answer.start(turning.run, break_off=turning.break_off)
+        self._task = self.answer.start(
+            partial(self._make, turning), break_off=turning.break_off
+        )
         alarm = asyncio.get_running_loop().call_later(seconds, self._give_up, seconds)
         self._task.add_done_callback(lambda _: self._let_go(alarm))
         return self._task
+
+    async def _make(self, turning: Turning) -> None:
+        try:
+            await turning.run()
+        finally:
+            # Once: a stream is long, and whoever waits for its end asks often.
+            ends = map(find_response, self.answer.look_back())
+            self._final = next((end for end in ends if end), None)
 
     def _let_go(self, alarm: asyncio.TimerHandle) -> None:
         """It is kept for long: without whoever made it, and all that he knows."""
@@ -71,8 +90,8 @@ class Background:
 
     @property
     def size(self) -> int:
-        """Bytes of its stream."""
-        return self.answer.size
+        """Bytes of its stream, and of the response that it ended with."""
+        return self.answer.size + len(self._final or b"")
 
     async def cancel(self) -> None:
         """Break it off. Tools that must not be broken off come to their end."""
@@ -100,14 +119,29 @@ class Background:
             return self._write("cancelled")
         if not self.answer.is_over:
             return self._write("in_progress")
-        return find_response(self.answer.written) or self._write("failed", error=_UNTOLD)
+        return self._final or self._write("failed", error=_UNTOLD)
 
     def _write(self, status: str, **more: Any) -> bytes:
         return dump(write_response(self._head, [], status=status, **more))
 
-    def _say_farewell(self) -> bytes:
-        """For those who read when the server ends: the stream is cut, and that is told."""
-        return make_encoder("openai-responses", self._head).fail(_LEFT)
+    def _say_farewell(self, read: Iterator[bytes]) -> bytes:
+        """For those who read when the server ends: the stream is cut, and that is told.
+
+        It has the number of the last event that was read: who resumes behind it misses nothing,
+        and reads nothing twice.
+        """
+        said = make_encoder("openai-responses", self._head).fail(_LEFT)
+        return NUMBER.sub(b'"sequence_number":' + _find_number(read), said, count=1)
+
+
+def _find_number(pieces: Iterator[bytes]) -> bytes:
+    """Of the last event; the pieces come backwards."""
+    for piece in pieces:
+        for frame in reversed(piece.split(BLANK)):
+            found = NUMBER.search(frame)
+            if found is not None:
+                return found[1]
+    return b"0"
 
 
 async def serve_background(

@@ -8,7 +8,7 @@ run doing the same things a second time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 
 from wholecall.errors import UpstreamError
 from wholecall.proxy.sinks import Body, ClientSink, Headers
@@ -19,6 +19,10 @@ MOST_BYTES = 64 * 1024 * 1024
 
 async def _do_nothing() -> None:
     """Nobody has begun to write."""
+
+
+def _say_nothing(_: Iterator[bytes]) -> bytes:
+    return b""
 
 
 def _take_all(frames: bytes) -> bytes:
@@ -42,6 +46,10 @@ class _Reading:
         self.count = len(self._frames)
         return self._trim(frames)
 
+    def look_back(self) -> Iterator[bytes]:
+        """What was taken, the last of it first."""
+        return (self._frames[at] for at in range(self.count - 1, -1, -1))
+
 
 class LiveAnswer:
     """A sink that any number of clients read."""
@@ -59,8 +67,9 @@ class LiveAnswer:
         self._break_off: Callable[[], Coroutine[None, None, None]] = _do_nothing
         self._readers = 0
         self.beat: Callable[[], bytes] = bytes
-        self.farewell: Callable[[], bytes] = bytes
-        """What a reader gets whose stream ends before the answer does, if that outlives it."""
+        self.farewell: Callable[[Iterator[bytes]], bytes] = _say_nothing
+        """What a reader gets whose stream ends before the answer does, if that outlives it; made
+        of what he has read, the last of it first."""
 
     # ── Writing ─────────────────────────────────────────────────────────────────────
 
@@ -79,7 +88,7 @@ class LiveAnswer:
                 self._over = True
                 # It may be kept for long: not whoever made it, with all that he knows.
                 self._break_off, self._task = _do_nothing, None
-                self.beat = self.farewell = bytes
+                self.beat, self.farewell = bytes, _say_nothing
                 self._changed.set()
 
         self._break_off = break_off
@@ -101,10 +110,9 @@ class LiveAnswer:
         """Bytes of the stream."""
         return self._size
 
-    @property
-    def written(self) -> bytes:
-        """The stream, as far as it has come."""
-        return b"".join(self._frames)
+    def look_back(self) -> Iterator[bytes]:
+        """The stream in pieces, as far as it has come, the last one first."""
+        return reversed(self._frames)
 
     @property
     def body(self) -> Body | None:
@@ -160,7 +168,7 @@ class LiveAnswer:
             await self._end(sink, reading)
         except asyncio.CancelledError:
             if self._outlives:
-                await self._say_farewell(sink)
+                await self._say_farewell(sink, reading)
             elif self._readers == 1:
                 await self._leave(sink, reading)
             raise
@@ -174,9 +182,9 @@ class LiveAnswer:
             sink.put(reading.take())
             await sink.close()
 
-    async def _say_farewell(self, sink: ClientSink) -> None:
+    async def _say_farewell(self, sink: ClientSink, reading: _Reading) -> None:
         """A reader goes, or the server does: whoever still listens hears that it is not the end."""
-        sink.put(b"" if self._over else self.farewell())
+        sink.put(b"" if self._over else self.farewell(reading.look_back()))
         await sink.close()
 
     async def _leave(self, sink: ClientSink, reading: _Reading) -> None:

@@ -11,7 +11,6 @@ an upstream holds besides is not asked for: an id does not say whose it is.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -20,7 +19,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from wholecall.proxy.arrival import wants_stream
-from wholecall.proxy.background import Background
+from wholecall.proxy.background import BLANK, NUMBER, Background
 from wholecall.proxy.client import Asked
 from wholecall.proxy.departing import ClientGone, UntilGone
 from wholecall.proxy.edge import CALLER, Caller
@@ -31,8 +30,6 @@ from wholecall.proxy.serving import Service
 from wholecall.proxy.sinks import Body, ClientSink
 
 _OK = 200
-_NUMBER = re.compile(rb'"sequence_number":(\d+)')
-_BLANK = b"\n\n"
 _Answer = Callable[[Held, QueryParams, ClientSink], Awaitable[None]]
 
 
@@ -44,11 +41,11 @@ class After:
 
     def __call__(self, frames: bytes) -> bytes:
         """The rest of some whole events."""
-        kept = [frame for frame in frames.split(_BLANK) if frame and self._is_behind(frame)]
-        return b"".join(frame + _BLANK for frame in kept)
+        kept = [frame for frame in frames.split(BLANK) if frame and self._is_behind(frame)]
+        return b"".join(frame + BLANK for frame in kept)
 
     def _is_behind(self, frame: bytes) -> bool:
-        found = _NUMBER.search(frame)
+        found = NUMBER.search(frame)
         return found is None or int(found[1]) > self._number
 
 
