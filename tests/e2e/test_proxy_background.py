@@ -87,9 +87,7 @@ class Seen:
 
 @pytest.mark.parametrize("leave", ["cancel", "delete", "hang up"])
 @in_loop
-async def test_what_a_tool_did_after_all_was_broken_off_is_seen(
-    tmp_path: Path, leave: str
-) -> None:
+async def test_what_a_tool_did_after_all_was_broken_off_is_seen(tmp_path: Path, leave: str) -> None:
     tools, seen = Tools(read_only=False), Seen()
     async with serve(tmp_path, tools=tools) as (served, _):
         served.proxy.service.taps = (seen,)

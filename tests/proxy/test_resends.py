@@ -85,9 +85,35 @@ async def test_what_is_forgotten_is_answered_anew() -> None:
 
 
 @in_loop
-async def test_the_oldest_is_forgotten_first() -> None:
-    resends = Resends()
+async def test_of_those_that_are_over_the_oldest_is_forgotten_first() -> None:
+    resends, live, again = Resends(), LiveAnswer(), {"x_stainless_retry_count": "1"}
+    resends.keep(ask(b"live", Idempotency_Key="live"), live)
     for number in range(MOST_KEPT + 1):
-        resends.keep(ask(str(number).encode()), LiveAnswer())
-    assert find(resends, ask(b"0")) is None
-    assert find(resends, ask(b"1")) is not None
+        over = await _over()
+        resends.keep(ask(str(number).encode()), over)
+        resends.forget_later(over)
+    assert find(resends, ask(b"0", **again)) is None
+    assert find(resends, ask(b"1", **again)) is not None
+    # However many came after it: a resend of what is at work would run its tools twice.
+    assert find(resends, ask(b"live")) is live
+    assert find(resends, ask(b"live", Idempotency_Key="live")) is live
+
+
+@in_loop
+async def test_the_same_words_anew_are_not_forgotten_with_the_first() -> None:
+    resends, first, second = Resends(), LiveAnswer(), LiveAnswer()
+    resends.keep(ask(Idempotency_Key="one"), first)
+    resends.keep(ask(Idempotency_Key="two"), second)
+    resends.forget_later(first)
+    resends.forget(first)
+    assert find(resends, ask(Idempotency_Key="one")) is None
+    assert find(resends, ask()) is second
+    resends.forget(second)
+    resends.forget_later(second)
+    assert find(resends, ask()) is None
+    # In the other order: what the second left does not trouble the first.
+    resends.keep(ask(), first)
+    resends.keep(ask(), second)
+    resends.forget(second)
+    resends.forget(first)
+    assert find(resends, ask()) is None

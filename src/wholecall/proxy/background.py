@@ -63,9 +63,7 @@ class Background:
     def start(self, turning: Turning, *, seconds: float) -> asyncio.Task[None]:
         """Let it be made, for not more than so many seconds."""
         self._turning = turning
-        self._task = self.answer.start(
-            partial(self._make, turning), break_off=turning.break_off
-        )
+        self._task = self.answer.start(partial(self._make, turning), break_off=turning.break_off)
         alarm = asyncio.get_running_loop().call_later(seconds, self._give_up, seconds)
         self._task.add_done_callback(lambda _: self._let_go(alarm))
         return self._task

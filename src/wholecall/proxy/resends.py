@@ -28,7 +28,7 @@ from wholecall.proxy.live import LiveAnswer
 KEPT_SECONDS = 120.0
 """How long a finished answer is kept: SDKs wait at most 8 seconds, or as long as they are told."""
 MOST_KEPT = 256
-"""Finished answers that are kept. The oldest goes first."""
+"""Finished answers that are kept. The oldest goes first; what is being made never does."""
 
 
 class _Name(NamedTuple):
@@ -52,7 +52,9 @@ class Resends:
 
     def __init__(self, *, seconds: float = KEPT_SECONDS) -> None:
         self._seconds = seconds
-        self._kept: OrderedDict[_Name, Kept] = OrderedDict()
+        self._kept: dict[_Name, Kept] = {}
+        self._names: dict[LiveAnswer, set[_Name]] = {}
+        self._over: OrderedDict[LiveAnswer, asyncio.TimerHandle] = OrderedDict()
 
     def find(self, asked: Asked) -> Kept | None:
         """The answer that this request asks for a second time."""
@@ -75,20 +77,28 @@ class Resends:
         digest = _digest(asked)
         kept = Kept(answer, digest, show)
         words = {digest, asked.headers.get("idempotency-key") or digest}
-        for word in words:
-            self._kept[_name(asked, word)] = kept
-        while len(self._kept) > MOST_KEPT:
-            self._kept.popitem(last=False)
+        self._names[answer] = names = {_name(asked, word) for word in words}
+        self._kept.update(dict.fromkeys(names, kept))
         return kept
 
     def forget(self, answer: LiveAnswer) -> None:
         """Nothing was done that must not be done again."""
-        for name in [name for name, kept in self._kept.items() if kept.answer is answer]:
-            del self._kept[name]
+        timer = self._over.pop(answer, None)
+        if timer is not None:
+            timer.cancel()
+        for name in self._names.pop(answer, ()):
+            kept = self._kept.get(name)
+            if kept is not None and kept.answer is answer:  # the same words may have come anew
+                del self._kept[name]
 
     def forget_later(self, answer: LiveAnswer) -> None:
         """The answer is over; it is kept for those who lost it on the way."""
-        asyncio.get_running_loop().call_later(self._seconds, self.forget, answer)
+        if answer not in self._names:
+            return
+        loop = asyncio.get_running_loop()
+        self._over[answer] = loop.call_later(self._seconds, self.forget, answer)
+        if len(self._over) > MOST_KEPT:
+            self.forget(next(iter(self._over)))
 
 
 def _name(asked: Asked, word: str) -> _Name:
