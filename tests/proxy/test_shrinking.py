@@ -64,6 +64,17 @@ def test_values_of_a_field_that_is_called_a_secret_are_found(field: str) -> None
 
 
 @pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("place", [1, 20, 99])
+def test_one_value_that_is_long_enough_is_found(word: str, place: int) -> None:
+    """The first line, which always stays whole, says nothing of it."""
+    pieces = [str(number) for number in range(100)]
+    pieces[place] = "longvalue"
+    text = stream(pieces, field=word)
+    assert hiding._has_form(text)
+    assert hiding._has_form(shrink(text))
+
+
+@pytest.mark.parametrize("word", WORDS)
 def test_fields_whose_names_differ_and_whose_values_do_not_are_found(word: str) -> None:
     lines = [f'data: {{"some": "thing", "of_{n}_{word}": "longvalue1"}}\n\n' for n in range(100)]
     assert hiding._has_form(shrink("".join(lines)))
