@@ -140,7 +140,8 @@ def test_what_servers_send_against_the_standard_is_read(payload: Payload, word: 
     [
         ('{"word":', "is no JSON: Expecting value"),
         (b"<html>", "is no JSON.*'<html>'"),
-        ("x" * 10_000, r"is no JSON.*x{200}'$"),
+        ("x" * 10_000, r"is no JSON.*: '…'$"),
+        ("x " * 10_000, r"is no JSON.*: '(x ){100}…'$"),
         ({"word": 1}, r"cannot be read: Expected `str \| null`, got `int` - at `\$.word`"),
         ('{"word":1}', r"at `\$.word`: \{'word': 1\}"),
         ([], "Expected `object`, got `array`"),
@@ -256,3 +257,13 @@ def test_usage_is_read_by_the_names_of_its_protocol(usage: Any, deltas: list[Usa
 
 def test_only_fields_with_a_value_are_present() -> None:
     assert present({"a": None, "b": 0, "c": ""}) == {"b": 0, "c": ""}
+
+
+@pytest.mark.parametrize("form", [str, str.encode])
+def test_what_is_shown_of_a_long_payload_ends_between_two_words(form: Any) -> None:
+    """Half of a secret would not be known for one by whoever hides secrets."""
+    payload = "x " * 95 + "sk-abcdefghijklmnop" + " y" * 50
+    with pytest.raises(ProtocolError) as raised:
+        read_json(form(payload))
+    assert "x x …" in str(raised.value)
+    assert "sk-" not in str(raised.value)

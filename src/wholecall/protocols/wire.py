@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import reprlib
+import string
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -25,6 +26,7 @@ DONE = "[DONE]"
 _TEXT = (bytes, str)  # as a tuple: `bytes | str` is built anew for every chunk
 UNREADABLE = (ProtocolError, RecursionError)  # the latter: nested beyond the stack
 _PREVIEW = 200
+_WORD = f"{string.ascii_letters}{string.digits}-_.~+/="
 _Shape = TypeVar("_Shape")
 
 
@@ -129,7 +131,13 @@ def _parse_leniently(text: bytes | str) -> Any:
 
 
 def _preview(value: Any) -> str:
-    return repr(value[:_PREVIEW]) if isinstance(value, _TEXT) else reprlib.repr(value)
+    if not isinstance(value, _TEXT):
+        return reprlib.repr(value)
+    text = value if isinstance(value, str) else value.decode("utf-8", "replace")
+    if len(text) <= _PREVIEW:
+        return repr(text)
+    # Whoever hides secrets knows them by their form, and would not know a half of one.
+    return repr(text[:_PREVIEW].rstrip(_WORD) + "…")
 
 
 # ── Parts that have no fixed shape ──────────────────────────────────────────────────
