@@ -50,9 +50,8 @@ def test_nothing_is_lost_and_nothing_is_cut(pieces: list[bytes], dice: random.Ra
 
 
 def test_a_frame_without_an_end_is_sent_in_pieces_and_known_to_be_open() -> None:
-    frames, told = Frames(), []
-    for came in (b"x" * MOST_HELD, b"y", b"z\n", b"\nq"):
-        told.append((len(frames.cut(came)), frames.is_within))
+    frames, pieces = Frames(), (b"x" * MOST_HELD, b"y", b"z\n", b"\nq")
+    told = [(len(frames.cut(came)), frames.is_within) for came in pieces]
     assert told == [(0, False), (MOST_HELD + 1, True), (0, True), (3, False)]
     assert frames.rest() == b"q\n\n"
 
