@@ -98,7 +98,10 @@ def test_given_headers_replace_our_own_in_any_case() -> None:
     assert endpoint.headers_for(stream=False) == {"Content-Type": "application/json"} | given
 
 
-@pytest.mark.parametrize("base_url", ["", "h:8000", "ftp://h", "/v1", "http://"])
+@pytest.mark.parametrize(
+    "base_url",
+    ["", "h:8000", "ftp://h", "/v1", "http://", "http://[::1", "http://h:99999", "http://a b/"],
+)
 def test_what_is_no_address_is_refused(base_url: str) -> None:
     with pytest.raises(ValueError, match="base URL"):
         Endpoint(CHAT, base_url)

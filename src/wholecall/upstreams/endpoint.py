@@ -19,12 +19,12 @@ from urllib.parse import quote
 from yarl import URL
 
 from wholecall.errors import UnknownProtocol
+from wholecall.upstreams.address import check_header, parse_address
 
 HIDDEN = "***"
 """What stands in the place of a secret."""
 # A shorter secret is a word such as "none" that local servers take; hiding it hides prose.
 _SHORTEST_SECRET = 8
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _VERSION = re.compile(r"v\d+[a-z0-9]*")
 _SECRET_HEADERS = frozenset(
     {"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"}
@@ -87,7 +87,8 @@ class Endpoint:
         self._convention = convention
         self._url = _join(_parse(base_url), convention)
         self._headers = _merge(_own_headers(convention, api_key.strip()), headers or {})
-        _refuse_controls(self._headers)
+        for name, value in self._headers.items():
+            check_header(name, value)
         self._secrets = _find_secrets(self._headers, self._url)
         if self._url.user is not None and "authorization" in map(str.lower, self._headers):
             raise ValueError("give a user in the base URL or an Authorization header, not both")
@@ -147,11 +148,10 @@ def hide(text: str, secrets: Iterable[str]) -> str:
 
 
 def _parse(base_url: str) -> URL:
-    url = URL(base_url.strip())
-    if url.scheme not in ("http", "https") or not url.host:
-        shown = base_url.rpartition("@")[2]  # a password may stand before it
-        raise ValueError(f"base URL {shown!r} is no http:// or https:// address")
-    return url
+    try:
+        return parse_address(base_url)
+    except ValueError as error:
+        raise ValueError(f"base URL {error}") from None
 
 
 def _join(base: URL, convention: _Convention) -> URL:
@@ -184,13 +184,6 @@ def _merge(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     replaced = {name.lower() for name in given}
     kept = {name: value for name, value in own.items() if name.lower() not in replaced}
     return kept | dict(given)
-
-
-def _refuse_controls(headers: Mapping[str, str]) -> None:
-    """What came with a line break, from a file or a variable, would only fail when it is sent."""
-    for name, value in headers.items():
-        if _CONTROL.search(value):
-            raise ValueError(f"the key or value for the header {name!r} holds a control character")
 
 
 def _find_secrets(headers: Mapping[str, str], url: URL) -> tuple[str, ...]:

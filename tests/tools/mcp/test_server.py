@@ -19,6 +19,7 @@ from wholecall.tools.mcp.server import McpServer, Restart
         ({"name": "s", "command": "x", "headers": {"a": "b"}}, "headers belong to a url"),
         ({"name": "s", "url": "ftp://h/"}, "HTTP endpoint"),
         ({"name": "s", "url": "http:///path"}, "HTTP endpoint"),
+        ({"name": "s", "url": "http://[::1"}, "HTTP endpoint"),
         ({"name": "s", "command": "x", "args": "-m time"}, "tuples of strings"),
         ({"name": "s", "command": "x", "allow": "echo"}, "tuples of strings"),
         ({"name": "s", "command": "x", "timeout": 0}, "the timeout"),

@@ -12,8 +12,9 @@ from wholecall.core.words import show
 from wholecall.dialects.models import way_for
 from wholecall.errors import UnusableDialect
 from wholecall.proxy.config.reading import Path
-from wholecall.proxy.config.secret import Secret
+from wholecall.proxy.config.secret import Secret, reveal
 from wholecall.proxy.config.settings import Config, McpTool, ModelConfig, PythonTool
+from wholecall.upstreams.address import check_header, parse_address
 from wholecall.upstreams.names import PREFIXES
 
 ANY_MODEL = "*"
@@ -75,11 +76,18 @@ def _host_names(config: Config) -> Iterator[Breach]:
 
 def _origins(config: Config) -> Iterator[Breach]:
     for number, origin in enumerate(config.listen.origins):
-        parts = urlsplit(origin)
-        whole = f"{parts.scheme}://{parts.netloc}"
-        if parts.scheme not in {"http", "https"} or not parts.hostname or origin != whole:
+        if not _is_origin(origin):
             why = f"{origin!r} is no origin: write it as in https://chat.example.com"
             yield Breach(("listen", "origins", str(number)), why)
+
+
+def _is_origin(text: str) -> bool:
+    try:
+        parse_address(text)
+    except ValueError:
+        return False
+    parts = urlsplit(text)
+    return text == f"{parts.scheme}://{parts.netloc}"
 
 
 # ── Models ──────────────────────────────────────────────────────────────────────────
@@ -90,7 +98,8 @@ def _models(config: Config) -> Iterator[Breach]:
         path = ("models", name)
         yield from _name(name, model)
         yield from _upstream(path, model)
-        yield from _literal_secrets((*path, "headers"), model.headers)
+        yield from _headers((*path, "headers"), model.headers)
+        yield from _key((*path, "api_key"), model.api_key)
         if model.live and (model.reask or model.mode != "gate"):
             why = "calls that were shown cannot be taken back: leave out `reask`, and use mode gate"
             yield Breach((*path, "live"), why)
@@ -121,11 +130,20 @@ def _upstream(path: Path, model: ModelConfig) -> Iterator[Breach]:
 
 
 def _address(path: Path, url: str) -> Iterator[Breach]:
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        yield Breach(path, f"{url!r} is no http:// or https:// address")
-    elif parts.username or parts.password:
+    try:
+        parsed = parse_address(url)
+    except ValueError as error:
+        yield Breach(path, str(error))
+        return
+    if parsed.user or parsed.password:
         yield Breach(path, "a password may not stand in an address: use api_key or headers")
+
+
+def _key(path: Path, key: Secret | None) -> Iterator[Breach]:
+    try:
+        check_header("Authorization", reveal(key or ""))
+    except ValueError:
+        yield Breach(path, "it holds a control character: a key is written in one line")
 
 
 # ── Tools ───────────────────────────────────────────────────────────────────────────
@@ -152,13 +170,24 @@ def _function(path: Path, tool: PythonTool) -> Iterator[Breach]:
 
 def _server(path: Path, tool: McpTool) -> Iterator[Breach]:
     yield from _literal_secrets((*path, "env"), tool.env)
-    yield from _literal_secrets((*path, "headers"), tool.headers)
-    if tool.url:
-        yield from _address((*path, "url"), tool.url)
+    yield from _headers((*path, "headers"), tool.headers)
+    wrong = list(_address((*path, "url"), tool.url)) if tool.url else []
+    if wrong:
+        yield from wrong
+        return
     try:
         tool.make_server()
     except ValueError as error:
         yield Breach(path, str(error))
+
+
+def _headers(path: Path, headers: Mapping[str, str | Secret]) -> Iterator[Breach]:
+    yield from _literal_secrets(path, headers)
+    for name, value in headers.items():
+        try:
+            check_header(name, reveal(value))
+        except ValueError as error:
+            yield Breach((*path, name), str(error))
 
 
 def _literal_secrets(path: Path, values: Mapping[str, str | Secret]) -> Iterator[Breach]:

@@ -58,14 +58,13 @@ class McpServer:
                 raise ValueError(f"MCP server {self.name!r}: {complaint}")
 
     def _rules(self) -> tuple[tuple[bool, str], ...]:
-        address = urlsplit(self.url)
         return (
             (_NAME.fullmatch(self.name) is not None, "the name must match [A-Za-z0-9_-]{1,32}"),
             (bool(self.command) != bool(self.url), "give either a command or a url"),
             (not (self.url and (self.args or self.env)), "args and env belong to a command"),
             (not (self.command and self.headers), "headers belong to a url"),
             (
-                not self.url or (address.scheme in {"http", "https"} and bool(address.hostname)),
+                not self.url or _is_http(self.url),
                 "the url must be that of an HTTP endpoint",
             ),
             (
@@ -90,6 +89,14 @@ class McpServer:
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _is_http(url: str) -> bool:
+    try:
+        address = urlsplit(url)
+    except ValueError:
+        return False
+    return address.scheme in {"http", "https"} and bool(address.hostname)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
