@@ -64,6 +64,8 @@ class Script:
         return [json.loads(body) for body in self.bodies]
 
     async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.method != "POST":  # the proxy asks for a list of models
+            return web.Response(status=404)
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
         while (step := await self.steps.get()) is not None:
