@@ -42,6 +42,38 @@ def test_a_model_that_is_not_here_says_how_to_get_it(*, capsys: pytest.CaptureFi
     assert "run `wholecall model pull qwen2.5-coder-1.5b`" in err
 
 
+@pytest.mark.parametrize("url", ["foo", "http://[::1", "http://h:99999", "http://a b/"])
+@pytest.mark.parametrize(
+    ("model", "variable"), [("openai/x", "OPENAI_BASE_URL"), ("anthropic/x", "ANTHROPIC_BASE_URL")]
+)
+def test_an_address_that_cannot_be_asked_is_told_by_who_gave_it(
+    model: str,
+    variable: str,
+    *,
+    url: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    code, out, err = chat(capsys, model, "--base-url", url)
+    assert (code, out) == (2, "")
+    assert f"--base-url: {url!r} is no http:// or https:// address" in err
+    monkeypatch.setenv(variable, url)
+    code, out, err = chat(capsys, model)
+    assert (code, out) == (2, "")
+    assert f"{variable}: {url!r} is no http:// or https:// address" in err
+
+
+def test_a_host_of_ollama_needs_no_scheme_but_must_be_one(
+    *, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    code, _, _ = chat(capsys, "ollama/x", "--base-url", "127.0.0.1:9")
+    assert code == 0
+    code, _, err = chat(capsys, "ollama/x", "--base-url", "http://[::1")
+    assert code == 2
+    assert "--base-url: 'http://[::1' is no address of an Ollama server" in err
+
+
 def test_the_script_needs_neither_model_nor_server(
     *, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

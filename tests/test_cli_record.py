@@ -133,3 +133,26 @@ def test_a_file_that_cannot_be_written_is_named(
     code, _, complaint = run(capsys, "record", *arguments)
     assert code == 2
     assert f"{tmp_path}: Is a directory" in complaint
+
+
+@pytest.mark.parametrize("url", ["foo", "http://[::1", "http://h:99999", "http://a b/"])
+def test_an_address_that_cannot_be_asked_is_told_before_a_file_is_made(
+    url: str, *, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "recorded.jsonl"
+    arguments = ("record", "--model", "openai/m", "--prompt", "Hi", "--out", str(out))
+    code, shown, err = run(capsys, *arguments, "--base-url", url)
+    assert (code, shown) == (2, "")
+    assert f"--base-url: {url!r} is no http:// or https:// address" in err
+    assert not out.exists()
+
+
+def test_a_key_that_cannot_be_sent_is_told_and_not_shown(
+    *, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-first\nsk-second")
+    out = str(tmp_path / "recorded.jsonl")
+    code, _, err = run(capsys, "record", "--model", "openai/m", "--prompt", "Hi", "--out", out)
+    assert code == 2
+    assert "'Authorization' holds a control character" in err
+    assert "sk-" not in err

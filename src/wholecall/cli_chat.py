@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from wholecall.chatting import ChatSettings, chat_with
+from wholecall.cli_routes import find_route
 from wholecall.demo.scripted import NAME, ScriptedModel
 from wholecall.upstreams.local.catalogue import DEFAULT
 from wholecall.upstreams.local.folder import models_folder
-from wholecall.upstreams.names import Route, find_upstream
+from wholecall.upstreams.names import Route
 
 _HISTORY = "chat_history"
 
@@ -60,6 +61,6 @@ def chat(  # noqa: PLR0913 - the parameters of a command are its options
 ) -> None:
     """Talk to a model, and see its calls being built, checked and run."""
     scripted = model == NAME and base_url is None
-    route = Route(ScriptedModel(), NAME) if scripted else find_upstream(model, base_url=base_url)
+    route = Route(ScriptedModel(), NAME) if scripted else find_route(model, base_url)
     settings = ChatSettings(system=system, emulate=emulate, with_tools=tools, approve=approve)
     chat_with(route, settings, history_file=models_folder(os.environ).with_name(_HISTORY))

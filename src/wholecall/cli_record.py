@@ -9,6 +9,7 @@ from typing import Annotated, TextIO
 
 import typer
 
+from wholecall.cli_routes import find_route
 from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.spec import read_offer
@@ -19,7 +20,6 @@ from wholecall.protocols.reader import Reader
 from wholecall.recording import load_tools
 from wholecall.upstreams.base import Upstream
 from wholecall.upstreams.http import HttpUpstream
-from wholecall.upstreams.names import find_upstream
 from wholecall.upstreams.recorder import RecordingUpstream
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -61,7 +61,7 @@ def record(
 ) -> None:
     """Ask a model and keep its answer as a case for `replay` and `check`; keys are hidden."""
     offered = () if tools is None else load_tools(tools)
-    route = find_upstream(model, base_url=base_url)
+    route = find_route(model, base_url)
     request = Request(
         model=route.model,
         messages=(Message(Role.USER, (Text(prompt),)),),

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from wholecall.errors import UnknownModel
+from wholecall.upstreams.address import parse_address
 from wholecall.upstreams.base import Upstream
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
 from wholecall.upstreams.litellm import LiteLLMUpstream
@@ -110,6 +111,12 @@ def find_upstream(
     return _connect((named or {}).get(model, asked), settings or HttpSettings())
 
 
+def check_base_url(model: str, base_url: str) -> None:
+    """`ValueError` says why a model cannot be asked there."""
+    service = _SERVICES.get(model.partition("/")[0], _SERVICES["openai"])
+    parse_address(service.read_url(base_url))
+
+
 def _connect(asked: NamedModel, settings: HttpSettings) -> Route:
     prefix, slash, model = asked.model.partition("/")
     if prefix not in PREFIXES or not slash:
@@ -137,14 +144,27 @@ def _over_http(service: _Service, asked: NamedModel, *, settings: HttpSettings) 
     key = asked.api_key
     if key is None:
         key = next(filter(None, map(environ.get, service.key_variables)), "")
-    given = asked.base_url or environ.get(service.url_variable) or service.base_url
     return HttpUpstream(
         service.protocol,
-        service.read_url(given),
+        _find_url(service, asked, environ=environ),
         api_key=key,
         headers=asked.headers,
         settings=settings,
     )
+
+
+def _find_url(service: _Service, asked: NamedModel, *, environ: Mapping[str, str]) -> str:
+    if asked.base_url:
+        return service.read_url(asked.base_url)
+    named = environ.get(service.url_variable)
+    if not named:
+        return service.base_url
+    try:
+        url = service.read_url(named)
+        parse_address(url)
+    except ValueError as error:
+        raise ValueError(f"{service.url_variable}: {error}") from None
+    return url
 
 
 def _advise(model: str) -> str:

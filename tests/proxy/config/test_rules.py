@@ -72,6 +72,7 @@ def test_an_open_address_needs_keys_and_names(
     [
         (("a.example", "*.b.example", "*", "[::1]"), []),
         (("http://a.example",), ["listen.hosts.0"]),
+        (("a b",), ["listen.hosts.0"]),
         (("a.example", "b.example:80", ""), ["listen.hosts.1", "listen.hosts.2"]),
     ],
 )

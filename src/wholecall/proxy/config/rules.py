@@ -22,6 +22,7 @@ _SECRET_NAME = re.compile(
     r"authorization|cookie|apikey|secret|password|credential|(?<![a-z])(key|token)s?(?![a-z])",
     re.IGNORECASE,
 )
+_NO_HOST = re.compile(r"[/\s]")
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
@@ -69,7 +70,7 @@ def _closed_to_strangers(config: Config) -> Iterator[Breach]:
 
 def _host_names(config: Config) -> Iterator[Breach]:
     for number, host in enumerate(config.listen.hosts):
-        if not host or "/" in host or host.rpartition(":")[2].isdecimal():
+        if not host or _NO_HOST.search(host) or host.rpartition(":")[2].isdecimal():
             why = f"{host!r} is no name of a host: write it without http:// and without a port"
             yield Breach(("listen", "hosts", str(number)), why)
 
