@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,10 @@ from aiohttp import web
 from proxying import KEY, Offer, Served, in_loop, proxying, upstream
 from upstreams.serving import always, good, serving
 from wholecall.proxy.app import make_app
-from wholecall.proxy.config import Config, ConfigError, MetricsConfig, PythonTool, load
+from wholecall.proxy.config import Config, ConfigError, KeysConfig, MetricsConfig, PythonTool, load
 from wholecall.proxy.config.loading import Loaded
-from wholecall.proxy.config.settings import ResponsesConfig
+from wholecall.proxy.config.settings import ResponsesConfig, ServerLimits
+from wholecall.proxy.draining import Draining
 from wholecall.tools.from_function import make_tool
 
 NOWHERE = "http://127.0.0.1:9/v1"
@@ -180,3 +183,19 @@ async def test_tools_change_while_it_runs_and_a_wrong_one_changes_nothing(tmp_pa
         _, page = await _get(served, "/v1/tools")
         assert [tool["name"] for tool in page["data"]] == ["dig"]
         assert served.proxy.config.tools == (PythonTool(python="tools_of_test_app:dig"),)
+
+
+@in_loop
+async def test_the_time_that_answers_took_to_end_is_not_given_a_second_time(tmp_path: Path) -> None:
+    config = Config(
+        keys=KeysConfig(path=str(tmp_path / "keys.sqlite")),
+        limits=ServerLimits(drain_seconds=3600.0),
+    )
+    proxy, times = make_app(config, environ={}), chain([0.0], repeat(3600.0))
+    proxy.draining = Draining(lambda: next(times))
+    async with proxying(proxy) as served:
+        going_on = asyncio.create_task(asyncio.Event().wait())
+        proxy.service.hold(going_on)
+        async with served.http.get(f"{served.url}/health"):
+            pass
+    assert going_on.cancelled()

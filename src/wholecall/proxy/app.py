@@ -113,7 +113,8 @@ class Proxy:
         self._tools.on_event = self.observing.take_server_event
         self._tools.on_trouble = self.observing.take_pin_trouble
         self._told = False
-        self._draining = Draining()
+        self.draining = Draining()
+        """The time that is left when the server ends."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         """Serve one connection's event, as ASGI has it."""
@@ -131,7 +132,7 @@ class Proxy:
 
     def leave(self) -> None:
         """The server begins to end: the time that answers have for it runs."""
-        self._draining.begin()
+        self.draining.begin()
 
     async def reload(self, loaded: Loaded) -> Changes:
         """Go by other settings, as far as that is possible without a restart.
@@ -230,7 +231,7 @@ class Proxy:
         return send_once
 
     async def _close(self) -> None:
-        await self.service.settle(self._draining.left_of(self.limits.drain_seconds))
+        await self.service.settle(self.draining.left_of(self.limits.drain_seconds))
         await self.service.close()
         for served in self._retired:
             await served.close()
