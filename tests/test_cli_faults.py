@@ -127,6 +127,24 @@ def test_an_unknown_scenario_is_refused(capsys: pytest.CaptureFixture[str]) -> N
     assert "no such scenario: nonsense" in err
 
 
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ('"unclosed', "no closing quotation"),
+        ("agent \\", "no escaped character"),
+        ("", "there is nothing to start"),
+        (" ", "there is nothing to start"),
+    ],
+)
+def test_what_is_no_command_is_refused(
+    command: str, why: str, *, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run("score", "--command", command, capsys=capsys)
+    assert (code, out) == (2, "")
+    assert "--command: " in err
+    assert why in err
+
+
 def test_a_taken_port_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

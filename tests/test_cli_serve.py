@@ -52,6 +52,34 @@ def test_a_file_that_is_not_there_is_told() -> None:
         serve(config=Path("nowhere.yaml"))
 
 
+@pytest.mark.parametrize(
+    ("upstream", "why"),
+    [
+        ("foo", "'foo' is no http:// or https:// address"),
+        ("anthropic=foo", "'foo' is no http:// or https:// address"),
+        ("http://[::1", "Invalid IPv6 URL"),
+        ("http://h:99999", "Port out of range"),
+        ("http://a b/", "write it as in http://"),
+        ("http://u:p@h", "a password may not stand in an address"),
+        ("http://${HOST_OF_NOBODY}", "HOST_OF_NOBODY is not set"),
+    ],
+)
+def test_an_upstream_that_cannot_be_asked_is_told_by_its_option(upstream: str, why: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        serve(upstream=upstream)
+    assert str(refused.value).startswith("--upstream: ")
+    assert why in str(refused.value)
+    assert "WHOLECALL__" not in str(refused.value)
+
+
+def test_a_variable_that_no_option_set_keeps_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHOLECALL__LISTEN__PORT", "x")
+    with pytest.raises(ConfigError, match=r"WHOLECALL__LISTEN__PORT: listen\.port"):
+        serve(upstream="http://127.0.0.1:9")
+    with pytest.raises(ConfigError, match=r"^--host: .10\.0\.0\.1. can be reached"):
+        serve(upstream="http://127.0.0.1:9", host="10.0.0.1", port=1)
+
+
 def test_a_process_reads_what_the_options_left_in_the_environment(
     taken_port: int, monkeypatch: pytest.MonkeyPatch, *, capsys: pytest.CaptureFixture[str]
 ) -> None:

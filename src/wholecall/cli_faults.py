@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 from collections import Counter
 from collections.abc import AsyncIterator
 from itertools import groupby
@@ -101,11 +102,23 @@ def score_agent(
     unknown = set(only or ()) - set(SCENARIOS)
     if unknown:
         raise typer.BadParameter(f"no such scenario: {', '.join(sorted(unknown))}")
+    _check_command(command)
     scores = score(command, only or SCENARIOS, seconds=seconds, jobs=jobs)
     verdicts = asyncio.run(_print_scores(scores, as_json=as_json))
     if not as_json:
         typer.echo(", ".join(f"{verdicts[verdict]} {verdict.value}" for verdict in Verdict))
     raise typer.Exit(_exit_code(verdicts))
+
+
+def _check_command(command: str) -> None:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        why = f"{command!r} is no command: {str(error).lower()}"
+    else:
+        why = "" if words else "there is nothing to start"
+    if why:
+        raise typer.BadParameter(f"--command: {why}; write it as in `python my_agent.py`")
 
 
 def _exit_code(verdicts: Counter[Verdict]) -> int:

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from wholecall.proxy.config import find_file, load
+from wholecall.proxy.config import ConfigError, find_file, load
 from wholecall.proxy.config.environment import FILE_VARIABLE, PREFIX
+from wholecall.proxy.config.problems import Place
 from wholecall.upstreams.names import PREFIXES
 
 _USUAL = "openai"
+_OPTIONS = {
+    f"{PREFIX}MODELS": "--upstream",
+    f"{PREFIX}LISTEN__HOST": "--host",
+    f"{PREFIX}LISTEN__PORT": "--port",
+    f"{PREFIX}LISTEN__WORKERS": "--workers",
+}
+"""By the variables that they are put in."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -56,9 +65,13 @@ def serve(
     Ctrl-C ends it; SIGHUP makes it read its configuration again.
     """
     # Worker processes read the same environment, so what is said here is put there.
-    os.environ |= _as_variables(config, upstream)
-    os.environ |= _as_settings({"HOST": host, "PORT": port, "WORKERS": workers})
-    loaded = load(find_file(None, os.environ), os.environ)
+    given = _as_variables(config, upstream)
+    given |= _as_settings({"HOST": host, "PORT": port, "WORKERS": workers})
+    os.environ |= given
+    try:
+        loaded = load(find_file(None, os.environ), os.environ)
+    except ConfigError as error:
+        raise _name_options(error, given) from None
     if not loaded.config.models:
         raise typer.BadParameter("there is no model to serve: give --upstream URL, or a file")
     # Importing the server takes half a second that other commands need not wait.
@@ -90,6 +103,17 @@ def _as_settings(listen: Mapping[str, str | int | None]) -> dict[str, str]:
         for name, value in listen.items()
         if value is not None
     }
+
+
+def _name_options(error: ConfigError, given: Collection[str]) -> ConfigError:
+    """The same problems; those of an option by its name, and not by the variable it is put in."""
+    problems = [
+        replace(problem, place=Place(_OPTIONS[problem.place.file]), setting="")
+        if problem.place.file in given and problem.place.file in _OPTIONS
+        else problem
+        for problem in error.problems
+    ]
+    return ConfigError(problems)
 
 
 def _announce(address: str) -> None:

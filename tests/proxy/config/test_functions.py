@@ -41,10 +41,11 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     """A folder with a module of its own, which is forgotten afterwards."""
     (tmp_path / "k1_shop.py").write_text(MODULE, "utf-8")
     (tmp_path / "k1_broken.py").write_text("1 / 0", "utf-8")
+    (tmp_path / "k1_ending.py").write_text("import sys\nsys.exit(3)", "utf-8")
     before = list(sys.path)
     yield tmp_path
     sys.path[:] = before
-    for name in ("k1_shop", "k1_broken"):
+    for name in ("k1_shop", "k1_broken", "k1_ending"):
         sys.modules.pop(name, None)
 
 
@@ -68,6 +69,7 @@ tools:
     [
         ("k1_nothing:search", "'k1_nothing' cannot be imported: ModuleNotFoundError: No module"),
         ("k1_broken:search", "'k1_broken' cannot be imported: ZeroDivisionError: division by zero"),
+        ("k1_ending:search", "'k1_ending' cannot be imported: it ends the program (sys.exit(3))"),
         ("k1_shop:serch", "has no function 'serch'; did you mean 'search'?"),
         ("k1_shop:qqq", "the module 'k1_shop' has no function 'qqq'"),
         ("k1_shop:LIMIT", "'k1_shop:LIMIT' is no function"),

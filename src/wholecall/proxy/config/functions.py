@@ -49,6 +49,9 @@ def _load(name: str) -> Tool | str:
     module_name, _, function_name = name.partition(":")
     try:
         module = import_module(module_name)
+    except SystemExit as error:
+        said = f"it ends the program (sys.exit({error.code!r})): leave that out"
+        return f"the module {module_name!r} cannot be imported: {said}"
     except Exception as error:  # noqa: BLE001 - the module is the operator's code, it may raise anything
         return f"the module {module_name!r} cannot be imported: {type(error).__name__}: {error}"
     found = vars(module).get(function_name)
