@@ -95,13 +95,12 @@ USUAL = Setting()
 
 
 @asynccontextmanager
-async def looking(
+async def serving_page(
     folder: Path, setting: Setting = USUAL
-) -> AsyncIterator[tuple[Served, Script, Page]]:
-    """The page, connected."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
+) -> AsyncIterator[tuple[Served, Script]]:
+    """A proxy with the page, in front of a scripted model."""
     script = Script()
-    async with serving(script.serve) as model, chromium(folder) as page:
+    async with serving(script.serve) as model:
         script.bodies = model.bodies
         config = Config(
             models={
@@ -112,13 +111,23 @@ async def looking(
             inspector=setting.inspector,
         )
         async with proxying(make_app(config, environ={}, tools=setting.tools)) as served:
-            await page.open(f"{served.url}/inspector")
-            await page.until("document.getElementById('state')?.textContent === 'connected'")
-            yield served, script, page
-            assert page.complaints == []
-            assert await page.ask("window.refused") == []
-            # A stream of events that is still open would make the proxy wait for its end.
-            await page.open("about:blank")
+            yield served, script
+
+
+@asynccontextmanager
+async def looking(
+    folder: Path, setting: Setting = USUAL
+) -> AsyncIterator[tuple[Served, Script, Page]]:
+    """The page, connected."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    async with chromium(folder) as page, serving_page(folder, setting) as (served, script):
+        await page.open(f"{served.url}/inspector")
+        await page.until("document.getElementById('state')?.textContent === 'connected'")
+        yield served, script, page
+        assert page.complaints == []
+        assert await page.ask("window.refused") == []
+        # A stream of events that is still open would make the proxy wait for its end.
+        await page.open("about:blank")
 
 
 async def ask(served: Served, model: str = "m") -> Any:

@@ -6,8 +6,21 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import aiohttp
+from aiohttp import web
+
 from browser.chromium import chromium
-from browser.looking import LANE, PICTURES, USUAL, WEATHER, Script, Setting, in_browser, looking
+from browser.looking import (
+    LANE,
+    PICTURES,
+    USUAL,
+    WEATHER,
+    Script,
+    Setting,
+    in_browser,
+    looking,
+    serving_page,
+)
 from proxying import proxying, upstream
 from scripted import chunk, ending, opening
 from upstreams.serving import serving
@@ -150,3 +163,49 @@ async def test_it_needs_the_key_that_every_client_needs(tmp_path: Path) -> None:
             await page.click("Forget the key")
             await page.until("document.getElementById('login')?.open")
             await page.open("about:blank")
+
+
+class Balancer:
+    """Sends the page's stream of events to one process and everything else to another."""
+
+    def __init__(self, one: str, other: str) -> None:
+        self._one = one
+        self._other = other
+        self.bodies: list[bytes] = []
+
+    async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        body = self.bodies[-1]
+        behind = self._one if request.path.endswith("/live") else self._other
+        address, headers = f"{behind}{request.path_qs}", dict(request.headers)
+        async with (
+            aiohttp.ClientSession(auto_decompress=False) as http,
+            http.request(request.method, address, headers=headers, data=body or None) as answer,
+        ):
+            named = {"content-type": answer.headers["content-type"]}
+            response = web.StreamResponse(status=answer.status, headers=named)
+            await response.prepare(request)
+            async for piece in answer.content.iter_any():
+                await response.write(piece)
+            return response
+
+
+@in_browser
+async def test_a_run_of_another_process_is_told_to_be_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    async with (
+        looking(tmp_path) as (served, _, page),
+        serving_page(tmp_path / "other") as (other, script),
+    ):
+        balancer = Balancer(served.url, other.url)
+        async with serving(balancer.serve) as front:
+            balancer.bodies = front.bodies
+            await page.open(f"{front.url}/inspector")
+            await page.until("document.querySelectorAll('.offer input').length === 1")
+            await page.ask(f"{PROMPT}.value = 'Hi'")
+            await page.click("Send")
+            script.say(chunk({"content": "Hello."}), *ending(), end=True)
+            told = "document.querySelector('.try [role=status]').textContent"
+            await page.until(f"{told} === 'answered'")
+            await page.until(f"{told}.includes('another process')")
+            await page.open(f"{served.url}/inspector")
+            await page.until("document.getElementById('state')?.textContent === 'connected'")

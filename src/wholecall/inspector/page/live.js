@@ -23,7 +23,10 @@ export class LiveView {
     this.state = state;
     this.list = make("ul", { class: "list", "aria-label": "Runs" });
     this.empty = make("p", { class: "empty" }, "Nothing has happened since this page was opened. Ask something above, or send a request to the proxy.");
-    const box = new TryBox(signal, { onAsk: (id) => { this.#wanted = id; this.#chosen = null; this.#schedule(); } });
+    const box = new TryBox(signal, {
+      onAsk: (id) => { this.#wanted = id; this.#chosen = null; this.#schedule(); },
+      isSeen: (id) => [...this.#runs.values()].some((run) => run.head.request_id === id),
+    });
     this.element = make("div", { class: "split" },
       make("aside", { "aria-label": "Runs under way" }, make("h2", { class: "small" }, "Runs"), this.list),
       make("div", { class: "place" }, box.element, this.empty, this.#view.element));

@@ -6,6 +6,8 @@ import { complain, readFrames, readJson, send } from "./reading.js";
 
 const OTHER = "\u0000another";
 
+const PATIENCE_MS = 3000;
+
 export class TryBox {
   #models = [];
   #any = null;
@@ -13,8 +15,10 @@ export class TryBox {
   #running = null;
 
   // `onAsk` is told the id of the request whose run is to be shown.
-  constructor(signal, { onAsk }) {
+  // `isSeen` says whether this page has heard of it.
+  constructor(signal, { onAsk, isSeen }) {
     this.onAsk = onAsk;
+    this.isSeen = isSeen;
     this.model = make("select", { "aria-label": "Model", onchange: () => this.#showChoice() });
     this.name = make("input", { "aria-label": "Name of the model", placeholder: "name of the model", hidden: true });
     this.offer = make("fieldset", { class: "offer" });
@@ -94,6 +98,7 @@ export class TryBox {
       let failed = "";
       await readFrames(response.body, (payload) => { failed ||= this.#take(payload); });
       this.#tell(failed || "answered", Boolean(failed));
+      setTimeout(() => this.#tellOfOthers(id), PATIENCE_MS);
     } catch (error) {
       this.#tell(running.signal.aborted ? "stopped" : error.message, !running.signal.aborted);
     } finally {
@@ -111,6 +116,11 @@ export class TryBox {
     const calls = (delta.tool_calls ?? []).map((call) => `${call.function?.name ? `\n→ ${call.function.name} ` : ""}${call.function?.arguments ?? ""}`);
     this.text.append([delta.content ?? "", ...calls].join(""));
     return chunk.error ? chunk.error.message ?? "the answer failed" : "";
+  }
+
+  #tellOfOthers(id) {
+    if (this.#running || this.isSeen(id)) return;
+    this.#tell("answered by another process of the proxy than the one that this page looks at: its run is under Look back");
   }
 
   #tell(words, bad = false) {
