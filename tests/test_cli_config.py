@@ -67,6 +67,13 @@ def test_check_imports_the_functions_unless_told_not_to(
     assert capsys.readouterr().out.startswith("wholecall.yaml: good")
 
 
+def test_check_looks_at_the_file_of_the_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("wholecall.yaml").write_text("keys: {required: true, path: missing/k}", "utf-8")
+    assert run("check", "--no-tools") == 1
+    told = "wholecall.yaml:1: keys.path: there is no folder 'missing': make it, or name another"
+    assert capsys.readouterr().err.startswith(told)
+
+
 def test_without_a_file_the_defaults_are_good(capsys: pytest.CaptureFixture[str]) -> None:
     assert not run("check")
     assert capsys.readouterr().out.startswith("the defaults: good; 0 models")

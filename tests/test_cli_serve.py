@@ -72,6 +72,24 @@ def test_an_upstream_that_cannot_be_asked_is_told_by_its_option(upstream: str, w
     assert "WHOLECALL__" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ("keys: {required: true, path: missing/k.sqlite}", "there is no folder 'missing'"),
+        ("tools: [{python: k1_missing:search}]", "'k1_missing' cannot be imported"),
+    ],
+)
+def test_what_cannot_start_is_told_before_an_address_is(
+    settings: str, why: str, *, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("wholecall.yaml").write_text(settings, "utf-8")
+    with pytest.raises(ConfigError) as refused:
+        serve(upstream="http://127.0.0.1:9", port=0)
+    assert str(refused.value).startswith("wholecall.yaml:1: ")
+    assert why in str(refused.value)
+    assert capsys.readouterr().out == ""
+
+
 def test_a_variable_that_no_option_set_keeps_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHOLECALL__LISTEN__PORT", "x")
     with pytest.raises(ConfigError, match=r"WHOLECALL__LISTEN__PORT: listen\.port"):

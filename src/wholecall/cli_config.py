@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from wholecall.proxy.config.functions import load_functions
 from wholecall.proxy.config.loading import FILE_NAME, Loaded, find_file, load
 from wholecall.proxy.config.problems import ConfigError
 from wholecall.proxy.config.settings import McpTool
 from wholecall.proxy.config.showing import show_config
 from wholecall.proxy.config.table import list_settings
+from wholecall.proxy.starting import check_start
 from wholecall.report import escape
 
 app = typer.Typer(
@@ -45,7 +45,7 @@ def check(file: FileArgument = None, *, tools: ToolsOption = True) -> None:
     """
     try:
         loaded = load(find_file(file, os.environ), os.environ)
-        functions = load_functions(loaded) if tools else ()
+        functions = check_start(loaded, tools=tools)
     except ConfigError as error:
         for problem in error.problems:
             typer.echo(escape(str(problem)), err=True)

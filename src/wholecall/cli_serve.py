@@ -14,6 +14,7 @@ import typer
 from wholecall.proxy.config import ConfigError, find_file, load
 from wholecall.proxy.config.environment import FILE_VARIABLE, PREFIX
 from wholecall.proxy.config.problems import Place
+from wholecall.proxy.starting import check_start
 from wholecall.upstreams.names import PREFIXES
 
 _USUAL = "openai"
@@ -74,6 +75,7 @@ def serve(
         raise _name_options(error, given) from None
     if not loaded.config.models:
         raise typer.BadParameter("there is no model to serve: give --upstream URL, or a file")
+    check_start(loaded)
     # Importing the server takes half a second that other commands need not wait.
     from wholecall.proxy import server  # noqa: PLC0415
 

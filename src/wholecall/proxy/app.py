@@ -26,7 +26,7 @@ from wholecall.proxy.edge import Edge
 from wholecall.proxy.endpoint import Endpoint
 from wholecall.proxy.figures import Figures
 from wholecall.proxy.holding import Holding
-from wholecall.proxy.keys import KeyStore
+from wholecall.proxy.keys import KeyStore, needs_keys
 from wholecall.proxy.messages import MESSAGES
 from wholecall.proxy.observing import Observing
 from wholecall.proxy.pinning import PINS_FILE, PinFile
@@ -100,7 +100,7 @@ class Proxy:
             self.service.approving = self.observing.inspecting.approving
         self.service.beat_seconds = config.limits.keep_alive_seconds
         self.service.holding = Holding(config.responses, alone=config.listen.workers == 1)
-        keys = KeyStore(config.keys.path) if _needs_keys(config) else None
+        keys = KeyStore(config.keys.path) if needs_keys(config) else None
         self._endpoints = {
             client.path: Endpoint(self.service, client) for client in (CHAT, RESPONSES, MESSAGES)
         }
@@ -241,7 +241,3 @@ class Proxy:
 
 async def _say_alive(_: Request) -> Response:
     return JSONResponse({"status": "ok"})
-
-
-def _needs_keys(config: Config) -> bool:
-    return config.keys.required or Path(config.keys.path).is_file()

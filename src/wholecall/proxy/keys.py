@@ -11,18 +11,19 @@ key that another process makes or revokes counts that much later, at most.
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from wholecall.errors import WholecallError
-from wholecall.proxy.config.settings import ANYTHING, matches
+from wholecall.proxy.config.settings import ANYTHING, Config, matches
 
 PREFIX = "wc_"
 """By it a key of ours is known from those of others, also to programs that look for lost ones."""
@@ -174,6 +175,31 @@ class KeyStore:
             raise KeyStoreFailed(
                 f"{self._path}: the keys cannot be read or written: {error}"
             ) from error
+
+
+def needs_keys(config: Config) -> bool:
+    """Whether keys are looked at: they are asked for, or there are some."""
+    return config.keys.required or Path(config.keys.path).is_file()
+
+
+def find_trouble(path: str) -> str:
+    """Why a file cannot hold the keys, and what to do; empty if it can. Nothing is written."""
+    file, folder = Path(path), Path(path).parent
+    if not folder.is_dir():
+        return f"there is no folder {str(folder)!r}: make it, or name another file"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"the folder {str(folder)!r} cannot be written: allow it, or name another file"
+    if not file.exists():
+        return ""
+    if not os.access(file, os.R_OK | os.W_OK):
+        return f"{path!r} cannot be read and written: allow it, or name another file"
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True)) as opened:
+            if opened.execute("SELECT 1 FROM sqlite_schema WHERE name = 'keys'").fetchone():
+                opened.execute("SELECT digest, id, rights, created, revoked FROM keys LIMIT 0")
+    except sqlite3.Error as error:
+        return f"{path!r} is no file of keys ({error}): name another file"
+    return ""
 
 
 def _open(path: str) -> sqlite3.Connection:

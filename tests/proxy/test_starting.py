@@ -1,0 +1,81 @@
+"""What would keep the proxy from starting."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from configs import load_text
+from wholecall.proxy.config.problems import ConfigError
+from wholecall.proxy.keys import KeyStore
+from wholecall.proxy.starting import check_start
+
+
+def _folder(path: Path) -> None:
+    path.mkdir()
+
+
+def _no_database(path: Path) -> None:
+    path.write_text("{}\n" * 500, "utf-8")
+
+
+def _other_table(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("CREATE TABLE keys (name TEXT)")
+
+
+def _other_database(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("CREATE TABLE others (name TEXT)")
+
+
+def _keys(path: Path) -> None:
+    KeyStore(path).close()
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (_folder, "is no file of keys (unable to open"),
+        (_no_database, "is no file of keys (file is not a database): name another file"),
+        (_other_table, "is no file of keys (no such column: digest): name another file"),
+    ],
+)
+def test_a_file_that_cannot_hold_keys_is_told_with_its_line(
+    tmp_path: Path, make: Callable[[Path], None], *, why: str
+) -> None:
+    make(tmp_path / "k.sqlite")
+    loaded = load_text(tmp_path, "keys:\n  required: true\n  path: k.sqlite\n")
+    with pytest.raises(ConfigError) as refused:
+        check_start(loaded)
+    assert str(refused.value).startswith(f"{tmp_path / 'wholecall.yaml'}:3: keys.path: ")
+    assert why in refused.value.message
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    loaded = load_text(tmp_path, "keys: {required: true, path: missing/k.sqlite}")
+    with pytest.raises(ConfigError, match=r":1: keys\.path: there is no folder .*missing'"):
+        check_start(loaded)
+    assert not (tmp_path / "missing").exists()
+
+
+def test_what_stands_in_the_usual_place_is_told_by_the_file(tmp_path: Path) -> None:
+    _no_database(tmp_path / "wholecall-keys.sqlite")
+    with pytest.raises(ConfigError, match=r"wholecall\.yaml: keys\.path: .* is no file of keys"):
+        check_start(load_text(tmp_path, "{}"))
+
+
+@pytest.mark.parametrize("make", [None, _other_database, _keys, Path.touch])
+def test_a_file_that_can_hold_keys_is_left_as_it_is(
+    tmp_path: Path, make: Callable[[Path], None] | None
+) -> None:
+    if make is not None:
+        make(tmp_path / "k.sqlite")
+    loaded = load_text(tmp_path, "keys: {required: true, path: k.sqlite}")
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    assert check_start(loaded) == ()
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
