@@ -45,7 +45,7 @@ def check(file: FileArgument = None, *, tools: ToolsOption = True) -> None:
     """
     try:
         loaded = load(find_file(file, os.environ), os.environ)
-        functions = check_start(loaded, tools=tools)
+        functions = check_start(loaded, os.environ, tools=tools)
     except ConfigError as error:
         for problem in error.problems:
             typer.echo(escape(str(problem)), err=True)

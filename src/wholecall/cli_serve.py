@@ -75,7 +75,7 @@ def serve(
         raise _name_options(error, given) from None
     if not loaded.config.models:
         raise typer.BadParameter("there is no model to serve: give --upstream URL, or a file")
-    check_start(loaded)
+    check_start(loaded, os.environ)
     # Importing the server takes half a second that other commands need not wait.
     from wholecall.proxy import server  # noqa: PLC0415
 

@@ -51,7 +51,7 @@ def test_a_file_that_cannot_hold_keys_is_told_with_its_line(
     make(tmp_path / "k.sqlite")
     loaded = load_text(tmp_path, "keys:\n  required: true\n  path: k.sqlite\n")
     with pytest.raises(ConfigError) as refused:
-        check_start(loaded)
+        check_start(loaded, {})
     assert str(refused.value).startswith(f"{tmp_path / 'wholecall.yaml'}:3: keys.path: ")
     assert why in refused.value.message
 
@@ -59,14 +59,14 @@ def test_a_file_that_cannot_hold_keys_is_told_with_its_line(
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     loaded = load_text(tmp_path, "keys: {required: true, path: missing/k.sqlite}")
     with pytest.raises(ConfigError, match=r":1: keys\.path: there is no folder .*missing'"):
-        check_start(loaded)
+        check_start(loaded, {})
     assert not (tmp_path / "missing").exists()
 
 
 def test_what_stands_in_the_usual_place_is_told_by_the_file(tmp_path: Path) -> None:
     _no_database(tmp_path / "wholecall-keys.sqlite")
     with pytest.raises(ConfigError, match=r"wholecall\.yaml: keys\.path: .* is no file of keys"):
-        check_start(load_text(tmp_path, "{}"))
+        check_start(load_text(tmp_path, "{}"), {})
 
 
 @pytest.mark.parametrize("make", [None, _other_database, _keys, Path.touch])
@@ -77,5 +77,31 @@ def test_a_file_that_can_hold_keys_is_left_as_it_is(
         make(tmp_path / "k.sqlite")
     loaded = load_text(tmp_path, "keys: {required: true, path: k.sqlite}")
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}
-    assert check_start(loaded) == ()
+    assert check_start(loaded, {}) == ()
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("model", "environ", "why"),
+    [
+        ("{upstream: openai/x}", {"OPENAI_BASE_URL": "foo"}, "OPENAI_BASE_URL: 'foo' is no http"),
+        ("{upstream: ollama/x}", {"OLLAMA_HOST": ":port"}, "OLLAMA_HOST: ':port' is no address"),
+        ("{upstream: gemini/x}", {"GOOGLE_API_KEY": "sk\nx"}, "GOOGLE_API_KEY: the key"),
+        ("{upstream: x, base_url: http://h}", {"OPENAI_API_KEY": "sk\nx"}, "OPENAI_API_KEY: the"),
+    ],
+)
+def test_a_variable_that_an_upstream_cannot_use_is_told_by_its_name(
+    tmp_path: Path, model: str, *, environ: dict[str, str], why: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        check_start(load_text(tmp_path, f"models:\n  a: {model}\n"), environ)
+    assert refused.value.line == 2
+    assert why in refused.value.message
+    assert "sk" not in refused.value.message
+
+
+def test_a_variable_that_is_not_used_may_be_anything(tmp_path: Path) -> None:
+    model = "{upstream: openai/x, base_url: http://h, api_key: '${KEY}'}"
+    text = f"models:\n  a: {model}\n  b: {{upstream: local/x}}\n"
+    loaded = load_text(tmp_path, text, environ={"KEY": "sk-1"})
+    assert check_start(loaded, {"OPENAI_BASE_URL": "foo", "OPENAI_API_KEY": "\n"}) == ()

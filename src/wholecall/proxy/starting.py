@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from wholecall.proxy.config.functions import load_functions
 from wholecall.proxy.config.loading import FILE_NAME, Loaded
 from wholecall.proxy.config.problems import ConfigError, ConfigProblem, Place
+from wholecall.proxy.config.secret import reveal
 from wholecall.proxy.keys import find_trouble, needs_keys
 from wholecall.tools.tool import Tool
+from wholecall.upstreams.names import NamedModel, check_environment
 
 _KEYS = ("keys", "path")
 
 
-def check_start(loaded: Loaded, *, tools: bool = True) -> tuple[Tool, ...]:
-    """Import the functions and look at the file of the keys; `ConfigError` names what is wrong.
+def check_start(
+    loaded: Loaded, environ: Mapping[str, str], *, tools: bool = True
+) -> tuple[Tool, ...]:
+    """Import the functions, look at the file of the keys and at what the environment says of
+    upstreams; `ConfigError` names what is wrong.
 
     `tools`: whether to import. MCP servers are not started, and nothing is written.
     """
+    _check_models(loaded, environ)
     _check_keys(loaded)
     return load_functions(loaded) if tools else ()
+
+
+def _check_models(loaded: Loaded, environ: Mapping[str, str]) -> None:
+    problems: list[ConfigProblem] = []
+    for name, model in loaded.config.models.items():
+        key = None if model.api_key is None else reveal(model.api_key)
+        asked = NamedModel(model=model.upstream, base_url=model.base_url, api_key=key)
+        try:
+            check_environment(asked, environ)
+        except ValueError as error:
+            path = ("models", name, "upstream")
+            problems.append(ConfigProblem(loaded.places[path], ".".join(path), str(error)))
+    if problems:
+        raise ConfigError(problems)
 
 
 def _check_keys(loaded: Loaded) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from wholecall.errors import UnknownModel
-from wholecall.upstreams.address import parse_address
+from wholecall.upstreams.address import check_header, parse_address
 from wholecall.upstreams.base import Upstream
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
 from wholecall.upstreams.litellm import LiteLLMUpstream
@@ -17,6 +17,7 @@ from wholecall.upstreams.local.upstream import LocalUpstream, find_file
 _LITELLM = "litellm"
 _LOCAL = "local"
 _OLLAMA_PORT = 11434
+_KEY_HEADER = "Authorization"
 # What a server listens on is no address to call.
 _ANYWHERE = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - nothing is bound here
 
@@ -117,6 +118,15 @@ def check_base_url(model: str, base_url: str) -> None:
     parse_address(service.read_url(base_url))
 
 
+def check_environment(asked: NamedModel, environ: Mapping[str, str]) -> None:
+    """`ValueError` names the variable that a model needs and that cannot be used."""
+    prefix = asked.model.partition("/")[0]
+    if prefix not in (_LITELLM, _LOCAL):
+        service = _SERVICES.get(prefix, _SERVICES["openai"])
+        _find_url(service, asked, environ=environ)
+        _find_key(service, asked, environ=environ)
+
+
 def _connect(asked: NamedModel, settings: HttpSettings) -> Route:
     prefix, slash, model = asked.model.partition("/")
     if prefix not in PREFIXES or not slash:
@@ -141,13 +151,10 @@ def _connect(asked: NamedModel, settings: HttpSettings) -> Route:
 
 def _over_http(service: _Service, asked: NamedModel, *, settings: HttpSettings) -> HttpUpstream:
     environ = settings.environ
-    key = asked.api_key
-    if key is None:
-        key = next(filter(None, map(environ.get, service.key_variables)), "")
     return HttpUpstream(
         service.protocol,
         _find_url(service, asked, environ=environ),
-        api_key=key,
+        api_key=_find_key(service, asked, environ=environ),
         headers=asked.headers,
         settings=settings,
     )
@@ -165,6 +172,19 @@ def _find_url(service: _Service, asked: NamedModel, *, environ: Mapping[str, str
     except ValueError as error:
         raise ValueError(f"{service.url_variable}: {error}") from None
     return url
+
+
+def _find_key(service: _Service, asked: NamedModel, *, environ: Mapping[str, str]) -> str:
+    if asked.api_key is not None:
+        return asked.api_key
+    variable = next(filter(environ.get, service.key_variables), None)
+    if variable is None:
+        return ""
+    try:
+        check_header(_KEY_HEADER, environ[variable])
+    except ValueError as error:
+        raise ValueError(f"{variable}: {error}") from None
+    return environ[variable]
 
 
 def _advise(model: str) -> str:
