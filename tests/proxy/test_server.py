@@ -108,7 +108,7 @@ def test_the_configuration_is_read_again_on_a_signal(tmp_path: Path, workers: in
         process.send_signal(signal.SIGHUP)
         until(lambda: list_models(url) == ["a", "b"])
         if workers == 1:
-            (tmp_path / "wholecall.yaml").write_text("models: 7\n")
+            (tmp_path / "wholecall.yaml").write_text("models: [\n")
             process.send_signal(signal.SIGHUP)
             until(lambda: "stays as it was" in (tmp_path / "stderr").read_text())
             assert list_models(url) == ["a", "b"]
