@@ -14,15 +14,15 @@ _SECONDS = 30.0
 
 
 class _Abilities(msgspec.Struct, frozen=True):
-    supports_tools: bool = True
+    supports_tools: bool | None = None
 
 
 class _Properties(msgspec.Struct, frozen=True):
     chat_template_caps: _Abilities = _Abilities()
 
 
-async def takes_tools(address: str, key: str) -> bool:
-    """Ask llama.cpp. If it does not say, it is believed to."""
+async def takes_tools(address: str, key: str) -> bool | None:
+    """Ask llama.cpp. None if it does not say."""
     timeout = aiohttp.ClientTimeout(total=_SECONDS)
     headers = {"authorization": f"Bearer {key}"}
     try:
@@ -30,7 +30,7 @@ async def takes_tools(address: str, key: str) -> bool:
             aiohttp.ClientSession(timeout=timeout, headers=headers) as session,
             session.get(f"{address}/props") as response,
         ):
-            said = await response.read() if response.status == _GOOD else b"{}"
+            said = await response.read() if response.status == _GOOD else b"{}"  # says nothing
         return msgspec.json.decode(said, type=_Properties).chat_template_caps.supports_tools
     except (aiohttp.ClientError, OSError, msgspec.DecodeError):
-        return True
+        return None

@@ -87,7 +87,10 @@ class LocalUpstream:
 
     async def _demand_template(self, address: str) -> None:
         if self._template is None or self._template[0] != address:
-            self._template = address, await takes_tools(address, self._key)
+            taken = await takes_tools(address, self._key)
+            if taken is None:
+                return  # believed this time, and asked again with the next question
+            self._template = address, taken
         if not self._template[1]:
             raise UpstreamError(
                 f"the chat template of {self.path.name} has no place for tools: offer them "
