@@ -19,7 +19,9 @@ from typing import Any
 import pytest
 
 from wholecall.faults import start_in_thread
-from wholecall.proxy.server import is_news
+from wholecall.proxy.app import make_app
+from wholecall.proxy.config import Config
+from wholecall.proxy.server import is_news, reload
 
 PATIENCE = 40.0
 WHOLECALL = Path(sys.executable).with_name("wholecall")
@@ -165,3 +167,15 @@ def test_what_keeps_it_from_starting_is_told_without_a_traceback(tmp_path: Path)
     assert any(line["event"] == "the proxy cannot start" for line in lines)
     assert "broken" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_variable_that_cannot_be_used_is_told_when_it_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, capsys: pytest.CaptureFixture[str]
+) -> None:
+    environ = {"OPENAI_BASE_URL": "http://[::1", "OPENAI_API_KEY": "k"}
+    (tmp_path / "wholecall.yaml").write_text("models: {a: {upstream: openai/x}}\n")
+    monkeypatch.setenv("WHOLECALL_CONFIG", str(tmp_path / "wholecall.yaml"))
+    proxy = make_app(Config(), environ=environ)
+    asyncio.run(reload(proxy))
+    assert "the configuration is wrong and stays as it was" in capsys.readouterr().err
+    assert proxy.config.models == {}

@@ -78,7 +78,7 @@ async def reload(proxy: Proxy) -> None:
     log = proxy.observing.log
     try:
         changed = await proxy.reload(load(find_file(None, os.environ), os.environ))
-    except WholecallError as error:
+    except (WholecallError, ValueError) as error:  # the latter: a variable that cannot be used
         log.warning("the configuration is wrong and stays as it was", error=str(error))
         return
     log.info("the configuration was read again", changed=changed.live, restart=changed.restart)
