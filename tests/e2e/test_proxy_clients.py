@@ -16,6 +16,7 @@ from aiohttp import web
 
 from proxying import Offer, Served, in_loop, proxying, upstream
 from upstreams.serving import Server, begin, forever, hang_up, serving
+from wholecall.proxy.taps import Exchange, ExchangeEnded, Fate, Readers
 from wholecall.tools.from_function import make_tool
 from wholecall.tools.tool import Tool
 
@@ -244,6 +245,16 @@ class Gate:
             raise
 
 
+class Ends:
+    """A tap that tells how exchanges end."""
+
+    def __init__(self) -> None:
+        self.told: asyncio.Queue[ExchangeEnded] = asyncio.Queue()
+
+    def open(self, _: Exchange) -> Readers:
+        return {ExchangeEnded: self.told.put_nowait}
+
+
 @pytest.mark.parametrize("body", [STREAMED, ASKED], ids=["streamed", "whole"])
 @pytest.mark.parametrize("tools", [False, True], ids=["forwarded", "checked"])
 @in_loop
@@ -261,10 +272,13 @@ async def test_when_the_client_leaves_the_upstream_is_left(
 
     offered = [{"type": "function", "function": {"name": "work"}}] if tools else []
     async with between(handler, tmp_path) as (served, _):
+        ends = served.proxy.service.taps = (Ends(),)
         asking = asyncio.create_task(served.post(PATH, {**body, "tools": offered}))
         await gate.reached.wait()
         asking.cancel()
         await gate.cancelled.wait()
+        end = await ends[0].told.get()
+    assert (end.fate, end.status, end.code) == (Fate.GONE, 499, "client_gone")
 
 
 @in_loop

@@ -62,6 +62,7 @@ class KeptSink:
         self.body: Body | None = None
         self.headers: Headers = ()
         self.begun = False
+        self.gone = False
         self.beat: Callable[[], bytes] = bytes
 
     def add_headers(self, headers: Headers) -> None:

@@ -49,6 +49,8 @@ async def test_a_stream_that_ended_well_is_kept(frames: list[bytes], kept: int) 
     assert (inner.frames, inner.closed, inner.woken) == (b"".join(frames), True, 1)
     assert (inner.headers, inner.beat(), sink.beat()) == (((b"a", b"b"),), b"beat", b"beat")
     assert sink.begun is bool(frames)
+    inner.gone = True
+    assert sink.gone
     assert len(seen) == kept
 
 

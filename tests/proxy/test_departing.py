@@ -48,9 +48,10 @@ async def test_a_client_may_leave_before_it_has_said_all() -> None:
 async def test_what_is_done_for_a_client_ends_when_it_leaves() -> None:
     client = Client(_piece(b"", more=False))
     ended = asyncio.Event()
+    told: list[bool] = []
 
     async def work() -> None:
-        async with UntilGone(client.receive):
+        async with UntilGone(client.receive, lambda: told.append(ended.is_set())):
             asyncio.get_running_loop().call_soon(client.leaves.set)
             try:
                 # Were it not broken off, this would end in another way.
@@ -61,6 +62,7 @@ async def test_what_is_done_for_a_client_ends_when_it_leaves() -> None:
     with pytest.raises(ClientGone):
         await work()
     assert ended.is_set()
+    assert told == [False]  # what is broken off knows why
     # It was our own cancellation, and it leaves no trace.
     task = asyncio.current_task()
     assert task is not None
@@ -69,7 +71,7 @@ async def test_what_is_done_for_a_client_ends_when_it_leaves() -> None:
 
 @in_loop
 async def test_what_is_done_comes_to_its_end_while_the_client_waits() -> None:
-    async with UntilGone(Client().receive):
+    async with UntilGone(Client().receive, pytest.fail):
         done = True
     assert done
 
@@ -80,7 +82,7 @@ async def test_the_servers_own_cancellation_goes_on() -> None:
     inside = asyncio.Event()
 
     async def work() -> None:
-        async with UntilGone(client.receive):
+        async with UntilGone(client.receive, pytest.fail):
             inside.set()
             await asyncio.Event().wait()
 

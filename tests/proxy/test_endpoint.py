@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from starlette.types import Message
 
 from proxying import in_loop
@@ -62,10 +63,12 @@ class Ends:
 
     def __init__(self) -> None:
         self.ended: list[tuple[str, Fate, int]] = []
+        self.codes: list[str] = []
 
     def open(self, exchange: Exchange) -> dict[type, Callable[[Any], None]]:
         def end(event: ExchangeEnded) -> None:
             self.ended.append((exchange.way, event.fate, event.status))
+            self.codes.append(event.code)
 
         return {ExchangeEnded: end}
 
@@ -100,6 +103,33 @@ class Bench:
 
 
 WORK = calls(("work", {}))
+
+
+class Silent:
+    """An upstream that lets one wait, the first time."""
+
+    protocol = "openai-chat"
+
+    def __init__(self, then: ReplayUpstream | None = None) -> None:
+        self.asked = asyncio.Event()
+        self._then = then
+
+    def answer(self, request: Any) -> Any:
+        if self._then is not None and self.asked.is_set():
+            return self._then.answer(request)
+        self.asked.set()
+        return _Forever()
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Forever:
+    async def __aenter__(self) -> None:
+        await asyncio.Event().wait()
+
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing is open."""
 
 
 @in_loop
@@ -160,7 +190,7 @@ async def test_a_second_reader_may_leave() -> None:
     bench.go_on.set()
     await asking
     assert "Done." in first.heard
-    assert Fate.GONE in {fate for _, fate, _ in bench.ends.ended}
+    assert [end[1:] for end in bench.ends.ended] == [(Fate.GONE, 499), (Fate.DONE, 200)]
 
 
 @in_loop
@@ -181,24 +211,6 @@ async def test_what_was_done_for_a_client_that_left_is_not_done_again() -> None:
 
 @in_loop
 async def test_a_run_in_which_nothing_was_done_is_run_anew() -> None:
-    class Silent:
-        """An upstream that lets one wait, the first time."""
-
-        protocol = "openai-chat"
-
-        def __init__(self, then: ReplayUpstream) -> None:
-            self.asked = asyncio.Event()
-            self._then = then
-
-        def answer(self, request: Any) -> Any:
-            if self.asked.is_set():
-                return self._then.answer(request)
-            self.asked.set()
-            return _Forever()
-
-        async def close(self) -> None:
-            """Nothing is open."""
-
     bench = Bench()
     silent = Silent(ReplayUpstream([says("Done.")]))
     bench.service.serve([Served(name="m", upstream=silent, model="m", mode=Mode.RUN)])
@@ -212,9 +224,59 @@ async def test_a_run_in_which_nothing_was_done_is_run_anew() -> None:
     assert "Done." in again.heard
 
 
-class _Forever:
-    async def __aenter__(self) -> None:
-        await asyncio.Event().wait()
+# ── Who ended it ────────────────────────────────────────────────────────────────────
 
-    async def __aexit__(self, *_: object) -> None:
-        """Nothing is open."""
+LEFT = (499, "client_gone")
+CLOSED = (503, "shutting_down")
+BREAKS: dict[str, tuple[Mode, bool, dict[str, tuple[int, str]]]] = {
+    "gate": (Mode.GATE, False, {"client": LEFT, "server": CLOSED}),
+    "run, nothing was done": (Mode.RUN, False, {"client": LEFT, "server": CLOSED}),
+    "run, a tool has begun": (Mode.RUN, True, {"client": LEFT, "server": (409, "broken_off")}),
+}
+FATES = {"client": Fate.GONE, "server": Fate.STOPPED}
+
+
+@pytest.mark.parametrize("who", FATES)
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize(("mode", "in_tool", "told"), BREAKS.values(), ids=BREAKS)
+@in_loop
+async def test_an_answer_that_is_broken_off_is_told_by_who_ended_it(
+    mode: Mode,
+    in_tool: bool,
+    *,
+    stream: bool,
+    told: dict[str, tuple[int, str]],
+    who: str,
+) -> None:
+    bench = Bench(WORK)
+    silent = Silent()
+    if not in_tool:
+        bench.service.serve([Served(name="m", upstream=silent, model="m", mode=mode)])
+    client = Client({**BODY, "stream": stream})
+    asking = bench.ask(client)
+    await (bench.begun if in_tool else silent.asked).wait()
+    if who == "client":
+        client.leaves.set()
+    else:
+        asking.cancel()
+    await asyncio.wait([asking])
+    bench.go_on.set()
+    await bench.service.settle(5.0)
+    status, code = told[who]
+    assert bench.ends.ended == [(mode.value, FATES[who], status)]
+    assert bench.ends.codes == [code]
+
+
+@in_loop
+async def test_who_reads_along_when_the_server_ends_did_not_leave() -> None:
+    bench = Bench(WORK, says("Done."))
+    first, second = Client(), Client()
+    asking = bench.ask(first)
+    await bench.begun.wait()
+    again = bench.ask(second)
+    await asyncio.sleep(0)
+    again.cancel()
+    await asyncio.wait([again])
+    assert bench.ends.ended == [("run", Fate.STOPPED, 503)]
+    bench.go_on.set()
+    await asking

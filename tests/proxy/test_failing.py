@@ -75,6 +75,17 @@ def test_a_bug_keeps_its_words_for_the_log() -> None:
     assert (failure.status, failure.code) == (500, "internal_error")
 
 
-def test_what_is_broken_off_says_whether_something_was_done() -> None:
-    assert explain_break("r", ran=False).status == 503
-    assert explain_break("r", ran=True).status == 409
+BREAKS = {
+    "the server ends": (False, False, (503, "shutting_down")),
+    "the client left": (False, True, (503, "client_gone")),
+    "the server ends after a tool began": (True, False, (409, "broken_off")),
+    "the client left after a tool began": (True, True, (409, "broken_off")),
+}
+
+
+@pytest.mark.parametrize(("ran", "gone", "told"), BREAKS.values(), ids=BREAKS)
+def test_what_is_broken_off_says_why_and_whether_something_was_done(
+    ran: bool, gone: bool, *, told: tuple[int, str]
+) -> None:
+    failure = explain_break("r", ran=ran, gone=gone)
+    assert (failure.status, failure.code) == told

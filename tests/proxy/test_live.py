@@ -120,8 +120,11 @@ async def test_one_reader_may_leave_and_the_last_one_ends_it() -> None:
     readings[0].cancel()
     await asyncio.wait([readings[0]])
     assert not broken
+    left_alone = answer.gone
+    second.sink.note_departure()
     readings[1].cancel()
     await asyncio.wait([readings[1], task])
+    assert (left_alone, answer.gone) == (False, True)
     assert broken == ["off"]
     assert task.cancelled()
     assert second.read == b"one broken"

@@ -252,7 +252,7 @@ def test_retries_are_in_the_line() -> None:
 ENDS = [
     ((Fate.DONE, 200, ""), ("info", None)),
     ((Fate.GONE, 499, ""), ("warning", None)),
-    ((Fate.GONE, 503, "shutting_down"), ("warning", SAID)),
+    ((Fate.STOPPED, 503, "shutting_down"), ("warning", SAID)),
     ((Fate.FAILED, 400, "invalid_value"), ("warning", None)),
     ((Fate.FAILED, 502, "bad_call"), ("error", None)),
     ((Fate.FAILED, 502, "connection"), ("error", SAID)),

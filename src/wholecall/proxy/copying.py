@@ -58,6 +58,11 @@ class CopyingSink:
         self._sink.beat = beat
 
     @property
+    def gone(self) -> bool:
+        """Whether the client hung up."""
+        return self._sink.gone
+
+    @property
     def begun(self) -> bool:
         """Whether something of the answer is on its way."""
         return self._sink.begun

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -31,14 +32,17 @@ async def read_body(receive: Receive) -> bytes:
 class UntilGone:
     """Breaks off its block when the client hangs up; it ends with `ClientGone` then.
 
+    `tell` is called before: what is broken off may ask why.
+
     Whoever is answered at once is not watched at all: to wait for a client's departure takes a
     task of its own, which costs more than many an answer.
     """
 
-    __slots__ = ("_gone", "_receive", "_task", "_timer", "_watcher")
+    __slots__ = ("_gone", "_receive", "_task", "_tell", "_timer", "_watcher")
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, tell: Callable[[], None]) -> None:
         self._receive = receive
+        self._tell = tell
         self._gone = False
         self._task: asyncio.Task[Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -67,5 +71,6 @@ class UntilGone:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self._gone = True
+        self._tell()
         if self._task is not None:
             self._task.cancel()

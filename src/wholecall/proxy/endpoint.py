@@ -14,7 +14,7 @@ from wholecall.proxy.background import check_places, serve_background
 from wholecall.proxy.client import Asked, ClientProtocol
 from wholecall.proxy.copying import CopyingSink
 from wholecall.proxy.departing import ClientGone, UntilGone, read_body
-from wholecall.proxy.failing import explain
+from wholecall.proxy.failing import SHUTTING_DOWN, explain
 from wholecall.proxy.live import LiveAnswer
 from wholecall.proxy.preparing import Prepared, Run, prepare
 from wholecall.proxy.serving import Service
@@ -22,6 +22,7 @@ from wholecall.proxy.sinks import ClientSink, Sink
 from wholecall.proxy.taps import Exchange, Fate, Watch
 from wholecall.proxy.turning import Turning
 
+_UNAVAILABLE = 503
 _TRACE_HEADERS = ("traceparent", "tracestate")
 
 
@@ -38,7 +39,7 @@ class Endpoint:
         try:
             asked = Asked.read(self._client, scope, body=await read_body(receive))
             sink.beat_seconds = asked.shorten(self._service.beat_seconds)
-            async with UntilGone(receive):
+            async with UntilGone(receive, sink.note_departure):
                 await self._serve(asked, sink)
         except ClientGone:
             return
@@ -118,7 +119,9 @@ async def _read_along(answer: LiveAnswer, sink: ClientSink, *, watch: Watch) -> 
     try:
         await answer.copy_to(sink)
     except asyncio.CancelledError:
-        watch.end(Fate.GONE)
+        if sink.gone:
+            watch.leave()
+        watch.end(Fate.STOPPED, status=_UNAVAILABLE, code=SHUTTING_DOWN)
         raise
     watch.end(Fate.DONE)
 

@@ -8,14 +8,18 @@ from dataclasses import replace
 from wholecall.errors import RunFailed, UpstreamError, WholecallError
 from wholecall.protocols.answers import Failure, read_failure
 from wholecall.proxy.sinks import Headers
+from wholecall.proxy.taps import CLIENT_GONE
 from wholecall.upstreams.retry import is_repeatable
 
 LONGEST_RETRY_AFTER = 60.0
 """Seconds. SDKs wait as long as they are told, and nobody waits an hour for an answer."""
 NEVER_AGAIN: Headers = ((b"x-should-retry", b"false"),)
 """Official SDKs send a failed request again by themselves. After a tool ran they must not."""
+SHUTTING_DOWN = "shutting_down"
+"""The code of answers that the end of the server broke off."""
 _BUG = "the proxy failed; its log says why under this request's id"
 _CLOSING = "the proxy is shutting down"
+_LEFT = "the client that asked for this answer hung up before it was over"
 _BROKEN_OFF = "this request was broken off after tools had begun to run; they are not run again"
 _CREDENTIALS = (
     "the upstream of this model refuses the proxy's own credentials; it is not your key that is "
@@ -45,15 +49,17 @@ def explain_bug(request_id: str) -> Failure:
     return Failure(message=_BUG, code="internal_error", request_id=request_id)
 
 
-def explain_break(request_id: str, *, ran: bool) -> Failure:
-    """The answer is broken off: the server ends, or the client left a run in which tools ran."""
+def explain_break(request_id: str, *, ran: bool, gone: bool) -> Failure:
+    """The answer is broken off: the server ends, or the client left.
+
+    Whoever left does not read it, but whoever asks for the same answer again may.
+    """
     if ran:
         return Failure(
             message=_BROKEN_OFF, status=_CONFLICT, code="broken_off", request_id=request_id
         )
-    return Failure(
-        message=_CLOSING, status=_UNAVAILABLE, code="shutting_down", request_id=request_id
-    )
+    message, code = (_LEFT, CLIENT_GONE) if gone else (_CLOSING, SHUTTING_DOWN)
+    return Failure(message=message, status=_UNAVAILABLE, code=code, request_id=request_id)
 
 
 def _refused(error: BaseException | None) -> int | None:

@@ -36,7 +36,8 @@ class Figure(NamedTuple):
 
 COUNTERS = {
     "exchanges": Figure(
-        "Requests that are over; `outcome`: `done`, `failed`, `gone` (the client left).",
+        "Requests that are over; `outcome`: `done`, `failed`, `gone` (the client left), `stopped` "
+        "(the proxy ended).",
         ("model", "protocol", "way", "outcome"),
     ),
     "refusals": Figure(

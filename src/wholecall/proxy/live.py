@@ -62,6 +62,7 @@ class LiveAnswer:
         self._size = 0
         self._body: Body | None = None
         self._over = False
+        self._gone = False
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._break_off: Callable[[], Coroutine[None, None, None]] = _do_nothing
@@ -94,6 +95,11 @@ class LiveAnswer:
         self._break_off = break_off
         self._task = asyncio.create_task(work(), name="an answer for whoever reads it")
         return self._task
+
+    @property
+    def gone(self) -> bool:
+        """Whether the last of its readers hung up before it was over."""
+        return self._gone
 
     @property
     def begun(self) -> bool:
@@ -190,6 +196,7 @@ class LiveAnswer:
     async def _leave(self, sink: ClientSink, reading: _Reading) -> None:
         """Nobody reads any more, or the server ends. Whoever still listens hears of it."""
         if not self._over:
+            self._gone = sink.gone
             await self._break_off()
             if self._task is not None:
                 self._task.cancel()

@@ -48,6 +48,10 @@ class Sink(Protocol):
     """Makes a sign of life."""
 
     @property
+    def gone(self) -> bool:
+        """Whether its client hung up: nobody reads what is written to it."""
+
+    @property
     def begun(self) -> bool:
         """Whether something of the answer is on its way, so that its status is settled."""
 
@@ -80,6 +84,7 @@ class ClientSink:
         self._headers: Headers = ()
         self._pending: list[bytes] = []
         self._begun = False
+        self._gone = False
         self._whole_frames = True
         self._written_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -87,6 +92,15 @@ class ClientSink:
         self.beat: Callable[[], bytes] = bytes
         self.on_begin: Callable[[], None] = _do_nothing
         """Called when the first bytes of a good answer are on their way."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether the client hung up."""
+        return self._gone
+
+    def note_departure(self) -> None:
+        """The client hung up."""
+        self._gone = True
 
     @property
     def begun(self) -> bool:

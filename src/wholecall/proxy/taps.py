@@ -58,6 +58,14 @@ class Fate(enum.Enum):
     FAILED = "failed"
     GONE = "gone"
     """The client left before its answer was over."""
+    STOPPED = "stopped"
+    """The server ended before the answer was over."""
+
+
+CLIENT_GONE = "client_gone"
+"""The code of answers that nobody waited for any more."""
+_CLIENT_CLOSED_REQUEST = 499
+"""No status of HTTP, but what nginx writes into its log for such a client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +208,10 @@ class Watch:
         self.take(
             ExchangeEnded(fate=fate, seconds=seconds, status=status, code=code, message=message)
         )
+
+    def leave(self) -> None:
+        """The client hung up. Whatever it was told, nobody heard it."""
+        self.end(Fate.GONE, status=_CLIENT_CLOSED_REQUEST, code=CLIENT_GONE)
 
     @asynccontextmanager
     async def asking(

@@ -86,9 +86,11 @@ class Turning:
                 self._end()
 
     async def break_off(self) -> None:
-        """Say that the answer ends here."""
-        request_id = self._prepared.asked.request_id
-        await self._fail(explain_break(request_id, ran=self.ran), fate=Fate.GONE)
+        """Say that the answer ends here: its client hung up, or the server ends."""
+        gone = self._sink.gone
+        failure = explain_break(self.request_id, ran=self.ran, gone=gone)
+        end = self._watch.leave if gone else self._make_end(Fate.STOPPED, failure)
+        await self._fail(failure, end=end)
 
     async def stop(self, failure: Failure) -> None:
         """Say that the answer ends here, and why. Whoever calls this cancels the work."""
@@ -163,15 +165,16 @@ class Turning:
             answer.open()
         return answer
 
+    def _make_end(self, fate: Fate, failure: Failure) -> Callable[[], None]:
+        code, message = failure.code or "", failure.message
+        return partial(self._watch.end, fate, status=failure.status, code=code, message=message)
+
     async def _fail(
-        self, failure: Failure, headers: Headers = (), *, fate: Fate = Fate.FAILED
+        self, failure: Failure, headers: Headers = (), *, end: Callable[[], None] | None = None
     ) -> None:
         if self._end is not None:
             return
-        code = failure.code or ""
-        self._end = partial(
-            self._watch.end, fate, status=failure.status, code=code, message=failure.message
-        )
+        self._end = end or self._make_end(Fate.FAILED, failure)
         again = NEVER_AGAIN if self.ran else ()
         await self._answering.fail(failure, (*headers, *(h for h in again if h not in headers)))
 

@@ -8,7 +8,7 @@ import { download, read } from "./reading.js";
 const FILTERS = { model: "Model", tool: "Tool", verdict: "Verdict", reason: "Reason", oddity: "Inconsistency", fate: "End", code: "Error" };
 const WORDS = {
   verdict: ["", "released", "repaired", "rejected"],
-  fate: ["", "done", "failed", "gone"],
+  fate: ["", "done", "failed", "gone", "stopped"],
 };
 const PAGE = 50;
 
