@@ -38,6 +38,12 @@ VALUES: list[tuple[str, Any, Any]] = [
     ("a pattern that is easy", {"type": "string", "pattern": "^[0-9]{2}$"}, "12"),
     ("a long string", {"type": "string", "minLength": 7}, "textttt"),
     ("a short string", {"type": "string", "maxLength": 2}, "te"),
+    ("a length as a float", {"type": "string", "minLength": 7.0, "maxLength": 9.0}, "textttt"),
+    (
+        "a count of items as a float",
+        {"items": {"const": 2}, "minItems": 2.0, "type": "array"},
+        [2, 2],
+    ),
     ("at least", {"type": "integer", "minimum": 10}, 10),
     ("more than", {"type": "integer", "exclusiveMinimum": 10}, 11),
     ("at most", {"type": "integer", "maximum": -10}, -10),
@@ -139,6 +145,8 @@ EXAMPLES: list[tuple[str, Any, Any]] = [
     ("an object that never ends", ENDLESS, None),
     ("a circle", {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}, None),
     ("what nothing fits", of(False), None),
+    ("bounds beyond every float", of({"type": "number", "minimum": 10**400, "maximum": 9}), None),
+    ("a bound beyond every float", of({"type": "integer", "minimum": 10**400}), {"a": 10**400}),
 ]
 
 

@@ -30,6 +30,12 @@ ROWS: list[tuple[str, Any, Any]] = [
     ("a remark stays", {"title": "x", "examples": ["x"], "deprecated": False}, None),
     ("PHP's empty object", {"properties": [], "required": []}, {"properties": {}, "required": []}),
     ("Protobuf's integers", {"minItems": "1", "maxItems": "x"}, {"minItems": 1, "maxItems": "x"}),
+    (
+        "an integer as a float",
+        {"minLength": 2.0, "maxContains": 1.5},
+        {"minLength": 2, "maxContains": 1.5},
+    ),
+    ("a count beyond measure is left to the validator", {"minItems": "9" * 5000}, None),
     ("Gemini's capitals", {"type": "STRING"}, {"type": "string"}),
     ("Gemini's capitals in a list", {"type": ["STRING", "NULL"]}, {"type": ["string", "null"]}),
     ("a type in Python's words", {"type": "float"}, {"type": "number"}),

@@ -9,6 +9,7 @@ Where none fits (who can invert a regular expression?) there is no example.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, islice, product
 from typing import Any
 
@@ -149,6 +150,10 @@ class _Builder:
 
     def numbers(self, parts: Sequence[Place], _: int) -> Iterator[JSON]:
         """One, then the numbers next to the bounds, then what lies between them."""
+        with suppress(OverflowError):  # a bound of hundreds of digits, and a float to reckon with
+            yield from self._numbers(parts)
+
+    def _numbers(self, parts: Sequence[Place]) -> Iterator[JSON]:
         step = _highest(parts, "multipleOf", default=1)
         low = max(
             _highest(parts, "minimum", default=-_FAR),

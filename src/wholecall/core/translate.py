@@ -87,7 +87,10 @@ _NAMES = frozenset({"$schema", "$id", "id"})
 _VALUES = frozenset({"const", "default", "example"})
 _COUNTS = frozenset(
     {"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"}
+    | {"minContains", "maxContains"}
 )
+_LONGEST_COUNT = 18
+"""Digits. Nothing has so many characters or items; Python refuses to read thousands of them."""
 
 
 def _drop_nulls(node: Node) -> Node:
@@ -124,13 +127,19 @@ def _open_empty_lists(node: Node) -> Node:
 
 
 def _read_counts(node: Node) -> Node:
-    """Protobuf writes 64-bit integers as strings: `"minItems": "1"`."""
-    read = {
-        keyword: int(argument)
-        for keyword in _COUNTS
-        if isinstance(argument := node.get(keyword), str) and argument.isdecimal()
+    """A count is an integer. Protobuf writes it as a string (`"1"`), others as a float (`1.0`)."""
+    return {
+        keyword: _read_count(argument) if keyword in _COUNTS else argument
+        for keyword, argument in node.items()
     }
-    return {**node, **read}
+
+
+def _read_count(argument: Any) -> Any:
+    if isinstance(argument, str) and argument.isdecimal() and len(argument) <= _LONGEST_COUNT:
+        return int(argument)
+    if isinstance(argument, float) and argument.is_integer():
+        return int(argument)
+    return argument
 
 
 _WORDS = {
