@@ -266,12 +266,14 @@ CHUNKS = [
             {"usageMetadata": {"candidatesTokenCount": 4, "thoughtsTokenCount": 5}},
             {"usageMetadata": {"trafficType": "ON_DEMAND"}},
             {"usageMetadata": {"candidatesTokenCount": "4", "thoughtsTokenCount": 5}},
+            {"usageMetadata": {"promptTokenCount": "3"}},
         ],
         [
             Usage(3, 4, {"promptTokenCount": 3, "candidatesTokenCount": 4}),
             Usage(None, 9, {"candidatesTokenCount": 4, "thoughtsTokenCount": 5}),
             Usage(None, None, {"trafficType": "ON_DEMAND"}),
             Usage(None, 5, {"candidatesTokenCount": "4", "thoughtsTokenCount": 5}),
+            Usage(None, None, {"promptTokenCount": "3"}),
         ],
     ),
     Row(

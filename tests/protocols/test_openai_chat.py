@@ -151,6 +151,14 @@ WORDS = [
     Row("not twice", [delta(reasoning_content="a", reasoning="a")], [Reasoning("a")]),
     Row("if it is text", [delta(reasoning={"effort": "high"})], []),
     Row(
+        "details that are no list of objects are nobody's",
+        [
+            delta(content="a", reasoning_details={"data": "x"}),
+            delta(reasoning_details="x", thinking_blocks=["y", {"type": "thinking"}, None]),
+        ],
+        [Text("a"), Reasoning("", {"thinking_blocks": [{"type": "thinking"}]})],
+    ),
+    Row(
         "its details are kept",
         [delta(reasoning="a", reasoning_details=[{"data": "x"}])],
         [Reasoning("a"), Reasoning("", {"reasoning_details": [{"data": "x"}]})],

@@ -247,6 +247,8 @@ def test_an_error_may_have_any_shape(error: Any, message: str, *, native: dict[s
     [
         ({"in": 1, "out": 2, "more": 3}, [Usage(1, 2, {"in": 1, "out": 2, "more": 3})]),
         (SimpleNamespace(out=2), [Usage(None, 2, {"out": 2})]),
+        ({"in": 1.0, "out": 2.5}, [Usage(1, None, {"in": 1.0, "out": 2.5})]),
+        ({"in": "1", "out": []}, [Usage(None, None, {"in": "1", "out": []})]),
         (None, []),
         (5, []),
     ],

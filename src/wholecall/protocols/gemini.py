@@ -43,6 +43,7 @@ from wholecall.protocols.wire import (
     guard,
     present,
     read_arguments,
+    read_count,
     read_error,
     read_json,
     read_mark,
@@ -273,10 +274,10 @@ def _is_provider_block(native: Mapping[str, Any]) -> bool:
 
 
 def _usage(native: Mapping[str, Any]) -> Usage:
-    counts = [
-        native.get(_camel(name), native.get(name))
+    given, *written = (
+        read_count(native.get(_camel(name), native.get(name)))
         for name in ("prompt_token_count", "candidates_token_count", "thoughts_token_count")
-    ]
+    )
     # Thoughts are tokens that the model wrote, but Google counts them apart.
-    written = [number for number in counts[1:] if isinstance(number, int)]
-    return Usage(counts[0], sum(written) if written else None, native)
+    counts = [count for count in written if count is not None]
+    return Usage(given, sum(counts) if counts else None, native)

@@ -36,6 +36,7 @@ from wholecall.protocols.wire import (
     Payload,
     explain,
     guard,
+    plain,
     present,
     read,
     read_arguments,
@@ -344,15 +345,22 @@ def _words(message: _Message) -> Iterator[Delta]:
         yield Reasoning(thought)
     if message.reasoning_details or message.thinking_blocks:
         details = {
-            "reasoning_details": message.reasoning_details,
-            "thinking_blocks": message.thinking_blocks,
+            "reasoning_details": _entries(message.reasoning_details),
+            "thinking_blocks": _entries(message.thinking_blocks),
         }
-        yield Reasoning("", present(details))
+        if present(details):
+            yield Reasoning("", present(details))
     content = message.content
     if content:
         yield from (Text(content),) if isinstance(content, str) else _parts(content)
     if message.refusal and isinstance(message.refusal, str):
         yield Text(message.refusal)
+
+
+def _entries(details: Any) -> list[Any] | None:
+    """The objects of a list. What is none cannot be joined to others, and goes back to nobody."""
+    entries = plain(details) if isinstance(details, list) else ()
+    return [entry for entry in entries if isinstance(entry, dict)] or None
 
 
 def _parts(parts: list[_Part | str | None]) -> Iterator[Delta]:

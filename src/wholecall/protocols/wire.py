@@ -187,7 +187,15 @@ def read_usage(usage: Any, *, input_tokens: str, output_tokens: str) -> Iterator
     """Token counts, under the names that a protocol gives to them."""
     native = plain(usage)
     if isinstance(native, Mapping):
-        yield Usage(native.get(input_tokens), native.get(output_tokens), native)
+        given, written = native.get(input_tokens), native.get(output_tokens)
+        yield Usage(read_count(given), read_count(written), native)
+
+
+def read_count(value: Any) -> int | None:
+    """A count of tokens. Some servers reckon with floats; what is no number counts nothing."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) else None
 
 
 def present(fields: Mapping[str, Any]) -> dict[str, Any]:

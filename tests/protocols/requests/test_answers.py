@@ -187,6 +187,14 @@ def test_an_answer_keeps_its_order(events: list[Event], expected: list[Any]) -> 
         (
             "reasoning_details",
             [
+                {"type": "t", "id": ["odd"], "text": "a", "data": 1},
+                {"type": "t", "id": ["odd"], "text": {"odd": 2}, "data": 3},
+            ],
+            [{"type": "t", "id": ["odd"], "text": "a", "data": 3}],
+        ),
+        (
+            "reasoning_details",
+            [
                 {"type": "reasoning.summary", "summary": "a", "index": 0},
                 {"type": "reasoning.summary", "summary": "b", "index": 1},
                 {"type": "reasoning.encrypted", "data": "x", "id": "1", "index": 1},

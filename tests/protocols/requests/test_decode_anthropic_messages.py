@@ -199,6 +199,11 @@ def message(*content: Any) -> dict[str, Any]:
         ({"messages": [{"role": "king"}]}, "messages[0].role"),
         (message(1), "messages[0].content[0]"),
         (message({"type": "text"}), "messages[0].content[0].text"),
+        (message({"type": ["text"]}), "messages[0].content[0].type"),
+        (
+            message({"type": "tool_result", "content": [{"type": {}}]}),
+            "messages[0].content[0].content[0].type",
+        ),
         (message({"type": "image"}), "messages[0].content[0].source"),
         (message({"type": "redacted_thinking"}), "messages[0].content[0].data"),
         (

@@ -262,6 +262,10 @@ def test_function_calls_of_old_become_tool_calls() -> None:
             "messages[0].content[0].text",
         ),
         (
+            {"model": "m", "messages": [{"role": "user", "content": [{"type": ["text"]}]}]},
+            "messages[0].content[0].type",
+        ),
+        (
             {
                 "model": "m",
                 "messages": [

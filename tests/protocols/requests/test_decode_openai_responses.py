@@ -236,6 +236,7 @@ def test_items(items: list[Any], expected: list[tuple[Role, list[Any], int]]) ->
             {"input": [{"role": "user", "content": [{"type": "input_text"}]}]},
             "input[0].content[0].text",
         ),
+        ({"input": [{"role": "user", "content": [{"type": {}}]}]}, "input[0].content[0].type"),
         ({"input": [{"type": "function_call", "name": 1}]}, "input[0].name"),
         ({"input": [{"type": "function_call_output", "output": [1]}]}, "input[0].output[0]"),
         ({"instructions": 1}, "instructions"),

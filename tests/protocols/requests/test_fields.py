@@ -12,6 +12,7 @@ from wholecall.protocols.requests.fields import (
     merge,
     natives_of,
     read_id,
+    read_kind,
     refuse,
     refuse_role,
     rest_of,
@@ -108,3 +109,16 @@ def test_a_complete_body_has_no_empty_fields_and_shares_nothing() -> None:
     assert body["a"] is not inner
     assert body["a"]["x"] is not inner["x"]
     assert body["c"]["x"] is not inner["x"]
+
+
+@pytest.mark.parametrize(
+    ("part", "kind"), [({"type": "text"}, "text"), ({"type": None}, ""), ({}, "")]
+)
+def test_a_part_says_what_it_is(part: dict[str, Any], kind: str) -> None:
+    assert read_kind(part, "messages[0]") == kind
+
+
+def test_a_part_that_says_it_in_no_word_is_named() -> None:
+    with pytest.raises(UnreadableRequest) as caught:
+        read_kind({"type": ["text"]}, "messages[0]")
+    assert caught.value.param == "messages[0].type"

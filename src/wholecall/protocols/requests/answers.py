@@ -187,8 +187,8 @@ def _goes_on(group: Sequence[Mapping[str, Any]], piece: Mapping[str, Any]) -> bo
     """Whether it is one more piece: of the same kind, in the same place, before the signature."""
     first, last = group[0], group[-1]
     same = all(first.get(key) == piece.get(key) for key in ("type", "index"))
-    ids = {first.get("id"), piece.get("id")} - {None}
-    return same and len(ids) <= 1 and not last.get("signature")
+    ids = (first.get("id"), piece.get("id"))
+    return same and (None in ids or ids[0] == ids[1]) and not last.get("signature")
 
 
 def _join(group: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -196,7 +196,8 @@ def _join(group: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for piece in group:
         joined.update(piece if not joined else present(piece))
     for key in _JOINED.intersection(joined):
-        joined[key] = "".join(piece.get(key) or "" for piece in group)
+        texts = [piece[key] for piece in group if isinstance(piece.get(key), str)]
+        joined[key] = "".join(texts) if texts else joined[key]
     return joined
 
 

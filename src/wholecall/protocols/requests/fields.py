@@ -18,6 +18,10 @@ _PLACE = re.compile(r" - at `\$(?P<path>.*)`$")
 _MISSING = re.compile(r"missing required field `(?P<name>[^`]*)`")
 
 
+class _Kind(msgspec.Struct):
+    type: str | None = None
+
+
 # ── Reading ─────────────────────────────────────────────────────────────────────────
 
 
@@ -27,6 +31,11 @@ def fit(value: Any, shape: type[_Shape], *, at: str = "") -> _Shape:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
         raise _explain(str(error), at) from None
+
+
+def read_kind(part: Any, at: str) -> str:
+    """What a part of a content says it is; nothing if it does not say."""
+    return fit(part, _Kind, at=at).type or ""
 
 
 def refuse(param: str, message: str) -> UnreadableRequest:

@@ -34,7 +34,14 @@ from wholecall.protocols.requests.encoding.anthropic_messages import (
     PROTOCOL,
     write_tool,
 )
-from wholecall.protocols.requests.fields import fit, keep_rest, read_id, refuse_role, without
+from wholecall.protocols.requests.fields import (
+    fit,
+    keep_rest,
+    read_id,
+    read_kind,
+    refuse_role,
+    without,
+)
 from wholecall.protocols.requests.tools import read_tools
 
 # ── The wire ────────────────────────────────────────────────────────────────────────
@@ -179,8 +186,7 @@ class _History:
             yield Message(Role.TOOL if are_results else role, parts, Native(PROTOCOL, (wire,)))
 
     def _block(self, block: Any, at: str) -> Part:
-        fields = fit(block, dict[str, Any], at=at)
-        reader = _BLOCKS.get(fields.get("type", ""))
+        reader = _BLOCKS.get(read_kind(block, at))
         return reader(self, block, at) if reader is not None else Native(PROTOCOL, block)
 
     def read_text(self, block: Any, at: str) -> Part:
@@ -240,11 +246,11 @@ def _read_result_content(content: str | list[Any] | None, at: str) -> Iterator[T
 
 def _read_result_block(block: Any, at: str) -> Text | Media:
     """A block of a result. One that no other protocol has is told as it is."""
-    fields = fit(block, dict[str, Any], at=at)
+    kind = read_kind(block, at)
     read: object = None
-    if fields.get("type") == "text":
+    if kind == "text":
         read = Text(fit(block, _Text, at=at).text)
-    elif fields.get("type") in _KINDS:
+    elif kind in _KINDS:
         read = _read_media(block, at)
     return read if isinstance(read, Text | Media) else Text(json.dumps(block, ensure_ascii=False))
 

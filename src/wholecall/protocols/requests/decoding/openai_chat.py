@@ -33,7 +33,14 @@ from wholecall.protocols.requests.encoding.openai_chat import (
     PROTOCOL,
     write_tool,
 )
-from wholecall.protocols.requests.fields import fit, keep_rest, read_id, refuse_role, without
+from wholecall.protocols.requests.fields import (
+    fit,
+    keep_rest,
+    read_id,
+    read_kind,
+    refuse_role,
+    without,
+)
 from wholecall.protocols.requests.media import read_address, read_format
 from wholecall.protocols.requests.tools import read_tools
 from wholecall.protocols.requests.traits import CAP, NEW_CAP, chat_traits
@@ -277,8 +284,7 @@ _READERS: dict[str, tuple[Role, Callable[[_History, _Message, _Wire], Sequence[P
 
 
 def _read_part(part: Any, at: str) -> Part:
-    fields = fit(part, dict[str, Any], at=at)
-    reader = _PARTS.get(fields.get("type", ""))
+    reader = _PARTS.get(read_kind(part, at))
     return reader(part, at) if reader is not None else Native(PROTOCOL, part)
 
 

@@ -35,7 +35,14 @@ from wholecall.protocols.requests.encoding.openai_responses import (
     PROTOCOL,
     write_tool,
 )
-from wholecall.protocols.requests.fields import fit, keep_rest, read_id, refuse_role, without
+from wholecall.protocols.requests.fields import (
+    fit,
+    keep_rest,
+    read_id,
+    read_kind,
+    refuse_role,
+    without,
+)
 from wholecall.protocols.requests.media import read_address
 from wholecall.protocols.requests.tools import read_tools
 
@@ -259,8 +266,7 @@ def _read_content(content: str | list[Any] | None, at: str) -> list[Part]:
 
 
 def _read_part(part: Any, at: str) -> Part:
-    fields = fit(part, dict[str, Any], at=at)
-    reader = _PARTS.get(fields.get("type", ""))
+    reader = _PARTS.get(read_kind(part, at))
     return reader(part, at) if reader is not None else Native(PROTOCOL, part)
 
 
