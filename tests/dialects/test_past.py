@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from emulating import PROMPTED, says
@@ -10,6 +12,7 @@ from wholecall.core.conversation import (
     Media,
     Message,
     Native,
+    Part,
     PastCall,
     Result,
     Role,
@@ -151,3 +154,27 @@ def test_a_past_call_is_written_as_the_next_one_is_read(dialect: str) -> None:
     tool = {"name": "find", "parameters": {"properties": {"q": {"type": "string"}}}}
     calls = parse_text(dialect, rewritten.text, tools=[tool]).calls
     assert [dict(each.arguments) for each in calls] == [{"q": "x y"}, {"q": "z"}]
+
+
+class Watched(tuple[Part, ...]):
+    """Parts that count how often they are gone through."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[Part]:
+        Watched.looks += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("turns", [8, 64])
+def test_a_long_history_is_gone_through_as_often_as_a_short_one(turns: int) -> None:
+    messages = [
+        Message(role, Watched((part,)))
+        for number in range(turns)
+        for role, part in ((ASSISTANT, call(str(number))), (TOOL, result(str(number), "x")))
+    ]
+    Watched.looks = 0
+
+    rewrite_history(messages, HERMES)
+
+    assert Watched.looks <= 6 * len(messages)

@@ -23,10 +23,11 @@ _PLAIN = Template(OBJECT, between="\n")
 def rewrite_history(messages: Iterable[Message], template: Template) -> tuple[Message, ...]:
     """The same history with its calls and results as text."""
     whole = tuple(messages)
+    calls = _past_calls(whole)
     told: list[Message] = []
     for holds_results, group in groupby(whole, _holds_results):
         if holds_results:
-            told.append(_tell_results(list(group), _past_calls(whole), template=template))
+            told.append(_tell_results(list(group), calls, template=template))
         else:
             told += (_tell_calls(message, template) for message in group)
     return tuple(_join_neighbours(told, written_by_caller={id(message) for message in whole}))
@@ -93,24 +94,35 @@ def _join_neighbours(messages: Iterable[Message], *, written_by_caller: set[int]
 
     Chat templates demand that user and assistant take turns.
     """
-    joined: list[Message] = []
+    runs: list[list[Message]] = []
     for message in messages:
-        both = {id(message), *(id(last) for last in joined[-1:])}
-        if joined and joined[-1].role is message.role and not both <= written_by_caller:
-            parts = _join_texts((*joined[-1].parts, *message.parts))
-            joined[-1] = Message(message.role, tuple(parts))
+        run = runs[-1] if runs else []
+        same_role = bool(run) and run[-1].role is message.role
+        both_theirs = len(run) == 1 and {id(run[0]), id(message)} <= written_by_caller
+        if same_role and not both_theirs:
+            run.append(message)
         else:
-            joined.append(message)
-    return joined
+            runs.append([message])
+    return [_join_messages(run) for run in runs]
+
+
+def _join_messages(run: list[Message]) -> Message:
+    if len(run) == 1:
+        return run[0]
+    parts = (part for message in run for part in message.parts)
+    return Message(run[0].role, tuple(_join_texts(parts)))
 
 
 def _join_texts(parts: Iterable[Part]) -> list[Part]:
     """Texts that follow one another as one, each on lines of its own."""
     joined: list[Part] = []
-    for part in parts:
-        last = joined[-1] if joined else None
-        if isinstance(part, Text) and isinstance(last, Text):
-            joined[-1] = Text(f"{last.text.rstrip()}\n{part.text}" if last.text else part.text)
-        else:
-            joined.append(part)
+    for are_texts, group in groupby(parts, lambda part: isinstance(part, Text)):
+        neighbours = list(group)
+        joined += [_join_lines(neighbours)] if are_texts else neighbours
     return joined
+
+
+def _join_lines(parts: Iterable[Part]) -> Text:
+    *before, last = (part.text for part in parts if isinstance(part, Text))
+    lines = [line for line in map(str.rstrip, before) if line]
+    return Text("\n".join([*lines, last]))
