@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -242,6 +243,40 @@ def test_runs_that_share_it_do_not_get_each_other_s_answers() -> None:
         assert await second == Approval(False)
 
     asyncio.run(test())
+
+
+def test_an_approver_that_comes_too_late_answers_for_no_other_call_of_that_id() -> None:
+    """It was told to stop, goes on, and says yes while the call of another run waits."""
+    asked = asyncio.Event()
+    go_on = asyncio.Event()
+
+    async def stubborn(call: Call) -> bool:
+        if call.name != "pay":
+            return await hang(call)
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await go_on.wait()
+        return True
+
+    async def test() -> Approval:
+        approvals, ear = Approvals(stubborn), Ear()
+        first = asyncio.create_task(approvals.ask(CALL, True, emit=ear))
+        await asked.wait()
+        assert approvals.answer(CALL.id, False)
+        await first
+        other = replace(CALL, name="delete")
+        second = asyncio.create_task(approvals.ask(other, True, emit=ear))
+        await until(lambda: bool(approvals.pending))
+        go_on.set()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not second.done()
+        assert approvals.answer(CALL.id, False, why="mine")
+        return await second
+
+    assert asyncio.run(test()) == Approval(False, "mine")
 
 
 def test_nobody_can_change_what_the_others_see() -> None:

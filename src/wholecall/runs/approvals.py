@@ -90,29 +90,41 @@ class Approvals:
                 # Of another run. An answer must not let the wrong one of them pass.
                 return Approval(False, "another call with the same id waits for an answer")
         approver = self._approver
-        asked = None if approver is None else loop.create_task(self._ask(approver, call))
+        asked = None if approver is None else loop.create_task(self._ask(approver, waiting))
         try:
             emit(ApprovalAsked(copy_call(call)))
             return await waiting.answered
         finally:
-            with self._lock:
-                if self._waiting.get(call.id) is waiting:
-                    del self._waiting[call.id]
+            self._leave(waiting)
             if asked is not None:
                 asked.cancel()
 
-    async def _ask(self, approver: Approver, call: Call) -> None:
+    async def _ask(self, approver: Approver, waiting: _Waiting) -> None:
+        """Let the approver answer for this call, and for no other that has its id by then."""
         try:
-            given = await approver(copy_call(call))
+            given = await approver(copy_call(waiting.call))
             approved, why = given if isinstance(given, Approval) else Approval(given)
         except asyncio.CancelledError:
             # Ours, and nobody waits any more; or the approver's own, and nobody else will answer.
-            self.answer(call.id, False, why="the approver broke off")
+            self._answer(waiting, Approval(False, "the approver broke off"))
             raise
         # The approver is the user's code, and whatever is wrong with it is a no.
         except Exception as error:  # noqa: BLE001
             approved, why = False, f"the approver failed ({type(error).__name__})"
-        self.answer(call.id, approved, why=why)
+        self._answer(waiting, Approval(approved is True, why))
+
+    def _answer(self, waiting: _Waiting, approval: Approval) -> None:
+        if self._leave(waiting):
+            waiting.arrive(approval)
+
+    def _leave(self, waiting: _Waiting) -> bool:
+        """Wait no more; False if somebody has answered already."""
+        id = waiting.call.id
+        with self._lock:
+            waits = self._waiting.get(id) is waiting
+            if waits:
+                del self._waiting[id]
+        return waits
 
 
 class _Waiting(NamedTuple):
