@@ -95,11 +95,14 @@ async def test_what_is_played_again_is_what_came(end: int, tmp_path: Path) -> No
 async def test_text_and_payloads_are_kept_as_well() -> None:
     case, _ = await record(ScriptedAnswer(chunks=(chunk("a"), SimpleNamespace(choices=[]))))
     assert case["events"] == [chunk("a"), {"choices": []}]
+    half = chunk("half of a pair: \ud83d")
+    case, _ = await record(ScriptedAnswer(chunks=(half,)))
+    assert case["events"] == [half]
     case, _ = await record(ScriptedAnswer(chunks=("data: 1\n", "\n", "data")))
     assert case["events"] == ["data: 1\n", "\n", "data"]
 
 
-@pytest.mark.parametrize("body", [chunk("a"), {}])
+@pytest.mark.parametrize("body", [chunk("a"), chunk("half of a pair: \ud83d"), {}])
 @in_loop
 async def test_a_whole_answer_is_kept_as_one(body: dict[str, Any]) -> None:
     case, received = await record(ScriptedAnswer(body=body, protocol="ollama"))

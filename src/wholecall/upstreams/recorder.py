@@ -14,11 +14,10 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 from wholecall.core.conversation import Request
 from wholecall.core.spec import ToolSpec
 from wholecall.core.words import cut
+from wholecall.protocols.answers import dump
 from wholecall.protocols.reader import Chunk
 from wholecall.protocols.wire import read_json
 from wholecall.upstreams.base import Answer, Upstream
@@ -72,7 +71,7 @@ class RecordingUpstream:
     def _save(self, request: Request, answered: Mapping[str, Any]) -> None:
         tools = [define(tool) for tool in request.tools] or None
         case = {"title": _title(request), "tools": tools, **answered}
-        self._write(self._hide_secrets(msgspec.json.encode(case).decode()) + "\n")
+        self._write(self._hide_secrets(dump(case).decode()) + "\n")
 
     def _hide_secrets(self, text: str) -> str:
         return _KEYS.sub(HIDDEN, hide(text, self._secrets))

@@ -110,7 +110,7 @@ def _read_number(text: str) -> float | None:
 def _until(date: str, now: datetime | None) -> float | None:
     try:
         moment = parsedate_to_datetime(date)
-    except ValueError:
+    except (ValueError, OverflowError):  # no date, or a year of thirty digits
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
