@@ -8,9 +8,10 @@ import pytest
 
 from cutting import every_cutting
 from wholecall.core.draft import TRANSITIONS, Draft, State, Step
+from wholecall.core.growing import GrowingText
 from wholecall.core.limits import DEFAULT, Limits
 from wholecall.core.parse import parse
-from wholecall.core.tail import Tail
+from wholecall.core.tail import MOST_REPEATS, Tail
 from wholecall.core.values import Evidence, Inconsistent, Oddity, Reason
 from wholecall.errors import ProtocolError
 
@@ -277,6 +278,32 @@ def test_another_text_at_the_end_of_a_call_differs(text: str) -> None:
     draft.seal(A)
     assert draft.text == text
     assert draft.tail().differs
+
+
+def test_a_text_that_is_said_otherwise_again_and_again_is_not_looked_at_for_ever() -> None:
+    draft = draft_of('{"a": 1', "}")
+    for number in range(MOST_REPEATS + 1):
+        assert not draft.tail().differs
+        draft.seal(f"stray {number}")
+    joins = 0
+
+    class Counted(GrowingText):
+        def join(self) -> str:
+            nonlocal joins
+            joins += 1
+            return super().join()
+
+    draft._text = Counted()
+    draft.seal("stray again")
+    assert draft.tail() == Tail(differs=True)
+    assert joins == 0
+
+
+def test_what_is_said_of_a_rejected_call_is_not_kept() -> None:
+    draft = draft_of(A)
+    draft.step(Step.REJECT)
+    draft.seal('{"b": 2}')
+    assert draft.tail() == Tail()
 
 
 # ── Showing ─────────────────────────────────────────────────────────────────────────

@@ -65,3 +65,12 @@ def test_what_an_oddity_quotes_is_cut() -> None:
     notes = [note for draft in router.drafts for note in draft.take_notes()]
     assert {note.oddity.value for note in notes} >= {"id_changed", "id_reused", "slot_reused"}
     assert max(len(note.detail) for note in notes) < 200
+
+
+def test_a_changed_id_in_every_piece_is_remembered_once() -> None:
+    router = Router(None, DEFAULT)
+    router.route(CallDelta(0, "{", name="find", id="a"))
+    for _ in range(100):
+        router.route(CallDelta(0, "x", id="b"))
+    other = router.route(CallDelta(1, "{", name="find", id="b"))
+    assert other.repeat_of == [0]

@@ -7,7 +7,7 @@ import pytest
 from cutting import every_cutting
 from wholecall.core.draft import Draft
 from wholecall.core.limits import DEFAULT
-from wholecall.core.tail import Tail, read_tail
+from wholecall.core.tail import MOST_REPEATS, Tail, TailText, read_tail
 
 
 def tail_of(pieces: Iterable[str]) -> Tail:
@@ -52,3 +52,22 @@ def test_what_follows_the_object_is_compared_with_it(text: str, tail: Tail) -> N
 def test_blanks_inside_a_repeat_are_part_of_it() -> None:
     for pieces in every_cutting('{"a": " x y "}' * 2):
         assert tail_of(pieces) == Tail(repeats=True)
+
+
+def test_what_goes_on_without_end_is_not_kept() -> None:
+    tail = TailText()
+    tail.append("}")
+    assert tail.read({"a": 1}, limits=DEFAULT) == Tail(rest="}")
+    tail.overrun()
+    tail.append("more")
+    assert tail.is_overrun
+    assert tail.read({"a": 1}, limits=DEFAULT) == Tail(differs=True)
+
+
+def test_arguments_that_are_said_anew_are_kept_a_few_times() -> None:
+    tail = TailText()
+    for _ in range(MOST_REPEATS):
+        tail.append_whole("}")
+        assert not tail.is_overrun
+    tail.append_whole("}")
+    assert tail.is_overrun

@@ -27,7 +27,7 @@ from wholecall.core.merge import merge_objects, write_json
 from wholecall.core.parse import Parsed, Unparsed, parse
 from wholecall.core.repair import is_repairable
 from wholecall.core.scan import ObjectScanner, Scan
-from wholecall.core.tail import MOST_REPEATS, Tail, read_tail
+from wholecall.core.tail import MOST_REPEATS, Tail, TailText
 from wholecall.core.values import Evidence, Inconsistent, Oddity, Reason, Slot
 from wholecall.errors import ProtocolError
 
@@ -88,7 +88,6 @@ class Draft:
         "_notes",
         "_objects",
         "_odd",
-        "_overrun",
         "_placeholders",
         "_scanner",
         "_size",
@@ -142,13 +141,11 @@ class Draft:
         self._scanner = ObjectScanner(limits)
         self._text = GrowingText()
         self._objects: list[Mapping[str, Any]] = []
-        self._tail: list[str] = []
+        self._tail = TailText()
         self._odd: set[Oddity] = set()
         self._notes: list[Inconsistent] = []
         self._size = 0
         self._placeholders = 0
-        self._overrun = False
-        """Whether so much followed the object that it was not kept."""
         self._snapshot: str | None = ""
         self._flaw: Unparsed | None = None
 
@@ -175,7 +172,7 @@ class Draft:
             text = text[:-excess]
         if self.state is State.BUILDING:
             self._build(text)
-        elif self.state is not State.REJECTED and (self._tail or text.strip()):
+        elif self.state is not State.REJECTED:
             self._tail.append(text)
         if excess > 0:
             self._refuse_excess_text()
@@ -185,7 +182,7 @@ class Draft:
             limit = self._limits.characters
             self.early_end = (Reason.LIMIT, f"the arguments have more than {limit} characters")
         else:
-            self._overrun = True
+            self._tail.overrun()
 
     def _build(self, text: str) -> None:
         if self._scanner.state is Scan.CLOSED:  # on `{}`, which proves nothing
@@ -220,8 +217,7 @@ class Draft:
             self.parsed = parsed
             self.evidence |= Evidence.CLOSED
             self.step(Step.CLOSE)
-            if rest.strip():
-                self._tail.append(rest)
+            self._tail.append(rest)
         elif rest:
             self._go_on_after_placeholder(rest)
 
@@ -262,7 +258,8 @@ class Draft:
 
     def seal(self, arguments: str | None = None) -> None:
         """The protocol says that the call is over, and may say its whole text once more."""
-        if arguments and arguments.strip():
+        settled = self.state is State.REJECTED or self._tail.is_overrun
+        if arguments and arguments.strip() and not settled:
             self._compare(arguments)
         self.evidence |= Evidence.SEALED
         self.step(Step.SEAL)
@@ -276,7 +273,7 @@ class Draft:
         elif self.state is State.BUILDING and self.is_empty:
             self.append(arguments)
         elif arguments.strip() != text.strip():
-            self._tail.append(arguments)
+            self._tail.append_whole(arguments)
 
     def refuse_excess(self) -> None:
         """This draft stands for every call beyond the limit."""
@@ -396,9 +393,5 @@ class Draft:
 
     def tail(self) -> Tail:
         """What came after the closed object."""
-        if self._overrun:
-            return Tail(differs=True)
-        if not self._tail:
-            return Tail()
         value = self.parsed.value if self.parsed is not None else None
-        return read_tail("".join(self._tail), value, limits=self._limits)
+        return self._tail.read(value, limits=self._limits)

@@ -161,7 +161,9 @@ class Router:
         else:
             before = _quote(draft.provider_id)
             draft.note(Oddity.ID_CHANGED, f"id {_quote(id)} after {before}")
-        self._by_id.setdefault(id, []).append(draft)
+        namesakes = self._by_id.setdefault(id, [])
+        if draft not in namesakes:  # the changed id may come with every further piece
+            namesakes.append(draft)
 
     def _take_in_name(self, draft: Draft, name: str) -> None:
         if name == draft.name:

@@ -25,6 +25,46 @@ class Tail(Value, frozen=True):
     """Anything else: a stray closer, prose."""
 
 
+class TailText:
+    """All that follows the object, as it comes in and as far as it is worth keeping."""
+
+    __slots__ = ("_overrun", "_pieces", "_wholes")
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._wholes = 0
+        self._overrun = False
+
+    @property
+    def is_overrun(self) -> bool:
+        """Whether so much came that nothing of it is kept any more."""
+        return self._overrun
+
+    def append(self, text: str) -> None:
+        """Take a piece. White space before anything else says nothing."""
+        if not self._overrun and (self._pieces or text.strip()):
+            self._pieces.append(text)
+
+    def append_whole(self, text: str) -> None:
+        """Take other arguments, which the protocol says are all of them."""
+        self._wholes += 1
+        if self._wholes > MOST_REPEATS:
+            self.overrun()
+        else:
+            self._pieces.append(text)
+
+    def overrun(self) -> None:
+        """Keep nothing from now on: so much is surely no repeat by mistake."""
+        self._overrun = True
+        self._pieces.clear()
+
+    def read(self, value: Any, *, limits: Limits) -> Tail:
+        """Compare it with the object."""
+        if self._overrun:
+            return Tail(differs=True)
+        return read_tail("".join(self._pieces), value, limits=limits) if self._pieces else Tail()
+
+
 def read_tail(text: str, value: Any, *, limits: Limits) -> Tail:
     """Compare what follows a closed object with the object."""
     rest: list[str] = []
