@@ -8,13 +8,15 @@ import pytest
 
 from proxy.collecting import KeptSink
 from proxying import in_loop
-from wholecall.core.values import Ended, Text, Usage
+from wholecall.core.values import Ended, Event, Fault, FaultKind, Text, Usage
 from wholecall.errors import UpstreamError
 from wholecall.protocols.answers import Failure, Head, Style
 from wholecall.proxy.answering import StreamedAnswer, WholeAnswer
 
 HEAD = Head(id="a1", model="m", created=1)
 END = Ended("stop", None, "stop", None)
+CUT = Ended(None, None, None, "stream_dropped")
+FAULT = Fault(FaultKind.UPSTREAM_ERROR, "overloaded")
 FAILURE = Failure(message="no", status=502, request_id="r")
 
 
@@ -85,6 +87,23 @@ async def test_a_failure_before_the_first_byte_has_a_status() -> None:
     assert sink.body is not None
     assert sink.body.status == 502
     assert sink.body.headers == ((b"x-should-retry", b"false"),)
+
+
+@pytest.mark.parametrize("event", [None, Usage(1, 2), Text("Hi"), CUT, FAULT])
+@in_loop
+async def test_a_stream_that_does_not_end_well_is_an_error_and_not_ended(
+    event: Event | None,
+) -> None:
+    sink = KeptSink()
+    answer = streamed(sink)
+    if event is not None:
+        answer.put(event)
+    with pytest.raises(UpstreamError):
+        await answer.finish()
+    assert not sink.closed
+    # As long as nothing was sent, it has a status of its own.
+    await answer.fail(FAILURE)
+    assert sink.body is not None
 
 
 @in_loop

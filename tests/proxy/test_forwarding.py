@@ -17,12 +17,13 @@ from wholecall.errors import UpstreamError
 from wholecall.proxy.forwarding import Forwarding
 from wholecall.proxy.frames import MOST_HELD
 from wholecall.proxy.piping import Letter, Pipe
-from wholecall.proxy.taps import Exchange, UpstreamAnswered, Watch
+from wholecall.proxy.taps import Exchange, ExchangeEnded, Fate, UpstreamAnswered, Watch
 from wholecall.upstreams.endpoint import Endpoint
 from wholecall.upstreams.http import HttpSettings, Timeouts
 
 TEXT = b'data: {"choices":[{"index":0,"delta":{"content":"Hello"}}]}'
 STOP = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}'
+ERROR = b'data: {"error": {"message": "overloaded"}}\n\n'
 STREAM = Letter(content=b"{}", model="m", stream=True)
 WHOLE = Letter(content=b"{}", model="m", stream=False)
 
@@ -34,7 +35,7 @@ class Seen:
         self.events: list[Any] = []
 
     def open(self, _: Exchange) -> dict[type, Any]:
-        return dict.fromkeys((Text, Ended, UpstreamAnswered), self.events.append)
+        return dict.fromkeys((Text, Ended, UpstreamAnswered, ExchangeEnded), self.events.append)
 
 
 @asynccontextmanager
@@ -104,12 +105,48 @@ async def test_what_is_cut_is_an_error(rudely: bool) -> None:
     assert not sink.closed
 
 
+@pytest.mark.parametrize("cut", [0, 30, len(TEXT) + 2], ids=["at once", "anywhere", "between"])
 @in_loop
-async def test_an_upstreams_own_error_is_passed_on_and_no_second_one_is_made() -> None:
-    sent = TEXT + b'\n\ndata: {"error": {"message": "overloaded"}}\n\n'
-    async with forwarding(writing(sent)) as (passing, sink, _):
+async def test_an_upstreams_own_error_is_passed_on_and_no_second_one_is_made(cut: int) -> None:
+    sent, seen = TEXT + b"\n\n" + ERROR, Seen()
+    async with forwarding(writing(sent[:cut], sent[cut:]), seen) as (passing, sink, _):
         await passing.run(STREAM)
     assert sink.frames == sent
+    end = seen.events[-1]
+    assert (end.fate, end.status, end.code) == (Fate.FAILED, 502, "upstream_error")
+
+
+@in_loop
+async def test_an_upstreams_own_error_has_a_status_if_nothing_came_before_it() -> None:
+    whole = always(lambda: web.json_response({"error": {"message": "overloaded"}}))
+    for handler, letter in ((writing(ERROR), STREAM), (whole, STREAM), (whole, WHOLE)):
+        async with forwarding(handler) as (passing, sink, _):
+            with pytest.raises(UpstreamError, match="overloaded") as caught:
+                await passing.run(letter)
+        assert caught.value.code == "upstream_error"
+        assert not sink.begun
+
+
+STRANGERS: dict[str, tuple[int, str, str]] = {
+    "no content": (204, "", "status 204 and an empty body"),
+    "nothing": (200, "", "status 200 and an empty body"),
+    "a page": (200, "<html><title>Sign in</title></html>", "a web page"),
+    "prose": (200, "It works!", "plain text"),
+}
+
+
+@pytest.mark.parametrize("letter", [STREAM, WHOLE], ids=["streamed", "whole"])
+@pytest.mark.parametrize(("status", "body", "said"), STRANGERS.values(), ids=STRANGERS)
+@in_loop
+async def test_what_no_model_said_is_an_error_before_anything_is_sent(
+    status: int, body: str, *, said: str, letter: Letter
+) -> None:
+    stranger = always(lambda: web.Response(status=status, text=body))
+    async with forwarding(stranger) as (passing, sink, _):
+        with pytest.raises(UpstreamError, match=said) as caught:
+            await passing.run(letter)
+    assert caught.value.code == "protocol"
+    assert not sink.begun
 
 
 @in_loop

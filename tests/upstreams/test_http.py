@@ -31,7 +31,7 @@ from upstreams.serving import (
     serving,
     stream,
 )
-from wholecall.core.conversation import Message, Role
+from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.outcome import collect
 from wholecall.core.values import Text
 from wholecall.errors import UpstreamError
@@ -98,8 +98,6 @@ async def test_an_answer_that_is_not_streamed_is_one_body() -> None:
         (" \n\n " + json.dumps(ANSWER, indent=1), False, "Hello", None),
         (json.dumps({"error": {"message": "no"}}), True, "", "upstream_error"),
         ((FIRST + SECOND).decode(), True, "Hello", None),
-        ("", True, "", "stream_dropped"),
-        ("   ", True, "", "stream_dropped"),
     ],
 )
 @in_loop
@@ -115,6 +113,30 @@ async def test_json_instead_of_a_stream_is_read_all_the_same(
             events = [event async for chunk in answer.chunks for event in feed(chunk)]
         outcome = collect([*events, *reader.end()])
         assert (outcome.text, outcome.error) == (text, error)
+
+
+STRANGERS: dict[str, tuple[int, str, str]] = {
+    "no content": (204, "", "status 204 and an empty body"),
+    "nothing": (200, "", "status 200 and an empty body"),
+    "blanks": (200, "   ", "status 200 and an empty body"),
+    "a page": (200, "<html><title>Sign in</title></html>", "a web page"),
+    "prose": (200, "It works!", "plain text"),
+}
+
+
+@pytest.mark.parametrize("asked", [REQUEST, WHOLE_REQUEST], ids=["streamed", "whole"])
+@pytest.mark.parametrize(("status", "body", "said"), STRANGERS.values(), ids=STRANGERS)
+@in_loop
+async def test_what_no_model_said_is_an_error_before_the_answer_begins(
+    status: int, body: str, *, said: str, asked: Request
+) -> None:
+    stranger = always(lambda: web.Response(status=status, text=body))
+    async with serving(stranger) as server, asking(server.url) as upstream:
+        with pytest.raises(UpstreamError, match=said) as raised:
+            async with upstream.answer(asked):
+                pytest.fail("there is no answer")
+        assert (raised.value.status, raised.value.code) == (None, "protocol")
+        assert len(server.requests) == 1
 
 
 @in_loop

@@ -112,8 +112,12 @@ class StreamedAnswer:
         await self._sink.flush()
 
     async def finish(self) -> None:
-        """End the stream."""
-        self._sink.put((self._encoder or self._begin()).finish())
+        """End the stream. An answer that did not end well is an `UpstreamError`."""
+        encoder = self._encoder or self._begin()
+        why = encoder.judge()
+        if why is not None:
+            raise why
+        self._sink.put(encoder.finish())
         await self._sink.close()
 
     async def fail(self, failure: Failure, headers: Headers = ()) -> None:

@@ -18,10 +18,12 @@ from wholecall.proxy.answering import Answering
 from wholecall.proxy.frames import BLANK_LINE, Frames
 from wholecall.proxy.piping import Letter, Pipe, read_whole
 from wholecall.proxy.sinks import Body, Headers, Sink
-from wholecall.proxy.taps import ChunkCame, Watch
+from wholecall.proxy.taps import ChunkCame, Fate, Watch
+from wholecall.upstreams.strangers import find_stranger
 
 _EVENTS = "text/event-stream"
 _OK = 200
+_BAD_GATEWAY = 502
 # What says how much is left. Whose account it is remains ours to know.
 _KEPT_HEADERS = ("x-ratelimit-", "anthropic-ratelimit-", "openai-processing-ms")
 
@@ -44,6 +46,8 @@ class Forwarding:
         self._wants_chunks = watch.wants_chunks
         self._reader = Reader(pipe.endpoint.protocol)
         self._frames = Frames()
+        self._told: Fault | None = None
+        """What the upstream itself said of its failure, on its way to the client."""
 
     async def run(self, letter: Letter) -> None:
         """Send the request, and pass its answer on."""
@@ -59,21 +63,27 @@ class Forwarding:
     # ── In one piece ────────────────────────────────────────────────────────────────
 
     async def _pass_whole(self, response: aiohttp.ClientResponse) -> None:
-        content = await read_whole(self._pipe, response)
-        self._show_chunk(content, streamed=False)
+        content = await self._read_whole(response)
         self._judge([*self._reader.feed_response(content), *self._reader.end()])
         media_type = response.headers.get("content-type", "application/json").encode("latin-1")
         await self._sink.send_body(Body(_OK, content, _keep_headers(response), media_type))
 
     async def _translate(self, response: aiohttp.ClientResponse) -> None:
         """The upstream sent no stream although one was asked for: write one of what it sent."""
-        content = await read_whole(self._pipe, response)
-        self._show_chunk(content, streamed=False)
+        content = await self._read_whole(response)
         events = [*self._reader.feed_response(content), *self._reader.end()]
         self._show_all(events)
         for event in events:
             self._answering.put(event)
         await self._answering.finish()
+
+    async def _read_whole(self, response: aiohttp.ClientResponse) -> bytes:
+        content = await read_whole(self._pipe, response)
+        self._show_chunk(content, streamed=False)
+        stranger = find_stranger(response.status, response.content_type, start=content)
+        if stranger:
+            raise UpstreamError(f"the upstream {stranger}", code=FaultKind.PROTOCOL.value)
+        return content
 
     # ── As a stream ─────────────────────────────────────────────────────────────────
 
@@ -87,6 +97,9 @@ class Forwarding:
             raise
         self._sink.put(self._frames.rest())
         await self._sink.close()
+        if self._told is not None:
+            code, message = self._told.kind.value, self._told.message
+            self._watch.end(Fate.FAILED, status=_BAD_GATEWAY, code=code, message=message)
 
     async def _pass_chunks(self, response: aiohttp.ClientResponse) -> None:
         sink, reader, read = self._sink, self._reader, response.content.readany
@@ -104,10 +117,10 @@ class Forwarding:
     # ── Listening ───────────────────────────────────────────────────────────────────
 
     def _judge(self, events: list[Event]) -> None:
-        """An answer that broke off is an error, unless the upstream itself said so."""
+        """An answer that broke off is an error, unless the upstream's own words say so."""
         self._show_all(events)
         for event in events:
-            if isinstance(event, Ended) and event.error not in (None, _TOLD):
+            if isinstance(event, Ended) and event.error is not None and self._told is None:
                 raise UpstreamError("the answer was cut off before its end", code=event.error or "")
 
     def _show_chunk(self, chunk: bytes, *, streamed: bool = True) -> None:
@@ -115,14 +128,23 @@ class Forwarding:
             self._watch.take(ChunkCame(self._pipe.endpoint.protocol, chunk, streamed))
 
     def _show_all(self, events: Iterable[Event]) -> None:
-        for event in events:
+        for place, event in enumerate(events):
             self._watch.take(event)
-            if isinstance(event, Fault) and event.kind is FaultKind.PROTOCOL:
-                # What follows could not be judged, so that its good end would be believed.
-                raise UpstreamError(event.message, code=event.kind.value)
+            if isinstance(event, Fault):
+                self._take_fault(event, is_first=not place)
 
+    def _take_fault(self, fault: Fault, *, is_first: bool) -> None:
+        """A stream that was cut is judged at its end; the upstream's own words are passed on.
 
-_TOLD = FaultKind.UPSTREAM_ERROR.value
+        But before anything was said they get a status of their own. And what follows a chunk that
+        could not be read cannot be judged, so that its good end would be believed.
+        """
+        begins = is_first and not self._sink.begun
+        told = fault.kind is FaultKind.UPSTREAM_ERROR
+        if fault.kind is FaultKind.PROTOCOL or (told and begins):
+            raise UpstreamError(fault.message, code=fault.kind.value)
+        if told:
+            self._told = fault
 
 
 def _keep_headers(response: aiohttp.ClientResponse) -> Headers:

@@ -29,6 +29,7 @@ import msgspec
 from yarl import URL
 
 from wholecall.core.conversation import Request
+from wholecall.core.values import FaultKind
 from wholecall.errors import UpstreamError
 from wholecall.protocols.detect import is_whole
 from wholecall.protocols.requests import encode_request
@@ -38,6 +39,7 @@ from wholecall.upstreams.endpoint import Endpoint
 from wholecall.upstreams.network import find_certificates, find_proxy
 from wholecall.upstreams.retry import Failure, RetryPolicy, ask, is_repeatable
 from wholecall.upstreams.sessions import Sessions
+from wholecall.upstreams.strangers import find_stranger
 
 MOST_BODY_BYTES = 64 * 1024 * 1024
 """Bytes of an answer that is not streamed. The longest have a few megabytes, with images."""
@@ -53,6 +55,7 @@ _MOST_BLANK_BYTES = 1024
 # JSON document although a stream was asked for.
 _WHOLE_TYPES = frozenset({"application/json", "text/plain", "application/octet-stream"})
 _GOOD = range(200, 300)
+_PROTOCOL = FaultKind.PROTOCOL.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +211,12 @@ class HttpUpstream:
         if response.status not in _GOOD:
             return await self._refuse(response)
         start = await _read_start(response.content)
+        waits = len(start) >= _MOST_BLANK_BYTES and start.isspace()
+        stranger = find_stranger(response.status, response.content_type, start=start)
+        if stranger and not waits:
+            response.close()
+            said = f"{self.endpoint.place} {stranger}"
+            return Failure(UpstreamError(said, code=_PROTOCOL), repeatable=False)
         _limit_silence(response, self._settings.timeouts.between_chunks)
         if prepared.stream and not self._may_be_whole(response, start):
             return _Begun(response, start, streamed=True)

@@ -84,6 +84,21 @@ class TestEveryProtocol:
         stream = encode(protocol, events)
         assert message.encode() in stream
         assert TERMINATORS[protocol] not in stream
+        encoder = make_encoder(protocol, HEAD)
+        for event in events:
+            encoder.encode(event)
+        why = encoder.judge()
+        assert str(why) == message
+
+    def test_how_an_answer_will_end_is_known_before_its_end_is_written(self, protocol: str) -> None:
+        encoder = make_encoder(protocol, HEAD)
+        before = encoder.judge()
+        assert before is not None
+        assert before.code == "stream_dropped"
+        encoder.encode(ended("stop"))
+        assert encoder.judge() is None
+        encoder.finish()
+        assert encoder.judge() is None
 
     def test_a_broken_promise_ends_the_stream(self, protocol: str) -> None:
         encoder = make_encoder(protocol, HEAD, style=LIVE)
@@ -93,6 +108,9 @@ class TestEveryProtocol:
         assert b"call_0" in shown
         assert b"it was cut off" in encoder.encode(rejected)
         assert encoder.is_over
+        why = encoder.judge()
+        assert why is not None
+        assert why.code == "broken_answer"
         assert encoder.encode(ended("length")) + encoder.finish() == b""
 
     def test_waiting_clients_get_a_sign_of_life_at_any_time(self, protocol: str) -> None:

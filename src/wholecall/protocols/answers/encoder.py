@@ -16,7 +16,7 @@ from __future__ import annotations
 import enum
 
 from wholecall.core.values import JSON, Event, OfChoice, Usage
-from wholecall.errors import ProtocolError
+from wholecall.errors import ProtocolError, UpstreamError
 from wholecall.protocols.answers.delivery import Delivery, blame
 from wholecall.protocols.answers.failures import Failure, read_failure
 from wholecall.protocols.answers.frames import KEEP_ALIVE
@@ -24,7 +24,6 @@ from wholecall.protocols.answers.usages import merge_usage
 from wholecall.protocols.answers.writer import Writer
 
 _NOTHING = b""
-_BAD_GATEWAY = 502
 
 
 class _Stage(enum.Enum):
@@ -36,7 +35,7 @@ class _Stage(enum.Enum):
 class Encoder:
     """Writes one answer. A run may take many turns for it; the client sees one."""
 
-    __slots__ = ("_deliveries", "_first", "_live", "_stage", "_usage", "_writer")
+    __slots__ = ("_deliveries", "_first", "_live", "_stage", "_usage", "_why", "_writer")
 
     def __init__(self, writer: Writer, *, live: bool = False) -> None:
         self._writer = writer
@@ -46,6 +45,8 @@ class Encoder:
         self._first: Delivery | None = None
         """The delivery of the first choice, while the stream is open."""
         self._usage: Usage | None = None
+        self._why: UpstreamError | None = None
+        """Why a call that was shown could not be."""
 
     @property
     def is_over(self) -> bool:
@@ -73,18 +74,25 @@ class Encoder:
                 self._usage = merge_usage(self._usage, event)
             return first.take(event)
         except ProtocolError as error:  # what was shown of a call turned out to be wrong
-            return self.fail(Failure(message=str(error), status=_BAD_GATEWAY, code="broken_answer"))
+            self._why = UpstreamError(str(error), code="broken_answer")
+            return self.fail(read_failure(self._why))
+
+    def judge(self) -> UpstreamError | None:
+        """Why the answer cannot end well, as far as it has come; None if it can."""
+        finishes = [delivery.finish() for delivery in self._deliveries.values()]
+        if self._stage is _Stage.OVER or (finishes and None not in finishes):
+            return self._why
+        return blame(each.fault for each in self._deliveries.values() if each.fault is not None)
 
     def finish(self) -> bytes:
         """The end of the stream: its terminator if the answer ended well, else an error."""
         if self._stage is _Stage.OVER:
             return _NOTHING
-        opening = self.begin()
+        opening, why = self.begin(), self.judge()
+        if why is not None:
+            return opening + self.fail(read_failure(why))
         finishes = {index: delivery.finish() for index, delivery in self._deliveries.items()}
         whole = {index: finish for index, finish in finishes.items() if finish is not None}
-        if len(whole) < len(finishes):
-            faults = [each.fault for each in self._deliveries.values() if each.fault is not None]
-            return opening + self.fail(read_failure(blame(faults)))
         self._close()
         return opening + self._writer.finish(whole, self._usage)
 
