@@ -28,11 +28,11 @@ from wholecall.core.conversation import (
 from wholecall.core.outcome import collect
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Start, Text
-from wholecall.dialects.emulate import emulate
+from wholecall.dialects.emulate import Constraint, emulate
 from wholecall.dialects.parsing import encode
 from wholecall.dialects.prompt import Prompt, write_prompt
 from wholecall.dialects.registry import DIALECTS
-from wholecall.errors import UnusableDialect
+from wholecall.errors import UnreadableRequest, UnusableDialect
 
 SYSTEM, USER, ASSISTANT, TOOL = Role.SYSTEM, Role.USER, Role.ASSISTANT, Role.TOOL
 BOTH = {"weather": WEATHER, "now": NOW}
@@ -159,6 +159,44 @@ def test_what_cannot_be_emulated_is_refused(*, dialect: str, constrain: Any, why
 
 
 # ── Constraints ─────────────────────────────────────────────────────────────────────
+
+
+def deep(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(levels):
+        schema = {"properties": {"a": schema}}
+    return schema
+
+
+NO_SCHEMAS: list[dict[str, Any]] = [
+    {"type": {"a": 1}},
+    {"enum": 5},
+    {"allOf": 5},
+    {"properties": 5},
+    {"$ref": 5},
+    {"type": "array", "items": {}, "minItems": "x"},
+    {"properties": {"a": {}}, "required": 5},
+    deep(200),
+]
+
+
+@pytest.mark.parametrize("schema", NO_SCHEMAS, ids=[repr(each)[:40] for each in NO_SCHEMAS])
+@pytest.mark.parametrize("constrain", ["grammar", "json_schema", None])
+def test_a_form_of_the_answer_that_cannot_be_read_is_the_clients_mistake(
+    schema: dict[str, Any], constrain: Constraint | None
+) -> None:
+    request = replace(ask(), output=OutputSchema(schema=schema))
+    with pytest.raises(UnreadableRequest, match="the form of the final answer"):
+        emulate(request, "constrained", constrain=constrain)
+
+
+def test_a_form_in_another_draft_is_written_in_the_usual_one() -> None:
+    form = {"type": "ARRAY", "items": {"type": "STRING"}, "maxItems": "2"}
+    request = replace(ask(), output=OutputSchema(schema=form))
+    output = emulate(request, "constrained", constrain="json_schema").request.output
+    assert output is not None
+    usual = {"type": "array", "items": {"type": "string"}, "maxItems": 2}
+    assert output.schema["anyOf"][1]["properties"]["reply"] == usual
 
 
 def test_the_answer_is_constrained_by_a_schema() -> None:

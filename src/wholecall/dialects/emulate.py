@@ -18,8 +18,10 @@ from typing import Literal, TypeAlias
 from wholecall.core.assembler import Assembler
 from wholecall.core.choice import Choice, Mode
 from wholecall.core.conversation import Message, Native, OutputSchema, Request, Role
+from wholecall.core.prepare import prepare
 from wholecall.core.spec import Offer, read_offer
-from wholecall.core.values import Text
+from wholecall.core.translate import Node
+from wholecall.core.values import Problem, Text
 from wholecall.dialects.constrained import CONSTRAINED, answer_schema
 from wholecall.dialects.declaration import Dialect, template_of
 from wholecall.dialects.emulated_answer import EmulatedAssembler
@@ -37,7 +39,7 @@ from wholecall.dialects.prompt import (
 )
 from wholecall.dialects.registry import dialect_named
 from wholecall.dialects.tokens import estimate_tokens
-from wholecall.errors import UnusableDialect
+from wholecall.errors import UnreadableRequest, UnusableDialect
 from wholecall.protocols.reader import Reader, Tools, TurnAssembler
 
 Constraint: TypeAlias = Literal["json_schema", "grammar", "prefill"]
@@ -99,7 +101,8 @@ def emulate(
     """Offer a request's tools through a dialect.
 
     `prompt` replaces the dialect's own instructions. `constrain` names what the upstream can
-    do to hold the model to them.
+    do to hold the model to them. A form of the final answer that is no JSON Schema is an
+    `UnreadableRequest`: it has to be written down here.
     """
     declared = dialect_named(dialect) if isinstance(dialect, str) else dialect
     apply = _constraint(constrain, declared)
@@ -151,11 +154,23 @@ def _native_choice(choice: Choice) -> Choice:
 def _with_output(prompt: Prompt, output: OutputSchema | None) -> Prompt:
     """An upstream that held the whole answer to a schema would leave no room for calls. So
     the form of the final answer is said in words."""
-    if output is None:
+    form = _reply_form(output)
+    if form is None:
         return prompt
-    schema = json.dumps(output.schema, default=dict, sort_keys=True, ensure_ascii=False)
+    schema = json.dumps(form, sort_keys=True, ensure_ascii=False)
     wanted = f"The final answer must be JSON that fits this schema: {schema}"
     return replace(prompt, otherwise=f"{prompt.otherwise} {wanted}")
+
+
+def _reply_form(output: OutputSchema | None) -> Node | None:
+    """The schema of the final answer. What is none cannot be said in a prompt or a grammar."""
+    if output is None:
+        return None
+    compiled = prepare(output.schema)
+    if isinstance(compiled, Problem):
+        message = f"the form of the final answer: {compiled.message} (at {compiled.path})"
+        raise UnreadableRequest(message, param="")
+    return compiled.root.node
 
 
 def _with_section(messages: tuple[Message, ...], section: str) -> tuple[Message, ...]:
@@ -237,5 +252,4 @@ def _constraint(
 
 
 def _answer_schema(emulated: Emulated, asked: Request) -> dict[str, object]:
-    reply = asked.output.schema if asked.output is not None else None
-    return answer_schema(emulated.offer, emulated.choice, reply=reply)
+    return answer_schema(emulated.offer, emulated.choice, reply=_reply_form(asked.output))
