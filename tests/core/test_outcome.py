@@ -2,7 +2,7 @@
 
 import pytest
 
-from wholecall.core.outcome import Outcome, collect
+from wholecall.core.outcome import Outcome, collect, merge_usage
 from wholecall.core.values import (
     Call,
     Ended,
@@ -103,3 +103,11 @@ ROWS: list[tuple[str, list[Event], Outcome]] = [
 def test_events_are_folded(events: list[Event], outcome: Outcome) -> None:
     assert collect(events) == outcome
     assert collect(iter(events)) == outcome
+
+
+def test_later_figures_win_and_what_they_leave_out_is_kept() -> None:
+    first = Usage(5, 1, {"input_tokens": 5, "output_tokens": 1})
+    merged = merge_usage(first, Usage(None, 9, {"output_tokens": 9}))
+    assert merge_usage(None, first) is first
+    assert merged == Usage(5, 9, {"input_tokens": 5, "output_tokens": 9})
+    assert merge_usage(merged, Usage(7, None)).input_tokens == 7

@@ -52,6 +52,17 @@ def collect(events: Iterable[Event]) -> Outcome:
     return fold.outcome()
 
 
+def merge_usage(before: Usage | None, usage: Usage) -> Usage:
+    """Later figures win; what they leave out is kept (Anthropic sends the input first)."""
+    if before is None:
+        return usage
+    return Usage(
+        before.input_tokens if usage.input_tokens is None else usage.input_tokens,
+        before.output_tokens if usage.output_tokens is None else usage.output_tokens,
+        {**before.native, **usage.native},
+    )
+
+
 class _Fold:
     def __init__(self) -> None:
         self._calls: list[Call] = []
@@ -86,13 +97,7 @@ class _Fold:
         )
 
     def _take_usage(self, usage: Usage) -> None:
-        """Later figures win; what they leave out is kept (Anthropic sends input first)."""
-        before = self._usage or usage
-        self._usage = Usage(
-            before.input_tokens if usage.input_tokens is None else usage.input_tokens,
-            before.output_tokens if usage.output_tokens is None else usage.output_tokens,
-            {**before.native, **usage.native},
-        )
+        self._usage = merge_usage(self._usage, usage)
 
     def _take_ended(self, ended: Ended) -> None:
         self._ended = ended

@@ -4,7 +4,6 @@ import pytest
 
 from wholecall.core.values import Usage
 from wholecall.protocols.answers.usages import (
-    merge_usage,
     write_chat_usage,
     write_message_usage,
     write_response_usage,
@@ -72,11 +71,3 @@ def test_what_is_unknown_is_nothing() -> None:
 def test_cached_tokens_beside_openais_figures_are_not_counted_twice() -> None:
     both = Usage(100, 20, CHAT | {"cache_read_input_tokens": 60})
     assert write_message_usage(both) == MESSAGE
-
-
-def test_later_figures_win_and_what_they_leave_out_is_kept() -> None:
-    first = Usage(5, 1, {"input_tokens": 5, "output_tokens": 1})
-    merged = merge_usage(first, Usage(None, 9, {"output_tokens": 9}))
-    assert merge_usage(None, first) is first
-    assert merged == Usage(5, 9, {"input_tokens": 5, "output_tokens": 9})
-    assert merge_usage(merged, Usage(7, None)).input_tokens == 7

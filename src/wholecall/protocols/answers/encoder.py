@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import enum
 
+from wholecall.core.outcome import merge_usage
 from wholecall.core.values import JSON, Event, OfChoice, Usage
 from wholecall.errors import ProtocolError, UpstreamError
 from wholecall.protocols.answers.delivery import Delivery, blame
 from wholecall.protocols.answers.failures import Failure, read_failure
 from wholecall.protocols.answers.frames import KEEP_ALIVE
-from wholecall.protocols.answers.usages import merge_usage
 from wholecall.protocols.answers.writer import Writer
 
 _NOTHING = b""

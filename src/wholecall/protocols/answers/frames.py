@@ -7,11 +7,11 @@ once and only the piece itself is encoded (`quote`). Everything else is written 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from wholecall.core.prepare import write_mapping
 from wholecall.protocols.wire import plain
 
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -19,14 +19,7 @@ KEEP_ALIVE = b": keep-alive\n\n"
 DONE = b"data: [DONE]\n\n"
 END = b"\n\n"
 
-
-def _widen(value: object) -> dict[str, Any]:
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"{type(value).__name__} is no JSON value")
-
-
-_ENCODER = msgspec.json.Encoder(enc_hook=_widen)
+_ENCODER = msgspec.json.Encoder(enc_hook=write_mapping)
 _encode = _ENCODER.encode
 
 

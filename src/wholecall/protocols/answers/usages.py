@@ -42,17 +42,6 @@ class _Figures:
     reasoning: int
 
 
-def merge_usage(before: Usage | None, usage: Usage) -> Usage:
-    """Later figures win; what they leave out is kept (Anthropic sends the input first)."""
-    if before is None:
-        return usage
-    return Usage(
-        before.input_tokens if usage.input_tokens is None else usage.input_tokens,
-        before.output_tokens if usage.output_tokens is None else usage.output_tokens,
-        {**before.native, **usage.native},
-    )
-
-
 def write_chat_usage(usage: Usage) -> dict[str, Any]:
     """`usage` of a chat completion."""
     if {"prompt_tokens", "completion_tokens"} <= usage.native.keys():

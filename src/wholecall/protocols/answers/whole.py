@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from wholecall.core.conversation import Part, PastCall
+from wholecall.core.outcome import merge_usage
 from wholecall.core.values import Ended, Event, Fault, OfChoice, Rejected, Usage
 from wholecall.protocols.answers.delivery import blame, finish_of
-from wholecall.protocols.answers.usages import merge_usage
 from wholecall.protocols.answers.writer import Finish
 from wholecall.protocols.requests.answers import answer_message
 
