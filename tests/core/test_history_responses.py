@@ -78,6 +78,7 @@ ROWS: list[tuple[str, list[Any], list[Any]]] = [
         [USER, call("a"), THOUGHT, output("a")],
         [USER, call("a"), output("a")],
     ),
+    ("however much of it", [USER, WORDS, *[THOUGHT] * 50_000], [USER, WORDS]),
     ("a user's empty parts", [{"role": "user", "content": []}], [{"role": "user", "content": ""}]),
     (
         "what the upstream holds may be the call",

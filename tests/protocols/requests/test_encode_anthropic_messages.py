@@ -273,6 +273,12 @@ def test_messages(messages: list[Message], written: list[Any]) -> None:
     assert body(*messages)["messages"] == written
 
 
+def test_however_much_follows_results_is_joined_to_them() -> None:
+    said = [Message(Role.USER, (Text(str(number)),)) for number in range(20_000)]
+    [_, _, joined] = body(USER, answer(CALL), result("a", Text("x")), *said)["messages"]
+    assert [block.get("text") for block in joined["content"]] == [None, *map(str, range(20_000))]
+
+
 def test_nothing_is_an_empty_history() -> None:
     assert encode(Request(model=MODEL, messages=()))["messages"] == []
 

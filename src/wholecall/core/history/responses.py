@@ -155,8 +155,8 @@ def _drop_silence(run: Sequence[_Placed], mending: Mending) -> list[_Placed]:
 def _drop_dangling(run: list[_Placed], mending: Mending) -> list[_Placed]:
     """Reasoning with nothing behind it comes from a cut answer, and is refused."""
     while run and not isinstance(run[-1][1], PastCall) and _type(run[-1][1]) == _REASONING:
-        mending.note(ChangeKind.REASONING_DROPPED, run[-1][0], detail="nothing follows it")
-        run = run[:-1]
+        at, _ = run.pop()
+        mending.note(ChangeKind.REASONING_DROPPED, at, detail="nothing follows it")
     return run
 
 

@@ -138,21 +138,29 @@ def _begin(messages: list[Any]) -> list[Any]:
 
 def _join(messages: Iterable[Any]) -> Iterator[Any]:
     """Put the results of a turn and what the user says behind them into one message."""
-    last: Any = None
+    results: dict[str, Any] | None = None
     for message in messages:
-        if last is not None and _holds_results(last) and message["role"] == "user":
-            last = {**last, **message, "content": [*_blocks(last), *_blocks(message)]}
+        if results is not None and message["role"] == "user":
+            content = results["content"]
+            results.update(message, content=content)
+            content += _blocks(message)
             continue
-        if last is not None:
-            yield last
-        last = message
-    if last is not None:
-        yield last
+        if results is not None:
+            yield results
+            results = None
+        if _holds_results(message):
+            results = {**message, "content": _blocks(message)}
+        else:
+            yield message
+    if results is not None:
+        yield results
 
 
 def _holds_results(message: Any) -> bool:
-    blocks = _blocks(message)
-    return any(isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks)
+    blocks = message.get("content")
+    return isinstance(blocks, list) and any(
+        isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks
+    )
 
 
 def _blocks(message: Any) -> list[Any]:
