@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wholecall.core.surrogates import HALVES, Whole, replace_lone
+from wholecall.core.surrogates import HALVES, Whole, join_halves, replace_lone
 
 # what holds, text, text without halves, the first that stood alone
 ROWS = [
@@ -37,6 +37,20 @@ def test_halves_are_joined_or_replaced(text: str, whole: str, *, lone: str) -> N
 def test_so_many_halves_are_replaced_and_no_more(half: str) -> None:
     assert replace_lone(half * HALVES) is not None
     assert replace_lone(half * (HALVES + 1)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a\ud83d\ude00", "a😀"),
+        ("\ud83d", "\ufffd"),
+        ("\ude00\ud83d", "\ufffd\ufffd"),
+        (r"\ud83d", r"\ud83d"),
+        ("é", "é"),
+    ],
+)
+def test_in_prose_only_raw_halves_are_joined(text: str, expected: str) -> None:
+    assert join_halves(text) == expected
 
 
 UNITS = st.sampled_from(["\\ud83d", "\\uDE00", "\ud83d", "\ude00", "\\\\", "\\n", '\\"', "é", "x"])

@@ -61,6 +61,35 @@ async def test_arguments_arrive_as_they_grow(tmp_path: Path) -> None:
     assert frames.endswith("data: [DONE]\n\n")
 
 
+CUT_IN_TWO = {
+    "escaped in the arguments": (r'{"depth": 3, "why": "\ud83d', r'\ude00"}'),
+    "escaped, within an escape": (r'{"depth": 3, "why": "\ud83d\u', 'de00"}'),
+    "raw": ('{"depth": 3, "why": "\ud83d', '\ude00"}'),
+}
+
+
+@pytest.mark.parametrize("pieces", CUT_IN_TWO.values(), ids=CUT_IN_TWO)
+@in_loop
+async def test_a_character_that_was_cut_in_two_arrives_as_one(
+    tmp_path: Path, pieces: tuple[str, str]
+) -> None:
+    words = [chunk({"content": "a\ud83d"}), chunk({"content": "\ude00"})]
+    async with between(answering(*words, *stream([*pieces])), tmp_path, live=True) as (served, _):
+        asked: Any = {"model": "m", "messages": MESSAGES, "tools": [TOOL]}
+        async with served.openai.chat.completions.stream(**asked) as streamed:
+            message = (await streamed.get_final_completion()).choices[0].message
+        messages: Any = {"model": "m", "messages": MESSAGES, "max_tokens": 9}
+        tool: Any = {"name": "dig", "input_schema": TOOL["function"]["parameters"]}
+        async with served.anthropic.messages.stream(**messages, tools=[tool]) as other:
+            blocks = (await other.get_final_message()).content
+    assert message.content == "a😀"
+    assert message.tool_calls is not None
+    assert json.loads(message.tool_calls[0].function.arguments) == {"depth": 3, "why": "😀"}
+    assert [each.type for each in blocks] == ["text", "tool_use"]
+    assert getattr(blocks[0], "text", "") == "a😀"
+    assert getattr(blocks[1], "input", {}) == {"depth": 3, "why": "😀"}
+
+
 WRONG = {
     "it does not fit its schema": stream(['{"depth":', ' "deep"}']),
     "it is cut by the output limit": stream(['{"depth": 3, "why": "go'], "length"),

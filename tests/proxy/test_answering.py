@@ -139,6 +139,19 @@ async def test_a_whole_answer_is_one_body() -> None:
 
 
 @in_loop
+async def test_what_is_half_of_a_character_breaks_neither_an_answer_nor_an_error() -> None:
+    sink = KeptSink()
+    answer = whole(sink)
+    for event in (Text("a\ud83d"), Text("\ude00b\ud83d"), END):
+        answer.put(event)
+    await answer.finish()
+    assert sink.body is not None
+    assert "a😀b\ufffd" in sink.body.content.decode()
+    await whole(sink).fail(Failure(message="no \ud83d", status=502))
+    assert "no \ufffd" in sink.body.content.decode()
+
+
+@in_loop
 async def test_a_whole_answer_that_was_cut_is_none() -> None:
     answer = whole(KeptSink())
     answer.put(Text("One"))

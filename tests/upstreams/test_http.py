@@ -372,8 +372,9 @@ async def test_the_environment_says_whose_certificates_are_trusted(authority: Pa
 
 @in_loop
 async def test_a_lone_surrogate_does_not_keep_a_request_from_being_sent() -> None:
-    request = replace(REQUEST, messages=(Message(Role.USER, (Text("caf\u00e9 \ud83d!"),)),))
+    said = "caf\u00e9 \ud83d! \ud83d\ude00"
+    request = replace(REQUEST, messages=(Message(Role.USER, (Text(said),)),))
     async with serving(good) as server, asking(server.url) as upstream:
         async with upstream.answer(request) as answer:
             await received(answer)
-        assert json.loads(server.bodies[0])["messages"][0]["content"] == "caf\u00e9 ?!"
+        assert json.loads(server.bodies[0])["messages"][0]["content"] == "café \ufffd! 😀"

@@ -35,6 +35,11 @@ class Whole(NamedTuple):
     lone: str = ""
 
 
+def join_halves(text: str) -> str:
+    """Join the raw halves that belong together, replace the others. For text that is no JSON."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def replace_lone(text: str) -> Whole | None:
     """Join the halves that belong together, replace the others. None if there are too many."""
     joined = _replace_raw(text)

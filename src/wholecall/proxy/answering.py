@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-import msgspec
-
 from wholecall.core.values import JSON, Event, Text, Usage
 from wholecall.protocols.answers import (
     KEEP_ALIVE,
@@ -14,6 +12,7 @@ from wholecall.protocols.answers import (
     Failure,
     Head,
     Style,
+    dump,
     encode_answer,
     encode_failure,
     make_encoder,
@@ -177,7 +176,7 @@ class WholeAnswer:
         )
         count = str(self._rejected).encode()
         headers = ((b"x-wholecall-rejected", count),) if self._rejected else ()
-        await self._sink.send_body(Body(_OK, msgspec.json.encode(body), headers))
+        await self._sink.send_body(Body(_OK, dump(body), headers))
 
     async def fail(self, failure: Failure, headers: Headers = ()) -> None:
         """An HTTP error."""
@@ -186,5 +185,5 @@ class WholeAnswer:
 
 def make_error(protocol: str, failure: Failure, *, headers: Headers = ()) -> Body:
     """An HTTP error in the client's shape."""
-    content = msgspec.json.encode(encode_failure(protocol, failure))
+    content = dump(encode_failure(protocol, failure))
     return Body(failure.status, content, headers)

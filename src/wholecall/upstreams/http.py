@@ -29,6 +29,7 @@ import msgspec
 from yarl import URL
 
 from wholecall.core.conversation import Request
+from wholecall.core.surrogates import join_halves
 from wholecall.core.values import FaultKind
 from wholecall.errors import UpstreamError
 from wholecall.protocols.detect import is_whole
@@ -110,7 +111,7 @@ def _write_json(body: Mapping[str, Any]) -> bytes:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:
         # A lone surrogate in some text: no upstream reads it, and the rest of it is fine.
-        return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        return join_halves(json.dumps(body, ensure_ascii=False)).encode()
 
 
 def sessions_for(endpoint: Endpoint, settings: HttpSettings) -> Sessions:

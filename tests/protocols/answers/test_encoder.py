@@ -24,7 +24,9 @@ from wholecall.core.values import (
     OfChoice,
     Opened,
     Reason,
+    Reasoning,
     Rejected,
+    Released,
     Text,
     Usage,
 )
@@ -125,11 +127,30 @@ class TestEveryProtocol:
         assert encoder.report({"turn": 2}) == opening + other.report({"turn": 2})
         assert b'{"turn":2}' in encoder.report({"turn": 2})
 
-    def test_half_of_a_character_is_sent_on_in_each_piece(self, protocol: str) -> None:
-        halves: list[Event] = [Text("\ud83d"), Text("\ude00"), ended()]
-        outcome = read(protocol, encode(protocol, halves))
-        assert outcome.text == "\ud83d\ude00"
-        assert outcome.error is None
+    def test_a_character_that_was_cut_in_two_arrives_as_one(self, protocol: str) -> None:
+        thought: list[Event] = [Reasoning("\ud83d"), Reasoning("\ude00 and \ud83d")]
+        said: list[Event] = [Text("a\ud83d"), Text("\ude00b\ud83d"), ended()]
+        stream = encode(protocol, [*thought, *said])
+        assert b"\\ud" not in stream
+        outcome = read(protocol, stream)
+        assert (outcome.text, outcome.error) == ("a😀b\ufffd", None)
+        assert "😀 and " in stream.decode()
+
+    @pytest.mark.parametrize("halves", [("\ud83d", "\ude00"), (r"\ud83d", r"\ude00")])
+    def test_arguments_that_grow_are_cut_at_no_half(
+        self, protocol: str, halves: tuple[str, str]
+    ) -> None:
+        first, second = halves
+        raw = f'{{"city": "{first}{second}"}}'
+        call = make_call(arguments={"city": "😀"}, raw=raw)
+        pieces = [f'{{"city": "{first}', f'{second}"}}']
+        shown: list[Event] = [Opened(0, call.id, call.name), *(Grew(0, each) for each in pieces)]
+        stream = encode(protocol, [*shown, Released(call), ended("tool_calls")], style=LIVE)
+        stream.decode()
+        assert first.encode("utf-8", "replace") + b'"' not in stream
+        outcome = read(protocol, stream)
+        assert [each.arguments for each in outcome.calls] == [{"city": "😀"}]
+        assert not outcome.calls[0].repairs
 
     def test_intermediate_turns_are_one_answer(self, protocol: str) -> None:
         once = encode(protocol, [Text("Hi"), Usage(5, 7), ended("stop")])

@@ -14,7 +14,8 @@ HALF = "\ud83d"
     [
         ("text stays readable", "Grüße", '"Grüße"'.encode()),
         ("a newline cannot end a line of the stream", "a\r\nb", rb'"a\r\nb"'),
-        ("half of a pair is escaped, for the client to join", HALF, rb'"\ud83d"'),
+        ("half of a pair is no character", f"a{HALF}b", '"a\ufffdb"'.encode()),
+        ("two halves are one", HALF + "\ude00", '"😀"'.encode()),
     ],
 )
 def test_quote(says: str, text: str, *, expected: bytes) -> None:
@@ -23,12 +24,18 @@ def test_quote(says: str, text: str, *, expected: bytes) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [{"a": [1, None, 2.5]}, {"big": 2**80}, {"deep": MappingProxyType({"a": 1})}, {"a": HALF}],
+    [{"a": [1, None, 2.5]}, {"big": 2**80}, {"deep": MappingProxyType({"a": 1})}],
 )
 def test_dump_writes_every_json_value_on_one_line(value: Any) -> None:
     written = dump(value)
     assert b"\n" not in written
     assert json.loads(written) == json.loads(json.dumps(value, default=dict))
+
+
+def test_dump_joins_halves_and_replaces_lone_ones() -> None:
+    value = {f"a{HALF}": [HALF + "\ude00", MappingProxyType({"b": HALF}), 2**80]}
+    written = '{"a\ufffd":["😀",{"b":"\ufffd"},1208925819614629174706176]}'
+    assert dump(value) == written.encode()
 
 
 def test_dump_refuses_what_is_no_json() -> None:

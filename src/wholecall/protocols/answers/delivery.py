@@ -30,6 +30,7 @@ from wholecall.core.values import (
 )
 from wholecall.errors import ProtocolError, UpstreamError
 from wholecall.protocols.answers.frames import dump
+from wholecall.protocols.answers.halves import EscapedHalves, Halves
 from wholecall.protocols.answers.writer import ChoiceWriter, Finish
 from wholecall.protocols.pieces import Pieces
 
@@ -61,16 +62,37 @@ def blame(faults: Iterable[Fault]) -> UpstreamError:
     return UpstreamError(fault.message, code=fault.kind.value)
 
 
+class _Shown:
+    """The text of a call that its client sees grow."""
+
+    __slots__ = ("_halves", "_pieces")
+
+    def __init__(self) -> None:
+        self._halves = EscapedHalves()
+        self._pieces = Pieces("a call on its way to the client")
+
+    def take(self, text: str) -> str:
+        """What is to be shown, now that this has come."""
+        shown = self._halves.take(text)
+        self._pieces.add(shown)
+        return shown
+
+    def join(self) -> str:
+        """All that was shown."""
+        return self._pieces.join()
+
+
 class Delivery:
     """One choice on its way to the client."""
 
-    __slots__ = ("_called", "_ended", "_shown", "_steps", "_writer", "fault")
+    __slots__ = ("_called", "_ended", "_shown", "_steps", "_thoughts", "_words", "_writer", "fault")
 
     def __init__(self, writer: ChoiceWriter, *, live: bool) -> None:
         self._writer = writer
         self._steps = _LIVE if live else _GATED
         self._called = False
-        self._shown: dict[int, Pieces] = {}
+        self._words, self._thoughts = Halves(), Halves()
+        self._shown: dict[int, _Shown] = {}
         """The text of each call that is being shown as it grows."""
         self._ended: Ended | None = None
         self.fault: Fault | None = None
@@ -78,7 +100,11 @@ class Delivery:
     def take(self, event: Event) -> bytes:
         """What is to be sent now. A broken promise is a `ProtocolError`."""
         step = self._steps.get(type(event))
-        return _NOTHING if step is None else step(self, event)
+        if step is None:
+            return _NOTHING
+        if self._words.held or self._thoughts.held:
+            return self._let_go(event) + step(self, event)
+        return step(self, event)
 
     def finish(self) -> Finish | None:
         """How the choice ended; None if it was cut."""
@@ -87,10 +113,21 @@ class Delivery:
     # ── Words ───────────────────────────────────────────────────────────────────────
 
     def _say(self, event: Text) -> bytes:
-        return self._writer.say(event.text) if event.text else _NOTHING
+        text = self._words.take(event.text)
+        return self._writer.say(text) if text else _NOTHING
 
     def _think(self, event: Reasoning) -> bytes:
-        return self._writer.think(event)
+        text = self._thoughts.take(event.text)
+        return self._writer.think(event if text == event.text else Reasoning(text, event.extras))
+
+    def _let_go(self, event: Event) -> bytes:
+        """What comes is no more of the same: half of a character before it stays alone."""
+        frames = _NOTHING
+        if not isinstance(event, Reasoning) and self._thoughts.held:
+            frames += self._writer.think(Reasoning(self._thoughts.rest()))
+        if not isinstance(event, Text) and self._words.held:
+            frames += self._writer.say(self._words.rest())
+        return frames
 
     def _add_block(self, event: ProviderBlock) -> bytes:
         return self._writer.add_block(event.native)
@@ -102,15 +139,15 @@ class Delivery:
         return self._writer.add_call(event.call, _write(event.call))
 
     def _show(self, event: Opened) -> bytes:
-        self._shown[event.number] = Pieces("a call on its way to the client")
+        self._shown[event.number] = _Shown()
         return self._writer.open_call(event)
 
     def _grow(self, event: Grew) -> bytes:
         shown = self._shown.get(event.number)
         if shown is None:
             return _NOTHING
-        shown.add(event.text)
-        return self._writer.grow_call(event.number, event.text)
+        text = shown.take(event.text)
+        return self._writer.grow_call(event.number, text) if text else _NOTHING
 
     def _close(self, event: Released) -> bytes:
         call = event.call
@@ -118,13 +155,13 @@ class Delivery:
         if shown is None:
             return self._release(event)
         self._called = True
-        rest, text = _NOTHING, shown.join()
+        frames, text = _NOTHING, shown.join()
         if not text.strip():  # without arguments a call has `{}`, never an empty text
             text = _write(call)
-            rest = self._writer.grow_call(call.number, text)
+            frames = self._writer.grow_call(call.number, text)
         elif not _says(text, call):
             raise ProtocolError(f"the arguments of call {call.id!r} were changed after being shown")
-        return rest + self._writer.close_call(call, text)
+        return frames + self._writer.close_call(call, text)
 
     def _reject(self, event: Rejected) -> bytes:
         return self._break(event.number, f"call {event.id!r} was rejected: {event.detail}")

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from wholecall.core.prepare import write_mapping
+from wholecall.core.surrogates import join_halves
 from wholecall.protocols.wire import plain
 
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -28,9 +29,8 @@ def quote(text: str) -> bytes:
     try:
         return _encode(text)
     except UnicodeEncodeError:
-        # Half of a surrogate pair, as providers send it that cut inside a character. Escaped
-        # it can be sent on, and the client joins it with the half in the next piece.
-        return json.dumps(text).encode()
+        # Halves of surrogate pairs, as providers send them that cut inside a character.
+        return _encode(join_halves(text))
 
 
 def dump(value: Any) -> bytes:
@@ -38,7 +38,8 @@ def dump(value: Any) -> bytes:
     try:
         return _encode(value)
     except UnicodeEncodeError:
-        return json.dumps(plain(value), separators=(",", ":")).encode()
+        text = json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
+        return join_halves(text).encode()
 
 
 def frame(payload: Any, name: str = "") -> bytes:
