@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from wholecall.core.values import Problem, Start
 from wholecall.errors import InadmissibleTools
@@ -38,9 +38,17 @@ def read_offer(
     """
     specs: dict[str, ToolSpec] = {}
     for index, tool in enumerate(tools):
+        if _is_read(tool):
+            specs[tool.name] = tool
+            continue
         for spec in read_tool(tool, f"$[{index}]", start=start or Start.CONFIRMED):
             specs[spec.name] = spec
     return specs
+
+
+def _is_read(tool: ToolSpec | Mapping[str, Any]) -> TypeGuard[ToolSpec]:
+    """Whether it is a tool already, as it is for whoever was handed an offer that was read."""
+    return type(tool) is ToolSpec and type(tool.name) is str and type(tool.parameters) is dict
 
 
 def read_tool(

@@ -18,23 +18,18 @@ The policy, which is the same for every format:
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable
-
 from wholecall.core.limits import DEFAULT, Limits
 from wholecall.core.spec import Offer
 from wholecall.core.values import Reason
-from wholecall.dialects.declaration import Dialect, Grammar, Named
+from wholecall.dialects.declaration import Dialect, Grammar
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
-from wholecall.dialects.nested_calls import NamedTagCalls
 from wholecall.dialects.output import Given
 from wholecall.dialects.source import Sink, Steps, ignore
-from wholecall.dialects.yaml_calls import NamedYamlCalls
+from wholecall.dialects.vocabulary import FENCE, Vocabulary
 
-_FENCE = "```"
-_FENCES = marks_of((_FENCE,))
-_FENCE_CLOSE = marks_of((f"\n{_FENCE}",))
+_FENCES = marks_of((FENCE,))
+_FENCE_CLOSE = marks_of((f"\n{FENCE}",))
 _LINE_END = marks_of(("\n",))
 _LONGEST_LANGUAGE = 32
 REPEATS = 16
@@ -51,25 +46,14 @@ class Engine:
         offer: Offer | None = None,
         *,
         limits: Limits = DEFAULT,
+        vocabulary: Vocabulary | None = None,
     ) -> None:
+        """`vocabulary` is that of the dialect and these tools, from whoever has it already."""
         self._machine = Machine(offer, rescues=dialect.rescues, limits=limits)
         self._source = self._machine.source
         self._output = self._machine.output
         self._dialect = dialect
-        self._grammars = _table(dialect, offer)
-        self._reasoning = {channel.open: channel.close for channel in dialect.reasoning}
-        self._texts = {channel.open: marks_of(channel.close) for channel in dialect.texts}
-        closes = tuple(close for channel in dialect.reasoning for close in channel.close)
-        self._prompted = frozenset(
-            close for channel in dialect.reasoning if channel.prompted for close in channel.close
-        )
-        openers = tuple(self._grammars)
-        self._dropped = frozenset((*dialect.dropped, *closes)) - set(openers)
-        self._openers = marks_of(openers)
-        begins = frozenset((*openers, *self._reasoning, *self._texts))
-        self._remnants = self._dropped.union(dialect.remains).difference(closes, begins)
-        self._behind = marks_of((*self._remnants, *begins))
-        self._marks = marks_of((_FENCE, *openers, *self._reasoning, *self._texts, *self._dropped))
+        self._words = vocabulary or Vocabulary.of(dialect, tuple(offer or ()))
         self._steps = self._run()
         next(self._steps)
 
@@ -92,7 +76,7 @@ class Engine:
         while True:
             if self._is_fresh():
                 yield from self._begin()
-            mark = yield from self._source.flow(self._marks, self._output.text)
+            mark = yield from self._source.flow(self._words.marks, self._output.text)
             if not mark:
                 return
             yield from self._at(mark)
@@ -115,16 +99,16 @@ class Engine:
 
     def _at(self, mark: str) -> Steps[None]:
         quoted = self._output.quotes
-        if mark == _FENCE:
+        if mark == FENCE:
             yield from self._fence()
-        elif mark in self._prompted:
+        elif mark in self._words.prompted:
             self._output.retract()
-        elif mark in self._dropped:
+        elif mark in self._words.dropped:
             return
-        elif mark in self._texts:
-            yield from self._source.flow(self._texts[mark], self._output.text)
-        elif mark in self._reasoning and not quoted:
-            yield from self._reason(self._reasoning[mark])
+        elif mark in self._words.texts:
+            yield from self._source.flow(self._words.texts[mark], self._output.text)
+        elif mark in self._words.reasoning and not quoted:
+            yield from self._reason(self._words.reasoning[mark])
         else:
             yield from self._open(mark, quoted=quoted)
 
@@ -132,7 +116,7 @@ class Engine:
         """A call, or else the text of its opener."""
         found: bool | None = False
         if not quoted:
-            found = yield from self._try(self._grammars[mark], mark, sink=self._output.text)
+            found = yield from self._try(self._words.grammars[mark], mark, sink=self._output.text)
         if found:
             yield from self._read_remains()
         elif found is False:
@@ -142,8 +126,8 @@ class Engine:
         """Read over what is left of marks behind a call: closers, tokens, a cut one at the end."""
         while True:
             # What begins something else is longer than the remnant that it begins with.
-            follows = yield from self._source.sees_ahead(self._behind)
-            if follows not in self._remnants:
+            follows = yield from self._source.sees_ahead(self._words.behind)
+            if follows not in self._words.remnants:
                 break
             yield from self._source.skip()
             self._source.at += len(follows)
@@ -184,14 +168,14 @@ class Engine:
         self._output.text(opener * max(count - 1, 1))
         if count > 1:
             # The last of them is still to be looked at.
-            grammars = self._grammars[opener]
+            grammars = self._words.grammars[opener]
             if (yield from self._try(grammars, opener, sink=self._output.text)) is False:
                 self._output.text(opener)
 
     # ── Reasoning ───────────────────────────────────────────────────────────────────
 
     def _reason(self, close: tuple[str, ...]) -> Steps[None]:
-        marks = marks_of((*close, *self._grammars))
+        marks = marks_of((*close, *self._words.grammars))
         mark = yield from self._source.flow(marks, self._output.reasoning)
         if mark and mark not in close:
             yield from self._planned(mark, close)
@@ -203,10 +187,12 @@ class Engine:
         output.hold()
         mark = opener
         while mark and mark not in close:
-            if (yield from self._try(self._grammars[mark], mark, sink=output.reasoning)) is False:
+            if (
+                yield from self._try(self._words.grammars[mark], mark, sink=output.reasoning)
+            ) is False:
                 output.reasoning(mark)
             mark = yield from self._source.flow(
-                marks_of((*close, *self._grammars)), output.reasoning
+                marks_of((*close, *self._words.grammars)), output.reasoning
             )
         if mark:
             output.drop()
@@ -219,11 +205,11 @@ class Engine:
 
     def _fence(self) -> Steps[None]:
         if not self._output.begins_line:
-            self._output.text(_FENCE)
+            self._output.text(FENCE)
         elif self._is_fresh():
             yield from self._fenced_answer()
         else:
-            self._output.text(_FENCE)
+            self._output.text(FENCE)
             yield from self._fenced_text()
 
     def _fenced_text(self) -> Steps[None]:
@@ -243,36 +229,18 @@ class Engine:
             self._source.forget()
             return
         self._output.drop()
-        self._output.text(_FENCE + self._source.since(place))
+        self._output.text(FENCE + self._source.since(place))
         self._source.forget()
         if not closed:
             yield from self._fenced_text()
 
     def _fenced_calls(self, language: str) -> Steps[bool]:
         first = yield from self._source.skip()
-        opener = yield from self._source.accept(self._openers)
+        opener = yield from self._source.accept(self._words.openers)
         own = tuple(each for name, each in self._dialect.fenced if name == language)
         if not opener and not own and first not in _BARE_BEGINNINGS:
             return False
-        grammars = self._grammars[opener] if opener else own or self._dialect.bare
+        grammars = self._words.grammars[opener] if opener else own or self._dialect.bare
         read = yield from self._try(grammars, opener, sink=self._output.text)
         yield from self._source.skip()
         return read is True
-
-
-_NAMED: dict[Named, Callable[[str], Grammar]] = {
-    Named.TAGS: NamedTagCalls,
-    Named.YAML: NamedYamlCalls,
-}
-
-
-def _table(dialect: Dialect, offer: Offer | None) -> dict[str, tuple[Grammar, ...]]:
-    """The grammars by opener, in the order of their declaration."""
-    table: defaultdict[str, tuple[Grammar, ...]] = defaultdict(tuple)
-    for written in dialect.written:
-        for opener in written.openers:
-            table[opener] += (written.grammar,)
-    for name in offer or ():
-        for kind in dialect.named:
-            table[f"<{name}>"] += (_NAMED[kind](name),)
-    return dict(table)

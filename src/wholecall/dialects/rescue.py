@@ -10,6 +10,8 @@ running both would run it twice. So rescued calls are held until the answer is o
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 from wholecall.core.spec import Offer
@@ -27,6 +29,7 @@ from wholecall.core.values import (
 from wholecall.dialects.engine import Engine
 from wholecall.dialects.output import Given, Retracted
 from wholecall.dialects.registry import AUTO
+from wholecall.dialects.vocabulary import Vocabulary
 
 _END = (HintGiven, Terminated, Fault)
 
@@ -35,7 +38,8 @@ class Rescuer:
     """Finds the calls in the text of one answer."""
 
     def __init__(self, offer: Offer) -> None:
-        self._engine = Engine(AUTO, offer)
+        self._offer = offer
+        self._engine: Engine | None = None
         self._held: list[CallDelta | CallSealed] = []
         self._native = False
         self._over = False
@@ -43,6 +47,8 @@ class Rescuer:
     def feed(self, delta: Delta) -> list[Delta | Rejected]:
         """Take a delta of the protocol; return what is to be assembled instead."""
         if isinstance(delta, Text) and not self._over:
+            if self._engine is None:
+                self._engine = _begin(self._offer)
             return self._sort(self._engine.feed(delta.text))
         if isinstance(delta, CallDelta):
             self._native = True
@@ -55,7 +61,7 @@ class Rescuer:
         if self._over:
             return []
         self._over = True
-        given = self._sort(self._engine.end())
+        given = [] if self._engine is None else self._sort(self._engine.end())
         held, self._held = self._held, []
         if not self._native:
             return [*given, *held]
@@ -73,6 +79,16 @@ class Rescuer:
             else:
                 passed.append(each)
         return passed
+
+
+def _begin(offer: Offer) -> Engine:
+    return Engine(AUTO, offer, vocabulary=_know(tuple(offer)))
+
+
+@lru_cache(maxsize=256)
+def _know(names: tuple[str, ...]) -> Vocabulary:
+    """Whoever asks offers the same tools again and again."""
+    return Vocabulary.of(AUTO, names)
 
 
 def _refuse(name: str | None) -> Rejected:

@@ -1,0 +1,80 @@
+"""What the engine looks for in an answer: the marks of a dialect, and the tags of the tools."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from wholecall.dialects.declaration import Dialect, Grammar, Named
+from wholecall.dialects.marks import Marks, marks_of
+from wholecall.dialects.nested_calls import NamedTagCalls
+from wholecall.dialects.yaml_calls import NamedYamlCalls
+
+FENCE = "```"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Vocabulary:
+    """One dialect with the names of the tools on offer. It holds nothing of an answer, so that
+    all answers to the same offer can share it."""
+
+    grammars: Mapping[str, tuple[Grammar, ...]]
+    """By opener, in the order of their declaration."""
+    reasoning: Mapping[str, tuple[str, ...]]
+    """How reasoning closes, by how it opens."""
+    texts: Mapping[str, Marks]
+    """The same of channels for the user."""
+    prompted: frozenset[str]
+    """Closers of reasoning that a prompt has opened."""
+    dropped: frozenset[str]
+    """What is no text wherever it stands."""
+    remnants: frozenset[str]
+    """What is no text right behind a call."""
+    openers: Marks
+    behind: Marks
+    """All that is looked for right behind a call."""
+    marks: Marks
+    """All that is looked for in text."""
+
+    @classmethod
+    def of(cls, dialect: Dialect, names: tuple[str, ...]) -> Vocabulary:
+        """The vocabulary of a dialect, where tools of these names are on offer."""
+        grammars = _table(dialect, names)
+        reasoning = {channel.open: channel.close for channel in dialect.reasoning}
+        texts = {channel.open: marks_of(channel.close) for channel in dialect.texts}
+        closes = tuple(close for channel in dialect.reasoning for close in channel.close)
+        begins = frozenset((*grammars, *reasoning, *texts))
+        dropped = frozenset((*dialect.dropped, *closes)) - set(grammars)
+        remnants = dropped.union(dialect.remains).difference(closes, begins)
+        return cls(
+            grammars=grammars,
+            reasoning=reasoning,
+            texts=texts,
+            prompted=frozenset(
+                close for each in dialect.reasoning if each.prompted for close in each.close
+            ),
+            dropped=dropped,
+            remnants=remnants,
+            openers=marks_of(tuple(grammars)),
+            behind=marks_of((*remnants, *begins)),
+            marks=marks_of((FENCE, *grammars, *reasoning, *texts, *dropped)),
+        )
+
+
+_NAMED: dict[Named, Callable[[str], Grammar]] = {
+    Named.TAGS: NamedTagCalls,
+    Named.YAML: NamedYamlCalls,
+}
+
+
+def _table(dialect: Dialect, names: tuple[str, ...]) -> dict[str, tuple[Grammar, ...]]:
+    """The grammars by opener, in the order of their declaration."""
+    table: defaultdict[str, tuple[Grammar, ...]] = defaultdict(tuple)
+    for written in dialect.written:
+        for opener in written.openers:
+            table[opener] += (written.grammar,)
+    for name in names:
+        for kind in dialect.named:
+            table[f"<{name}>"] += (_NAMED[kind](name),)
+    return dict(table)
