@@ -17,6 +17,8 @@ _NAME = b"event: "
 _ERROR_NAME = b"event: error"
 _DATA = b"data: "
 _DATA_LENGTH = len(_DATA)
+_NEWLINE = b"\n"
+_NEXT_DATA = _BLANK_LINE + _DATA
 
 
 class Framing(Protocol):
@@ -55,11 +57,11 @@ class SseFraming:
             rest = stream.find(_BLANK_LINE) + len(_BLANK_LINE)
             payloads += self._parse(stream[:rest])
             stream = stream[rest:]
-        *events, begun = stream.split(_BLANK_LINE)
-        if self._parser.is_between:
-            payloads += self._cut_out(events)
-        else:
-            payloads += self._parse(stream[: len(stream) - len(begun)])
+        whole, blank_line, begun = stream.rpartition(_BLANK_LINE)
+        if not self._parser.is_between:
+            payloads += self._parse(whole + blank_line)
+        elif whole:
+            payloads += self._cut_out(whole)
         return payloads + self._parse(begun) if begun else payloads
 
     def end(self) -> list[Payload]:
@@ -67,14 +69,15 @@ class SseFraming:
         events = self._parser.feed(self._texts.end()) + self._parser.end()
         return [_payload(event) for event in events]
 
-    def _cut_out(self, events: list[bytes]) -> list[Payload]:
+    def _cut_out(self, stream: bytes) -> list[Payload]:
         """The data of whole events. The parser is between two events after each of them."""
+        # The most usual form is looked for in all of them at once: no newline is within one.
+        if stream.startswith(_DATA):
+            found = stream[_DATA_LENGTH:].split(_NEXT_DATA)
+            if stream.count(_NEWLINE) == len(_BLANK_LINE) * (len(found) - 1):
+                return [*found]
         payloads: list[Payload] = []
-        for event in events:
-            # The most usual form is looked for first, and here.
-            if event.startswith(_DATA) and b"\n" not in event:
-                payloads.append(event[_DATA_LENGTH:])
-                continue
+        for event in stream.split(_BLANK_LINE):
             data = _find_data(event)
             if data is None:
                 payloads += self._parse(event + _BLANK_LINE)
@@ -87,10 +90,11 @@ class SseFraming:
 
 
 def _find_data(event: bytes) -> bytes | None:
-    """The data of an event with a name and one line of data, unless it is named an error."""
-    name, _, data = event.partition(b"\n")
-    usual = name.startswith(_NAME) and name != _ERROR_NAME
-    if not usual or not data.startswith(_DATA) or b"\n" in data:
+    """The data of an event with one line of data, and before it perhaps a name that is no error."""
+    name, newline, data = event.rpartition(_NEWLINE)
+    if newline and (not name.startswith(_NAME) or name == _ERROR_NAME or _NEWLINE in name):
+        return None
+    if not data.startswith(_DATA):
         return None
     return data[_DATA_LENGTH:]
 
