@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from proxying import in_loop
 from wholecall.proxy.config.settings import ServerLimits
+from wholecall.proxy.intake import BODY_CAME
 
 
 class App:
@@ -23,13 +24,16 @@ class App:
         self.left = asyncio.Event()
         self.begun = asyncio.Event()
         self.ends = False
+        self.came: list[bool] = []
 
     def leave(self) -> None:
         self.ends = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         assert scope["type"] == "http"
-        await receive()
+        self.came.append(BODY_CAME in scope)
+        while (await receive()).get("more_body"):
+            self.came.append(BODY_CAME in scope)
         await send({"type": "http.response.start", "status": 200, "headers": []})
         if scope["path"] in {"/inspector/api/live", "/slow"}:
             await send({"type": "http.response.body", "body": b"begun", "more_body": True})
@@ -108,6 +112,22 @@ async def test_a_body_is_no_header() -> None:
         reader, writer = await _talk(port, head + b"x" * 5000)
         assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200 ")
         writer.close()
+
+
+@in_loop
+async def test_the_application_knows_whether_all_of_a_body_has_come() -> None:
+    app = App()
+    head = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n"
+    async with listening(app) as port:
+        reader, writer = await _talk(port, head + b"xx")
+        assert await reader.readuntil(b"ok")
+        writer.write(head + b"x")
+        while len(app.came) < 3:
+            await asyncio.sleep(0)
+        writer.write(b"x")
+        assert await reader.readuntil(b"ok")
+        writer.close()
+    assert app.came == [True, False, False]
 
 
 @in_loop

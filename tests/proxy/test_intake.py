@@ -6,7 +6,7 @@ import pytest
 from starlette.types import Message
 
 from wholecall.proxy.config.settings import ServerLimits
-from wholecall.proxy.intake import Intake
+from wholecall.proxy.intake import BODY_CAME, Intake
 from wholecall.proxy.reply import Reply
 
 GONE = {"type": "http.disconnect"}
@@ -33,7 +33,7 @@ def take(
 
     async def run() -> list[Message]:
         reply = Reply(send, "/v1/models", receive=receive, request_id="req_1")
-        intake = Intake(receive, limits or ServerLimits(body_bytes=10), reply=reply)
+        intake = Intake({}, receive, limits=limits or ServerLimits(body_bytes=10), reply=reply)
         async with asyncio.timeout(20):
             return [await intake.receive() for _ in range(times)]
 
@@ -88,7 +88,7 @@ def test_the_time_is_that_of_the_whole_body_and_not_of_what_comes_after() -> Non
             raise AssertionError(message)
 
         reply = Reply(send, "/", receive=receive, request_id="req_1")
-        intake = Intake(receive, ServerLimits(body_seconds=0.001), reply=reply)
+        intake = Intake({}, receive, limits=ServerLimits(body_seconds=0.001), reply=reply)
         await intake.receive()
         asyncio.get_running_loop().call_later(0.01, late.set)
         return await intake.receive()
@@ -98,3 +98,22 @@ def test_the_time_is_that_of_the_whole_body_and_not_of_what_comes_after() -> Non
 
 def test_a_client_that_hangs_up_in_between_is_gone() -> None:
     assert take([piece(b"1"), dict(GONE)], times=2) == ([piece(b"1"), GONE], [])
+
+
+def test_a_body_that_has_come_is_not_timed() -> None:
+    async def run() -> Message:
+        late = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.01, late.set)
+
+        async def receive() -> Message:
+            await late.wait()  # the limit passes, but the server says that it is here
+            return piece(b"1", more=False)
+
+        async def send(message: Message) -> None:
+            raise AssertionError(message)
+
+        reply = Reply(send, "/", receive=receive, request_id="req_1")
+        limits = ServerLimits(body_seconds=0.001)
+        return await Intake({BODY_CAME: True}, receive, limits=limits, reply=reply).receive()
+
+    assert asyncio.run(run()) == piece(b"1", more=False)

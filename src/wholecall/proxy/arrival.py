@@ -7,11 +7,12 @@ this machine reaches us with the browser of whoever looks at it, but under that 
 
 from __future__ import annotations
 
+import random
 import re
-import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import chain
+from typing import TypeAlias
 
 from starlette.datastructures import QueryParams
 from starlette.types import Scope
@@ -27,29 +28,39 @@ _HEADER_NAMES = re.compile(r"[A-Za-z0-9_, -]{0,2000}")
 _BEARER = "bearer "
 
 
-class Arrival(NamedTuple):
+Header: TypeAlias = tuple[str, str]
+
+
+class Arrival:
     """The head of a request."""
 
-    method: str
-    path: str
-    headers: tuple[tuple[str, str], ...]
-    """Names in lower case, in the order in which they came."""
-    size: int
-    """Bytes of the path and all headers."""
-    query: bytes = b""
+    __slots__ = ("by_name", "headers", "method", "path", "query", "size")
+
+    def __init__(
+        self, method: str, path: str, *, headers: Sequence[Header], query: bytes = b""
+    ) -> None:
+        self.method = method
+        self.path = path
+        self.query = query
+        self.headers = headers
+        """Names in lower case, in the order in which they came."""
+        self.by_name = dict(headers)
+        """Of several with one name, the last."""
+        self.size = len(path) + len(query) + sum(map(len, chain.from_iterable(headers)))
+        """Bytes of the path and all headers."""
 
     @classmethod
     def of(cls, scope: Scope) -> Arrival:
         """The head, as the server describes it."""
         raw: Iterable[tuple[bytes, bytes]] = scope["headers"]
-        headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in raw)
-        size = sum(len(name) + len(value) for name, value in headers)
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw]
         query: bytes = scope.get("query_string", b"")
-        size += len(scope["path"]) + len(query)
-        return cls(scope["method"], scope["path"], headers, size, query)
+        return cls(scope["method"], scope["path"], headers=headers, query=query)
 
     def find(self, name: str) -> list[str]:
         """Every value of a header."""
+        if name not in self.by_name:
+            return []
         return [value for each, value in self.headers if each == name]
 
 
@@ -63,7 +74,8 @@ def choose_request_id(arrival: Arrival) -> str:
     given = arrival.find("x-request-id")
     if len(given) == 1 and _REQUEST_ID.fullmatch(given[0]):
         return given[0]
-    return f"req_{secrets.token_hex(12)}"
+    # To find a request again, and no secret: the system need not be asked for each.
+    return f"req_{random.getrandbits(96):024x}"
 
 
 def check_size(arrival: Arrival, limits: ServerLimits) -> None:

@@ -10,9 +10,10 @@ import asyncio
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from wholecall.protocols.answers import Failure, Head, dump, make_answer_id, make_encoder
 from wholecall.protocols.answers.response_items import write_response
@@ -180,7 +181,7 @@ def _start(service: Service, prepared: Prepared, *, watch: Watch) -> Kept:
         work=background,
     )
     turning = Turning(
-        replace(prepared, head=head),
+        msgspec.structs.replace(prepared, head=head),
         background.answer,
         watch=watch,
         ownership=service.ownership,

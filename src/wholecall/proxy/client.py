@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
 from starlette.types import Scope
 
+from wholecall.core.values import Value
 from wholecall.protocols.answers import Style
 from wholecall.proxy.edge import CALLER, Caller
 from wholecall.proxy.keys import ANONYMOUS, Key
@@ -45,8 +47,7 @@ class ClientProtocol:
     """How a request's body says that its stream should look."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Value, frozen=True, kw_only=True, eq=False):
     """A request as it came, before anybody looked at its conversation."""
 
     client: ClientProtocol
@@ -55,7 +56,7 @@ class Asked:
     request_id: str
     key: Key = ANONYMOUS
     """What the client may do."""
-    came: float = field(default_factory=time.perf_counter)
+    came: float = msgspec.field(default_factory=time.perf_counter)
     """When all of it had come, by the clock of the taps."""
 
     @classmethod

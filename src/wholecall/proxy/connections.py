@@ -12,9 +12,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, cast
 
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from wholecall.proxy.config.settings import ServerLimits
+from wholecall.proxy.intake import BODY_CAME
 
 _ENDLESS = "/inspector/api/live"
 """A stream that ends only when one side leaves."""
@@ -65,6 +67,7 @@ class TimedProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._limited = cast(_Limited, self.app)
         self._late_headers = _Alarm(partial(self._send_away, _TIMEOUT))
+        self._in_headers = True
         self._head_size = 0
         """Bytes of headers that are not complete."""
         self._late_reading = _Alarm(self._give_up)
@@ -85,23 +88,31 @@ class TimedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         super().data_received(data)
-        if not self._late_headers.is_set:
+        if not self._in_headers:
             self._head_size = 0
             return
+        # Most headers come in one piece, and are over by now.
+        if not self._late_headers.is_set:
+            self._late_headers.set(self._limited.limits.header_seconds)
         self._head_size += len(data)
         if self._head_size > self._limited.limits.header_bytes:
             self._send_away(_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         """A request begins: the first of this connection, or another one."""
-        if not self._late_headers.is_set:
-            self._late_headers.set(self._limited.limits.header_seconds)
+        self._in_headers = True
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """The headers of a request have come."""
+        self._in_headers = False
         self._late_headers.stop()
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """All of a request has come; mostly before anybody looks at it."""
+        super().on_message_complete()
+        cast(Scope, self.scope)[BODY_CAME] = True
 
     def pause_writing(self) -> None:
         """The client does not read as fast as we write."""

@@ -6,8 +6,6 @@ use the figure to decide when to shorten a conversation, and for that it is good
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 from starlette.types import Receive, Scope, Send
 
@@ -59,7 +57,7 @@ class Counting:
             fields = {"max_tokens": 1, **msgspec.json.decode(letter.content)}
             tokens = estimate(decode_request(MESSAGES.protocol, fields))
             return Body(_OK, msgspec.json.encode({"input_tokens": tokens}))
-        letter = replace(letter, stream=False, below="count_tokens")
+        letter = msgspec.structs.replace(letter, stream=False, below="count_tokens")
         async with served.pipe.send(letter) as response:
             return Body(_OK, await read_whole(served.pipe, response))
 

@@ -7,13 +7,13 @@ inspector's page comes without its data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 
+import msgspec
 from starlette.datastructures import QueryParams
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from wholecall.core.values import Value
 from wholecall.proxy.arrival import (
     Arrival,
     approve_preflight,
@@ -61,13 +61,12 @@ def _forget(_: Refused) -> None:
     """Nobody wants to know."""
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Value, frozen=True, eq=False):
     """Who sent a request that was let in."""
 
     key: Key
     request_id: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     """By their names in lower case; of several with one name, the last."""
     refuse: Callable[[Refused], None] = _forget
     """Tells those who look after the proxy that a route turned the request away."""
@@ -122,11 +121,14 @@ class Edge:
                 return
             key = self._find_key(arrival)
             reply.key_id = key.id
-            with self._counted(arrival, key):
-                headers = dict(arrival.headers)
-                scope[CALLER] = Caller(key, reply.request_id, headers, refuse=reply.note)
-                intake = Intake(receive, self._config.limits, reply=reply)
+            takes_place = self._admit(arrival, key)
+            try:
+                scope[CALLER] = Caller(key, request_id, arrival.by_name, refuse=reply.note)
+                intake = Intake(scope, receive, limits=self._config.limits, reply=reply)
                 await self._app(scope, intake.receive, reply.send)
+            finally:
+                if takes_place:
+                    self._quotas.end(key)
         except Refused as refused:
             await reply.refuse(refused)
         except Exception:
@@ -164,25 +166,20 @@ class Edge:
             raise refuse_key(_BAD_KEY)
         return key
 
-    @contextmanager
-    def _counted(self, arrival: Arrival, key: Key) -> Iterator[None]:
-        """Hold a place for the request, if there is one."""
+    def _admit(self, arrival: Arrival, key: Key) -> bool:
+        """Whether the request takes one of the places, if there is one; to be given back."""
         wait = self._quotas.take(key)
         if wait:
             why = f"this key has {key.rpm} requests a minute, and they are used up"
             raise refuse_for_now(429, why, code="rate_limit_exceeded", seconds=wait)
         if not _takes_long(arrival):
-            yield
-            return
+            return False
         if self._quotas.running >= self._config.limits.concurrent:
             raise refuse_for_now(503, _FULL, code="overloaded", seconds=BUSY_SECONDS)
         if not self._quotas.begin(key):
             why = f"this key has {key.concurrent} requests at a time, and they are under way"
             raise refuse_for_now(429, why, code="concurrency_limit_exceeded", seconds=BUSY_SECONDS)
-        try:
-            yield
-        finally:
-            self._quotas.end(key)
+        return True
 
 
 def _is_shell(path: str) -> bool:

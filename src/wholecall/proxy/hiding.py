@@ -70,12 +70,18 @@ _LONGEST_REACH = 600
 _SHORT = 1024
 """Characters up to which one pattern for all makers is faster than one for each."""
 _AFTER_MAKER = "|".join(rf"(?<=\b{maker}[-_])" for maker in _MAKERS)
+_SIGN = re.compile(r"[ \t=:A]")
+"""One of these is in every form but that of the makers."""
 _ANY_MAKER = re.compile(rf"[-_](?=[\w-]{{12}})(?:{_AFTER_MAKER})")
 
 
 def _has_form(text: str) -> bool:
     makers = _MAKER_FINDERS if len(text) > _SHORT else (_ANY_MAKER,)
-    if any(finder.search(text) for finder in (*makers, *_FINDERS)):
+    if any(finder.search(text) for finder in makers):
+        return True
+    if _SIGN.search(text) is None:
+        return False  # as most words of a log
+    if any(finder.search(text) for finder in _FINDERS):
         return True
     small = text.lower()
     if _LONG_S in small:

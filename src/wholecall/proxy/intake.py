@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
-from starlette.types import Message, Receive
+from starlette.types import Message, Receive, Scope
 
 from wholecall.proxy.arrival import refuse_body
 from wholecall.proxy.config.settings import ServerLimits
 from wholecall.proxy.refusing import Refused
 from wholecall.proxy.reply import Reply
 
+BODY_CAME = "wholecall.body_came"
+"""Where the scope of a request says that all of its body is here. It is set by our own server;
+under another one a body is waited for in any case."""
 _GONE: Message = {"type": "http.disconnect"}
 
 
@@ -21,7 +24,10 @@ class Intake:
     looks as if the client were gone: then nothing is done for it any more.
     """
 
-    def __init__(self, receive: Receive, limits: ServerLimits, *, reply: Reply) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, *, limits: ServerLimits, reply: Reply
+    ) -> None:
+        self._scope = scope
         self._receive = receive
         self._limits = limits
         self._reply = reply
@@ -34,8 +40,7 @@ class Intake:
         if self._whole:
             return _GONE if self._reply.refused else await self._receive()
         try:
-            async with asyncio.timeout_at(self._find_deadline()):
-                message = await self._receive()
+            message = await self._wait()
         except TimeoutError:
             return await self._turn_away(_refuse_slowness(self._limits))
         self._bytes += len(message.get("body", b""))
@@ -43,6 +48,12 @@ class Intake:
             return await self._turn_away(refuse_body(self._limits))
         self._whole = not message.get("more_body", False)
         return message
+
+    async def _wait(self) -> Message:
+        if BODY_CAME in self._scope:
+            return await self._receive()
+        async with asyncio.timeout_at(self._find_deadline()):
+            return await self._receive()
 
     def _find_deadline(self) -> float:
         if self._deadline is None:

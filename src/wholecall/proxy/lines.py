@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import time
+from datetime import UTC, datetime
 from typing import TextIO
 
 import msgspec
@@ -18,6 +20,7 @@ _LEVELS = logging.getLevelNamesMapping()
 _PLAIN = frozenset({bool, int, float, type(None)})
 _OURS = frozenset({"level", "path", "upstream", "way", "outcome", "finish_reason"})
 """Fields with a word out of few, all of which are ours."""
+_SECOND, _MICROSECOND = 1_000_000_000, 1_000
 _DEEPEST = 6
 """Levels of a field that are looked through; deeper ones are left out."""
 
@@ -35,11 +38,11 @@ class LogWriter:
                 self._drop,
                 structlog.processors.format_exc_info,
                 self._hide,
-                structlog.processors.TimeStamper(fmt="iso", utc=True),
+                _Stamp(),
                 _render_json if settings.format == "json" else _make_console(stream),
             ],
             wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
-        )
+        ).bind()  # what is not bound is put together anew for each line
 
     @property
     def bodies(self) -> bool:
@@ -76,6 +79,22 @@ class LogWriter:
                 return [self._clean(each, depth - 1) for each in value]
             case _:
                 return self._hiding.hide(str(value))
+
+
+class _Stamp:
+    """Says when a line was written. All but the fraction is the same for a second."""
+
+    def __init__(self) -> None:
+        self._second = 0
+        self._written = ""
+
+    def __call__(self, _: WrappedLogger, __: str, event: EventDict) -> EventDict:
+        second, nanoseconds = divmod(time.time_ns(), _SECOND)
+        if second != self._second:
+            moment = datetime.fromtimestamp(second, UTC)
+            self._second, self._written = second, moment.strftime("%Y-%m-%dT%H:%M:%S")
+        event["timestamp"] = f"{self._written}.{nanoseconds // _MICROSECOND:06}Z"
+        return event
 
 
 class _Lines:

@@ -261,12 +261,9 @@ class _Line:
         return {name: _cut(text) for name, text in texts.items()} if self._bodies else {}
 
 
-# What says nothing; 0 and False do.
-_EMPTY: tuple[object, ...] = (None, "", [], {})
-
-
 def _full(fields: Fields) -> Fields:
-    return {name: value for name, value in fields.items() if value not in _EMPTY}
+    """Those that say something; 0 and False do."""
+    return {name: value for name, value in fields.items() if value or value == 0}
 
 
 def _level(event: ExchangeEnded) -> int:

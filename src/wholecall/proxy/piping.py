@@ -7,13 +7,13 @@ a body, neither on its way out nor back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager
 from functools import partial
+from types import TracebackType
 
 import aiohttp
 
+from wholecall.core.values import Value
 from wholecall.errors import UpstreamError
 from wholecall.upstreams import refusals
 from wholecall.upstreams.endpoint import Endpoint
@@ -26,8 +26,7 @@ LISTING_BYTES = 4 * 1024 * 1024
 _GOOD = range(200, 300)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
+class Letter(Value, frozen=True, kw_only=True):
     """A body for an upstream."""
 
     content: bytes
@@ -45,14 +44,13 @@ class Pipe:
         self._settings = settings or HttpSettings()
         self._sessions = sessions_for(endpoint, self._settings)
 
-    @asynccontextmanager
-    async def send(self, letter: Letter) -> AsyncIterator[aiohttp.ClientResponse]:
+    def send(self, letter: Letter) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         """Send a body; its answer has begun well inside of the context."""
-        response = await ask(partial(self._attempt, letter), self._settings.retry)
-        try:
-            yield response
-        finally:
-            response.close()
+        return _Sending(self, letter)
+
+    async def open(self, letter: Letter) -> aiohttp.ClientResponse:
+        """The same for whoever closes the response on its own."""
+        return await ask(partial(self._attempt, letter), self._settings.retry)
 
     async def fetch_models(self) -> bytes:
         """The upstream's own list of its models; an `UpstreamError` if it gives none in time."""
@@ -107,6 +105,25 @@ class Pipe:
             body = b""
         response.close()
         return refusals.refuse(self.endpoint, response.status, headers=response.headers, body=body)
+
+
+class _Sending:
+    """A body on its way, and its answer inside of the context."""
+
+    __slots__ = ("_letter", "_pipe", "_response")
+
+    def __init__(self, pipe: Pipe, letter: Letter) -> None:
+        self._pipe = pipe
+        self._letter = letter
+
+    async def __aenter__(self) -> aiohttp.ClientResponse:
+        self._response = await self._pipe.open(self._letter)
+        return self._response
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._response.close()
 
 
 async def read_whole(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from wholecall.core.conversation import Request
+from wholecall.core.values import Value
 from wholecall.errors import UnreadableRequest
 from wholecall.protocols.answers import Head, Style
 from wholecall.protocols.answers.failures import NO_THREADS
@@ -27,31 +28,27 @@ _TOOLS = ("tools", "functions")
 _THREAD = "thread"
 
 
-@dataclass(frozen=True, slots=True)
-class Forward:
+class Forward(Value, frozen=True, eq=False):
     """Its bytes pass through."""
 
     pipe: Pipe
     letter: Letter
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Value, frozen=True):
     """One question; calls are checked and handed over."""
 
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Value, frozen=True, eq=False):
     """Turns until the final answer, with tools of both sides."""
 
     request: Request
     toolbox: Toolbox
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class Prepared(Value, frozen=True, kw_only=True, eq=False):
     """A request, read as far as its way needs it."""
 
     asked: Asked

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from starlette.types import Send
+
+from wholecall.core.values import Value
 
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 BEAT_SECONDS = 15.0
@@ -27,8 +28,7 @@ _STREAM_HEADERS: Headers = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(Value, frozen=True):
     """An answer in one piece."""
 
     status: int

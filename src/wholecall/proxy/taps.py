@@ -12,11 +12,13 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from dataclasses import replace
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+import msgspec
 
 from wholecall.core.conversation import Request
-from wholecall.core.values import OfChoice
+from wholecall.core.values import OfChoice, Value
 from wholecall.errors import UpstreamError
 from wholecall.protocols.reader import Chunk
 from wholecall.runs.events import RunEvent
@@ -25,8 +27,7 @@ from wholecall.upstreams.base import Answer, Upstream
 _Begun = TypeVar("_Begun")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Exchange:
+class Exchange(Value, frozen=True, kw_only=True, eq=False):
     """A client's request and its answer, without a secret and without a word of what was said."""
 
     request_id: str
@@ -42,9 +43,9 @@ class Exchange:
     upstream: str = ""
     """The upstream's protocol."""
     upstream_model: str = ""
-    started: float = field(default_factory=time.perf_counter)
+    started: float = msgspec.field(default_factory=time.perf_counter)
     """When the request came, by the clock of the taps."""
-    trace_headers: Mapping[str, str] = field(default_factory=dict)
+    trace_headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     """`traceparent` and `tracestate`, by which the client's trace goes on here."""
 
 
@@ -68,23 +69,20 @@ _CLIENT_CLOSED_REQUEST = 499
 """No status of HTTP, but what nginx writes into its log for such a client."""
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamAsked:
+class UpstreamAsked(Value, frozen=True):
     """A request goes to the upstream."""
 
     request: Request | None = None
     """None if its bytes pass through unread."""
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamRetried:
+class UpstreamRetried(Value, frozen=True):
     """The upstream refused, and is asked again after this many seconds."""
 
     delay: float
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamAnswered:
+class UpstreamAnswered(Value, frozen=True):
     """The upstream's answer began."""
 
     seconds: float
@@ -102,16 +100,14 @@ class ChunkCame(NamedTuple):
     """Otherwise it is the whole answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamFailed:
+class UpstreamFailed(Value, frozen=True):
     """The upstream gave no answer."""
 
     error: UpstreamError
     retries: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerBegan:
+class AnswerBegan(Value, frozen=True):
     """The first bytes are on their way to the client."""
 
     seconds: float
@@ -120,8 +116,7 @@ class AnswerBegan:
     """Of these, what was spent here: neither waiting for the upstream nor running tools."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExchangeEnded:
+class ExchangeEnded(Value, frozen=True, kw_only=True):
     """Nothing more is sent to the client."""
 
     fate: Fate
@@ -213,30 +208,28 @@ class Watch:
         """The client hung up. Whatever it was told, nobody heard it."""
         self.end(Fate.GONE, status=_CLIENT_CLOSED_REQUEST, code=CLIENT_GONE)
 
-    @asynccontextmanager
-    async def asking(
+    def asking(
         self, opening: AbstractAsyncContextManager[_Begun], request: Request | None = None
-    ) -> AsyncIterator[_Begun]:
+    ) -> AbstractAsyncContextManager[_Begun]:
         """Enter `opening`, which asks an upstream and waits for its answer to begin."""
-        asked = self._clock()
-        self._asked_first = self._asked_first or asked
+        return _Asking(self, opening, request=request)
+
+    def ask(self, request: Request | None) -> float:
+        """An upstream is asked; return when that was."""
+        now = self._clock()
+        self._asked_first = self._asked_first or now
         self._retries = 0
         self.take(UpstreamAsked(request))
-        token, begun = _ASKING.set(self), False
-        try:
-            async with opening as answer:
-                begun = True
-                _ASKING.reset(token)
-                self._answered_last = self._clock()
-                self.take(UpstreamAnswered(self._answered_last - asked, self._retries))
-                yield answer
-        except UpstreamError as error:
-            if not begun:
-                self.take(UpstreamFailed(error, self._retries))
-            raise
-        finally:
-            if not begun:
-                _ASKING.reset(token)
+        return now
+
+    def answer(self, asked: float) -> None:
+        """The upstream that was asked then begins to answer."""
+        self._answered_last = self._clock()
+        self.take(UpstreamAnswered(self._answered_last - asked, self._retries))
+
+    def fail(self, error: UpstreamError) -> None:
+        """It gives no answer."""
+        self.take(UpstreamFailed(error, self._retries))
 
     @property
     def wants_chunks(self) -> bool:
@@ -261,6 +254,44 @@ async def sleep_and_tell(delay: float) -> None:
     if watch is not None:
         watch.retry(delay)
     await asyncio.sleep(delay)
+
+
+class _Asking(Generic[_Begun]):
+    """A context that asks an upstream, watched while it is entered."""
+
+    __slots__ = ("_opening", "_request", "_watch")
+
+    def __init__(
+        self,
+        watch: Watch,
+        opening: AbstractAsyncContextManager[_Begun],
+        *,
+        request: Request | None,
+    ) -> None:
+        self._watch = watch
+        self._opening = opening
+        self._request = request
+
+    async def __aenter__(self) -> _Begun:
+        watch = self._watch
+        asked = watch.ask(self._request)
+        token = _ASKING.set(watch)
+        try:
+            begun = await self._opening.__aenter__()
+        except UpstreamError as error:
+            watch.fail(error)
+            raise
+        finally:
+            _ASKING.reset(token)
+        try:
+            watch.answer(asked)
+        except BaseException as error:
+            await self._opening.__aexit__(type(error), error, error.__traceback__)
+            raise
+        return begun
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        return await self._opening.__aexit__(*error)
 
 
 class WatchedUpstream:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from wholecall.proxy.config.secret import Secret, reveal
@@ -18,7 +18,6 @@ from wholecall.tools.mcp.server import McpServer
 from wholecall.upstreams.http import Timeouts
 
 ANYTHING = ("*",)
-_SPECIAL = re.compile(r"[\[?]")
 
 
 class Range(NamedTuple):
@@ -281,4 +280,10 @@ class Config:
 
 def matches(name: str, patterns: tuple[str, ...]) -> bool:
     """Whether one of the patterns fits the name; only `*` is special in them."""
-    return any(fnmatchcase(name, _SPECIAL.sub(r"[\g<0>]", pattern)) for pattern in patterns)
+    return _compile(patterns).fullmatch(name) is not None
+
+
+@lru_cache(maxsize=1024)
+def _compile(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    fitting = (re.escape(pattern).replace(r"\*", ".*") for pattern in patterns)
+    return re.compile("|".join(fitting) or r"(?!)", re.DOTALL)
