@@ -32,7 +32,7 @@ from wholecall.dialects.emulate import Constraint, emulate
 from wholecall.dialects.parsing import encode
 from wholecall.dialects.prompt import Prompt, write_prompt
 from wholecall.dialects.registry import DIALECTS
-from wholecall.errors import UnreadableRequest, UnusableDialect
+from wholecall.errors import InadmissibleTools, UnreadableRequest, UnusableDialect
 
 SYSTEM, USER, ASSISTANT, TOOL = Role.SYSTEM, Role.USER, Role.ASSISTANT, Role.TOOL
 BOTH = {"weather": WEATHER, "now": NOW}
@@ -187,6 +187,16 @@ def test_a_form_of_the_answer_that_cannot_be_read_is_the_clients_mistake(
 ) -> None:
     request = replace(ask(), output=OutputSchema(schema=schema))
     with pytest.raises(UnreadableRequest, match="the form of the final answer"):
+        emulate(request, "constrained", constrain=constrain)
+
+
+@pytest.mark.parametrize("schema", NO_SCHEMAS, ids=[repr(each)[:40] for each in NO_SCHEMAS])
+@pytest.mark.parametrize("constrain", ["grammar", "json_schema", None])
+def test_so_is_a_tool_whose_schema_cannot_be_read(
+    schema: dict[str, Any], constrain: Constraint | None
+) -> None:
+    request = replace(ask(), tools=(WEATHER, ToolSpec("broken", schema)))
+    with pytest.raises(InadmissibleTools, match='tool "broken"'):
         emulate(request, "constrained", constrain=constrain)
 
 

@@ -19,6 +19,7 @@ from wholecall.core.assembler import Assembler
 from wholecall.core.choice import Choice, Mode
 from wholecall.core.conversation import Message, Native, OutputSchema, Request, Role
 from wholecall.core.prepare import prepare
+from wholecall.core.schema import require_admissible
 from wholecall.core.spec import Offer, read_offer
 from wholecall.core.translate import Node
 from wholecall.core.values import Problem, Text
@@ -101,8 +102,9 @@ def emulate(
     """Offer a request's tools through a dialect.
 
     `prompt` replaces the dialect's own instructions. `constrain` names what the upstream can
-    do to hold the model to them. A form of the final answer that is no JSON Schema is an
-    `UnreadableRequest`: it has to be written down here.
+    do to hold the model to them. Tools and forms of the final answer have to be written down
+    here, so that those whose schemas are broken are `InadmissibleTools` and an
+    `UnreadableRequest`.
     """
     declared = dialect_named(dialect) if isinstance(dialect, str) else dialect
     apply = _constraint(constrain, declared)
@@ -141,6 +143,7 @@ def _allowed(request: Request) -> Offer:
     choice = request.choice
     if choice.mode is Mode.NONE:
         return {}
+    require_admissible(request.tools)
     offer = read_offer(request.tools)
     return {name: spec for name, spec in offer.items() if not choice.tools or name in choice.names}
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from wholecall.core.compiled import Compiled
 from wholecall.core.limits import DEFAULT, Limits
+from wholecall.core.prepare import prepare
 from wholecall.core.spec import Offer, ToolSpec
 from wholecall.dialects.output import Output
 from wholecall.dialects.source import Source
@@ -17,7 +19,7 @@ LONGEST_NAME = 256
 class Machine:
     """The parts of one parse, shared by the engine and its grammars."""
 
-    __slots__ = ("limits", "offer", "output", "rescues", "source")
+    __slots__ = ("_properties", "limits", "offer", "output", "rescues", "source")
 
     def __init__(
         self, offer: Offer | None, *, rescues: bool = False, limits: Limits = DEFAULT
@@ -28,6 +30,7 @@ class Machine:
         self.rescues = rescues
         """Nobody said that calls come as text: only an offered name tells one from prose."""
         self.limits = limits
+        self._properties: dict[str, Mapping[str, Any]] = {}
 
     def find(self, name: str) -> str | None:
         """The offered name that is meant; None if there is none.
@@ -80,14 +83,22 @@ class Machine:
         return None if self.offer is None else self.offer.get(name)
 
     def properties(self, name: str) -> Mapping[str, Any]:
-        """The schemas of its parameters."""
-        spec = self.spec(name)
-        return {} if spec is None else spec.parameters.get("properties") or {}
+        """The schemas of its parameters; none, where its definition cannot be used anyway."""
+        known = self._properties.get(name)
+        if known is None:
+            known = self._properties[name] = _read_properties(self.spec(name))
+        return known
 
     def takes_nothing(self, name: str) -> bool:
         """Whether the schema says that the tool has no parameters."""
         spec = self.spec(name)
         return bool(spec and spec.parameters) and not self.properties(name)
+
+
+def _read_properties(spec: ToolSpec | None) -> Mapping[str, Any]:
+    """As the schema is understood, in whatever way it was written: checked, and of one draft."""
+    compiled = None if spec is None else prepare(spec.parameters)
+    return compiled.root.node.get("properties", {}) if isinstance(compiled, Compiled) else {}
 
 
 _NAME_MARKS = frozenset("_-.:/")
