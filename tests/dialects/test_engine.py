@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,7 @@ ROWS = [
     ("an unknown name is prose where nobody announced calls", "auto",
      FIND.replace("find", "fnd"), f"'{FIND.replace('find', 'fnd')}'"),
     ("a namespace before the name", "hermes", FIND.replace("find", "functions.find"), CALL),
+    ("two namespaces before the name", "hermes", FIND.replace("find", "tools/functions.find"), CALL),
     # reasoning
     ("reasoning", "hermes", "<think>hm</think>yes", "~hm | 'yes'"),
     ("reasoning without an end", "hermes", "<think>hm", "~hm"),
@@ -58,6 +60,13 @@ ROWS = [
     ("a whole answer whose fence was left open", "hermes", f"```\n{FIND}", CALL),
     ("a fence at the beginning, then prose", "hermes", f"```\n{FIND}\n```\nlike so",
      f"'```\n{FIND}\n```\nlike so'"),
+    ("fences that are the whole answer", "hermes", f"```\n{FIND}\n```\n```xml\n{FIND}\n```", f"{CALL} | {CALL}"),
+    ("fences at the beginning, one with code", "hermes", f"```\n{FIND}\n```\n```py\nprint()\n```",
+     f"'```\n{FIND}\n```\n```py\nprint()\n```'"),
+    ("fences, the last left open", "hermes", f"```\n{FIND}\n```\n```\n{FIND}", f"{CALL} | {CALL}"),
+    ("fences, the last cut", "hermes", f"```\n{FIND}\n```\n```\n{FIND[:40]}", f"{CALL} | !truncated find"),
+    ("fences, then prose", "hermes", f"```\n{FIND}\n```\n```\n{FIND}\n```\nso",
+     f"'```\n{FIND}\n```\n```\n{FIND}\n```\nso'"),
     ("a fence with code", "hermes", "```py\nprint()\n```", "'```py\nprint()\n```'"),
     ("a fence with code, then a call", "hermes", f"```py\nprint()\n```\n{FIND}",
      f"{CALL} | '```py\nprint()\n```\n'"),
@@ -103,6 +112,19 @@ ROWS = [
 )
 def test_the_policy(say: Callable[..., str], dialect: str, *, text: str, said: str) -> None:
     assert say(dialect, text) == said
+
+
+DOTTED: list[dict[str, Any]] = [{"name": name, "parameters": {}} for name in ("v2.find", "find")]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("functions.v2.find", "v2.find"), ("v2.find", "v2.find"), ("v3.find", "find")],
+)
+def test_as_little_as_possible_is_a_namespace(
+    say: Callable[..., str], written: str, *, meant: str
+) -> None:
+    assert say("hermes", FIND.replace("find", written), tools=DOTTED) == f'{meant} {{"query": "x"}}'
 
 
 OFFER = read_offer([{"name": "find", "parameters": {}}])

@@ -34,6 +34,15 @@ ROWS = [
      'any {"a": [1, "x"], "b": [1], "c": {"k": {"l": []}, "m": 2}, "d": {}, "e": ["s", "t"]}'),
     ("strings", "lfm2", LFM.format(r"""any(a='it\'s', b="\"", c='\n\x41\u00e9\U0001F600\q\0', d='''x'y''', e='', f='a\
 b')"""), 'any {"a": "it\'s", "b": "\\"", "c": "\\nAé😀\\\\q\\u0000", "d": "x\'y", "e": "", "f": "ab"}'),
+    ("raw strings", "lfm2", LFM.format(r"""any(a=r'\d\x41\n', b=R"a\"b", c=r'', d='\n')"""), 'any {"a": "\\\\d\\\\x41\\\\n", "b": "a\\\\\\"b", "c": "", "d": "\\n"}'),
+    ("a word that begins as a raw string", "lfm2", LFM.format("any(a=rest)"), "!bad_markup any"),
+    ("digits in groups, and in other bases", "lfm2", LFM.format("any(a=1_000, b=0x1F, c=-0b101, d=0o17, e=1_0.5)"), 'any {"a": 1000, "b": 31, "c": -5, "d": 15, "e": 10.5}'),
+    ("a base without digits", "lfm2", LFM.format("any(a=0x)"), "!bad_markup any"),
+    ("a built-in tool of Llama", "llama3_json", '<|python_tag|>find.call(query="x")<|eom_id|>', CALL),
+    ("a built-in tool, cut", "llama3_json", '<|python_tag|>find.call(query="x"', "!truncated find"),
+    ("code that is no built-in tool", "llama3_json", '<|python_tag|>find(query="x")', "'<|python_tag|>find(query=\"x\")'"),
+    ("a Python call in tags, where nobody announced it", "auto", '<tool_call>find(query="x")</tool_call>so', f"{CALL} | 'so'"),
+    ("a list of Python calls in tags", "auto", '<tool_call>[find(query="x"), now()]</tool_call>', f"{CALL} | now {{}}"),
     ("escapes that are none", "lfm2", LFM.format(r"any(a='\xzz\Uffffffff')"), 'any {"a": "\\\\xzz\\\\Uffffffff"}'),
     ("raw control characters", "lfm2", LFM.format("any(a='\n\x00')"), 'any {"a": "\\n\\u0000"}'),
     ("a name that is longer", "lfm2", LFM.format("functions.find(query='x')"), CALL),
@@ -88,6 +97,7 @@ b')"""), 'any {"a": "it\'s", "b": "\\"", "c": "\\nAé😀\\\\q\\u0000", "d": "x\
     ("no call", "gemma4", "<|tool_call>so", "'<|tool_call>so'"),
     ("no brace", "gemma4", "<|tool_call>call:find\n", "'<|tool_call>call:find\n'"),
     # hashes with arrows
+    ("an object for a hash", "arrow_hash", HASH.format('{"name": "find", "arguments": {"query": "x"}}'), CALL),
     ("a hash", "arrow_hash", HASH.format('{tool => "find", args => {\n --query "x"\n --limit 3\n}}'), 'find {"query": "x", "limit": 3}'),
     ("a hash without arguments", "arrow_hash", HASH.format('{tool => "now", args => {}}'), "now {}"),
     ("a hash that is cut", "arrow_hash", '[TOOL_CALL]{tool => "find", args => {--query "x"', "!truncated find"),

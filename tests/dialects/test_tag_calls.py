@@ -17,6 +17,18 @@ PAIR = "<arg_key>{}</arg_key>\n<arg_value>{}</arg_value>\n"
 BAR = "\uff5c"
 DSML = f"{BAR}DSML{BAR}"
 
+NAMESPACED = (
+    INVOKE.format('<parameter name="query">x</parameter>\n')
+    .replace("</", "</antml:")
+    .replace("<f", "<antml:f")
+    .replace("<i", "<antml:i")
+    .replace("<p", "<antml:p")
+)
+SUFFIXED = (
+    "<think>hm</think>\n<tool_calls>\n<tool_call>find<tool_sep>\n{}</tool_call>\n</tool_calls>"
+)
+SUFFIXED = SUFFIXED.format(PAIR.format("query", "x")).replace(">", ":opensource>")
+
 ROWS = [
     ("one parameter", "qwen3_xml", Q.format(P.format("query", "x")), CALL),
     ("two parameters", "qwen3_xml", Q.format(P.format("query", "x") + P.format("limit", "3")), 'find {"query": "x", "limit": 3}'),
@@ -66,6 +78,9 @@ ROWS = [
     ("a parameter that holds such a tag inside", "anthropic_xml", INVOKE.format('<parameter name="query">a</query>b</parameter>\n'), 'find {"query": "a</query>b"}'),
     ("a parameter closed by its own name, and cut", "anthropic_xml", '<invoke name="find"><parameter name="query">x</query>', "!truncated find"),
     ("a stray word before a call", "anthropic_xml", 'so.\ncourt\n<invoke name="now"></invoke>', "now {} | 'so.'"),
+    ("a stray word where the answer begins", "anthropic_xml", 'call\n<invoke name="now"></invoke>so', "now {} | 'so'"),
+    ("a stray word and prose where the answer begins", "anthropic_xml", "call\n<invoke is a tag", "'call\n<invoke is a tag'"),
+    ("a stray word and much prose where the answer begins", "anthropic_xml", "call\n<invoke" + " is" * 100, "'call\n<invoke" + " is" * 100 + "'"),
     ("a stray word before prose", "anthropic_xml", "so.\ncourt\n<invoke is a tag", "'so.\ncourt\n<invoke is a tag'"),
     ("a word that is not alone in its line", "anthropic_xml", 'the court\n<invoke name="now"></invoke>', "now {} | 'the court\n'"),
     ("a JSON body right behind the name", "functionary_v31", '<function=find{"query": "x"}</function>so', f"{CALL} | 'so'"),
@@ -74,6 +89,19 @@ ROWS = [
     ("a name and JSON", "glm47", '<tool_call>find{"query": "x"}</tool_call>', CALL),
     ("bars in ASCII", "deepseek_v4_dsml", '<|DSML|tool_calls><|DSML|invoke name="find"><|DSML|parameter name="query" string="true">x</|DSML|parameter></|DSML|invoke></|DSML|tool_calls>so', f"{CALL} | 'so'"),
     ("bars that are doubled, and typographic quotes", "deepseek_v4_dsml", f'<{BAR}{BAR}DSML{BAR}{BAR}tool_calls>\n<{BAR}{BAR}DSML{BAR}{BAR}invoke name=\u201cfind\u201d><{BAR}{BAR}DSML{BAR}{BAR}parameter name=\u201cquery\u201d string=\u201ctrue\u201d>x</{BAR}{BAR}DSML{BAR}{BAR}parameter></{BAR}{BAR}DSML{BAR}{BAR}invoke></{BAR}{BAR}DSML{BAR}{BAR}tool_calls>so', f"{CALL} | 'so'"),
+    ("a namespace before the tags", "anthropic_xml", NAMESPACED, CALL),
+    ("a namespace before the tags of a call alone", "auto", NAMESPACED.partition("\n")[2].rpartition("\n")[0] + "so", f"{CALL} | 'so'"),
+    ("a namespace in a section without one", "auto", f"<function_calls>{NAMESPACED.partition(chr(10))[2].rpartition(chr(10))[0]}</function_calls>", CALL),
+    ("another word for a parameter", "minicpm5", '<function name="find"><parameter name="query">x</parameter></function>', CALL),
+    ("another word for a parameter, in prose", "minicpm5", '<function name="find"><paragraph>x</paragraph></function>', "'<function name=\"find\"><paragraph>x</paragraph>'"),
+    ("another word for a parameter, in a value", "minicpm5", '<function name="find"><param name="query"><parameter x></param></function>', 'find {"query": "<parameter x>"}'),
+    ("another word for a parameter, behind one", "minicpm5", '<function name="find"><param name="query">x</param><parameter name="limit">3</parameter></function>', "!bad_markup find"),
+    ("no blank before an attribute", "minicpm5", '<functionname="find"><paramname="query">x</param></function>', CALL),
+    ("suffixes", "hunyuan_v3", SUFFIXED, f"{CALL} | ~hm | '\n'"),
+    ("suffixes, cut", "hunyuan_v3", SUFFIXED.partition("</arg_value")[0], "!truncated find | ~hm | '\n'"),
+    ("line ends written as in JSON", "glm45", "<tool_call>find\\n<arg_key>query</arg_key>\\n<arg_value>x</arg_value>\\n \\n</tool_call>", CALL),
+    ("tags for LongCat", "longcat", "<longcat_tool_call>find\n<longcat_arg_key>query</longcat_arg_key>\n<longcat_arg_value>x</longcat_arg_value>\n</longcat_tool_call>", CALL),
+    ("another word for a name", "auto", '<tool_call>\n<tool>find</tool>\n<arguments>{"query": "x"}</arguments>\n</tool_call>', CALL),
     ("a name and arguments as tags", "tool_use_xml", '<tool_use>\n<name>find</name>\n<arguments>{"query": "x"}</arguments>\n</tool_use>so', f"{CALL} | 'so'"),
     ("other words for them", "auto", '<tool_call><tool_name>find</tool_name><parameters>{"query": "x"}</parameters></tool_call>', CALL),
     ("a name as a tag, and no arguments", "tool_use_xml", "<tool_use><name>find</name>so</tool_use>", "'<tool_use><name>find</name>so'"),

@@ -103,6 +103,14 @@ class Dialect:
         """The same calls in answers with this reasoning and, besides, these dropped markers."""
         return replace(self, reasoning=reasoning, dropped=(*self.dropped, *dropped))
 
+    def spelled(self, *others: Dialect) -> Dialect:
+        """The same, read in other spellings, too; calls are written back in its own."""
+        return replace(
+            self,
+            written=(*self.written, *(each for other in others for each in other.written)),
+            dropped=(*self.dropped, *(each for other in others for each in other.dropped)),
+        )
+
 
 def template_of(dialect: Dialect) -> Template:
     """How calls are written in a dialect; `UnusableDialect` if it can only be read."""

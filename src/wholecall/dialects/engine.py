@@ -10,7 +10,7 @@ The policy, which is the same for every format:
 
 - A call is what begins with an opener, has a name that may be called, and goes on as its
   grammar says. All else is text, byte for byte.
-- In a code fence stands an example, unless the fence is the whole answer.
+- In a code fence stands an example, unless fences are the whole answer.
 - In reasoning stands a plan, unless the reasoning never ends.
 - A marker that is repeated on and on is a model that has lost the thread.
 - Text is held back only while it may still become a marker or a call.
@@ -92,10 +92,26 @@ class Engine:
         if blanks := self._source.since(place):
             self._output.text(blanks)
         self._source.forget()
+        found: bool | None = False
         if first in _BARE_BEGINNINGS or (first and self._dialect.bare_words):
             found = yield from self._try(self._dialect.bare, "", sink=self._output.text)
-            if found:
-                yield from self._read_remains()
+        elif first:
+            found = yield from self._try_first()
+        if found:
+            yield from self._read_remains()
+
+    def _try_first(self) -> Steps[bool | None]:
+        """Whether a call stands here behind an opener that a line begins with."""
+        place = self._source.bookmark()
+        mark = yield from self._source.accept(self._words.first)
+        found: bool | None = False
+        if mark:
+            grammars = self._words.grammars[f"\n{mark}"]
+            found = yield from self._try(grammars, mark, sink=self._output.text)
+        if found is False:
+            self._source.rewind(place)
+        self._source.forget()
+        return found
 
     def _at(self, mark: str) -> Steps[None]:
         quoted = self._output.quotes
@@ -218,21 +234,28 @@ class Engine:
             self._output.text(mark)
 
     def _fenced_answer(self) -> Steps[None]:
-        """A fence at the beginning: held until it is known whether it is all there is."""
+        """Fences at the beginning: held until it is known whether they are all there is."""
         place = self._source.bookmark()
         self._output.hold()
-        language, line_end = yield from self._source.header(_LINE_END, _LONGEST_LANGUAGE)
-        read = bool(line_end) and (yield from self._fenced_calls(language.strip()))
-        closed = bool((yield from self._source.accept(_FENCES)))
-        if read and not (yield from self._source.skip()):
-            self._output.release()
-            self._source.forget()
-            return
+        again = closed = True
+        while again:
+            read, closed = yield from self._one_fence()
+            if read and not (yield from self._source.skip()):
+                self._output.release()
+                self._source.forget()
+                return
+            again = read and closed and bool((yield from self._source.accept(_FENCES)))
         self._output.drop()
         self._output.text(FENCE + self._source.since(place))
         self._source.forget()
         if not closed:
             yield from self._fenced_text()
+
+    def _one_fence(self) -> Steps[tuple[bool, bool]]:
+        """Whether a fence holds calls and nothing else, and whether it is closed behind them."""
+        language, line_end = yield from self._source.header(_LINE_END, _LONGEST_LANGUAGE)
+        read = bool(line_end) and (yield from self._fenced_calls(language.strip()))
+        return read, bool((yield from self._source.accept(_FENCES)))
 
     def _fenced_calls(self, language: str) -> Steps[bool]:
         first = yield from self._source.skip()

@@ -17,7 +17,7 @@ from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import Steps, ignore
 
 _FENCE = marks_of(("```json", "```"))
-_LINE_END = marks_of(("\n",))
+_KIND_END = marks_of(("\n", "{"))
 
 
 # ── Headers ─────────────────────────────────────────────────────────────────────────
@@ -34,8 +34,9 @@ class Header(enum.Enum):
 
 _COUNTED = re.compile(r"(.*?)\s*:\s*\d++\Z", re.DOTALL)
 _NAMELESS = re.compile(r"(?:\d++|call_\w++)\Z")
-_RECIPIENT = re.compile(r"[^\s<]*+")
-_ANALYSIS = "<|channel|>analysis"
+_RECIPIENT = re.compile(r"([^\s<]++)\s*+(?:<.*|json|code)?\Z", re.DOTALL)
+_ANALYSIS = "analysis "
+_ANALYSIS_CHANNEL = "<|channel|>analysis"
 _NAME_MARK = "<|tool_call:name|>"
 
 
@@ -51,8 +52,9 @@ def _counted(text: str) -> tuple[str, str | None]:
 
 
 def _recipient(text: str) -> tuple[str, str | None]:
+    """The first word; behind it nothing may stand but tokens and what the message is written in."""
     found = _RECIPIENT.match(text)
-    return (found.group() if found else ""), None
+    return (found[1] if found else ""), None
 
 
 def _id_first(text: str) -> tuple[str, str | None]:
@@ -142,7 +144,8 @@ class _Reading:
         spelled, own_id = _HEADS[self._grammar.head](text)
         if spelled and spelled == self._grammar.text_name:
             return True
-        if self._grammar.call_end and _ANALYSIS in opener + text:
+        thinks = opener.startswith(_ANALYSIS) or _ANALYSIS_CHANNEL in opener + text
+        if self._grammar.call_end and thinks:
             return (yield from self._thought(spelled))
         if not spelled and self._machine.sole:
             return (yield from self._nameless(text))
@@ -158,10 +161,11 @@ class _Reading:
         id: str | None = None
         if end == self._grammar.id_mark:
             id, end = yield from self._source.header(marks_of(self._grammar.head_end), LONGEST_NAME)
-        if end == "{":
+        if end.endswith("{"):
             self._source.at -= 1
         if self._grammar.kind and text.strip() == self._grammar.kind:
-            text, _ = yield from self._source.header(_LINE_END, LONGEST_NAME)
+            text, end = yield from self._source.header(_KIND_END, LONGEST_NAME)
+            self._source.at -= end == "{"
         return text.strip(), id
 
     def _arguments(self, name: str, id: str | None) -> Steps[bool]:

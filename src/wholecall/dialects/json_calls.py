@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from wholecall.dialects.jsontext import BROKEN_JSON, read_string, read_value
-from wholecall.dialects.machine import Machine
+from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import Steps, ignore
 
@@ -53,9 +53,15 @@ class JsonCalls:
     name_keys: tuple[str, ...] = ()
     argument_keys: tuple[str, ...] = ()
     """Words of this format for `name` and `arguments`, besides the usual ones."""
+    head_end: str = ""
+    """A header stands between the opener and the objects, up to this mark."""
 
     def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
         """Read all calls that stand here; False if none does."""
+        if self.head_end:
+            _, end = yield from machine.source.header(marks_of((self.head_end,)), LONGEST_NAME)
+            if not end:
+                return False
         return (yield from _Reading(machine, self).sequence())
 
 
@@ -251,8 +257,18 @@ class _Reading:
         return whole
 
     def _named_by_key(self, found: _Object, key: str) -> Steps[bool]:
+        if found.name is not None:  # another key, another call: nothing of the last is cut off
+            self._finish(found)
         found.name = self._admit(key)
         return found.name is not None and (yield from self._arguments(found))
+
+    def _finish(self, found: _Object) -> None:
+        """Seal the call so far; the object goes on with another one."""
+        if not found.opened:
+            self._open_late(found)
+        found.end()
+        self._output.seal()
+        found.opened, found.early = False, None
 
     def _value(self, found: _Object, key: str, *, first: str) -> Steps[bool]:
         if key in self._argument_keys and not found.opened and found.early is None:

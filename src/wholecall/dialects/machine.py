@@ -12,6 +12,7 @@ from wholecall.core.spec import Offer, ToolSpec
 from wholecall.dialects.output import Output
 from wholecall.dialects.source import Source
 
+_SEPARATORS = ".:/"
 LONGEST_NAME = 256
 """Characters of a header. A name is much shorter; what is longer was no header."""
 
@@ -35,18 +36,16 @@ class Machine:
     def find(self, name: str) -> str | None:
         """The offered name that is meant; None if there is none.
 
-        Models put the namespace of their training before a name: `functions.search`.
+        Models put the namespace of their training before a name: `functions.search`. A name
+        may hold dots of its own, so as little as possible is taken for a namespace.
         """
         name = name.strip()
         if not name:
             return None
         if self.offer is None or name in self.offer:
             return name
-        for separator in (".", ":", "/"):
-            _, _, last = name.rpartition(separator)
-            if last in self.offer:
-                return last
-        return None
+        behind = (name[at + 1 :] for at, mark in enumerate(name) if mark in _SEPARATORS)
+        return next((last for last in behind if last in self.offer), None)
 
     @property
     def sole(self) -> str:

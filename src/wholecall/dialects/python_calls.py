@@ -69,6 +69,8 @@ class PythonCalls:
     """One call may stand there without a list."""
     prints: bool = False
     """It may stand in `print(…)`; a closer then begins with the parenthesis."""
+    method: str = ""
+    """What stands between a name and its parenthesis: `search.call(query="x")` (Llama)."""
 
     def read(self, machine: Machine, opener: str = "", /) -> Steps[bool]:
         """Read the calls that stand here; False if none does."""
@@ -99,6 +101,7 @@ class _Reading:
         self._source = machine.source
         self._output = machine.output
         self._admit = machine.admit if grammar.marked else machine.find
+        self._method = grammar.method
         self._closers = marks_of(grammar.closers)
         self._resume = marks_of(grammar.closers or ("\n",))
         """Where text goes on after a broken call."""
@@ -132,9 +135,10 @@ class _Reading:
                 break
             if not (yield from self._source.more()):
                 return None
-        if found is None or self._source.text[end] != "(":
+        spelled = found.group() if found else ""
+        if self._source.text[end] != "(" or not spelled.endswith(self._method):
             return None
-        name = self._admit(found.group())
+        name = self._admit(spelled.removesuffix(self._method))
         if name is not None:
             self._source.at = end + 1
         return name
@@ -175,6 +179,7 @@ class Literal:
         self._source = machine.source
         self._grow: Sink = machine.output.grow
         self._depth = machine.limits.depth
+        self._raw = False
 
     def value(self, depth: int) -> Steps[None]:
         """The value that stands here."""
@@ -256,6 +261,15 @@ class Literal:
 
     # ── Strings ─────────────────────────────────────────────────────────────────────
 
+    def _raw_string(self, _: int) -> Steps[None]:
+        """`r"\\d"`, in which a backslash is one. No word of the language begins so."""
+        if (yield from self._source.peek(2))[1:] not in _STRING_MARKS:
+            raise _Broken
+        self._source.at += 1
+        self._raw = True
+        yield from self._string(0)
+        self._raw = False
+
     def _string(self, _: int) -> Steps[None]:
         quote = self._source.text[self._source.at]
         triple = (yield from self._source.peek(3)) == quote * 3
@@ -290,7 +304,7 @@ class Literal:
         kind = (yield from self._source.peek(2))[1:]
         if not kind:
             raise _Broken
-        if kind in _HEX:
+        if kind in _HEX and not self._raw:
             digits = (yield from self._source.peek(2 + _HEX[kind]))[2:]
             if len(digits) == _HEX[kind] and _HEX_DIGITS.issuperset(digits):
                 code = int(digits, 16)
@@ -299,7 +313,7 @@ class Literal:
                     self._grow(escape(chr(code)))
                     return
         # As in Python, a backslash before any other character is a backslash.
-        self._grow(escape(_ESCAPES.get(kind, "\\" + kind)))
+        self._grow(escape("\\" + kind if self._raw else _ESCAPES.get(kind, "\\" + kind)))
         self._source.at += 2
 
     # ── Numbers and words ───────────────────────────────────────────────────────────
@@ -320,15 +334,21 @@ class Literal:
         **dict.fromkeys("[(", _sequence),
         "{": _mapping,
         **dict.fromkeys("\"'", _string),
+        **dict.fromkeys("rR", _raw_string),
     }
 
 
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\Z")
+_OTHER_BASE = re.compile(r"[+-]?0(?:[xX][\da-fA-F]+|[oO][0-7]+|[bB][01]+)\Z")
+_BETWEEN_DIGITS = re.compile(r"(?<=[\da-fA-F])_(?=[\da-fA-F])")
 
 
 def _write_scalar(text: str) -> str:
     if text in _WORDS:
         return _WORDS[text]
+    text = _BETWEEN_DIGITS.sub("", text)
+    if _OTHER_BASE.match(text):
+        return str(int(text, 0))
     if not _NUMBER.match(text):
         raise _Broken
     if text.lstrip("+-").isdigit():

@@ -38,7 +38,7 @@ _BARE = json_bare.DIALECTS
 # after prose shows an example.
 _TOO_PLAIN = frozenset(
     {
-        *("functools", ">>>", "[", "to=", " to=", "Here are my reasoning steps:"),
+        *(">>>", "[", "to=", " to=", "Here are my reasoning steps:"),
         *("```", "```json", "```tool_code\n"),
     }
 )
@@ -54,10 +54,11 @@ def _auto(name: str, untyped: Shape | None = None) -> Dialect:
         for dialect in (*_WRITTEN, *_BARE)
         for entry in dialect.written
     )
+    in_tags = PythonCalls(("</tool_call>",), alone=True)
     channels = dict.fromkeys(channel for dialect in _WRITTEN for channel in dialect.reasoning)
     return Dialect(
         name=name,
-        written=written,
+        written=(*written, Written(("<tool_call>",), in_tags)),
         bare=(
             JsonCalls(closers=("</tool_call>", "</tool_calls>"), marked=False),
             PythonCalls(marked=False),

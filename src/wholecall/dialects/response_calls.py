@@ -24,7 +24,8 @@ from wholecall.dialects.headed_calls import HeadedCalls, Header
 from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.line_calls import LineCalls
 from wholecall.dialects.patterns import Alternative, Blanks, Mark, Part, Place, read_pattern
-from wholecall.dialects.tag_calls import Tag, TagCalls
+from wholecall.dialects.tag_calls import TagCalls
+from wholecall.dialects.tag_heads import Tag
 from wholecall.dialects.writing import Shape, Trim
 from wholecall.errors import UnusableDialect
 

@@ -125,9 +125,10 @@ class Source:
             if self.ended or not marks.may_begin(self.text, self.at + ahead):
                 break
             yield from self.more()
-        if self.ended and marks.may_begin(self.text, self.at + ahead):
+        found = marks.match(self.text, self.at + ahead)
+        if not found and self.ended and marks.may_begin(self.text, self.at + ahead):
             return None
-        return marks.match(self.text, self.at + ahead)
+        return found
 
     def ends_ahead(self, mark: str, farthest: int, *, past: int = 0) -> Steps[int]:
         """How far from here a mark ends, unread; 0 if that is too far away, or nowhere.

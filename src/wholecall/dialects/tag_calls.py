@@ -15,39 +15,23 @@ cut off is an open object.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from wholecall.dialects.attributes import read_attributes
 from wholecall.dialects.jsontext import BROKEN_JSON, escape, read_value
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import Steps, ignore
+from wholecall.dialects.tag_heads import Head, Tag, head_of
 from wholecall.dialects.writing import Shape, Trim, ValueWriter, shape_of, types_of
 
-_AROUND_NAME = "\"'=, "
-"""What models leave around a name, besides quotes: `<function=search, {…}`."""
 _CDATA = ("<![CDATA[", "]]>")
 _COMMENT, _COMMENT_END = "<!--", "-->"
+_BLANKS_IN_JSON = ("\\n", "\\t")
+_ESCAPED_BLANKS = marks_of(_BLANKS_IN_JSON)
+_LOOKED_OVER = {_COMMENT: _COMMENT_END, **{blank: blank for blank in _BLANKS_IN_JSON}}
+"""What may stand between a value and the next mark, and where it ends."""
 _MOST_COMMENTS = 1024
 """Characters of comments that are looked over to see what follows them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tag:
-    """An opening tag: `<function=NAME>`, `<invoke name="NAME">`, `<arg_key>NAME</arg_key>`."""
-
-    begin: str
-    end: tuple[str, ...] = (">",)
-    attribute: str = ""
-    """The attribute that holds the name; without one, the name is the text between."""
-    then: str = ""
-    """A second tag between the name and the value: `<arg_value>`."""
-    keeps: tuple[str, ...] = ()
-    """Ends that stand for themselves and are not read with the tag."""
-    glued: str = ""
-    """The end of a first parameter whose opening tag was left out: `searchquery</arg_key>`."""
-    escapes: bool = False
-    """Whether attributes are written with entities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +57,8 @@ class TagCalls:
     its parameters: the last one is closed, and the tool has no other."""
     glued: tuple[str, ...] = ()
     """What the tokenizer left between a tag's name and its attribute."""
+    escaped_blanks: bool = False
+    """Line ends between tags may be written as `\\n`, as inside of a JSON string."""
     stray: tuple[str, ...] = ()
     """Words that stand alone in the line before a call: remains of a token that was lost."""
 
@@ -80,6 +66,10 @@ class TagCalls:
     def openers(self) -> tuple[str, ...]:
         """What begins a call that stands in no section."""
         return (self.call.begin, *(f"\n{word}\n{self.call.begin}" for word in self.stray))
+
+    def begins_call(self, opener: str) -> bool:
+        """Whether this opens a call, and no section. It may lack the line end before it."""
+        return opener in self.openers or f"\n{opener}" in self.openers
 
     @property
     def value_ends(self) -> tuple[str, ...]:
@@ -89,18 +79,6 @@ class TagCalls:
     def read(self, machine: Machine, opener: str, /) -> Steps[bool]:
         """Read the calls from an opener on; False if none follows."""
         return (yield from _Reading(machine, self).calls(opener))
-
-
-@dataclass(slots=True)
-class _Head:
-    name: str
-    attributes: dict[str, str] = field(default_factory=dict)
-    closed: bool = False
-    """`<invoke name="f"/>`"""
-    glued: bool = False
-    """The name is followed by a key."""
-    unopened: bool = False
-    """The second tag, which opens the value, was left out: only its closing tag ends it."""
 
 
 class _Reading:
@@ -115,8 +93,9 @@ class _Reading:
         comment = (_COMMENT,) if grammar.comments else ()
         around = grammar.call_close + grammar.section_close + grammar.sections + comment
         self._after_value = marks_of((grammar.value.begin, grammar.call.begin, *around))
+        between = _BLANKS_IN_JSON if grammar.escaped_blanks else ()
         self._fits_after_value = marks_of(
-            (grammar.value.begin, grammar.call.begin, *around, *grammar.value_close)
+            (grammar.value.begin, grammar.call.begin, *around, *between, *grammar.value_close)
         )
         after_call = grammar.section_close + grammar.sections
         self._after_call = marks_of((grammar.call.begin, *after_call, *grammar.call_close))
@@ -126,7 +105,7 @@ class _Reading:
 
     def calls(self, opener: str) -> Steps[bool]:
         """One call, or the calls of a section."""
-        if opener in self._grammar.openers:
+        if self._grammar.begins_call(opener):
             return (yield from self._call()) is not None
         section_close, call_begin = (
             marks_of(self._grammar.section_close),
@@ -161,7 +140,7 @@ class _Reading:
         first = yield from self._source.skip()
         if first == "{":
             return (yield from self._json_body(name))
-        follows = yield from self._source.sees(self._after_value)
+        follows = yield from self._sees_mark()
         if not follows and not self._source.ended:
             return None
         self._open(name)
@@ -178,7 +157,7 @@ class _Reading:
             return None
         name, key = parts
         self._open(name)
-        if not (yield from self._written(name, _Head(key))):
+        if not (yield from self._written(name, Head(key))):
             return False
         return (yield from self._body(name))
 
@@ -204,8 +183,8 @@ class _Reading:
     def _values(self, name: str) -> Steps[bool]:
         """All parameters up to the end of the call; whether the end was seen."""
         while True:
-            yield from self._source.skip()
-            mark = yield from self._source.sees(self._after_value)
+            yield from self._skip()
+            mark = yield from self._sees_mark()
             if mark == self._grammar.value.begin:
                 self._source.at += len(mark)
                 if not (yield from self._value(name)):
@@ -216,6 +195,30 @@ class _Reading:
                 return self._is_over(mark) if mark else self._rests(name)
             elif not (yield from self._source.accept(self._value_close)):
                 return (yield from self._broken("text stands between its parameters"))
+
+    def _skip(self) -> Steps[None]:
+        """Read over the white space between tags."""
+        yield from self._source.skip()
+        while self._grammar.escaped_blanks and (yield from self._source.accept(_ESCAPED_BLANKS)):
+            yield from self._source.skip()
+
+    def _sees_mark(self) -> Steps[str]:
+        """The mark that stands here, between values."""
+        mark = yield from self._source.sees(self._after_value)
+        if mark == self._grammar.value.begin and (yield from self._goes_on_as_word(mark)):
+            return ""
+        return mark
+
+    def _goes_on_as_word(self, mark: str) -> Steps[bool]:
+        """Whether this is the beginning of another tag: `<parameter` is no `<param`.
+
+        Tokenizers lose the blank before the attribute, though: `<paramname="query">`.
+        """
+        attribute = self._grammar.value.attribute
+        if not attribute or not mark[-1].isalnum():
+            return False
+        behind = (yield from self._source.peek(len(mark) + len(attribute)))[len(mark) :]
+        return behind != attribute and behind[:1].isascii() and behind[:1].isalnum()
 
     def _is_over(self, mark: str) -> bool:
         """Whether a call is whole where its own end, that of the section or another call comes."""
@@ -248,7 +251,7 @@ class _Reading:
         head = yield from self._head(self._grammar.value)
         return head is not None and (yield from self._written(name, head))
 
-    def _written(self, name: str, head: _Head) -> Steps[bool]:
+    def _written(self, name: str, head: Head) -> Steps[bool]:
         """A key and its value, written as a member of the arguments."""
         self._output.grow(f'{", " if self._keys else ""}"{escape(head.name)}": ')
         self._keys.add(head.name)
@@ -265,7 +268,7 @@ class _Reading:
         writer.close()
         return True
 
-    def _writer(self, name: str, head: _Head) -> ValueWriter:
+    def _writer(self, name: str, head: Head) -> ValueWriter:
         properties = self._machine.properties(name)
         types = types_of(properties.get(head.name))
         said = head.attributes.get(self._grammar.type_attribute, "").lower()
@@ -321,16 +324,17 @@ class _Reading:
         past = 0
         while True:
             mark = yield from self._source.sees_ahead(self._fits_after_value, past)
-            if mark != _COMMENT:
+            end = _LOOKED_OVER.get(mark or "")
+            if end is None:
                 return mark
-            past = yield from self._source.ends_ahead(_COMMENT_END, _MOST_COMMENTS, past=past)
+            past = yield from self._source.ends_ahead(end, _MOST_COMMENTS, past=past)
             if not past:
                 return ""
 
     def _ends_value(self, mark: str) -> Steps[bool]:
         """Whether a mark right here ends a value whose own closing tag was left out."""
         if mark == self._grammar.value.begin:
-            return True
+            return not (yield from self._goes_on_as_word(mark))
         follows = yield from self._source.sees_ahead(self._after_call, len(mark))
         return follows is None or bool(follows)
 
@@ -348,7 +352,7 @@ class _Reading:
 
     # ── Heads ───────────────────────────────────────────────────────────────────────
 
-    def _head(self, tag: Tag) -> Steps[_Head | None]:
+    def _head(self, tag: Tag) -> Steps[Head | None]:
         if tag.begin.endswith(">"):
             yield from self._source.skip()  # the name stands behind the tag, maybe in its own line
         glued = (tag.glued,) if tag.glued else ()
@@ -357,31 +361,15 @@ class _Reading:
         if not end:
             return None
         if end in glued:
-            return _Head(text.strip(), glued=True)
+            return Head(text.strip(), glued=True)
         if end in tag.keeps:
             self._source.at -= len(end)
         unopened = not (yield from self._then(tag))
-        if tag.attribute:
-            return self._attributes(tag, text)
-        name = text.strip().strip(_AROUND_NAME)
-        return _Head(name, unopened=unopened) if _is_name(name, tag) else None
+        return head_of(tag, text, remains=self._grammar.glued, unopened=unopened)
 
     def _then(self, tag: Tag) -> Steps[bool]:
         """Read the second tag, where there is one."""
         if not tag.then:
             return True
-        yield from self._source.skip()
+        yield from self._skip()
         return bool((yield from self._source.accept(marks_of((tag.then,)))))
-
-    def _attributes(self, tag: Tag, text: str) -> _Head | None:
-        attributes = read_attributes(text, self._grammar.glued, escapes=tag.escapes)
-        name = attributes.get(tag.attribute)
-        if name is None:
-            return None
-        return _Head(name, attributes, text.rstrip().endswith("/"))
-
-
-def _is_name(text: str, tag: Tag) -> bool:
-    """Whether this may stand in a tag. Where another tag ends it, it may hold brackets."""
-    brackets = tag.begin if tag.end[0].startswith("</") else "<"
-    return "\n" not in text and brackets not in text

@@ -32,6 +32,8 @@ class Vocabulary:
     remnants: frozenset[str]
     """What is no text right behind a call."""
     openers: Marks
+    first: Marks
+    """Openers that a line begins with, without its line end: where the answer begins."""
     behind: Marks
     """All that is looked for right behind a call."""
     marks: Marks
@@ -57,6 +59,7 @@ class Vocabulary:
             dropped=dropped,
             remnants=remnants,
             openers=marks_of(tuple(grammars)),
+            first=marks_of(tuple(each[1:] for each in grammars if each.startswith("\n"))),
             behind=marks_of((*remnants, *begins)),
             marks=marks_of((FENCE, *grammars, *reasoning, *texts, *dropped)),
         )

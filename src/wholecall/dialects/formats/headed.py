@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from wholecall.dialects.declaration import THINK, Channel, Dialect, Written
 from wholecall.dialects.encoding import Template
 from wholecall.dialects.headed_calls import HeadedCalls, Header
@@ -28,9 +30,9 @@ BAR = "\uff5c"
 # ── DeepSeek ────────────────────────────────────────────────────────────────────────
 
 
-def _deepseek(bar: str) -> HeadedCalls:
+def _deepseek(bar: str, blank: str = "▁") -> HeadedCalls:
     def token(words: str) -> str:
-        return f"<{bar}tool▁{words}{bar}>"
+        return f"<{bar}tool▁{words}{bar}>".replace("▁", blank)
 
     return HeadedCalls(
         sections=(token("calls▁begin"),),
@@ -60,12 +62,12 @@ def _deepseek_template(call: str) -> Template:
 
 
 _SEPARATOR = f"<{BAR}tool▁sep{BAR}>"
-_FULL_WIDTH = _deepseek(BAR)
-_ASCII = _deepseek("|")
+# With its own tokens, and with what backends make of their bars and blanks.
+_SPELLINGS = tuple(_deepseek(bar, blank) for bar in (BAR, "|") for blank in ("▁", "_", " "))
 DEEPSEEK_V3 = Dialect(
     name="deepseek_v3",
-    written=(_written(_FULL_WIDTH), _written(_ASCII)),
-    dropped=_closers(_FULL_WIDTH, _ASCII),
+    written=tuple(map(_written, _SPELLINGS)),
+    dropped=_closers(*_SPELLINGS),
     template=_deepseek_template(f"function{_SEPARATOR}{{name}}\n```json\n{{arguments}}\n```"),
     models="DeepSeek V3-0324, R1 and its distillations, Cogito",
 )
@@ -120,9 +122,18 @@ _HARMONY = HeadedCalls(
     head=Header.RECIPIENT,
     call_end="<|call|>",
 )
+# What is left of it where a server drops the tokens and keeps the words between them.
+_STRIPPED = replace(
+    _HARMONY,
+    calls=tuple(
+        f"{words}to=functions."
+        for words in ("assistantcommentary ", "commentary ", "assistant ", "analysis ", " ", "")
+    ),
+    head_end=("<|message|>", "json{", "code{", "{"),
+)
 HARMONY = Dialect(
     name="harmony",
-    written=(Written(_HARMONY.calls, _HARMONY),),
+    written=(Written(_HARMONY.calls, _HARMONY), Written(_STRIPPED.calls, _STRIPPED)),
     reasoning=(Channel("<|channel|>analysis<|message|>", ("<|end|>", "<|return|>")),),
     dropped=(
         *_END,

@@ -10,7 +10,8 @@ from wholecall.dialects.formats.headed import BAR
 from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.nested_calls import MarkedTagCalls
 from wholecall.dialects.routed_calls import RoutedCalls
-from wholecall.dialects.tag_calls import Tag, TagCalls
+from wholecall.dialects.tag_calls import TagCalls
+from wholecall.dialects.tag_heads import Tag
 from wholecall.dialects.writing import Shape, Trim
 
 
@@ -65,8 +66,14 @@ def _dialect(name: str, grammar: TagCalls, *, models: str, bare_call: bool = Tru
     )
 
 
-_PROMPTED = replace(_invoke("", "function_calls"), comments=True, stray=("court", "count", "call"))
-ANTHROPIC = _dialect("anthropic_xml", _PROMPTED, models="any prompted model, Claude")
+def _anthropic(prefix: str = "") -> Dialect:
+    """As prompts ask for it, and with the namespace in which Claude itself writes."""
+    sections = dict.fromkeys((f"{prefix}function_calls", "function_calls"))
+    grammar = replace(_invoke(prefix, *sections), comments=True, stray=("court", "count", "call"))
+    return _dialect("anthropic_xml", grammar, models="any prompted model, Claude")
+
+
+ANTHROPIC = _anthropic().spelled(_anthropic("antml:"))
 MINIMAX_M2 = _dialect("minimax_m2", _invoke("", "minimax:tool_call"), models="MiniMax-M2")
 DOTS = _dialect("dots", _invoke("", "dots_function_call"), models="dots")
 
@@ -86,11 +93,7 @@ def _dsml(name: str, *sections: str, models: str) -> Dialect:
         )
         for bar in (BAR, "|", BAR * 2, "||")
     )
-    return replace(
-        own,
-        written=(*own.written, *(each for other in others for each in other.written)),
-        dropped=(*own.dropped, *(each for other in others for each in other.dropped)),
-    )
+    return own.spelled(*others)
 
 
 DEEPSEEK_V32 = _dsml("deepseek_v32_dsml", "function_calls", models="DeepSeek V3.2")
@@ -120,15 +123,21 @@ STEP3 = Dialect(
     template=_template(_STEP),
     models="Step-3",
 )
-_MINICPM = TagCalls(
-    call=Tag("<function", attribute="name"),
-    call_close=("</function>",),
-    value=Tag("<param", attribute="name"),
-    value_close=("</param>",),
-    cdata=True,
-    glued=("Ġ",),
-)
-MINICPM5 = replace(_dialect("minicpm5", _MINICPM, models="MiniCPM5"), drops_unknown=True)
+
+
+def _function_named(parameter: str) -> Dialect:
+    grammar = TagCalls(
+        call=Tag("<function", attribute="name"),
+        call_close=("</function>",),
+        value=Tag(f"<{parameter}", attribute="name"),
+        value_close=(f"</{parameter}>",),
+        cdata=True,
+        glued=("Ġ",),
+    )
+    return replace(_dialect("minicpm5", grammar, models="MiniCPM5"), drops_unknown=True)
+
+
+MINICPM5 = _function_named("param").spelled(_function_named("parameter"))
 
 _ATEM = _invoke("atem:", "atem:function_calls", untyped=Shape.JSON)
 _MESSAGE_END = ("<|eom|>", "<|eot|>")
@@ -212,7 +221,8 @@ def _attributed(tag: str) -> TagCalls:
 _TOOL_USE = tuple(
     _named_inside(name, arguments, section=section)
     for section in ("tool_use", "tool_call")
-    for name, arguments in (("name", "arguments"), ("tool_name", "parameters"))
+    for name in ("name", "tool_name", "tool")
+    for arguments in ("arguments", "parameters")
 )
 _ATTRIBUTED = tuple(_attributed(tag) for tag in ("tool_call", "tool", "function_call"))
 TOOL_USE = Dialect(

@@ -6,6 +6,7 @@ from wholecall.dialects.declaration import Dialect, Written
 from wholecall.dialects.encoding import Template
 from wholecall.dialects.formats.json_marked import OBJECT
 from wholecall.dialects.json_calls import JsonCalls
+from wholecall.dialects.python_calls import PythonCalls
 
 _LIST = Template(OBJECT, before="[", between=", ", after="]")
 _WRAPPED = Template(OBJECT, before='{"tool_calls": [', between=", ", after="]}")
@@ -18,6 +19,7 @@ LLAMA3 = Dialect(
             ("<|python_tag|>", "<|python_start|>"),
             JsonCalls(closers=("<|python_end|>", "<|eom_id|>")),
         ),
+        Written(("<|python_tag|>",), PythonCalls(("<|eom_id|>",), brackets=False, method=".call")),
     ),
     bare=(_BARE,),
     template=Template('{"name": {name_json}, "parameters": {arguments}}', between="; "),

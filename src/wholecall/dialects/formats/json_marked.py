@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from wholecall.dialects.declaration import Channel, Dialect, Written
 from wholecall.dialects.encoding import Template
+from wholecall.dialects.formats.tagged import LONGCAT_XML
 from wholecall.dialects.json_calls import JsonCalls
 
 OBJECT = '{"name": {name_json}, "arguments": {arguments}}'
@@ -45,7 +46,7 @@ ERNIE45 = _marked("ernie45", _TOOL_CALL, models="ERNIE-4.5").amid(
 )
 LONGCAT = _marked(
     "longcat", (("<longcat_tool_call>",), ("</longcat_tool_call>",)), models="LongCat-Flash"
-)
+).spelled(LONGCAT_XML)
 TEMPLATE_TAG = replace(
     _marked(
         "template_tag_json", _TOOL_CALL, models="any model behind a template that Ollama reads"
@@ -58,7 +59,7 @@ GRANITE_20B = replace(
 )
 GRANITE3 = _marked(
     "granite3",
-    (("<|tool_call|>", "<tool_call>"), ("</tool_call>",)),
+    (("<|tool_call|>", "<tool_call>"), ("</tool_call>", "<|/tool_call|>")),
     listed=True,
     models="Granite 3.0 to 3.3",
 )
@@ -113,7 +114,7 @@ COHERE_CMD4 = _marked(
 ).amid(reasoning=_COHERE_THINKING, dropped=("<|START_TEXT|>", "<|END_TEXT|>"))
 COMMAND_R_PLUS = _marked(
     "command_r_plus",
-    (("Action:\n```json", "Action: ```json"), ("```",)),
+    (("Action:\n```json", "Action: ```json", "Action:```json", "Action:\n```\n"), ("```",)),
     call='{"tool_name": {name_json}, "parameters": {arguments}}',
     listed=True,
     models="Command R+",
@@ -122,18 +123,29 @@ PHI4 = _marked("phi4_functools", (("functools",), ()), listed=True, models="Phi-
 FIREFUNCTION = _marked(
     "firefunction_v2", (("functools",), ()), listed=True, models="FireFunction v2"
 )
-INKLING = _marked(
+_MESSAGE, _INVOKE = "<|message_model|>", "<|content_invoke_tool_json|>"
+_INVOKED = _marked(
     "inkling",
-    (("<|content_invoke_tool_json|>",), ("<|end_message|>",)),
+    ((_INVOKE,), ("<|end_message|>",)),
     call='{"name": {name_json}, "args": {arguments}}',
     models="Inkling",
 ).amid(
-    reasoning=(Channel("<|content_thinking|>", ("<|end_message|>",)),),
+    reasoning=tuple(
+        Channel(f"{begin}<|content_thinking|>", ("<|end_message|>",)) for begin in (_MESSAGE, "")
+    ),
     dropped=(
-        "<|message_model|>",
+        f"{_MESSAGE}<|content_text|>",
         "<|content_text|>",
         "<|content_tool_error|>",
         "<|content_model_end_sampling|>",
+    ),
+)
+# The message of a call names the tool before its JSON does.
+INKLING = replace(
+    _INVOKED,
+    written=(
+        *_INVOKED.written,
+        Written((_MESSAGE,), JsonCalls(("<|end_message|>",), head_end=_INVOKE)),
     ),
 )
 APERTUS = Dialect(

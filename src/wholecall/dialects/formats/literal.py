@@ -6,6 +6,7 @@ from wholecall.dialects.arrow_calls import ArrowCalls
 from wholecall.dialects.declaration import Channel, Dialect, Written
 from wholecall.dialects.encoding import Notation, Template
 from wholecall.dialects.gemma_calls import GemmaCalls
+from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.python_calls import PythonCalls
 
 
@@ -90,7 +91,10 @@ TOOL_CODE = Dialect(
 
 ARROW_HASH = Dialect(
     name="arrow_hash",
-    written=(Written(("[TOOL_CALL]",), ArrowCalls(("[/TOOL_CALL]",))),),
+    written=(
+        Written(("[TOOL_CALL]",), ArrowCalls(("[/TOOL_CALL]",))),
+        Written(("[TOOL_CALL]",), JsonCalls(("[/TOOL_CALL]",))),
+    ),
     dropped=("[/TOOL_CALL]",),
     models="MiniMax models that leak it",
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from wholecall.dialects.declaration import THINK, Channel, Dialect, Written
 from wholecall.dialects.encoding import Notation, Template
 from wholecall.dialects.json_calls import JsonCalls
-from wholecall.dialects.tag_calls import Tag, TagCalls
+from wholecall.dialects.tag_calls import TagCalls
+from wholecall.dialects.tag_heads import Tag
 from wholecall.dialects.writing import Shape, Trim
 
 
@@ -21,15 +24,22 @@ def _function_equals(section: str) -> TagCalls:
     )
 
 
+def _openers(grammar: TagCalls) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*grammar.sections, grammar.call.begin)))
+
+
+def _closers(grammar: TagCalls) -> tuple[str, ...]:
+    return (*grammar.call_close, *grammar.section_close, *grammar.value_close)
+
+
 def _dialect(name: str, grammar: TagCalls, *, models: str, call: str, value: str) -> Dialect:
-    openers = dict.fromkeys((*grammar.sections, grammar.call.begin))
     return Dialect(
         name=name,
         written=(
-            Written(tuple(openers), grammar),
+            Written(_openers(grammar), grammar),
             Written(grammar.sections, JsonCalls(grammar.section_close)),
         ),
-        dropped=(*grammar.call_close, *grammar.section_close, *grammar.value_close),
+        dropped=_closers(grammar),
         template=Template(
             call, notation=Notation.TAGS, value=value, marks=grammar.value_ends, between="\n"
         ),
@@ -85,6 +95,7 @@ def _arg_key(prefix: str = "", *, section: str = "", suffix: str = "") -> TagCal
         trim=Trim.NOTHING,
         untyped=Shape.JSON,
         stops=True,
+        escaped_blanks=True,
     )
 
 
@@ -110,6 +121,21 @@ GLM45 = _arg_key_dialect("glm45", "GLM-4.5, GLM-4.6", newline="\n")
 GLM47 = _arg_key_dialect("glm47", "GLM-4.7, GLM-5, Ling-3")
 POOLSIDE = _arg_key_dialect("poolside_v1", "Laguna", newline="\n")
 LONGCAT_XML = _arg_key_dialect("longcat_xml", "LongCat", prefix="longcat_", newline="\n")
-HUNYUAN_V3 = _arg_key_dialect("hunyuan_v3", "Hunyuan 3", newline="\n", section="tool_calls")
+
+
+def _hunyuan(*suffixes: str) -> Dialect:
+    """Its tags may carry a suffix, all of them the same: `<tool_sep:opensource>`."""
+    own = _arg_key_dialect("hunyuan_v3", "Hunyuan 3", newline="\n", section="tool_calls")
+    grammars = tuple(_arg_key(section="tool_calls", suffix=suffix) for suffix in suffixes)
+    thoughts = (Channel(f"<think{each}>", (f"</think{each}>",), prompted=True) for each in suffixes)
+    return replace(
+        own,
+        written=(*own.written, *(Written(_openers(grammar), grammar) for grammar in grammars)),
+        dropped=(*own.dropped, *(mark for grammar in grammars for mark in _closers(grammar))),
+        reasoning=(*own.reasoning, *thoughts),
+    )
+
+
+HUNYUAN_V3 = _hunyuan(":opensource")
 
 DIALECTS = (QWEN3_XML, FUNCTIONARY_V31, SEED_OSS, GLM45, GLM47, POOLSIDE, LONGCAT_XML, HUNYUAN_V3)

@@ -16,7 +16,8 @@ from wholecall.dialects.learned.comparing import (
 )
 from wholecall.dialects.learned.probes import KEYS, NAMES, OTHER_VALUE, VALUES
 from wholecall.dialects.learned.shape import CallShape, present
-from wholecall.dialects.tag_calls import Tag, TagCalls
+from wholecall.dialects.tag_calls import TagCalls
+from wholecall.dialects.tag_heads import Tag
 from wholecall.dialects.writing import Shape, Trim
 from wholecall.errors import UnusableDialect
 
