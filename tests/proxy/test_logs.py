@@ -96,7 +96,7 @@ def test_each_exchange_ends_in_one_line() -> None:
         Text("one moment"),
         Released(whole),
         Usage(10, 2),
-        Usage(10, 5),
+        Usage(None, 5),
         Ended("tool_calls", Hint.TOOL_CALLS, "tool_calls", None),
         ToolEnded(call(), Status.DONE, Result((Text("sun"),)), 0.25),
         TurnStarted(2),

@@ -93,7 +93,7 @@ CASES: dict[str, tuple[list[TapEvent], dict[tuple[str, ...], float]]] = {
         {("inconsistencies_total", "gpt-x", "calls_with_other_hint"): 1},
     ),
     "the last usage of each turn counts": (
-        [Usage(10, 1), Usage(10, 5), ENDED, Usage(20, None), ENDED, ENDED],
+        [Usage(10, 1), Usage(None, 5), ENDED, Usage(20, None), ENDED, ENDED],
         {("tokens_total", "gpt-x", "input"): 30, ("tokens_total", "gpt-x", "output"): 5},
     ),
     "a tool of ours has a label of its own": (

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from structlog.typing import FilteringBoundLogger
 
+from wholecall.core.outcome import merge_usage
 from wholecall.core.values import (
     Call,
     Ended,
@@ -161,7 +162,7 @@ class _Line:
         self._usage = Usage()
 
     def _take_usage(self, usage: Usage) -> None:
-        self._usage = usage
+        self._usage = merge_usage(self._usage, usage)
 
     def _take_text(self, event: Text) -> None:
         self._texts.append(event.text[: self._text_left])

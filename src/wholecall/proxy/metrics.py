@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import Any, NamedTuple
 
+from wholecall.core.outcome import merge_usage
 from wholecall.core.values import Ended, Inconsistent, Rejected, Released, Usage
 from wholecall.errors import UpstreamError
 from wholecall.proxy.figures import Figures
@@ -122,8 +123,8 @@ class _Counting:
         self._figures.count("turn_retries", self._model)
 
     def _take_usage(self, usage: Usage) -> None:
-        """It is told anew as a turn goes on; the last word counts."""
-        self._usage = usage
+        """It is told anew as a turn goes on, and by some in parts; the last word counts."""
+        self._usage = merge_usage(self._usage, usage)
 
     def _end_turn(self, _: Ended) -> None:
         usage, self._usage = self._usage, Usage()
