@@ -12,6 +12,7 @@ from wholecall.cli_routes import find_route
 from wholecall.demo.scripted import NAME, ScriptedModel
 from wholecall.upstreams.local.catalogue import DEFAULT
 from wholecall.upstreams.local.folder import models_folder
+from wholecall.upstreams.local.traits import PREFIX
 from wholecall.upstreams.names import Route
 
 _HISTORY = "chat_history"
@@ -51,7 +52,7 @@ ApproveOption = Annotated[
 
 @app.command()
 def chat(  # noqa: PLR0913 - the parameters of a command are its options
-    model: ModelArgument = f"local/{DEFAULT}",
+    model: ModelArgument = f"{PREFIX}{DEFAULT}",
     *,
     base_url: BaseUrlOption = None,
     system: SystemOption = "",

@@ -26,6 +26,7 @@ from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.local.catalogue import DEFAULT, find_model
 from wholecall.upstreams.local.fitness import demand_fit, demand_memory
 from wholecall.upstreams.local.folder import SUFFIX, models_folder
+from wholecall.upstreams.local.traits import PREFIX
 from wholecall.upstreams.local.upstream import find_file
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -33,7 +34,6 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 PORTS_TRIED = 10
 """How many ports are tried, where the user named none."""
 _FOLDER = "demo"
-_PREFIX = "local/"
 
 ModelOption = Annotated[
     str,
@@ -63,7 +63,7 @@ def demo(*, model: ModelOption = DEFAULT, port: PortOption = None) -> None:
     What is missing of the model is downloaded first. Where it cannot be had or cannot run, a
     script plays recorded streams in its place. Ctrl-C ends it.
     """
-    local = None if model == NAME else choose_model(model.removeprefix(_PREFIX))
+    local = None if model == NAME else choose_model(model.removeprefix(PREFIX))
     ports = range(ListenConfig().port, ListenConfig().port + PORTS_TRIED)
     with find_port(ports if port is None else [port]) as bound:
         address = write_address(bound)
@@ -93,7 +93,7 @@ def demo(*, model: ModelOption = DEFAULT, port: PortOption = None) -> None:
 def choose_model(name: str) -> str | None:
     """The model's whole name, when it is here and can run; None, after saying why, if not."""
     try:
-        return _PREFIX + _have_model(name)
+        return PREFIX + _have_model(name)
     except (PullFailed, MissingExtra, UpstreamError) as error:
         typer.echo(f"{error}.\nSo a scripted model answers instead.\n", err=True)
         return None

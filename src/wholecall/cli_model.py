@@ -18,6 +18,7 @@ from wholecall.report import escape
 from wholecall.upstreams.local.catalogue import DEFAULT, LocalModel, find_model, load_catalogue
 from wholecall.upstreams.local.folder import list_files, models_folder
 from wholecall.upstreams.local.pulling import pull, remove
+from wholecall.upstreams.local.traits import PREFIX
 
 app = typer.Typer(
     help="Bring models onto this machine, list and remove them.",
@@ -49,11 +50,13 @@ def list_models() -> None:
     folder = models_folder(os.environ)
     here = {path.stem: path for path in list_files(folder)}
     for name, path in here.items():
-        typer.echo(f"local/{escape(name)}  {_megabytes(path.stat().st_size)}  {escape(str(path))}")
+        typer.echo(
+            f"{PREFIX}{escape(name)}  {_megabytes(path.stat().st_size)}  {escape(str(path))}"
+        )
     for name, model in load_catalogue().items():
         if name not in here:
             typer.echo(
-                f"local/{name}  {_megabytes(model.size)}  not here: wholecall model pull {name}"
+                f"{PREFIX}{name}  {_megabytes(model.size)}  not here: wholecall model pull {name}"
             )
 
 

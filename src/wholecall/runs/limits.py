@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wholecall.upstreams.traits import traits_of
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
@@ -53,12 +55,7 @@ class RunLimits:
             raise ValueError(f"tool_timeout={self.tool_timeout}: no tool can run in no time")
 
 
-_LOCAL = "local/"
-# A small model at temperature 0 that makes a call again will make it on and on. Without tools it
-# says what it knows by then.
-_FOR_LOCAL = RunLimits(warn_identical=2, stop_identical=2)
-
-
 def default_limits(model: str) -> RunLimits:
     """How far a run of this model may go, where nobody says."""
-    return _FOR_LOCAL if model.startswith(_LOCAL) else RunLimits()
+    times = traits_of(model).identical
+    return RunLimits() if times is None else RunLimits(warn_identical=times, stop_identical=times)

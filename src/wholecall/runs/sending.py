@@ -18,9 +18,7 @@ from wholecall.dialects.models import Means, way_for
 from wholecall.dialects.rescuing import RescuingAssembler
 from wholecall.protocols.reader import Reader, Tools, TurnAssembler
 from wholecall.upstreams.base import Answer
-
-# llama.cpp on this machine. A grammar of ours costs it a fraction of what a schema does.
-_LOCAL = "local/"
+from wholecall.upstreams.traits import traits_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +76,8 @@ class EmulatedSender:
         return Sent(emulated.request, make_reader)
 
 
-class TemplateSender:
-    """llama.cpp's own template offers the tools, but not where one must be called: there it lets
-    the model write newlines until the output limit."""
+class UnforcedSender:
+    """The upstream takes tools, but no demand to call one: that is put to it by constraining."""
 
     def __init__(self, native: NativeSender, constrained: EmulatedSender) -> None:
         self._native = native
@@ -98,18 +95,17 @@ def sender_for(
     """How this model is offered tools.
 
     `emulation` is a dialect, `native`, `constrained` or `auto`, which goes by the model's
-    name; None is `native`, and `constrained` for a model on this machine.
+    name; None is what suits its upstream.
     """
     ids = ids_of(messages)
     if isinstance(emulation, Dialect):
         return EmulatedSender(ids, emulation)
-    is_local = model.startswith(_LOCAL)
-    way = way_for(model, override=emulation or ("constrained" if is_local else "native"))
-    constrain: Constraint = "grammar" if is_local else "json_schema"
-    constrained = EmulatedSender(ids, "constrained", constrain=constrain)
+    traits = traits_of(model)
+    way = way_for(model, override=emulation or traits.emulation)
+    constrained = EmulatedSender(ids, "constrained", constrain=traits.constraint)
     if way.means is Means.NATIVE:
         native = NativeSender(ids)
-        return TemplateSender(native, constrained) if is_local else native
+        return native if traits.forces_natively else UnforcedSender(native, constrained)
     if way.means is Means.CONSTRAINED:
         return constrained
     return EmulatedSender(ids, way.dialect)

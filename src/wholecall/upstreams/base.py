@@ -5,10 +5,27 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from wholecall.core.conversation import Request
 from wholecall.protocols.reader import Chunk
+
+if TYPE_CHECKING:
+    from wholecall.dialects.emulate import Constraint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """What a run has to know of an upstream to use it well."""
+
+    emulation: str = "native"
+    """How tools are offered where nobody says: `native`, `constrained`, or in a dialect."""
+    constraint: Constraint = "json_schema"
+    """How it is asked to constrain decoding."""
+    forces_natively: bool = True
+    """Whether a call can be demanded of it where tools are offered natively."""
+    identical: int | None = None
+    """The same call this often means that the model will make no other; None: as usual."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

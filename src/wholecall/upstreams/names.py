@@ -12,10 +12,11 @@ from wholecall.upstreams.address import check_header, parse_address
 from wholecall.upstreams.base import Upstream
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
 from wholecall.upstreams.litellm import LiteLLMUpstream
+from wholecall.upstreams.local.traits import PREFIX
 from wholecall.upstreams.local.upstream import LocalUpstream, find_file
 
 _LITELLM = "litellm"
-_LOCAL = "local"
+_LOCAL = PREFIX.rstrip("/")
 _OLLAMA_PORT = 11434
 _KEY_HEADER = "Authorization"
 # What a server listens on is no address to call.
@@ -144,7 +145,7 @@ def _connect(asked: NamedModel, settings: HttpSettings) -> Route:
         )
         return Route(upstream, model)
     if prefix == _LOCAL:
-        # The prefix stays: by it a run knows that decoding can be constrained by a grammar.
+        # The prefix stays: by it a run knows the traits of who answers.
         return Route(LocalUpstream(find_file(model, settings.environ)), asked.model)
     return Route(_over_http(_SERVICES[prefix], asked, settings=settings), model)
 
