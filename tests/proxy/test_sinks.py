@@ -50,7 +50,7 @@ async def test_frames_go_out_in_one_piece_behind_the_headers() -> None:
     assert wire.start["status"] == 200
     assert dict(wire.start["headers"])[b"x-kept"] == b"1"
     assert dict(wire.start["headers"])[b"content-type"].startswith(b"text/event-stream")
-    assert wire.bodies == [b"data: 1\n\ndata: 2\n\n", b"data: 3\n\n", b""]
+    assert wire.bodies == [b"data: 1\n\ndata: 2\n\n", b"data: 3\n\n"]
     assert wire.messages[-1]["more_body"] is False
     assert begun == [True]
 

@@ -21,6 +21,7 @@ from wholecall.proxy.intake import BODY_CAME
 _ENDLESS = "/inspector/api/live"
 """A stream that ends only when one side leaves."""
 _CLOSE = b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_HEAD = b"HTTP/1.1 "
 _TIMEOUT = b"HTTP/1.1 408 Request Timeout" + _CLOSE
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large" + _CLOSE
 
@@ -57,6 +58,49 @@ class _Alarm:
             self._timer = None
 
 
+class _HeadHolder(asyncio.Transport):
+    """Sends the head of an answer together with what follows it, as one packet and not as two.
+
+    uvicorn writes them one after the other, and its loop sends at once whatever is written. A head
+    that nothing follows in the same step of the loop is sent alone.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__()
+        self._transport = transport
+        self._held = b""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send it, behind what is held."""
+        if self._held:
+            held, self._held = self._held, b""
+            self._transport.write(held + data)
+        elif bytes(data[: len(_HEAD)]) == _HEAD:
+            self._held = bytes(data)
+            asyncio.get_running_loop().call_soon(self._let_go)
+        else:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Send what is held, and close."""
+        self._let_go()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._held = b""
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        """Whether nothing more is sent."""
+        return self._transport.is_closing()
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, b""
+        if held:
+            self._transport.write(held)
+
+
 class TimedProtocol(HttpToolsProtocol):
     """uvicorn's connection, with limits for the headers and for the reading of answers.
 
@@ -75,6 +119,7 @@ class TimedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Somebody connects, and should say what they want."""
         super().connection_made(transport)
+        self.transport = _HeadHolder(transport)
         self._late_headers.set(self._limited.limits.header_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:

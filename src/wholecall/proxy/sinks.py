@@ -136,9 +136,10 @@ class ClientSink:
     async def close(self) -> None:
         """Send the rest, and end the stream."""
         self.stop()
-        await self.flush()
         await self._begin(_OK, _STREAM_HEADERS)
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        rest = b"".join(self._pending)
+        self._pending.clear()
+        await self._send({"type": "http.response.body", "body": rest, "more_body": False})
 
     async def send_body(self, body: Body) -> None:
         """Answer in one piece."""
