@@ -15,6 +15,7 @@ from wholecall.core.limits import DEFAULT
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Delta, Event, Fault, FaultKind, OfChoice, Terminated
 from wholecall.errors import ProtocolError
+from wholecall.protocols.framing import Framing
 from wholecall.protocols.joining import join
 from wholecall.protocols.registry import decoder_for, framing_for
 from wholecall.protocols.stencil import Stencil
@@ -49,9 +50,10 @@ class Reader:
         *,
         new_assembler: Callable[[Tools | None], TurnAssembler] = Assembler,
     ) -> None:
+        self._protocol = protocol
         self._decoder = decoder_for(protocol)
-        self._framing = framing_for(protocol)
-        self._stencil = Stencil(self._decoder)
+        self._stream: tuple[Framing, Stencil] | None = None
+        """What a stream needs, and a whole answer does not."""
         self._tools = None if tools is None else list(tools)
         self._new_assembler = new_assembler
         self._assembler = new_assembler(self._tools)
@@ -66,7 +68,8 @@ class Reader:
             raise ProtocolError("the stream is over: each answer needs a new Reader")
         # The usual chunk is a dict; of that it is seen at once.
         if type(chunk) is not dict and isinstance(chunk, _TEXT):
-            return self._framed(partial(self._framing.feed, chunk))
+            framing, stencil = self._stream or self._begin_stream()
+            return self._framed(partial(framing.feed, chunk), stencil)
         return self._decoded(self._decoder.decode(chunk))
 
     def feed_response(self, body: Chunk) -> list[Event]:
@@ -80,12 +83,19 @@ class Reader:
         if self._over:
             return []
         self._over = True
-        events = self._framed(self._framing.end)
+        events: list[Event] = []
+        if self._stream is not None:
+            framing, stencil = self._stream
+            events += self._framed(framing.end, stencil)
         for choice, assembler in self._others.items():
             events += (OfChoice(choice, event) for event in assembler.end())
         return events + self._assembler.end()
 
-    def _framed(self, take: Callable[[], list[Payload]]) -> list[Event]:
+    def _begin_stream(self) -> tuple[Framing, Stencil]:
+        self._stream = framing_for(self._protocol), Stencil(self._decoder)
+        return self._stream
+
+    def _framed(self, take: Callable[[], list[Payload]], stencil: Stencil) -> list[Event]:
         if self._broken:
             return []  # nothing can be believed behind the place where the framing broke
         try:
@@ -93,10 +103,7 @@ class Reader:
         except ProtocolError as error:
             self._broken = True
             return self._decoded([Fault(FaultKind.PROTOCOL, str(error))])
-        return self._payloads(payloads)
-
-    def _payloads(self, payloads: list[Payload]) -> list[Event]:
-        deltas = self._stencil.decode(payloads)
+        deltas = stencil.decode(payloads)
         return self._decoded(join(deltas) if len(deltas) > 1 else deltas)
 
     def _decoded(self, deltas: Iterable[Delta | OfChoice[Delta]]) -> list[Event]:

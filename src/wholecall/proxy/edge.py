@@ -42,6 +42,7 @@ BUSY_SECONDS = 1.0
 _ALIVE = "/health"
 _SHELL = "/inspector"
 """A page without anything in it. It asks for a key, and for its data with it."""
+_OPEN = frozenset({_ALIVE, _SHELL})
 _SHELL_FILES = "/inspector/page"
 _LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
 _RUNS = frozenset({"/v1/chat/completions", "/v1/responses", "/v1/messages"})
@@ -183,7 +184,7 @@ class Edge:
 
 
 def _is_shell(path: str) -> bool:
-    return path in {_ALIVE, _SHELL} or path.rpartition("/")[0] == _SHELL_FILES
+    return path in _OPEN or path.rpartition("/")[0] == _SHELL_FILES
 
 
 def _takes_long(arrival: Arrival) -> bool:
