@@ -2,10 +2,12 @@
 
     .venv/bin/python bench/proxy.py                  print the tables
     .venv/bin/python bench/proxy.py --write          and put them into docs/performance.md
-    .venv/bin/python bench/proxy.py --only Wholecall --seconds 1
+    .venv/bin/python bench/proxy.py --only Wholecall --only 'bare pipe' --rounds 2
 
-Clients, gateway and upstream share the machine. Processor time of the gateway is what the
-kernel counted for its processes; it suffers less from a noisy machine than rates do.
+Clients, gateways and upstream share the machine, and machines have slow minutes. So all gateways
+are there at once, and each load goes round: a second for each of them, again and again. Figures
+are medians of the rounds, and ratios are medians of the ratios within a round. Processor time of
+a gateway is what the kernel counted for its processes; it suffers less from noise than rates do.
 bench/proxies/subjects.py says how to install the gateways of others.
 """
 
@@ -15,14 +17,18 @@ import argparse
 import asyncio
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from statistics import median
+from typing import TypeAlias
 
 import uvloop
 
 from proxies.answers import DELTAS, KINDS
 from proxies.load import Address, Client, Load, ask_for, complain, connect
-from proxies.subjects import SUBJECTS, Running, Subject, run, run_upstream
+from proxies.subjects import SUBJECTS, Running, run, run_upstream
 from proxies.upstream import PACE, SLOW_SECONDS
 from tables import markdown, write_section
 
@@ -33,17 +39,25 @@ CHUNKS = DELTAS + 3
 """Chunks of a fast stream: its opening, its deltas, its finish and `[DONE]`."""
 MOST_ERRORS = 3
 """Errors that are shown."""
+US = "Wholecall"
+At: TypeAlias = tuple[str, int]
+"""A load: what is asked for, over how many connections."""
+LOADS: list[At] = [(kind, connections) for kind in KINDS for connections in CONNECTIONS]
 
 
 @dataclass
 class Measured:
-    """What one gateway did."""
+    """What one gateway did, round by round."""
 
     name: str
-    ready: float = 0.0
-    loads: dict[tuple[str, int], Load] = field(default_factory=dict)
-    cpu: dict[tuple[str, int], float] = field(default_factory=dict)
+    running: Running
+    rates: dict[At, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Requests a second or, of streams, chunks."""
+    medians: dict[At, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Seconds of the median answer."""
+    cpu: dict[At, list[float]] = field(default_factory=lambda: defaultdict(list))
     """Microseconds of a request or, of streams, of a chunk."""
+    errors: Counter[At] = field(default_factory=Counter)
     memory: float = 0.0
     """Megabytes after all fast loads."""
     slow: Slow | None = None
@@ -63,47 +77,53 @@ class Slow:
 # ── Measuring ───────────────────────────────────────────────────────────────────────
 
 
-def measure_direct(upstream: Address, seconds: float) -> dict[tuple[str, int], Load]:
+def measure_direct(upstream: Address, seconds: float) -> dict[At, Load]:
     """The upstream without anything in between."""
-    found = {}
-    for kind in KINDS:
-        for connections in CONNECTIONS:
-            load = uvloop.run(ask_for(upstream, kind, connections=connections, seconds=seconds))
-            found[kind, connections] = load
-    return found
+    return {
+        (kind, connections): uvloop.run(
+            ask_for(upstream, kind, connections=connections, seconds=seconds)
+        )
+        for kind, connections in LOADS
+    }
 
 
-def measure(subject: Subject, upstream: Address, *, seconds: float, slow: float) -> Measured:
-    """One gateway under every load."""
-    with run(subject, upstream) as running:
-        measured = Measured(subject.name, ready=running.ready)
-        for kind in KINDS:
-            for connections in CONNECTIONS:
-                _measure_one(measured, running, at=(kind, connections), seconds=seconds)
-        measured.memory = running.memory()
-        if slow:
-            measured.slow = uvloop.run(_measure_slow(running, seconds=slow))
-            for error, count in Counter(measured.slow.errors).most_common(MOST_ERRORS):
-                print(f"{subject.name}, slow: {count} × {error}", file=sys.stderr)
-    return measured
+def measure(every: list[Measured], *, seconds: float, rounds: int) -> None:
+    """All gateways under every load, in turn. The first round makes connections, and compiles."""
+    for at in LOADS:
+        for number in range(rounds + 1):
+            for one in every:
+                _measure_one(one, at, seconds=seconds, counts=number > 0)
+        for one in every:
+            rate, cpu = median(one.rates[at]), median(one.cpu[at])
+            told = f"{rate:,.0f} a second, {cpu:,.1f} µs CPU"
+            print(f"{at[0]}, {at[1]}: {one.name}: {told}", file=sys.stderr)
+    for one in every:
+        one.memory = one.running.memory()
 
 
-def _measure_one(
-    measured: Measured, running: Running, *, at: tuple[str, int], seconds: float
-) -> None:
+def _measure_one(one: Measured, at: At, *, seconds: float, counts: bool) -> None:
     kind, connections = at
-    # The first requests make connections and compile schemas.
-    uvloop.run(ask_for(running.address, kind, connections=connections, seconds=seconds / 4))
+    running = one.running
     before = running.cpu()
     load = uvloop.run(ask_for(running.address, kind, connections=connections, seconds=seconds))
     spent = running.cpu() - before
     for error in load.errors[:MOST_ERRORS]:
-        print(f"{measured.name}, {kind}, {connections}: {error}", file=sys.stderr)
-    measured.loads[at] = load
-    units = max(len(load.latencies), 1) * (1 if kind == "whole" else CHUNKS)
-    measured.cpu[at] = spent / units * 1e6
-    told = f"{load.rate:,.0f} answers/s, {measured.cpu[at]:,.1f} µs CPU a request or chunk"
-    print(f"{measured.name}, {kind}, {connections}: {told}", file=sys.stderr)
+        print(f"{one.name}, {kind}, {connections}: {error}", file=sys.stderr)
+    if not counts:
+        return
+    chunks = 1 if kind == "whole" else CHUNKS
+    one.errors[at] += len(load.errors)
+    one.rates[at].append(load.rate * chunks)
+    one.medians[at].append(load.median)
+    one.cpu[at].append(spent / (max(len(load.latencies), 1) * chunks) * 1e6)
+
+
+def measure_slow(every: list[Measured], seconds: float) -> None:
+    """Slow streams, one gateway after the other: the upstream has its hands full."""
+    for one in every:
+        one.slow = uvloop.run(_measure_slow(one.running, seconds=seconds))
+        for error, count in Counter(one.slow.errors).most_common(MOST_ERRORS):
+            print(f"{one.name}, slow: {count} × {error}", file=sys.stderr)
 
 
 async def _measure_slow(running: Running, *, seconds: float) -> Slow:
@@ -144,10 +164,11 @@ async def _measure_slow(running: Running, *, seconds: float) -> Slow:
 # ── Tables ──────────────────────────────────────────────────────────────────────────
 
 
-def report(direct: dict[tuple[str, int], Load], every: list[Measured]) -> str:
+def report(direct: dict[At, Load], every: list[Measured]) -> str:
     parts = [f"**{KINDS['whole']}**", _report_whole(direct, every)]
     for kind in list(KINDS)[1:]:
         parts += [f"**Streams of {DELTAS} deltas: {KINDS[kind]}**", _report_streams(every, kind)]
+    parts += _report_ratios(every)
     parts += ["**Costs**", _report_costs(every)]
     slow = [one for one in every if one.slow is not None]
     if slow:
@@ -170,16 +191,15 @@ def _over(*names: str) -> list[str]:
     return [f"{name}, {count}" for name in names for count in CONNECTIONS]
 
 
-def _report_whole(direct: dict[tuple[str, int], Load], every: list[Measured]) -> str:
+def _report_whole(direct: dict[At, Load], every: list[Measured]) -> str:
     header = ["connections", *_over("requests/s", "ms added", "µs CPU")]
     rows = []
     for one in every:
         at = [("whole", count) for count in CONNECTIONS]
-        rates = [f"{one.loads[each].rate:,.0f}" for each in at]
-        added = [f"{(one.loads[each].median - direct[each].median) * 1e3:,.2f}" for each in at]
-        rows.append(
-            [_name(one, "whole"), *rates, *added, *(f"{one.cpu[each]:,.0f}" for each in at)]
-        )
+        rates = [f"{median(one.rates[each]):,.0f}" for each in at]
+        added = [f"{(median(one.medians[each]) - direct[each].median) * 1e3:,.2f}" for each in at]
+        cpu = [f"{median(one.cpu[each]):,.0f}" for each in at]
+        rows.append([_name(one, "whole"), *rates, *added, *cpu])
     return markdown(header, rows)
 
 
@@ -188,20 +208,49 @@ def _report_streams(every: list[Measured], kind: str) -> str:
     rows = []
     for one in every:
         at = [(kind, count) for count in CONNECTIONS]
-        rates = [f"{one.loads[each].rate * CHUNKS:,.0f}" for each in at]
-        rows.append([_name(one, kind), *rates, *(f"{one.cpu[each]:,.1f}" for each in at)])
+        rates = [f"{median(one.rates[each]):,.0f}" for each in at]
+        rows.append([_name(one, kind), *rates, *(f"{median(one.cpu[each]):,.1f}" for each in at)])
     return markdown(header, rows)
 
 
 def _name(one: Measured, kind: str) -> str:
     """A gateway, and whether it delivered something else than the upstream sent."""
-    errors = sum(len(one.loads[kind, count].errors) for count in CONNECTIONS)
+    errors = sum(one.errors[kind, count] for count in CONNECTIONS)
     return f"{one.name} ({errors} wrong answers)" if errors else one.name
+
+
+def _report_ratios(every: list[Measured]) -> list[str]:
+    ours = next((one for one in every if one.name == US), None)
+    others = [one for one in every if one.name != US]
+    if ours is None or not others:
+        return []
+    header = [f"{US} is … times", *(f"the {what} of {one.name}" for what in _OF for one in others)]
+    rows = [
+        [f"{KINDS[at[0]]}, {at[1]}"]
+        + [_compare(of(ours)[at], of(other)[at]) for of in _OF.values() for other in others]
+        for at in LOADS
+    ]
+    return [f"**{US} beside each of them**", markdown(header, rows)]
+
+
+_OF: dict[str, Callable[[Measured], dict[At, list[float]]]] = {
+    "rate": lambda one: one.rates,
+    "CPU": lambda one: one.cpu,
+}
+
+
+def _compare(ours: list[float], others: list[float]) -> str:
+    """How many times as much, within a round."""
+    # What the kernel counts in hundredths of a second may be none.
+    pairs = zip(ours, others, strict=True)
+    return f"{median(mine / (theirs or 1) for mine, theirs in pairs):.3g}"
 
 
 def _report_costs(every: list[Measured]) -> str:
     header = ["", "s from start to first answer", "MB resident after the loads above"]
-    return markdown(header, [[one.name, f"{one.ready:.2f}", f"{one.memory:.0f}"] for one in every])
+    return markdown(
+        header, [[one.name, f"{one.running.ready:.2f}", f"{one.memory:.0f}"] for one in every]
+    )
 
 
 def _report_slow(every: list[Measured]) -> str:
@@ -222,17 +271,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Gateways side by side.")
     parser.add_argument("--write", action="store_true", help="put the tables into the docs")
     parser.add_argument("--only", action="append", help="measure only this gateway")
-    parser.add_argument("--seconds", type=float, default=3.0, help="of each load")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each load in a round")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--slow", type=float, default=75.0, help="for slow streams; 0: none")
     given = parser.parse_args()
     chosen = [each for each in SUBJECTS if given.only is None or each.name in given.only]
-    with run_upstream() as upstream:
+    with ExitStack() as stack:
+        upstream = stack.enter_context(run_upstream())
         direct = measure_direct(upstream, given.seconds)
         every = [
-            measure(subject, upstream, seconds=given.seconds, slow=given.slow)
+            Measured(subject.name, stack.enter_context(run(subject, upstream)))
             for subject in chosen
             if not subject.missing
         ]
+        measure(every, seconds=given.seconds, rounds=given.rounds)
+        if given.slow:
+            measure_slow(every, given.slow)
     table = report(direct, every)
     print(table)
     if given.write:
