@@ -30,6 +30,7 @@ from wholecall.runs.plan import Plan, RunResult, StopCondition
 from wholecall.runs.running import Channel, Run
 from wholecall.runs.sending import sender_for
 from wholecall.runs.structured import AnyText, TypedOutput
+from wholecall.tools.taps import show
 from wholecall.tools.toolbox import Offered, Toolbox
 from wholecall.upstreams.base import Upstream
 from wholecall.upstreams.names import find_upstream
@@ -171,7 +172,7 @@ class _Work:
     async def __call__(self, channel: Channel) -> RunResult:
         def emit(event: RunEvent) -> None:
             for tap in self._taps:
-                _show(event, tap)
+                show(event, tap, of="a run")
             channel.put(event)
 
         def make_executor(emit: Callable[[RunEvent], None]) -> Executor:
@@ -192,16 +193,6 @@ class _Work:
     def halt(self) -> None:
         if self._loop is not None:
             self._loop.halt()
-
-
-def _show(event: RunEvent, tap: Tap) -> None:
-    try:
-        tap(event)
-    # A tap is the user's code, and only looks on: what it raises must not change the run.
-    except Exception as error:  # noqa: BLE001
-        asyncio.get_running_loop().call_exception_handler(
-            {"message": f"a tap of a run raised at {type(event).__name__}", "exception": error}
-        )
 
 
 def _find_upstream(model: str, options: Options) -> tuple[Upstream, str, bool]:

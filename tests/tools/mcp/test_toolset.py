@@ -167,6 +167,22 @@ async def test_a_changed_tool_is_withheld_until_it_is_accepted() -> None:
 
 
 @in_loop
+async def test_a_tap_that_raises_changes_nothing_and_is_told_of() -> None:
+    told: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+
+    def fail(_: object) -> None:
+        raise ValueError("mine")
+
+    async with opened(make_server(scripted("echo")), tap=fail) as tools:
+        assert (await call(tools, "s__echo")).text == "{}"
+    assert [each["message"] for each in told] == [
+        "a tap of MCP servers raised at ToolsListed",
+        "a tap of MCP servers raised at ServerStarted",
+    ]
+
+
+@in_loop
 async def test_pins_outlive_the_process() -> None:
     async with opened(make_server(scripted("change", "echo"))) as tools:
         kept = tools.pins.to_json()

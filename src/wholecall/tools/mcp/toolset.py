@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Self
 
@@ -23,6 +24,7 @@ from wholecall.tools.mcp.pins import Changed, Pins
 from wholecall.tools.mcp.server import McpServer, Restart
 from wholecall.tools.places import Places
 from wholecall.tools.signals import Failed
+from wholecall.tools.taps import show
 from wholecall.tools.tool import Context, Tool
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ class McpTools:
             raise ValueError(f"MCP servers need names that differ: {', '.join(names)}")
         self._servers = servers
         self._restart = restart or Restart()
-        self._tap = tap
+        self._tap = partial(_show, tap)
         self._members: dict[str, _Member] = {}
         self.pins = pins or Pins()
         """What each tool was when it was first seen. Keep them, and give them back next time."""
@@ -167,6 +169,10 @@ class McpTools:
             raise cancelled
         for task in tasks:
             task.result()
+
+
+def _show(tap: Callable[[McpEvent], None], event: McpEvent) -> None:
+    show(event, tap, of="MCP servers")
 
 
 # ── Tools ───────────────────────────────────────────────────────────────────────────
