@@ -158,6 +158,12 @@ def test_progress_is_told_while_a_tool_runs() -> None:
     assert "search: running … 2" in shown
 
 
+def test_of_many_reports_the_last_is_told() -> None:
+    reports = [ToolReported("call_1", number) for number in range(3)]
+    shown = watch([*BUILT, ToolStarted(CALL), *reports], terminal=False)
+    assert "search: running … 2\n" in shown
+
+
 def test_trouble_without_calls_is_told_at_once() -> None:
     shown = watch([Text("Half"), Fault(FaultKind.STREAM_DROPPED, "the stream ended early")])
     assert shown == "Half\nerror: the stream ended early\n"

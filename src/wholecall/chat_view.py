@@ -129,6 +129,8 @@ class ChatView:
     def _begin_turn(self) -> None:
         self._board = Board()
         self._runs: dict[str, Styled] = {}
+        self._reports: dict[str, str] = {}
+        """How far each tool is, as it said last."""
         self._held: list[tuple[str, str]] = []
 
     def _has_calls(self) -> bool:
@@ -166,12 +168,14 @@ class ChatView:
         self._drawn = self._clock()
 
     def _draw(self, room: int | None = None) -> RenderableType:
-        return Group(draw(f"turn {self._turn}", self._board, room=room), *self._runs.values())
+        runs = (line + self._reports.get(id, "") for id, line in self._runs.items())
+        return Group(draw(f"turn {self._turn}", self._board, room=room), *runs)
 
     # ── Tools ───────────────────────────────────────────────────────────────────────
 
     def _run(self, call: Call, said: str, *, style: str) -> None:
         self._runs[call.id] = Styled(f"  {show(call.name)}: {show(said)}", style=style)
+        self._reports.pop(call.id, None)
         self._refresh()
 
     def _tool_started(self, event: ToolStarted) -> None:
@@ -179,9 +183,9 @@ class ChatView:
         self._run(event.call, f"running{again} …", style="cyan")
 
     def _tool_reported(self, event: ToolReported) -> None:
-        said = self._runs.get(event.call_id)
-        if said is not None:
-            said.append(f" {show(json.dumps(event.progress, ensure_ascii=False))}")
+        if event.call_id in self._runs:
+            progress = json.dumps(event.progress, ensure_ascii=False)
+            self._reports[event.call_id] = f" {show(progress)}"
             self._refresh()
 
     def _tool_ended(self, event: ToolEnded) -> None:
