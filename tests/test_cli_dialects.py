@@ -84,3 +84,12 @@ def test_what_cannot_be_learned_is_told(capsys: pytest.CaptureFixture[str]) -> N
     code, _, told = run(capsys, "learn", str(TEMPLATES / "silent.jinja"))
     assert code == 2
     assert "does not write the calls of an answer" in told
+
+
+def test_a_place_that_cannot_be_written_is_told_by_its_option(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    place = tmp_path / "missing" / "mine.json"
+    code, _, err = run(capsys, "learn", str(TEMPLATES / "hermes.jinja"), "--out", str(place))
+    assert code == 2
+    assert f"--out: {place} cannot be written: No such file" in err

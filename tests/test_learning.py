@@ -98,6 +98,7 @@ REFUSED: list[tuple[str, str, str]] = [
     ("mine.json", "{}", "no response_template with fields"),
     ("mine.json", '{"chat_template": 1}', "the chat_template is no text"),
     ("mine.json", '{"chat_template": []}', "the chat_template is no text"),
+    ("mine.json", '{"chat_template": [1, {"name": "default"}]}', "the chat_template is no text"),
     ("mine.json", '{"wholecall_dialect": 1}', "missing required field"),
     ("mine.json", "x" * (8 * LONGEST + 1), "too long"),
 ]

@@ -89,8 +89,15 @@ def learn(file: TemplateArgument, out: OutOption = None) -> None:
     for note in _notes(learned):
         typer.echo(f"\n{note}")
     if out is not None:
-        save_dialect(learned.dialect, out)
+        _save(learned.dialect, out)
         typer.echo(f"\nSaved as {out}.")
+
+
+def _save(dialect: Dialect, path: Path) -> None:
+    try:
+        save_dialect(dialect, path)
+    except OSError as error:
+        raise typer.BadParameter(f"--out: {path} cannot be written: {error.strerror}") from None
 
 
 def _find(name: str) -> Dialect:

@@ -126,7 +126,8 @@ def _chat_template(described: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     """Of several templates the one for tools, else the default one."""
     template = described["chat_template"]
     if isinstance(template, list):
-        named = {each["name"]: each["template"] for each in template}
+        listed = [each for each in template if isinstance(each, Mapping)]
+        named = {each.get("name"): each.get("template") for each in listed}
         template = named.get("tool_use") or named.get("default")
     if not isinstance(template, str):
         raise UnusableDialect("the chat_template is no text")
