@@ -18,9 +18,7 @@ from wholecall.core.outcome import Outcome, collect
 from wholecall.core.values import Event
 from wholecall.dialects.parsing import parse_text
 from wholecall.dialects.rescuing import RescuingAssembler
-from wholecall.protocols.reader import Chunk, Reader, Tools
-
-_CUT = "!EOF"
+from wholecall.protocols.reader import CUT, Chunk, Reader, Tools
 
 
 def assemble(
@@ -90,6 +88,6 @@ def _make_reader(protocol: str, tools: Tools | None, *, rescue: bool) -> Reader:
 
 def _until_cut(events: Iterable[Chunk]) -> Iterator[Chunk]:
     for event in events:
-        if isinstance(event, str) and event == _CUT:
+        if isinstance(event, str) and event == CUT:
             return
         yield event

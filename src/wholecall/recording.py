@@ -24,14 +24,13 @@ from wholecall.core.values import Event
 from wholecall.dialects.rescuing import RescuingAssembler
 from wholecall.errors import UnreadableRecording
 from wholecall.protocols.detect import detect, is_whole
-from wholecall.protocols.reader import Chunk, Reader, Tools
+from wholecall.protocols.reader import CUT, Chunk, Reader, Tools
 from wholecall.protocols.registry import PROTOCOLS
 
 STDIN = Path("-")
 # A file is held in memory as a whole; the longest answers have a few megabytes.
 MOST_BYTES = 256 * 1024 * 1024
 _SSE_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":")
-_CUT = "!EOF"
 # Not `splitlines`: for text it also splits at characters that are legal in JSON strings.
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _WANTED = "a recording holds raw SSE lines, or JSON: one payload a line"
@@ -59,7 +58,7 @@ class Recording:
         if self.body is not None:
             yield reader.feed_response(self.body)
         for chunk in self.chunks:
-            if chunk == _CUT:
+            if chunk == CUT:
                 break
             yield reader.feed(chunk)
         yield reader.end()

@@ -64,6 +64,8 @@ def test_a_previous_response_counts(previous: str, turn: int) -> None:
         ({"type": "tool", "name": "n"}, True, True),
         ({"type": "auto"}, False, True),
         ({"type": "none"}, False, False),
+        ({"type": ["any"]}, False, True),
+        (["any"], False, True),
     ],
 )
 def test_the_choice_says_whether_a_call_is_forced(

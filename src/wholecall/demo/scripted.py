@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from wholecall.core.conversation import Message, PastCall, Request, Role
+from wholecall.protocols.reader import CUT
 from wholecall.upstreams.base import Answer
 
 NAME = "demo"
@@ -26,7 +27,6 @@ NAME = "demo"
 PROTOCOL = "openai-chat"
 PAUSE_SECONDS = 0.07
 """Before each chunk: slow enough to be watched, as a model of that size would be."""
-_CUT = "!EOF"
 _DATA = b"data: "
 _WORD = re.compile(r"[a-z0-9]{3,}")
 
@@ -97,7 +97,7 @@ class ScriptedModel:
 
     async def _play(self, scene: Scene) -> AsyncIterator[bytes]:
         for event in scene.events:
-            if event == _CUT:
+            if event == CUT:
                 return
             await self._sleep(self._pause)
             line = event.encode() if isinstance(event, str) else _DATA + msgspec.json.encode(event)
@@ -124,4 +124,6 @@ def find_question(asked: str, known: Sequence[str]) -> str:
     words = set(_WORD.findall(asked.casefold()))
     shared = {each: len(words.intersection(_WORD.findall(each.casefold()))) for each in known}
     best = max(known, key=lambda each: shared[each])
-    return best if shared[best] else known[zlib.crc32(asked.encode()) % len(known)]
+    return (
+        best if shared[best] else known[zlib.crc32(asked.encode("utf-8", "replace")) % len(known)]
+    )

@@ -77,9 +77,9 @@ def _read_history(protocol: str, body: Mapping[str, Any]) -> list[Mapping[str, A
     return history
 
 
-def _read_choice(body: Mapping[str, Any]) -> object:
+def _read_choice(body: Mapping[str, Any]) -> str:
     choice = body.get("tool_choice")
-    return choice.get("type") if isinstance(choice, Mapping) else choice
+    return str(choice.get("type") if isinstance(choice, Mapping) else choice)
 
 
 # ── Turns ───────────────────────────────────────────────────────────────────────────
@@ -90,7 +90,7 @@ def _is_assistant_message(message: Mapping[str, Any]) -> bool:
 
 
 def _is_assistant_item(item: Mapping[str, Any]) -> bool:
-    return item.get("role") == "assistant" or item.get("type") in _ASSISTANT_ITEMS
+    return item.get("role") == "assistant" or str(item.get("type")) in _ASSISTANT_ITEMS
 
 
 _IS_ASSISTANT: dict[str, Callable[[Mapping[str, Any]], bool]] = {

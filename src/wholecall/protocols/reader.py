@@ -24,6 +24,8 @@ from wholecall.protocols.wire import Payload
 Chunk: TypeAlias = bytes | str | Mapping[str, Any] | object
 """Raw bytes or text of the stream, one line of it, a decoded payload, or a client's object."""
 Tools: TypeAlias = Iterable[ToolSpec | Mapping[str, Any]]
+CUT = "!EOF"
+"""Stands among recorded chunks where the connection closed."""
 _BUFFERS = (bytearray, memoryview)
 _TEXT = (bytes, str, *_BUFFERS)
 # The end of the stream and its failure concern every choice of an answer.

@@ -11,11 +11,8 @@ from typing import Any, Protocol, TypeAlias
 
 from wholecall.core.conversation import Request
 from wholecall.errors import UpstreamError
-from wholecall.protocols.reader import Chunk
+from wholecall.protocols.reader import CUT, Chunk
 from wholecall.upstreams.base import Answer, once
-
-# The line of a recording that says that the connection closed there.
-_CUT = "!EOF"
 
 
 class Recorded(Protocol):
@@ -105,7 +102,7 @@ class ReplayUpstream:
 
     async def _play(self, turn: Recorded) -> AsyncIterator[Chunk]:
         for chunk, pause in zip(turn.chunks, chain(turn.pauses, repeat(0.0)), strict=False):
-            if isinstance(chunk, str) and chunk == _CUT:
+            if isinstance(chunk, str) and chunk == CUT:
                 return
             if self._pace and pause:
                 await self._sleep(pause * self._pace)
