@@ -16,10 +16,12 @@ from wholecall.core.values import (
     FaultKind,
     Hint,
     HintGiven,
+    Inconsistent,
     Opened,
     Rejected,
     Start,
     Terminated,
+    Usage,
 )
 
 # `peek` may start on its closing brace, `look` when it is sealed, the others at the end.
@@ -29,6 +31,54 @@ TOOLS = [
     ToolSpec("look", start=Start.SEALED),
 ]
 GOOD: list[Delta] = [HintGiven(Hint.TOOL_CALLS, "tool_calls"), Terminated()]
+
+
+# ── Behind the end ──────────────────────────────────────────────────────────────────
+
+CALL = '0 c0 find {"x":1}'
+BEHIND: list[tuple[str, str, list[str], str]] = [
+    ("a whole call", 'end | 0 c0 find {"x":1}', [], ""),
+    ("a call behind a call", f'{CALL} | end | 1 c1 list {{"x":2}}', ["find"], ""),
+    ("the rest of a call", '0 c0 find {"x": | end | 0 - - 1}', [], ""),
+    ("the end of a call without arguments", "0 c0 find | end | seal 0", ["find"], ""),
+    ("other arguments of a call", f'{CALL} | end | seal 0 {{"x":2}}', ["find"], ""),
+    ("text", f"{CALL} | text a | end | text b", ["find"], "a"),
+    ("reasoning", f"{CALL} | end | reasoning hm", ["find"], ""),
+]
+
+
+@pytest.mark.parametrize(("says", "deltas", "names", "text"), BEHIND)
+def test_what_comes_behind_the_end_is_no_part_of_the_answer(
+    says: str, deltas: str, *, names: list[str], text: str
+) -> None:
+    events = play_every_way(write(deltas), TOOLS)
+    outcome = collect(events)
+    assert [call.name for call in outcome.calls] == names, says
+    assert [dict(call.arguments) for call in outcome.calls] in ([], [{"x": 1}], [{}])
+    assert outcome.text == text
+    assert "after_end" in oddities(events)
+
+
+def test_that_something_came_behind_the_end_is_told_once() -> None:
+    events = play(write(f"end | {CALL} | text a | text b"), TOOLS)
+    assert [event.oddity.value for event in events if isinstance(event, Inconsistent)] == [
+        "after_end",
+        "hint_missing",
+    ]
+
+
+def test_a_failure_and_the_cost_are_heard_behind_the_end() -> None:
+    late: list[Delta] = [Terminated(), Usage(1, 2), Fault(FaultKind.UPSTREAM_ERROR, "gone")]
+    outcome = collect(play([*write(CALL), *late], TOOLS))
+    assert (outcome.calls, outcome.error) == ((), "upstream_error")
+    assert outcome.usage == Usage(1, 2)
+
+
+def test_a_finish_reason_that_stands_for_the_end_closes_nothing() -> None:
+    end = Terminated(closes=False)
+    events = play([end, *write(CALL), end], TOOLS)
+    assert [call.name for call in collect(events).calls] == ["find"]
+    assert "after_end" not in oddities(events)
 
 
 # ── Endings ─────────────────────────────────────────────────────────────────────────

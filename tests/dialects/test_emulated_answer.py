@@ -18,6 +18,7 @@ from wholecall.core.values import (
     FaultKind,
     Grew,
     Inconsistent,
+    Oddity,
     Reasoning,
     Released,
     Start,
@@ -147,8 +148,12 @@ def test_the_limit_is_named_where_it_cut() -> None:
     assert "cut off by the output limit" in rejected.detail
 
 
-def test_text_behind_the_end_is_text() -> None:
-    assert understand(HERMES, [], ending=[*STOP, Text(OSLO)]).text == OSLO
+def test_text_behind_the_finish_reason_is_text_and_behind_the_end_nothing() -> None:
+    hint, end = STOP
+    assert understand(HERMES, [], ending=[hint, Text(OSLO), end]).text == OSLO
+    behind = understand(HERMES, [], ending=[hint, end, Text(OSLO)])
+    assert (behind.text, behind.calls) == ("", ())
+    assert [each.oddity for each in behind.inconsistencies] == [Oddity.AFTER_END]
 
 
 # ── Native calls ────────────────────────────────────────────────────────────────────

@@ -43,7 +43,9 @@ BEGIN = call(name="f", willContinue=True)
 END = call()
 OPENED = CallDelta(0, "{", "f", opens=True)
 SIGNED = {"thought_signature": "s"}
-STOP = [HintGiven(Hint.STOP, "STOP"), Terminated()]
+# There is no terminator: the finish reason stands for it, and may come with every chunk.
+ENDED = Terminated(closes=False)
+STOP = [HintGiven(Hint.STOP, "STOP"), ENDED]
 
 PARTS = [
     Row("text is text", [parts({"text": "a"}, {"text": ""}, None, {})], [Text("a")]),
@@ -183,7 +185,7 @@ STREAMED = [
     Row(
         "a call that is not finished stays open",
         [BEGIN, piece(partial("$.a", stringValue="T")), parts(finishReason="MAX_TOKENS")],
-        [OPENED, HintGiven(Hint.LENGTH, "MAX_TOKENS"), Terminated()],
+        [OPENED, HintGiven(Hint.LENGTH, "MAX_TOKENS"), ENDED],
     ),
     Row(
         "so does one whose string was cut",
@@ -292,7 +294,11 @@ def test_stream(chunks: list[Any], deltas: list[Any]) -> None:
 
 
 RESPONSES = [
-    Row("it is one chunk", [parts({"text": "a"}, finishReason="STOP")], [Text("a"), *STOP]),
+    Row(
+        "it is one chunk",
+        [parts({"text": "a"}, finishReason="STOP")],
+        [Text("a"), STOP[0], Terminated()],
+    ),
     Row(
         "it may be blocked",
         [{"promptFeedback": {"blockReason": "SAFETY"}}],

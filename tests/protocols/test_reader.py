@@ -33,9 +33,13 @@ STREAM = [
     chunk(tool_calls=[call('lo"}')]),
     chunk(finish="tool_calls"),
 ]
-WIRE = b"".join(
-    b"data: " + json.dumps(each, ensure_ascii=False).encode() + b"\n\n" for each in STREAM
-)
+
+
+def write_event(payload: dict[str, Any]) -> bytes:
+    return b"data: " + json.dumps(payload, ensure_ascii=False).encode() + b"\n\n"
+
+
+WIRE = b"".join(map(write_event, STREAM))
 DONE = b"data: [DONE]\n\n"
 
 
@@ -107,6 +111,20 @@ def test_the_end_and_a_failure_concern_every_choice() -> None:
     outcome = collect(reader.end())
     assert outcome.error == "upstream_error"
     assert outcome.choices[1].rejected[0].reason is Reason.STREAM_DROPPED
+
+
+LATE = chunk(tool_calls=[call('{"city": "Rome"}', "weather")])
+LATE_CHOICE = chunk(choice=1, tool_calls=[call('{"city": "Rome"}', "weather")])
+
+
+@pytest.mark.parametrize("late", [LATE, LATE_CHOICE], ids=["the same choice", "another one"])
+@pytest.mark.parametrize("as_bytes", [False, True])
+def test_a_call_behind_the_terminator_is_none(late: dict[str, Any], as_bytes: bool) -> None:
+    chunks = [chunk(content="a", finish="stop"), late]
+    first, last = map(write_event, chunks) if as_bytes else chunks
+    outcome = read(first, DONE, last)
+    assert (outcome.text, outcome.calls, outcome.choices) == ("a", (), {})
+    assert [odd.oddity.value for odd in outcome.inconsistencies] == ["after_end"]
 
 
 def test_a_stream_that_breaks_the_framings_limit_is_a_fault() -> None:

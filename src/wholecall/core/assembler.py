@@ -13,7 +13,7 @@ from typing import Any
 
 from wholecall.core.coerce import STRICT, CoercionOptions
 from wholecall.core.draft import OPEN_STATES, Draft, State, Step
-from wholecall.core.ending import Turn
+from wholecall.core.ending import OVERRUN, Turn
 from wholecall.core.ids import CallIds
 from wholecall.core.limits import DEFAULT, Limits
 from wholecall.core.merge import same_json
@@ -69,11 +69,12 @@ class Assembler:
         self._ids = CallIds() if ids is None else ids
         self._events: list[Event] = []
         self._over = False
+        self._handlers = _HANDLERS
 
     def feed(self, delta: Delta) -> list[Event]:
         """Take one delta; return what it brought about."""
         self._events = []
-        _HANDLERS[type(delta)](self, delta)
+        self._handlers[type(delta)](self, delta)
         return self._events
 
     def end(self) -> list[Event]:
@@ -159,8 +160,16 @@ class Assembler:
         self._turn.take_hint(delta)
         self._events.append(delta)
 
-    def _terminated(self, _: Terminated) -> None:
+    def _terminated(self, delta: Terminated) -> None:
         self._turn.terminated = True
+        if delta.closes:
+            self._handlers = _BEHIND_THE_END
+
+    def _leave_out(self, _: Delta) -> None:
+        """It is no part of the answer: the turn was over. That is told once."""
+        if not self._turn.overrun:
+            self._turn.overrun = True
+            self._events.append(OVERRUN)
 
     def _faulted(self, delta: Fault) -> None:
         self._turn.fault = self._turn.fault or delta
@@ -280,3 +289,7 @@ _HANDLERS: dict[type[Delta], Callable[[Assembler, Any], None]] = {
     Terminated: Assembler._terminated,
     Fault: Assembler._faulted,
 }
+# Whoever reads the protocol stops at its end. What it cost may still be told, and that it failed.
+_BEHIND_THE_END = _HANDLERS | dict.fromkeys(
+    (CallDelta, CallPieces, CallSealed, Text, Reasoning, ProviderBlock), Assembler._leave_out
+)

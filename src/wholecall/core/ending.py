@@ -37,15 +37,21 @@ _FINISH_REASON: dict[Ending, str | None] = {
 }
 
 
+OVERRUN = Inconsistent(Oddity.AFTER_END, "more came after the answer's own end")
+"""What is told of it, once."""
+
+
 class Turn:
     """What the stream said about its own end."""
 
-    __slots__ = ("_changed", "fault", "hint", "native", "terminated")
+    __slots__ = ("_changed", "fault", "hint", "native", "overrun", "terminated")
 
     def __init__(self) -> None:
         self.hint: Hint | None = None
         self.native: str | None = None
         self.terminated = False
+        self.overrun = False
+        """Whether something came after the end."""
         self.fault: Fault | None = None
         self._changed = False
 

@@ -108,6 +108,7 @@ class Oddity(enum.Enum):
     ARGUMENTS_OBJECT = "arguments_object"
     TEXT_AFTER_OBJECT = "text_after_object"
     TEXT_AFTER_RELEASE = "text_after_release"
+    AFTER_END = "after_end"
 
 
 # ── What happened to the arguments ──────────────────────────────────────────────────
@@ -242,7 +243,14 @@ class HintGiven(Value, frozen=True):
 
 
 class Terminated(Value, frozen=True):
-    """The protocol's own end of the turn: `[DONE]`, `message_stop`, `response.completed`."""
+    """The protocol's own end of the turn: `[DONE]`, `message_stop`, `response.completed`.
+
+    What comes after it is no part of the answer.
+    """
+
+    closes: bool = True
+    """False where a protocol has no such end: there the finish reason stands for it, and some
+    servers send that with every chunk."""
 
 
 class Text(Value, frozen=True):

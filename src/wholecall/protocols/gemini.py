@@ -185,7 +185,7 @@ class Decoder:
                 yield from self._part(candidate.index or 0, native)
         if candidate.finish_reason:
             yield HintGiven(read_hint(candidate.finish_reason), candidate.finish_reason)
-            yield Terminated()
+            yield Terminated(closes=False)
 
     def _part(self, candidate: int, native: dict[str, Any]) -> Iterator[Delta]:
         part = fit(_respell(native), _Part)

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from wholecall.core.assembler import Assembler
+from wholecall.core.ending import OVERRUN
 from wholecall.core.limits import DEFAULT
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Delta, Event, Fault, FaultKind, OfChoice, Terminated
@@ -29,7 +30,7 @@ CUT = "!EOF"
 _BUFFERS = (bytearray, memoryview)
 _TEXT = (bytes, str, *_BUFFERS)
 # The end of the stream and its failure concern every choice of an answer.
-_FOR_ALL = (Terminated, Fault)
+_FOR_ALL = frozenset({Terminated, Fault})
 
 
 class TurnAssembler(Protocol):
@@ -62,6 +63,7 @@ class Reader:
         self._others: dict[int, TurnAssembler] = {}
         self._broken = False
         self._crowded = False
+        self._closed = False
         self._over = False
 
     def feed(self, chunk: Chunk) -> list[Event]:
@@ -116,14 +118,19 @@ class Reader:
                 events += self._feed_other(delta.choice, delta.value)
                 continue
             events += feed(delta)
-            if self._others and isinstance(delta, _FOR_ALL):
-                for choice in self._others:
-                    events += self._feed_other(choice, delta)
+            if type(delta) in _FOR_ALL:
+                events += self._tell_all(delta)
         return events
+
+    def _tell_all(self, delta: Delta) -> list[Event]:
+        self._closed = self._closed or (isinstance(delta, Terminated) and delta.closes)
+        return [event for choice in self._others for event in self._feed_other(choice, delta)]
 
     def _feed_other(self, choice: int, delta: Delta) -> list[Event]:
         assembler = self._others.get(choice)
         if assembler is None:
+            if self._closed:
+                return [OVERRUN]
             if len(self._others) + 1 >= DEFAULT.choices:
                 return self._refuse_choice()
             assembler = self._others[choice] = self._new_assembler(self._tools)

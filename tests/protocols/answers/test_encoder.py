@@ -102,6 +102,12 @@ class TestEveryProtocol:
         encoder.finish()
         assert encoder.judge() is None
 
+    def test_a_second_answer_behind_the_end_of_the_first_is_not_read(self, protocol: str) -> None:
+        first = encode(protocol, [Text("Hi"), ended("stop")])
+        outcome = read(protocol, first + encode(protocol, ANSWER))
+        assert (outcome.text, outcome.calls) == ("Hi", ())
+        assert "after_end" in {odd.oddity.value for odd in outcome.inconsistencies}
+
     def test_a_broken_promise_ends_the_stream(self, protocol: str) -> None:
         encoder = make_encoder(protocol, HEAD, style=LIVE)
         begun: list[Event] = [Opened(0, "call_0", "weather"), Grew(0, '{"city')]
