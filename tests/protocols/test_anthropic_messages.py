@@ -214,6 +214,7 @@ MESSAGE = [
         "all of it may be missing",
         [
             {"type": "message_start"},
+            {"type": "message_start", "message": {"content": ""}},
             {"type": "message_delta"},
             {"type": "message_delta", "delta": {"stop_reason": None}},
         ],
@@ -264,6 +265,12 @@ RESPONSES = [
             Terminated(),
         ],
     ),
+    Row(
+        "a plain text is one block of it",
+        [{"content": "a", "stop_reason": "end_turn"}],
+        [Text("a"), HintGiven(Hint.STOP, "end_turn"), Terminated()],
+    ),
+    Row("an empty text is an empty answer", [{"content": ""}], [Terminated()]),
     Row(
         "an error is a fault",
         [{"type": "error", "error": OVERLOADED}],

@@ -80,7 +80,7 @@ class _Delta(msgspec.Struct):
 
 
 class _Message(msgspec.Struct):
-    content: list[Any] | None = None
+    content: list[Any] | str | None = None  # a text: of gateways in front of other models
     stop_reason: str | None = None
     usage: Any = None
     error: Any = None
@@ -137,11 +137,18 @@ class Decoder:
             yield read_error(message.error)
         elif message.content is None:
             raise ProtocolError("the answer has neither content nor an error")
-        for index, block in enumerate(message.content or ()):
+        for index, block in enumerate(_list_blocks(message.content)):
             yield from self._blocks.start(index, block)
             yield from self._blocks.stop(index)
         yield from _usage(message.usage)
         yield from _hint(message.stop_reason)
+
+
+def _list_blocks(content: list[Any] | str | None) -> list[Any]:
+    """A plain text stands for the one block that holds it, as it does in requests."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return content or []
 
 
 class _Blocks:
