@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from proxying import in_loop
 from wholecall.proxy.config.settings import ServerLimits
+from wholecall.proxy.connections import HeadHolder
 from wholecall.proxy.intake import BODY_CAME
 
 
@@ -175,3 +176,72 @@ async def test_when_the_server_ends_a_page_that_looks_on_is_let_go_and_answers_a
     assert app.left.is_set() is let_go
     assert app.ends
     writer.close()
+
+
+# ── Heads ───────────────────────────────────────────────────────────────────────────
+
+HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
+
+
+class Wire(asyncio.Transport):
+    """What was sent, in the pieces in which it was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        assert not self.closed
+        self.sent.append(bytes(data))
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+
+def _close(holder: HeadHolder, _: Wire) -> None:
+    holder.close()
+
+
+def _abort(holder: HeadHolder, _: Wire) -> None:
+    holder.abort()
+
+
+def _break(_: HeadHolder, wire: Wire) -> None:
+    wire.close()
+
+
+def _go_on(_: HeadHolder, __: Wire) -> None:
+    """Nothing more in this step."""
+
+
+@pytest.mark.parametrize(
+    ("written", "then", "sent"),
+    [
+        ([HEAD, b"body"], _go_on, [HEAD + b"body"]),
+        ([HEAD, b"body", b"more"], _go_on, [HEAD + b"body", b"more"]),
+        ([HEAD], _go_on, [HEAD]),
+        ([HEAD], _close, [HEAD]),
+        ([HEAD], _abort, []),
+        ([HEAD], _break, []),
+        ([b"body", HEAD, HEAD], _go_on, [b"body", HEAD + HEAD]),
+    ],
+    ids=["with its body", "and more", "alone", "closed", "aborted", "broken", "two"],
+)
+@in_loop
+async def test_a_head_waits_for_what_follows_it_in_the_same_step(
+    written: list[bytes], then: Callable[[HeadHolder, Wire], None], *, sent: list[bytes]
+) -> None:
+    wire = Wire()
+    holder = HeadHolder(wire)
+    for each in written:
+        holder.write(each)
+    then(holder, wire)
+    await asyncio.sleep(0)
+    assert wire.sent == sent
+    assert holder.is_closing() is wire.closed

@@ -58,7 +58,7 @@ class _Alarm:
             self._timer = None
 
 
-class _HeadHolder(asyncio.Transport):
+class HeadHolder(asyncio.Transport):
     """Sends the head of an answer together with what follows it, as one packet and not as two.
 
     uvicorn writes them one after the other, and its loop sends at once whatever is written. A head
@@ -97,7 +97,7 @@ class _HeadHolder(asyncio.Transport):
 
     def _let_go(self) -> None:
         held, self._held = self._held, b""
-        if held:
+        if held and not self._transport.is_closing():
             self._transport.write(held)
 
 
@@ -119,7 +119,7 @@ class TimedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Somebody connects, and should say what they want."""
         super().connection_made(transport)
-        self.transport = _HeadHolder(transport)
+        self.transport = HeadHolder(transport)
         self._late_headers.set(self._limited.limits.header_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -62,7 +62,10 @@ class LogWriter:
 
     def _hide(self, _: WrappedLogger, __: str, event: EventDict) -> EventDict:
         for name, value in event.items():
-            if type(value) not in _PLAIN and name not in _OURS:
+            kind = type(value)
+            if kind is str and name not in _OURS:
+                event[name] = self._hiding.hide(value)
+            elif kind is not str and kind not in _PLAIN:
                 event[name] = self._clean(value, _DEEPEST)
         return event
 
