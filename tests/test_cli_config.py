@@ -1,10 +1,12 @@
 """`wholecall config` as its users meet it."""
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
+from tools.mcp_asking import scripted
 from wholecall import cli
 from wholecall.proxy.config.table import list_settings
 
@@ -13,9 +15,12 @@ models:
   fast:
     upstream: openai/gpt-x
     api_key: ${K1_TEST_KEY}
+"""
+SERVER = json.dumps({"command": sys.executable, "args": scripted("look")})[1:-1]
+SERVERS = f"""\
 tools:
-  - {mcp: time, command: uvx}
-  - {mcp: other, command: uvx}
+  - {{"mcp": "time", {SERVER}}}
+  - {{mcp: other, command: wc-no-such-program, required: false}}
 """
 
 
@@ -36,12 +41,38 @@ def run(*arguments: str) -> int | str | None:
 def test_check_says_that_a_file_is_good(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Path("my.yaml").write_text(GOOD, "utf-8")
+    Path("my.yaml").write_text(GOOD + SERVERS, "utf-8")
     monkeypatch.setenv("K1_TEST_KEY", "sk-123")
-    assert not run("check", "my.yaml")
+    assert not run("check", "my.yaml", "--no-tools")
     said = capsys.readouterr()
     assert said.out == "my.yaml: good; 1 model, 0 Python tools, 2 MCP servers\n"
     assert said.err == ""
+    assert not run("check", "my.yaml")
+    again = capsys.readouterr()
+    assert again.out == said.out
+    assert again.err.startswith("my.yaml:7: tools.1.mcp: MCP server 'other' did not start: ")
+    assert again.err.endswith("; it is not required\n")
+
+
+def test_check_starts_the_servers_unless_told_not_to(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("wholecall.yaml").write_text("tools: [{mcp: a, command: wc-no-such-program}]", "utf-8")
+    assert run("check") == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("wholecall.yaml:1: tools.0.mcp: MCP server 'a' did not start: ")
+    assert not run("check", "--no-tools")
+
+
+def test_check_knocks_at_upstreams_only_if_it_is_told_to(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = "models: {a: {upstream: openai/x, base_url: 'http://127.0.0.1:9'}}"
+    Path("wholecall.yaml").write_text(text, "utf-8")
+    assert not run("check")
+    capsys.readouterr()
+    assert run("check", "--connect") == 1
+    told = "wholecall.yaml:1: models.a.upstream: the upstream's address cannot be reached"
+    assert capsys.readouterr().err.startswith(told)
 
 
 def test_check_names_every_problem_on_a_line_of_its_own(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from wholecall.proxy.config.loading import FILE_NAME, Loaded, find_file, load
-from wholecall.proxy.config.problems import ConfigError
+from wholecall.proxy.config.problems import ConfigError, ConfigProblem
 from wholecall.proxy.config.settings import McpTool
 from wholecall.proxy.config.showing import show_config
 from wholecall.proxy.config.table import list_settings
@@ -33,24 +35,53 @@ FileArgument = Annotated[
 ]
 ToolsOption = Annotated[
     bool,
-    typer.Option("--tools/--no-tools", help="Whether to import the Python functions it names."),
+    typer.Option(
+        "--tools/--no-tools",
+        help="Whether to import the Python functions and to start the MCP servers it names.",
+    ),
+]
+ConnectOption = Annotated[
+    bool,
+    typer.Option("--connect", help="Also knock at the upstreams' addresses. Nothing is asked."),
 ]
 
 
 @app.command()
-def check(file: FileArgument = None, *, tools: ToolsOption = True) -> None:
+def check(
+    file: FileArgument = None, *, tools: ToolsOption = True, connect: ConnectOption = False
+) -> None:
     """Say whether the proxy can start with a configuration.
 
-    Exits with 1 if not, and names each problem with its file and line.
+    Python functions are imported; MCP servers are started, or reached, and ended again, each
+    within its start_timeout. Exits with 1 if the proxy cannot start, and names each problem with
+    its file and line.
     """
     try:
         loaded = load(find_file(file, os.environ), os.environ)
         functions = check_start(loaded, os.environ, tools=tools)
+        _rehearse(loaded, tools=tools, connect=connect)
     except ConfigError as error:
-        for problem in error.problems:
-            typer.echo(escape(str(problem)), err=True)
+        _complain(error.problems)
         raise typer.Exit(_WRONG) from None
     typer.echo(f"{_name(loaded)}: good; {_sum_up(loaded, len(functions))}")
+
+
+def _rehearse(loaded: Loaded, *, tools: bool, connect: bool) -> None:
+    # Importing what starts and reaches takes a second that other checks need not wait.
+    from wholecall.proxy import rehearsing  # noqa: PLC0415
+
+    wanted = [rehearsing.rehearse_servers(loaded)] if tools else []
+    wanted += [rehearsing.rehearse_upstreams(loaded, os.environ)] if connect else []
+    found = [asyncio.run(each) for each in wanted]
+    _complain([note for each in found for note in each.notes])
+    problems = [problem for each in found for problem in each.problems]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _complain(problems: Iterable[ConfigProblem]) -> None:
+    for problem in problems:
+        typer.echo(escape(str(problem)), err=True)
 
 
 @app.command()

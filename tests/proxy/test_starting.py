@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -102,6 +103,32 @@ def test_a_variable_that_an_upstream_cannot_use_is_told_by_its_name(
 
 def test_a_variable_that_is_not_used_may_be_anything(tmp_path: Path) -> None:
     model = "{upstream: openai/x, base_url: http://h, api_key: '${KEY}'}"
+    (tmp_path / "x.gguf").touch()
     text = f"models:\n  a: {model}\n  b: {{upstream: local/x}}\n"
     loaded = load_text(tmp_path, text, environ={"KEY": "sk-1"})
-    assert check_start(loaded, {"OPENAI_BASE_URL": "foo", "OPENAI_API_KEY": "\n"}) == ()
+    environ = {"OPENAI_BASE_URL": "foo", "OPENAI_API_KEY": "\n", "WHOLECALL_MODELS": str(tmp_path)}
+    assert check_start(loaded, environ) == ()
+
+
+def test_a_model_that_was_not_pulled_is_told_with_how_to_get_it(tmp_path: Path) -> None:
+    text = "models:\n  a: {upstream: local/smollm2}\n  b: {upstream: local/./none.gguf}\n"
+    with pytest.raises(ConfigError) as refused:
+        check_start(load_text(tmp_path, text), {"WHOLECALL_MODELS": str(tmp_path)})
+    first, second = refused.value.problems
+    assert str(first).startswith(f"{tmp_path / 'wholecall.yaml'}:2: models.a.upstream: ")
+    assert "run `wholecall model pull smollm2" in first.message
+    assert "there is no file none.gguf" in second.message
+
+
+def test_an_extra_that_is_missing_is_told_with_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("litellm", "xllamacpp"):
+        monkeypatch.setitem(sys.modules, package, None)  # what cannot be imported
+    text = "models:\n  a: {upstream: litellm/x}\n  b: {upstream: local/x}\n"
+    with pytest.raises(ConfigError) as refused:
+        check_start(load_text(tmp_path, text), {})
+    assert [each.message.partition(": ")[2] for each in refused.value.problems] == [
+        "pip install 'wholecall[litellm]'",
+        "pip install 'wholecall[local]'",
+    ]

@@ -10,7 +10,7 @@ from wholecall.proxy.config.problems import ConfigError, ConfigProblem, Place
 from wholecall.proxy.config.secret import reveal
 from wholecall.proxy.keys import find_trouble, needs_keys
 from wholecall.tools.tool import Tool
-from wholecall.upstreams.names import NamedModel, check_environment
+from wholecall.upstreams.names import NamedModel, check_environment, find_lack
 
 _KEYS = ("keys", "path")
 
@@ -18,8 +18,8 @@ _KEYS = ("keys", "path")
 def check_start(
     loaded: Loaded, environ: Mapping[str, str], *, tools: bool = True
 ) -> tuple[Tool, ...]:
-    """Import the functions, look at the file of the keys and at what the environment says of
-    upstreams; `ConfigError` names what is wrong.
+    """Import the functions, look at the file of the keys, at what the environment says of
+    upstreams, and at what models on this machine need; `ConfigError` names what is wrong.
 
     `tools`: whether to import. MCP servers are not started, and nothing is written.
     """
@@ -35,9 +35,12 @@ def _check_models(loaded: Loaded, environ: Mapping[str, str]) -> None:
         asked = NamedModel(model=model.upstream, base_url=model.base_url, api_key=key)
         try:
             check_environment(asked, environ)
+            why = find_lack(model.upstream, environ)
         except ValueError as error:
+            why = str(error)
+        if why:
             path = ("models", name, "upstream")
-            problems.append(ConfigProblem(loaded.places[path], ".".join(path), str(error)))
+            problems.append(ConfigProblem(loaded.places[path], ".".join(path), why))
     if problems:
         raise ConfigError(problems)
 

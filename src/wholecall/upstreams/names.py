@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -93,6 +94,8 @@ _SERVICES: dict[str, _Service] = {
     ),
 }
 PREFIXES = (*_SERVICES, _LITELLM, _LOCAL)
+_PACKAGES = {_LITELLM: "litellm", _LOCAL: "xllamacpp"}
+"""What an extra of the prefix's name installs."""
 
 
 def find_upstream(
@@ -126,6 +129,20 @@ def check_environment(asked: NamedModel, environ: Mapping[str, str]) -> None:
         service = _SERVICES.get(prefix, _SERVICES["openai"])
         _find_url(service, asked, environ=environ)
         _find_key(service, asked, environ=environ)
+
+
+def find_lack(model: str, environ: Mapping[str, str]) -> str:
+    """What this machine lacks to ask a model: a package, a file. Empty: nothing."""
+    prefix, _, name = model.partition("/")
+    package = _PACKAGES.get(prefix)
+    if package is not None and find_spec(package) is None:
+        return f"{prefix}/… models need {package}: pip install 'wholecall[{prefix}]'"
+    if prefix == _LOCAL:
+        try:
+            find_file(name, environ)
+        except UnknownModel as error:
+            return str(error)
+    return ""
 
 
 def _connect(asked: NamedModel, settings: HttpSettings) -> Route:

@@ -47,6 +47,29 @@ def test_only_a_loopback_address_is_closed_to_others(host: str, *, loopback: boo
 
 
 @pytest.mark.parametrize(
+    "host",
+    [
+        *("256.1.1.1", "999", "1.2.3", "127.0.0.1:80", "http://127.0.0.1", "[::1]", "a b", ""),
+        *("fe80::g", "*", "a..b"),
+    ],
+)
+def test_what_is_no_address_is_told_as_such(host: str) -> None:
+    keys = KeysConfig(required=False)
+    [(setting, why)] = breaches(Config(listen=ListenConfig(host=host), keys=keys))
+    assert setting == "listen.host"
+    assert why.startswith(f"{host!r} is no address: ")
+
+
+@pytest.mark.parametrize(
+    "host", ["a.example", "a.example.", "my-host_1", "fe80::1%eth0", "10.0.0.1"]
+)
+def test_an_address_or_a_name_of_another_machine_is_told_by_what_it_needs(host: str) -> None:
+    found = breaches(Config(listen=ListenConfig(host=host)))
+    assert all("can be reached from other machines" in why for _, why in found)
+    assert found
+
+
+@pytest.mark.parametrize(
     ("required", "hosts", "advice"),
     [
         (False, (), ["set keys.required: true", "name in listen.hosts"]),

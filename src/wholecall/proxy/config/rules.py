@@ -22,6 +22,7 @@ _SECRET_NAME = re.compile(
     r"authorization|cookie|apikey|secret|password|credential|(?<![a-z])(key|token)s?(?![a-z])",
     re.IGNORECASE,
 )
+_HOST_NAME = re.compile(r"[\w-]+(\.[\w-]+)*\.?")
 _NO_HOST = re.compile(r"[/\s]")
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
@@ -53,6 +54,25 @@ def is_loopback(host: str) -> bool:
 
 
 # ── Listening ───────────────────────────────────────────────────────────────────────
+
+
+def _host(config: Config) -> Iterator[Breach]:
+    host = config.listen.host
+    if not _can_be_listened_on(host):
+        advice = "write one of this machine, such as 127.0.0.1, 0.0.0.0 or ::1, or its name"
+        yield Breach(("listen", "host"), f"{host!r} is no address: {advice}")
+        return
+    yield from _closed_to_strangers(config)
+
+
+def _can_be_listened_on(host: str) -> bool:
+    """An address, or what may be a name: not numbers only, and without a port."""
+    try:
+        ip_address(host)
+    except ValueError:
+        last = host.rpartition(".")[2]
+        return bool(_HOST_NAME.fullmatch(host)) and not last.isdecimal()
+    return True
 
 
 def _closed_to_strangers(config: Config) -> Iterator[Breach]:
@@ -198,4 +218,4 @@ def _literal_secrets(path: Path, values: Mapping[str, str | Secret]) -> Iterator
             yield Breach((*path, name), f"{why} and set that environment variable")
 
 
-_RULES: tuple[Rule, ...] = (_closed_to_strangers, _host_names, _origins, _models, _tools)
+_RULES: tuple[Rule, ...] = (_host, _host_names, _origins, _models, _tools)
