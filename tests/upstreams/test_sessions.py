@@ -56,6 +56,27 @@ def test_the_session_of_a_dead_loop_is_replaced_and_closed() -> None:
     asyncio.run(replace(asyncio.run(current())))
 
 
+def test_two_who_find_a_dead_loop_share_the_new_session() -> None:
+    made: list[aiohttp.ClientSession] = []
+
+    def count(open_socket: aiohttp.SocketFactoryType) -> aiohttp.ClientSession:
+        made.append(make(open_socket))
+        return made[-1]
+
+    sessions = Sessions(count)
+    dead = asyncio.new_event_loop()
+    dead.run_until_complete(sessions.current())
+    dead.close()
+
+    async def both() -> None:
+        one, other = await asyncio.gather(sessions.current(), sessions.current())
+        assert one is other
+        await sessions.close()
+
+    asyncio.run(both())
+    assert len(made) == 2
+
+
 def test_a_loop_in_another_thread_closes_its_own() -> None:
     sessions = Sessions(make)
     loop = asyncio.new_event_loop()

@@ -30,6 +30,8 @@ class Sessions:
         pool = self._by_loop.get(loop)
         if pool is None or pool.session.closed:
             await self._drop_dead()
+            pool = self._by_loop.get(loop)  # another task may have been here meanwhile
+        if pool is None or pool.session.closed:
             pool = self._by_loop[loop] = await self._open()
         return pool.session
 
