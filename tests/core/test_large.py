@@ -11,7 +11,7 @@ from wholecall.core.assembler import Assembler
 from wholecall.core.compiled import Compiled
 from wholecall.core.prepare import SCHEMA_BYTES, prepare
 from wholecall.core.spec import ToolSpec
-from wholecall.core.values import Call, CallDelta, Hint, HintGiven, Released, Terminated
+from wholecall.core.values import Call, CallDelta, Hint, HintGiven, Released, Repeated, Terminated
 
 STRING: dict[str, Any] = {"type": "string"}
 PAGE = 4096
@@ -118,3 +118,21 @@ def test_a_tool_with_three_hundred_parameters_is_used() -> None:
     assert isinstance(prepare(schema), Compiled)
     assert release(arguments, schema).arguments == arguments
     assert release({**arguments, "parameter_0": "0"}, schema).arguments == arguments
+
+
+# ── Calls of one id ─────────────────────────────────────────────────────────────────
+
+
+def test_many_large_calls_that_share_an_id_are_told_apart() -> None:
+    assembler = Assembler()
+    row = ",".join(["1"] * 20_000)
+    calls = [f'{{"row":[{row}],"last":{number % 48}}}' for number in range(64)]
+    for slot, arguments in enumerate(calls):
+        assembler.feed(CallDelta(slot=slot, id="x", name="tool", opens=True, arguments=arguments))
+    assembler.feed(HintGiven(Hint.TOOL_CALLS, "tool_calls"))
+    assembler.feed(Terminated())
+    events = assembler.end()
+    released = [event.call for event in events if isinstance(event, Released)]
+    repeated = [(event.number, event.of) for event in events if isinstance(event, Repeated)]
+    assert [call.arguments["last"] for call in released] == list(range(48))
+    assert repeated == [(number + 48, number) for number in range(16)]

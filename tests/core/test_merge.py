@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from wholecall.core.limits import DEFAULT
-from wholecall.core.merge import merge_objects, same_json, write_json
+from wholecall.core.merge import digest_json, merge_objects, same_json, write_json
 
 CONTRADICTION = None
 
@@ -73,6 +73,7 @@ PAIRS = [
 )
 def test_values_are_compared_as_json(one: Any, other: Any, *, same: bool) -> None:
     assert same_json(one, other) is same_json(other, one) is same
+    assert (digest_json(one) == digest_json(other)) is same
 
 
 CYCLE: list[Any] = []

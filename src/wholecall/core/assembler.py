@@ -16,7 +16,7 @@ from wholecall.core.draft import OPEN_STATES, Draft, State, Step
 from wholecall.core.ending import OVERRUN, Turn
 from wholecall.core.ids import CallIds
 from wholecall.core.limits import DEFAULT, Limits
-from wholecall.core.merge import same_json
+from wholecall.core.merge import digest_json
 from wholecall.core.names import is_settled
 from wholecall.core.routing import Router
 from wholecall.core.spec import ToolSpec, read_offer
@@ -66,6 +66,7 @@ class Assembler:
         self._router = Router(offer, limits)
         self._turn = Turn()
         self._verdicts: dict[int, Call | Rejected] = {}
+        self._marks: dict[int, tuple[object, ...]] = {}
         self._ids = CallIds() if ids is None else ids
         self._events: list[Event] = []
         self._over = False
@@ -240,8 +241,19 @@ class Assembler:
 
     def _original(self, draft: Draft, verdict: Call | Rejected) -> Call | Rejected | None:
         """The settled call that this draft only repeats."""
+        if not draft.repeat_of:
+            return None
+        mine = self._mark(verdict)
         settled = (self._verdicts.get(number) for number in draft.repeat_of)
-        return next((original for original in settled if _is_same(original, verdict)), None)
+        return next((each for each in settled if each and self._mark(each) == mine), None)
+
+    def _mark(self, verdict: Call | Rejected) -> tuple[object, ...]:
+        """The same for calls that are. Each is written out once, however many share their id."""
+        mark = self._marks.get(verdict.number)
+        if mark is None:
+            said = digest_json(verdict.arguments) if isinstance(verdict, Call) else verdict.raw
+            mark = self._marks[verdict.number] = (type(verdict), verdict.name, said)
+        return mark
 
     def _look_behind(self, draft: Draft) -> None:
         """What came after the release: a repeat is odd, anything else is an error."""
@@ -252,15 +264,6 @@ class Assembler:
         elif tail.repeats or tail.rest:
             draft.note(Oddity.TEXT_AFTER_RELEASE)
         self._events += draft.take_notes()
-
-
-def _is_same(original: Call | Rejected | None, verdict: Call | Rejected) -> bool:
-    if original is None or original.name != verdict.name:
-        return False
-    if isinstance(original, Call) and isinstance(verdict, Call):
-        return same_json(original.arguments, verdict.arguments)
-    both_rejected = isinstance(original, Rejected) and isinstance(verdict, Rejected)
-    return both_rejected and original.raw == verdict.raw
 
 
 def _flows_on(draft: Draft, delta: CallDelta) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -48,7 +49,16 @@ def _merge_values(values: list[Any], depth: int) -> Any:
 
 def same_json(one: Any, other: Any) -> bool:
     """Whether two values are the same JSON. To Python, 1, 1.0 and true are equal; to JSON not."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    return bool(one == other) and _canonical(one) == _canonical(other)
+
+
+def digest_json(value: Any) -> bytes:
+    """The same for values that are the same JSON, and for no others."""
+    return hashlib.sha256(_canonical(value).encode()).digest()
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 def write_json(value: Any) -> str:
