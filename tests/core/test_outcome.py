@@ -2,7 +2,7 @@
 
 import pytest
 
-from wholecall.core.outcome import Outcome, collect, merge_usage
+from wholecall.core.outcome import FIGURES, Outcome, collect, merge_usage
 from wholecall.core.values import (
     Call,
     Ended,
@@ -111,3 +111,11 @@ def test_later_figures_win_and_what_they_leave_out_is_kept() -> None:
     assert merge_usage(None, first) is first
     assert merged == Usage(5, 9, {"input_tokens": 5, "output_tokens": 9})
     assert merge_usage(merged, Usage(7, None)).input_tokens == 7
+
+
+def test_figures_that_come_under_ever_new_names_are_not_all_kept() -> None:
+    merged = Usage(1)
+    for number in range(FIGURES):
+        merged = merge_usage(merged, Usage(native={f"n{number}": number}))
+    assert len(merged.native) == FIGURES
+    assert merge_usage(merged, Usage(native={"one more": 1})) == Usage(1, native={"one more": 1})

@@ -21,6 +21,11 @@ from wholecall.core.values import (
 )
 
 
+FIGURES = 256
+"""Names of figures that are kept over the chunks of one answer. Providers have a dozen; with more,
+those of the last chunk are."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What a turn delivered. `calls` is exactly what may be executed, in call order."""
@@ -56,10 +61,11 @@ def merge_usage(before: Usage | None, usage: Usage) -> Usage:
     """Later figures win; what they leave out is kept (Anthropic sends the input first)."""
     if before is None:
         return usage
+    native = {**before.native, **usage.native}
     return Usage(
         before.input_tokens if usage.input_tokens is None else usage.input_tokens,
         before.output_tokens if usage.output_tokens is None else usage.output_tokens,
-        {**before.native, **usage.native},
+        native if len(native) <= FIGURES else usage.native,
     )
 
 
