@@ -35,6 +35,7 @@ COMMAND = tool("command", command="string", name={"type": "string"})
 NOTHING = tool()
 ANYTHING = ToolSpec("exec")
 OPTIONAL = tool(path="string")
+FREE = ToolSpec("exec", {"properties": {}, "additionalProperties": {"type": "string"}})
 CLOSED = ToolSpec("exec", {**PATH.parameters, "additionalProperties": False})
 
 
@@ -50,6 +51,11 @@ READ: list[tuple[str, str | Mapping[str, Any], ToolSpec | None, dict[str, Any], 
     # https://github.com/simonw/llm/pull/1164
     ("nothing, where nothing is needed", "", NOTHING, {}, []),
     ("white space, where nothing is needed", " \n", NOTHING, {}, []),
+    # https://github.com/vercel/ai/pull/4755
+    ("null, where nothing is taken", "null", NOTHING, {}, ["empty_arguments"]),
+    ("a word for it", "None", NOTHING, {}, ["python_literal", "empty_arguments"]),
+    ("an empty array, where nothing is taken", "[]", NOTHING, {}, ["empty_arguments"]),
+    ("an empty string, where nothing is taken", '""', NOTHING, {}, ["empty_arguments"]),
     # https://github.com/openclaw/openclaw/pull/115536
     ("a pair of escapes", '{"path":"hi \\ud83d\\ude00!"}', PATH, {"path": "hi 😀!"}, []),
     ("half a pair", '{"path":"\\ud83d"}', PATH, {"path": "\ufffd"}, ["lone_surrogate"]),
@@ -164,7 +170,11 @@ REFUSED: list[tuple[str, str | Mapping[str, Any], ToolSpec | None, Reason, str]]
     ("a string that only looks like an object", '"{hello world}"', PATH, Reason.NOT_OBJECT,
      "not a string"),
     ("a string", '"a.txt"', PATH, Reason.NOT_OBJECT, "one JSON object, not a string"),
-    ("an empty string", '""', NOTHING, Reason.NOT_OBJECT, "not a string"),
+    ("an empty string", '""', OPTIONAL, Reason.NOT_OBJECT, "not a string"),
+    ("an empty array", "[]", OPTIONAL, Reason.NOT_OBJECT, "not an array"),
+    ("an array where nothing is taken", "[1]", NOTHING, Reason.NOT_OBJECT, "not an array"),
+    ("null where nothing is said", "null", ANYTHING, Reason.NOT_OBJECT, "not null"),
+    ("null where any name is taken", "null", FREE, Reason.NOT_OBJECT, "not null"),
     ("a string with a cut object", '"{\\"path\\": \\"a\\""', PATH, Reason.NOT_OBJECT,
      "not a string"),
     ("an object encoded three times", json.dumps(json.dumps('{"path": "a"}')), PATH,
@@ -174,7 +184,7 @@ REFUSED: list[tuple[str, str | Mapping[str, Any], ToolSpec | None, Reason, str]]
     ("a number", "5", PATH, Reason.NOT_OBJECT, "not a number"),
     ("a fraction", "5.5", PATH, Reason.NOT_OBJECT, "not a number"),
     ("a boolean", "true", PATH, Reason.NOT_OBJECT, "not a boolean"),
-    ("null", "null", NOTHING, Reason.NOT_OBJECT, "not null"),
+    ("null", "null", OPTIONAL, Reason.NOT_OBJECT, "not null"),
     ("a key twice", '{"path": "a", "path": "b"}', PATH, Reason.SCHEMA, "$.path more than once"),
     ("a key twice, without a tool", '{"a": 1, "a": 1}', None, Reason.SCHEMA, "$.a"),
     ("a key twice in a string", '"{\\"path\\": 1, \\"path\\": 2}"', PATH, Reason.SCHEMA, "$.path"),

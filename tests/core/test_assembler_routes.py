@@ -53,6 +53,12 @@ ROUTES = [
         "slot_reused",
     ),
     (
+        "an id may be made up for every piece, with the name again",
+        '0 a find {" | 0 b find x": | 0 c find {"y": 1} | 0 d find }',
+        'a find {"x": {"y": 1}}',
+        "id_changed name_repeated",
+    ),
+    (
         "of the same tool it may be a piece of the open one, so neither runs",
         '0 a find {"x": | 0 b find {"x":2} | 0 c find }',
         "truncated find | ambiguous find | bad_json find",

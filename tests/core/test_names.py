@@ -49,6 +49,16 @@ MEANT = [
     ("a namespace that is offered", "functions.rm", ("functions.rm", "rm"), "functions.rm"),
     ("a name that is not offered, in a namespace", "functions.rm", FILES, "functions.rm"),
     ("another namespace", "os.bash", FILES, "os.bash"),
+    ("a token behind the name", "bash<|channel|>commentary", FILES, "bash"),
+    ("a namespace and a token", "functions.bash<|constrain|>json", FILES, "bash"),
+    ("a header around the name", "assistant<|channel|>commentary to=functions.bash", FILES, "bash"),
+    ("a header on both sides", "commentary to=functions.bash <|constrain|>json", FILES, "bash"),
+    ("a counter behind the name", "functions.bash:0", FILES, "bash"),
+    ("a counter that is offered", "bash:0", ("bash", "bash:0"), "bash:0"),
+    ("a counter behind an unknown name", "functions.rm:0", FILES, "functions.rm:0"),
+    ("a tag behind the name", "bash</tool>", FILES, "bash</tool>"),
+    ("words behind the name", "bash it", FILES, "bash it"),
+    ("a token alone", "<|channel|>", FILES, "<|channel|>"),
     ("nobody knows, if nobody said which tools exist", "functions.bash", None, "functions.bash"),
 ]  # fmt: skip
 

@@ -45,6 +45,32 @@ ROWS = [
     ("but it must be all of the data", b"data: a\ndata: [DONE]", []),
     ("a whole [DONE] survives what follows it", b"data: [DONE]\nev", [("message", "[DONE]")]),
     ("a cut [DONE] is dropped", b"data: [DON", []),
+    # Blank lines that are left out.
+    (
+        "objects are events",
+        b'data: {"a":1}\ndata: {"b":2}\n\n',
+        [("message", '{"a":1}'), ("message", '{"b":2}')],
+    ),
+    (
+        "so is [DONE]",
+        b'data: {"a":1}\ndata: [DONE]',
+        [("message", '{"a":1}'), ("message", "[DONE]")],
+    ),
+    (
+        "an object may have several lines",
+        b'data: {"a":\ndata: {"b":2}}\n\n',
+        [("message", '{"a":\n{"b":2}}')],
+    ),
+    (
+        "what follows an object may be none",
+        b'data: {"a":1}\ndata: b\n\n',
+        [("message", '{"a":1}\nb')],
+    ),
+    (
+        "a cut object leaves the one before it",
+        b'data: {"a":1}\ndata: {"b"',
+        [("message", '{"a":1}')],
+    ),
     # Bare JSON.
     ("a line that is JSON is an event", b'{"a":1}\n', [("message", '{"a":1}')]),
     ("each one", b'{"a":1}\n\n{"b":2}\n', [("message", '{"a":1}'), ("message", '{"b":2}')]),

@@ -6,8 +6,9 @@ The stations, in their order; each hands on a value or refuses with a reason:
              └─ safe repair ─┘       └─ a string that holds one ─┘   └─ unwrapped ─┘
 
 A repair needs a text that is known to be whole, and is tried only where the strict way
-failed. What is no object is refused: it is never taken for the first parameter, and
-never for no parameters at all.
+failed. What is no object is refused: it is never taken for the first parameter, and for
+no parameters at all only where it is empty and the tool has none (`null` of Cohere, `[]`
+of servers in PHP).
 """
 
 from __future__ import annotations
@@ -69,6 +70,9 @@ def read_arguments(
         return parsed
     if isinstance(parsed.value, str) and whole:
         parsed = _decode_twice(parsed, parsed.value, limits=limits)
+    if parsed.value in _EMPTY and whole and spec is not None and _takes_nothing(spec):
+        emptied = Repair("empty_arguments", excerpt(json.dumps(parsed.value)), "{}")
+        parsed = Parsed({}, changes=(*parsed.changes, emptied))
     if not isinstance(parsed.value, dict):
         return _refuse_type(parsed.value)
     if parsed.duplicates:
@@ -76,6 +80,16 @@ def read_arguments(
     if spec is None:
         return Arguments(parsed.value, parsed.changes)
     return _Fitting(spec, limits, options).fit(parsed.value, parsed.changes)
+
+
+_EMPTY: tuple[JSON, ...] = (None, [], "")
+
+
+def _takes_nothing(spec: ToolSpec) -> bool:
+    """Whether the tool says that it has no parameters, so that none can be missing."""
+    compiled = prepare(spec.parameters)
+    silent = "properties" not in spec.parameters or spec.parameters.get("additionalProperties")
+    return isinstance(compiled, Compiled) and not compiled.names and not silent
 
 
 # ── From text to value ──────────────────────────────────────────────────────────────

@@ -307,6 +307,10 @@ class Draft:
             self._odd.add(oddity)
             self._notes.append(Inconsistent(oddity, detail, self.number))
 
+    def is_odd(self, oddity: Oddity) -> bool:
+        """Whether this was strange."""
+        return oddity in self._odd
+
     def take_notes(self) -> list[Inconsistent]:
         """What was strange since the last time."""
         notes, self._notes = self._notes, []

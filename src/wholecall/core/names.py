@@ -10,6 +10,7 @@ keeps that from growing with the stream.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 
@@ -40,15 +41,22 @@ _NAMESPACES = ("functions.", "functions:", "default_api.", "default_api:")
 """What models were trained to write before the name of any tool: gpt-oss and Kimi, Gemini."""
 
 
+_HEADER = re.compile(r"(?:.*\bto=)?(?P<name>[^\s<]+?)(?::\d+)?\s*(?:<\|.*)?", re.DOTALL)
+"""What servers leave of a header around a name: `to=functions.search <|constrain|>json` and
+`search<|channel|>commentary` of gpt-oss, `functions.search:0` of Kimi."""
+
+
 def offered_name(name: str, offered: Collection[str] | None) -> str:
-    """The offered name that is meant: this one, or what stands behind a namespace."""
+    """The offered name that is meant: this one, or what stands behind a namespace, in a header."""
     name = name.strip()
     if offered is None or name in offered:
         return name
-    for namespace in _NAMESPACES:
-        bare = name.removeprefix(namespace)
-        if bare != name and bare in offered:
-            return bare
+    headed = _HEADER.fullmatch(name)
+    for spelled in (name, headed["name"]) if headed else (name,):
+        for namespace in ("", *_NAMESPACES):
+            bare = spelled.removeprefix(namespace)
+            if bare in offered:
+                return bare
     return name
 
 

@@ -1,10 +1,13 @@
 """Which delta belongs to which call.
 
 By known id, then by slot, then the call being built. Servers leave out, repeat,
-renumber and reuse all three, so two principles decide the rest:
+renumber and reuse all three, so three principles decide the rest:
 
 - *A name announces a call.* A new id without a name, in a slot whose call is still
   open, is the same call with a changed id.
+- *Arguments begin with a brace.* A new id with the same name, and a piece without one,
+  in a slot whose call is open: the server makes up an id for every piece (vLLM, where the
+  choice names the tool).
 - *A closed object ends its call.* What comes next for its place is a repeat or, if a
   name or a new id announced it, another call. It is never joined to the first.
 """
@@ -113,7 +116,7 @@ class Router:
         if draft.has_ended:
             return self._follows(draft, delta)
         if other_id and name:
-            return True
+            return not _goes_on(draft, delta)
         if not draft.has_begun and name.startswith(draft.name):
             return False  # a name that grows as a whole does so before the arguments begin
         is_new = name not in ("", draft.name)
@@ -220,6 +223,16 @@ class Router:
             self._by_slot[delta.slot] = draft
         if delta.id is not None:
             self._by_id.setdefault(delta.id, []).append(draft)
+
+
+def _goes_on(draft: Draft, delta: CallDelta) -> bool:
+    """Whether a piece with a new id and the name of the open call can only be more of it."""
+    if delta.name != draft.name or delta.slot is None or not draft.is_open:
+        return False
+    if draft.is_odd(Oddity.ID_CHANGED):
+        return True
+    piece = delta.arguments.lstrip() if isinstance(delta.arguments, str) else ""
+    return bool(piece) and not piece.startswith("{")
 
 
 def _take_announced(draft: Draft, delta: CallDelta) -> CallDelta:

@@ -4,6 +4,9 @@ It follows the WHATWG's grammar. At the end of the stream it departs from it in 
 ways, because servers forget the last blank line: an event whose lines have all come is
 handed out, and so is a last `[DONE]` without its newline. A line that was cut is dropped.
 
+Servers forget blank lines between events, too. Two objects behind each other are no JSON,
+so data that is a whole one is over where the next one, or `[DONE]`, begins.
+
 Servers also send bare JSON instead of events: an error object, the chunks one a line, an
 array of them. No field begins with a brace, so a line that does is JSON:
 
@@ -66,7 +69,7 @@ class SseParser:
         elif self._is_bare(line):
             return self._take_bare(line)
         else:
-            self._take_field(line)
+            return self._take_field(line)
         return []
 
     def end(self) -> list[ServerSentEvent]:
@@ -77,25 +80,35 @@ class SseParser:
             return self._end_bare(cut=bool(rest))
         if self._is_bare(rest):
             return _bare_event(rest) if _is_complete(rest) else []
+        events: list[ServerSentEvent] = []
         if rest:
-            self._take_field(rest)
+            events = self._take_field(rest)
             if self._data != [DONE]:
                 self._data.clear()
-        return self._dispatch()
+        return events + self._dispatch()
 
     # ── Events ──────────────────────────────────────────────────────────────────────
 
-    def _take_field(self, line: str) -> None:
+    def _take_field(self, line: str) -> list[ServerSentEvent]:
+        """Take a field; return the event before it, if its blank line was left out."""
         # A comment is a field without a name; fields that nobody knows are skipped.
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
+        events: list[ServerSentEvent] = []
         if name == "data":
             self._is_sse = True
+            if self._data and self._begins_another(value):
+                events = self._dispatch()
             self._grow(len(value))
             self._data.append(value)
         elif name == "event":
             self._is_sse = True
             self._name = value
+        return events
+
+    def _begins_another(self, value: str) -> bool:
+        begins = value.startswith("{") or value == DONE
+        return begins and len(self._data) == 1 and is_whole(self._data[0])
 
     def _grow(self, characters: int) -> None:
         self._size += characters + 1
