@@ -122,6 +122,11 @@ ROWS: list[tuple[str, str, str, list[ChangeKind]]] = [
         "T:a R:a=1",
         [CALL_REPEATED, REPEATED],
     ),
+    ("a result without an id answers the only call", "T:a R:=1 U", "T:a R:a=1 U", []),
+    ("the only one that waits", "T:a,b R:b=2 R:=1", "T:a,b R:a=1 R:b=2", [MOVED] * 2),
+    ("not one of several", "T:a,b R:=1", "T:a,b F:a F:b", [ORPHANED, FILLED, FILLED]),
+    ("not one of an earlier exchange", "T:a U R:=1", "T:a F:a U", [ORPHANED, FILLED]),
+    ("and not one that is answered", "T:a R:a=1 R:=2", "T:a R:a=1", [ORPHANED]),
     (
         "calls without ids are told by their places",
         "T:,/ R:=1 R:=2",

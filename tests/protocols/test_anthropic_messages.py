@@ -277,6 +277,11 @@ RESPONSES = [
         [OVERLOAD, Terminated()],
     ),
     Row(
+        "its content may be a text",
+        [{"type": "message", "content": "a", "stop_reason": "tool_use"}],
+        [Text("a"), TOOL_USE, Terminated()],
+    ),
+    Row(
         "and so is an answer without content",
         [{"detail": "not found"}],
         [Fault(FaultKind.PROTOCOL, "the answer has neither content nor an error"), Terminated()],

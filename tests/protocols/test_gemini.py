@@ -238,6 +238,13 @@ STREAMED = [
 
 CHUNKS = [
     Row("the finish reason ends the answer", [parts(finishReason="STOP")], STOP),
+    Row("it may be a number", [parts(finishReason=1)], STOP),
+    Row("the number 0 is none", [parts(finishReason=0)], []),
+    Row(
+        "no unknown number lets a call run",
+        [parts(finishReason=12)],
+        [HintGiven(Hint.MALFORMED, "MALFORMED_FUNCTION_CALL"), Terminated(closes=False)],
+    ),
     Row(
         "another candidate says which, and streams its own call",
         [

@@ -33,6 +33,11 @@ ROWS = [
     Row("content is text", [message(content="a"), message(content="")], [Text("a")]),
     Row("thinking is reasoning", [message(thinking="hm")], [Reasoning("hm")]),
     Row(
+        "the completion of a prompt is text, too",
+        [{"response": "", "thinking": "hm"}, {"response": "a", "done": False}],
+        [Reasoning("hm"), Text("a")],
+    ),
+    Row(
         "a call is whole, its arguments an object",
         [message(tool_calls=[call("f", {"a": 1})])],
         [CallDelta(0, {"a": 1}, "f", opens=True), CallSealed(0)],

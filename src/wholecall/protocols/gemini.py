@@ -91,7 +91,7 @@ class _Content(msgspec.Struct):
 class _Candidate(msgspec.Struct):
     index: int | None = None
     content: _Content | None = None
-    finish_reason: str | None = None
+    finish_reason: str | int | None = None  # a number from client libraries
 
 
 class _Feedback(msgspec.Struct):
@@ -103,6 +103,17 @@ class _Chunk(msgspec.Struct):
     prompt_feedback: _Feedback | None = None
     usage_metadata: dict[str, Any] | None = None
     error: Any = None
+
+
+# The numbers on which the two versions of the enumeration agree; of the others, none means that
+# a call is to be run.
+_REASONS = ("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER")
+
+
+def _name_reason(reason: str | int | None) -> str:
+    if not isinstance(reason, int):
+        return reason or ""
+    return _REASONS[reason] if reason in range(len(_REASONS)) else "MALFORMED_FUNCTION_CALL"
 
 
 _SHAPES = (_PartialArg, _FunctionCall, _Part, _Content, _Candidate, _Feedback, _Chunk)
@@ -183,8 +194,8 @@ class Decoder:
         for native in content.parts or ():
             if native is not None:
                 yield from self._part(candidate.index or 0, native)
-        if candidate.finish_reason:
-            yield HintGiven(read_hint(candidate.finish_reason), candidate.finish_reason)
+        if reason := _name_reason(candidate.finish_reason):
+            yield HintGiven(read_hint(reason), reason)
             yield Terminated(closes=False)
 
     def _part(self, candidate: int, native: dict[str, Any]) -> Iterator[Delta]:

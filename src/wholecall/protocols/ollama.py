@@ -57,6 +57,8 @@ class _Message(msgspec.Struct):
 
 class _Chunk(msgspec.Struct):
     message: _Message | None = None
+    response: str | None = None  # instead of a message, where a prompt was completed
+    thinking: str | None = None
     done: bool | None = None
     done_reason: str | None = None
     prompt_eval_count: int | None = None  # missing if the prompt was cached
@@ -94,6 +96,8 @@ class Decoder:
             yield read_error(chunk.error)
         if chunk.message is not None:
             yield from self._message(chunk.message)
+        elif chunk.response is not None:
+            yield from self._message(_Message(chunk.response, chunk.thinking))
         elif whole and not chunk.error:
             raise ProtocolError("the answer has neither a message nor an error")
         if chunk.done:

@@ -5,7 +5,8 @@ The law: every call has exactly one result, in call order, directly behind its t
 A result answers the latest calls that bear its id. Some providers count their ids anew in
 every turn (`list_dir:0`), so an id alone does not name a call; its place does. Within one
 *exchange*, a run of turns and results that nothing else interrupts, the first call that
-waits is answered first.
+waits is answered first. A result without any id answers the only call that waits there; of
+several it would be a guess.
 
 Of two results of one call the first stays: it is the one that the model has read and built
 on. (The second comes from a guard that refused what had already been started:
@@ -106,16 +107,23 @@ class _Pairs:
         self._strays = {}
 
     def add_result(self, result: PastResult) -> None:
-        known = result.id in self._waiting
-        waiting = self._waiting[result.id][1] if known else None
+        waiting = self._queue(result.id)
         if waiting:
             self.results[waiting.popleft()] = result
-        elif known:
+        elif waiting is not None:
             self.dropped[result] = ChangeKind.RESULT_REPEATED
         else:
             self._strays[result.id] = result
             if not self.blind:
                 self.dropped[result] = ChangeKind.RESULT_ORPHANED
+
+    def _queue(self, id: str) -> deque[PastCall] | None:
+        """The calls that a result of this id may answer; None if there never was one."""
+        if id in self._waiting:
+            return self._waiting[id][1]
+        here = [calls for at, calls in self._waiting.values() if at == self._exchange and calls]
+        sole = len(here) == 1 and len(here[0]) == 1
+        return here[0] if sole and not id else None
 
     def add_aside(self, aside: Aside) -> None:
         self._exchange += 1
