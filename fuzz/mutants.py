@@ -188,8 +188,8 @@ MUTANTS = [
     Mutant(
         "the answer of an approval: what is not exactly a yes lets a call pass",
         "runs/approvals.py",
-        "Approval(approved is True, why)",
-        "Approval(bool(approved), why)",
+        "Approval(given.approved is True, given.why)",
+        "Approval(bool(given.approved), given.why)",
         "tests/runs/test_approvals.py",
     ),
     Mutant(

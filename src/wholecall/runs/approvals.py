@@ -60,7 +60,7 @@ class Approvals:
         if waiting is None:
             return False
         try:
-            waiting.loop.call_soon_threadsafe(waiting.arrive, Approval(approved is True, why))
+            waiting.loop.call_soon_threadsafe(waiting.arrive, Approval(approved, why))
         except RuntimeError:  # the loop was closed
             return False
         return True
@@ -111,7 +111,7 @@ class Approvals:
         # The approver is the user's code, and whatever is wrong with it is a no.
         except Exception as error:  # noqa: BLE001
             approved, why = False, f"the approver failed ({type(error).__name__})"
-        self._answer(waiting, Approval(approved is True, why))
+        self._answer(waiting, Approval(approved, why))
 
     def _answer(self, waiting: _Waiting, approval: Approval) -> None:
         if self._leave(waiting):
@@ -132,9 +132,10 @@ class _Waiting(NamedTuple):
     loop: asyncio.AbstractEventLoop
     answered: asyncio.Future[Approval]
 
-    def arrive(self, approval: Approval) -> None:
+    def arrive(self, given: Approval) -> None:
+        """Take an answer, if it is the first. Nothing but a yes is one."""
         if not self.answered.done():
-            self.answered.set_result(approval)
+            self.answered.set_result(Approval(given.approved is True, given.why))
 
 
 async def _needs_approval(rule: Approve, call: Call) -> bool:
