@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from wholecall.board import KEPT_CHARACTERS, Board, GrowingText, watch
+from wholecall.board import KEPT_CHARACTERS, Board, TextEnd, watch
 from wholecall.core.values import (
     Call,
     Ended,
@@ -51,7 +51,7 @@ CUT = Rejected(reason=Reason.TRUNCATED, detail="cut off", name="search", raw='{"
     ],
 )
 def test_a_growing_text_shows_its_end(pieces: list[str]) -> None:
-    growing = GrowingText()
+    growing = TextEnd()
     for piece in pieces:
         growing.add(piece)
     whole = "".join(pieces)
@@ -63,7 +63,7 @@ def test_a_growing_text_shows_its_end(pieces: list[str]) -> None:
 
 @pytest.mark.parametrize("piece", ["x" * 1_000_000, "abcd", "y" * (KEPT_CHARACTERS - 1)])
 def test_a_growing_text_keeps_little_of_megabytes(piece: str) -> None:
-    growing = GrowingText()
+    growing = TextEnd()
     for _ in range(2_000):
         growing.add(piece)
     held = sum(sys.getsizeof(kept) for kept in growing.kept)

@@ -112,8 +112,8 @@ def run(model: str, prompt: Question, **options: Unpack[Options]) -> Run:
     settings = ExecutorSettings(
         user=options.get("user"), approvals=approvals, around=tuple(options.get("around", ()))
     )
-    work = _Work(plan, settings, taps=tuple(options.get("taps", ())), owned=owned)
-    return Run(work, approvals=approvals)
+    errand = _Errand(plan, settings, taps=tuple(options.get("taps", ())), owned=owned)
+    return Run(errand, approvals=approvals)
 
 
 async def ask(model: str, prompt: Question, **options: Unpack[Options]) -> RunResult:
@@ -157,7 +157,7 @@ def _close(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-class _Work:
+class _Errand:
     """Carries out a plan for a `Run`."""
 
     def __init__(

@@ -28,7 +28,7 @@ from wholecall.core.values import (
 KEPT_CHARACTERS = 280
 
 
-class GrowingText:
+class TextEnd:
     """The end of a text that grows: each piece costs the same, and memory is bounded."""
 
     __slots__ = ("_length", "kept", "pieces", "size")
@@ -66,7 +66,7 @@ class Lane:
 
     def __init__(self) -> None:
         self.name = ""
-        self.arguments = GrowingText()
+        self.arguments = TextEnd()
         self.evidence = Evidence.NONE
         self.verdict: Call | Rejected | None = None
         self.repeat_of: int | None = None
@@ -78,8 +78,8 @@ class Board:
 
     def __init__(self) -> None:
         self.lanes: dict[int, Lane] = {}
-        self.text = GrowingText()
-        self.reasoning = GrowingText()
+        self.text = TextEnd()
+        self.reasoning = TextEnd()
         self.oddities: Counter[str] = Counter()
         self.faults: Counter[str] = Counter()
         self.ended: Ended | None = None

@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from wholecall.cli_model import bring
-from wholecall.demo.proxy import FIRST_QUESTION, Demo, Telling, make_demo
+from wholecall.demo.proxy import FIRST_QUESTION, Audience, Demo, make_demo
 from wholecall.demo.scripted import NAME
 from wholecall.demo.tools import TOOLS
 from wholecall.errors import MissingExtra, PullFailed, UpstreamError
@@ -78,11 +78,11 @@ def demo(*, model: ModelOption = DEFAULT, port: PortOption = None) -> None:
             if local is None
             else f"Loading {shown.model}, and asking it: {FIRST_QUESTION}"
         )
-        telling = Telling(
+        audience = Audience(
             answered=lambda said: typer.echo(f"It answered: {said}\n"),
             failed=lambda error: _tell_failure(error, address),
         )
-        proxy, asking = make_demo(shown, address, telling=telling)
+        proxy, asking = make_demo(shown, address, audience=audience)
         with suppress(KeyboardInterrupt):
             run_app(proxy, bound, leave=asking.stop)
 

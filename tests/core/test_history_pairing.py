@@ -17,10 +17,10 @@ from wholecall.core.history.pieces import (
     ChangeKind,
     Form,
     Mending,
-    PastCall,
-    PastResult,
     Piece,
-    Turn,
+    StoredCall,
+    StoredResult,
+    StoredTurn,
 )
 from wholecall.core.history.target import IdRule, Target
 
@@ -41,10 +41,10 @@ def read(history: str) -> list[Piece]:
 def read_word(word: str, at: int) -> Piece:
     kind, _, rest = word.partition(":")
     if kind == "T":
-        return Turn(at, tuple(read_entry(entry, at) for entry in rest.split(",")))
+        return StoredTurn(at, tuple(read_entry(entry, at) for entry in rest.split(",")))
     if kind == "R":
         id, _, said = rest.partition("=")
-        return PastResult(at, id, {"of": id, "said": said})
+        return StoredResult(at, id, {"of": id, "said": said})
     return Aside(at, word, opaque=kind == "?")
 
 
@@ -52,7 +52,7 @@ def read_entry(entry: str, at: int) -> Any:
     """An entry in brackets is no call; behind a slash stand the arguments of a call."""
     id, _, arguments = entry.partition("/")
     native = {"id": id, "arguments": arguments}
-    return {"type": entry} if entry.startswith("[") else PastCall(at, id, native)
+    return {"type": entry} if entry.startswith("[") else StoredCall(at, id, native)
 
 
 def write(pieces: list[Piece]) -> str:
@@ -61,11 +61,11 @@ def write(pieces: list[Piece]) -> str:
 
 def write_word(piece: Piece) -> str:
     match piece:
-        case Turn():
+        case StoredTurn():
             return f"T:{','.join(entry.get('id') or entry['type'] for entry in piece.natives)}"
-        case PastResult() if piece.native["said"] == UNRECORDED:
+        case StoredResult() if piece.native["said"] == UNRECORDED:
             return f"F:{piece.native['of']}"
-        case PastResult():
+        case StoredResult():
             return f"R:{piece.native['of']}={piece.native['said']}"
         case Aside():
             return str(piece.native)
@@ -178,9 +178,11 @@ def test_a_call_and_its_result_are_renamed_together() -> None:
 
 
 def test_the_result_tells_what_the_call_lost() -> None:
-    lossy = [PastCall(0, id, {"id": id}, lost='{"a') for id in ("a", "b")]
-    pieces = settle([Turn(0, tuple(lossy)), *read("R:b=Error")], FORM, mending=Mending(Target()))
-    said = [piece.native["said"] for piece in pieces if isinstance(piece, PastResult)]
+    lossy = [StoredCall(0, id, {"id": id}, lost='{"a') for id in ("a", "b")]
+    pieces = settle(
+        [StoredTurn(0, tuple(lossy)), *read("R:b=Error")], FORM, mending=Mending(Target())
+    )
+    said = [piece.native["said"] for piece in pieces if isinstance(piece, StoredResult)]
 
     assert said[0].startswith(UNRECORDED)
     assert said[1].startswith("Error ")
@@ -188,18 +190,18 @@ def test_the_result_tells_what_the_call_lost() -> None:
 
 
 def test_calls_that_lost_different_arguments_are_not_the_same() -> None:
-    lossy = tuple(PastCall(0, "a", {"id": "a"}, lost) for lost in ("1", "2", "1"))
+    lossy = tuple(StoredCall(0, "a", {"id": "a"}, lost) for lost in ("1", "2", "1"))
 
-    settled = settle([Turn(0, lossy)], FORM, mending=Mending(Target()))
+    settled = settle([StoredTurn(0, lossy)], FORM, mending=Mending(Target()))
 
     assert write(settled[:1]) == "T:a,a_2"
     assert len(settled) == 3
 
 
 def test_a_number_as_an_id_becomes_a_text_on_both_sides() -> None:
-    turn = Turn(0, (PastCall(0, "7", {"id": 7}),))
+    turn = StoredTurn(0, (StoredCall(0, "7", {"id": 7}),))
     pieces = settle(
-        [turn, PastResult(1, "7", {"of": 7, "said": "1"})], FORM, mending=Mending(Target())
+        [turn, StoredResult(1, "7", {"of": 7, "said": "1"})], FORM, mending=Mending(Target())
     )
 
     assert write(pieces) == "T:7 R:7=1"

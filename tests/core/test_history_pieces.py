@@ -9,22 +9,22 @@ from wholecall.core.history.pieces import (
     Change,
     ChangeKind,
     Mending,
-    PastCall,
-    PastResult,
     Spot,
-    Turn,
+    StoredCall,
+    StoredResult,
+    StoredTurn,
     read_id,
 )
 from wholecall.core.history.target import Target
 
 
 def test_two_equal_results_are_still_two() -> None:
-    assert PastResult(0, "c", {}) != PastResult(0, "c", {})
+    assert StoredResult(0, "c", {}) != StoredResult(0, "c", {})
 
 
 def test_a_turn_knows_its_calls_and_what_stands_between_them() -> None:
-    call = PastCall(0, "c", {"id": "c"})
-    turn = Turn(0, ("words", call, {"type": "reasoning"}))
+    call = StoredCall(0, "c", {"id": "c"})
+    turn = StoredTurn(0, ("words", call, {"type": "reasoning"}))
 
     assert turn.calls == (call,)
     assert turn.natives == ["words", {"id": "c"}, {"type": "reasoning"}]

@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 
 from proxying import in_loop
-from wholecall.demo.proxy import Demo, Telling, ask, make_demo
+from wholecall.demo.proxy import Audience, Demo, ask, make_demo
 from wholecall.errors import UpstreamError
 from wholecall.proxy.config import ListenConfig
 from wholecall.proxy.server import listen, make_server_config, write_address
@@ -39,10 +39,10 @@ def test_clients_ask_for_a_short_name(local: str | None, name: str, *, tmp_path:
 
 
 @asynccontextmanager
-async def showing(folder: Path, local: str | None, *, telling: Telling) -> AsyncIterator[str]:
+async def showing(folder: Path, local: str | None, *, audience: Audience) -> AsyncIterator[str]:
     with listen(ANYWHERE) as bound:
         address = write_address(bound)
-        proxy, asking = make_demo(make(folder, local=local), address, telling=telling)
+        proxy, asking = make_demo(make(folder, local=local), address, audience=audience)
         asking.stop()  # before it began that changes nothing
         server = uvicorn.Server(make_server_config(proxy.config, proxy))
         task = asyncio.create_task(server.serve(sockets=[bound]))
@@ -59,7 +59,7 @@ async def test_a_model_that_does_not_run_is_told_and_the_script_answers(tmp_path
     path.write_bytes(b"no model")
     failed: asyncio.Future[UpstreamError] = asyncio.get_running_loop().create_future()
     async with showing(
-        tmp_path, f"local/{path}", telling=Telling(failed=failed.set_result)
+        tmp_path, f"local/{path}", audience=Audience(failed=failed.set_result)
     ) as address:
         assert "is no model in GGUF" in str(await failed)
         with pytest.raises(UpstreamError, match="is no model in GGUF"):
@@ -70,6 +70,6 @@ async def test_a_model_that_does_not_run_is_told_and_the_script_answers(tmp_path
 
 @in_loop
 async def test_a_model_that_is_not_served_is_an_error(tmp_path: Path) -> None:
-    async with showing(tmp_path, None, telling=Telling()) as address:
+    async with showing(tmp_path, None, audience=Audience()) as address:
         with pytest.raises(UpstreamError, match="does not exist"):
             await ask(address, "nobody", question="Hello?")

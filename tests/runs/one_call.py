@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from executing import Ear, make_call
 from wholecall.core.values import Call
-from wholecall.runs.calling import Calling, ExecutorSettings, Outcome
+from wholecall.runs.calling import Calling, CallOutcome, ExecutorSettings
 from wholecall.runs.limits import RunLimits
 from wholecall.tools.tool import Tool
 
@@ -39,7 +39,7 @@ class Case:
     async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
 
-    def run(self) -> Outcome:
+    def run(self) -> CallOutcome:
         return asyncio.run(self.calling.run())
 
 

@@ -14,7 +14,7 @@ from runs.one_call import Case, fails_later, says_much
 from wholecall.core.conversation import Result
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Text
-from wholecall.runs.calling import ExecutorSettings, Outcome
+from wholecall.runs.calling import CallOutcome, ExecutorSettings
 from wholecall.runs.events import Status
 from wholecall.runs.limits import RunLimits
 from wholecall.tools.from_function import Rules, make_tool
@@ -123,7 +123,7 @@ def test_an_error_is_kept_for_the_log_and_may_be_hidden_from_the_model() -> None
 
 def test_a_success_is_no_error() -> None:
     outcome = Case(make_tool(lambda: "sunny", name="says")).run()
-    assert outcome == Outcome(Status.DONE, Result((Text("sunny"),)))
+    assert outcome == CallOutcome(Status.DONE, Result((Text("sunny"),)))
 
 
 def test_a_body_that_returns_plain_values_is_understood() -> None:

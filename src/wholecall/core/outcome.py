@@ -20,7 +20,6 @@ from wholecall.core.values import (
     Usage,
 )
 
-
 FIGURES = 256
 """Names of figures that are kept over the chunks of one answer. Providers have a dozen; with more,
 those of the last chunk are."""

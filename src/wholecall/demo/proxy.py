@@ -86,7 +86,7 @@ class Demo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
+class Audience:
     """Who hears of what the demo does by itself."""
 
     answered: Callable[[str], None] = lambda _: None
@@ -126,10 +126,10 @@ class Shown(NamedTuple):
     asking: Asking
 
 
-def make_demo(demo: Demo, address: str, *, telling: Telling) -> Shown:
+def make_demo(demo: Demo, address: str, *, audience: Audience) -> Shown:
     """The proxy, and the questions that it is asked as long as it lives."""
     scripted = ScriptedModel()
-    asking = Asking(lambda: _ask_on(demo, address, scripted=scripted, telling=telling))
+    asking = Asking(lambda: _ask_on(demo, address, scripted=scripted, audience=audience))
     proxy = make_app(
         demo.make_config(),
         tools=Toolbox(TOOLS),
@@ -139,14 +139,14 @@ def make_demo(demo: Demo, address: str, *, telling: Telling) -> Shown:
     return Shown(proxy, asking)
 
 
-async def _ask_on(demo: Demo, address: str, *, scripted: ScriptedModel, telling: Telling) -> None:
+async def _ask_on(demo: Demo, address: str, *, scripted: ScriptedModel, audience: Audience) -> None:
     if demo.local is not None:
         try:
             said = await ask(address, demo.model, question=FIRST_QUESTION)
         except UpstreamError as error:
-            telling.failed(error)
+            audience.failed(error)
         else:
-            telling.answered(said)
+            audience.answered(said)
             return
     for question in cycle(scripted.questions):
         # Some of its answers fail: that is what they are there for.

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from wholecall.core.conversation import Result
 
-Work: TypeAlias = Callable[[], Awaitable[Result]]
+ToolCode: TypeAlias = Callable[[], Awaitable[Result]]
 
 
 class OutOfTime(Exception):
@@ -33,9 +33,9 @@ class Attempt:
         """Whether nobody waits for the tool any more. May be asked from any thread."""
         return self._over.is_set()
 
-    async def run(self, work: Work, *, seconds: float) -> Result | BaseException:
+    async def run(self, code: ToolCode, *, seconds: float) -> Result | BaseException:
         """What the tool gave: a result, what it raised, or `OutOfTime`."""
-        task = asyncio.create_task(_guard(work))
+        task = asyncio.create_task(_guard(code))
         try:
             await asyncio.wait([task], timeout=None if math.isinf(seconds) else seconds)
             if task.done():
@@ -59,9 +59,9 @@ class Attempt:
                 self._on_abandoned()
 
 
-async def _guard(work: Work) -> Result | BaseException:
+async def _guard(code: ToolCode) -> Result | BaseException:
     try:
-        return await work()
+        return await code()
     # Here we meet the tool's code: whatever it raises is its outcome. Asyncio would let
     # SystemExit end the whole loop. KeyboardInterrupt is the user's, and does.
     except (Exception, SystemExit) as error:  # noqa: BLE001

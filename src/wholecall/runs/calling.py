@@ -59,7 +59,7 @@ class ExecutorSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallOutcome:
     """How a call ended."""
 
     status: Status
@@ -90,7 +90,7 @@ class Calling:
         """Let the tool's code not begin (again), from this moment on."""
         self._halted = True
 
-    async def run(self) -> Outcome:
+    async def run(self) -> CallOutcome:
         """Run it until it succeeds or nothing is left to try."""
         async with self._tool.places or nullcontext():
             outcome = await self._try_repeatedly()
@@ -98,7 +98,7 @@ class Calling:
         result = cap(outcome.result, self._limits.result_limit if limit is None else limit)
         return replace(outcome, result=add_note(result, dropped_note(self._call)))
 
-    async def _try_repeatedly(self) -> Outcome:
+    async def _try_repeatedly(self) -> CallOutcome:
         retries = self._tool.retries
         for number in range(1, retries + 1):
             outcome = await self._try(number)
@@ -109,10 +109,10 @@ class Calling:
                 return outcome
         return await self._try(retries + 1)
 
-    async def _try(self, number: int) -> Outcome:
+    async def _try(self, number: int) -> CallOutcome:
         if isinstance(self._tool.run, Blocking) and self._too_many_hang():
             why = "too many earlier calls hang and cannot be ended"
-            return Outcome(Status.SKIPPED, tell_skipped(self._call.name, why))
+            return CallOutcome(Status.SKIPPED, tell_skipped(self._call.name, why))
         loop = asyncio.get_running_loop()
         self.began_at = self.began_at or loop.time()
         self._emit(ToolStarted(self.shown, number))
@@ -131,18 +131,18 @@ class Calling:
     def _too_many_hang(self) -> bool:
         return self._settings.threads.lost >= self._limits.lost_threads
 
-    def _judge(self, given: Result | BaseException) -> Outcome:
+    def _judge(self, given: Result | BaseException) -> CallOutcome:
         name = self._call.name
         match given:
             case Result():
-                return Outcome(Status.FAILED if given.failed else Status.DONE, given)
+                return CallOutcome(Status.FAILED if given.failed else Status.DONE, given)
             case OutOfTime():
                 result = tell_timeout(name, self._seconds)
-                return Outcome(Status.TIMED_OUT, result, given, transient=True)
+                return CallOutcome(Status.TIMED_OUT, result, given, transient=True)
             case _:
                 result = tell_error(name, given, reveal=self._settings.reveal_errors)
                 final = isinstance(given, Retry | Failed)
-                return Outcome(Status.FAILED, result, given, transient=not final)
+                return CallOutcome(Status.FAILED, result, given, transient=not final)
 
     # ── The tool's own code ─────────────────────────────────────────────────────────
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from wholecall.core.conversation import CallResult, Result
 from wholecall.core.values import Call
-from wholecall.runs.calling import Calling, Emit, ExecutorSettings, Outcome
+from wholecall.runs.calling import Calling, CallOutcome, Emit, ExecutorSettings
 from wholecall.runs.events import Status, ToolEnded, ToolEvent, ToolStarted, copy_call
 from wholecall.runs.limits import RunLimits
 from wholecall.runs.schedule import Schedule
@@ -61,7 +61,7 @@ class Executor:
         self._settings = settings or ExecutorSettings()
         self._schedule = Schedule(self._limits.concurrency)
         self._known: dict[str, Call] = {}
-        self._working: dict[asyncio.Task[Outcome], _Job] = {}
+        self._working: dict[asyncio.Task[CallOutcome], _Job] = {}
         self._turns: dict[str, asyncio.Event] = {}
         self._results: dict[str, Result] = {}
         self._ran: list[Call] = []
@@ -96,7 +96,7 @@ class Executor:
         """Give a call that is not to run its result: why not."""
         if call.id not in self._known:
             self._known[call.id] = call
-            self._conclude(copy_call(call), Outcome(status, tell_skipped(call.name, why)))
+            self._conclude(copy_call(call), CallOutcome(status, tell_skipped(call.name, why)))
 
     async def settle(self) -> tuple[CallResult, ...]:
         """Wait for all calls of the turn; their results, in call order. The next turn begins."""
@@ -151,12 +151,12 @@ class Executor:
         # Even a task that is cancelled before its first step comes by there.
         task.add_done_callback(self._finish)
 
-    async def _serve(self, job: _Job) -> Outcome:
+    async def _serve(self, job: _Job) -> CallOutcome:
         call = job.call
         approvals = self._settings.approvals
         approval = await approvals.ask(call, job.tool.approve, emit=self._emit)
         if not approval.approved:
-            return Outcome(Status.DENIED, tell_denied(call.name, approval.why))
+            return CallOutcome(Status.DENIED, tell_denied(call.name, approval.why))
         self._schedule.make_ready(call.id)
         self._advance()
         await self._turns[call.id].wait()
@@ -166,27 +166,27 @@ class Executor:
         for call_id in self._schedule.begin():
             self._turns[call_id].set()
 
-    def _finish(self, task: asyncio.Task[Outcome]) -> None:
+    def _finish(self, task: asyncio.Task[CallOutcome]) -> None:
         job = self._working.pop(task)
         del self._turns[job.call.id]
         self._schedule.finish(job.call.id)
         self._advance()
         self._conclude(job.call, self._read(task, job), began_at=job.calling.began_at)
 
-    def _read(self, task: asyncio.Task[Outcome], job: _Job) -> Outcome:
+    def _read(self, task: asyncio.Task[CallOutcome], job: _Job) -> CallOutcome:
         name = job.call.name
         if task.cancelled() and job.begun:
-            return Outcome(Status.CANCELLED, tell_cancelled(name))
+            return CallOutcome(Status.CANCELLED, tell_cancelled(name))
         if task.cancelled():
-            return Outcome(Status.SKIPPED, tell_skipped(name, "the run was stopped"))
+            return CallOutcome(Status.SKIPPED, tell_skipped(name, "the run was stopped"))
         error = task.exception()
         if error is None:
             return task.result()
         # A tool's errors are outcomes by now. This one is ours, and `settle` raises it.
         self._bugs.append(error)
-        return Outcome(Status.FAILED, tell_error(name, error, reveal=False), error)
+        return CallOutcome(Status.FAILED, tell_error(name, error, reveal=False), error)
 
-    def _conclude(self, call: Call, outcome: Outcome, *, began_at: float | None = None) -> None:
+    def _conclude(self, call: Call, outcome: CallOutcome, *, began_at: float | None = None) -> None:
         """Give a call its one result."""
         self._results[call.id] = outcome.result
         seconds = 0.0 if began_at is None else asyncio.get_running_loop().time() - began_at

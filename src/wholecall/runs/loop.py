@@ -36,7 +36,7 @@ _NO_MISTAKES = frozenset({Reason.UNKNOWN_TOOL, Reason.LIMIT, Reason.CONTENT_FILT
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Wanted:
     """An answer that was asked for, and what its calls have come to. Asked again, it is void."""
 
     cap: Stop | None = None
@@ -72,7 +72,7 @@ class Loop:
         self._texts: list[str] = []
         self._output: object = None
         self._reminders = 0
-        self._asked = _Asked()
+        self._wanted = _Wanted()
 
     async def run(self) -> RunResult:
         """Take turns until the run is over."""
@@ -89,7 +89,7 @@ class Loop:
             output=self._output,
             messages=tuple(self._messages),
             ended=tuple(self._ended),
-            pending=tuple(self._asked.pending),
+            pending=tuple(self._wanted.pending),
             usage=self._ledger.usage,
             turns=self._ledger.turns,
         )
@@ -124,7 +124,7 @@ class Loop:
 
     async def _ask(self, cap: Stop | None) -> Answered:
         """Ask until there is an answer that can be used."""
-        self._asked = _Asked(cap, ended_before=len(self._ended))
+        self._wanted = _Wanted(cap, ended_before=len(self._ended))
         request = self._next_request()
         recovery = Recovery(self._plan.limits)
         while True:
@@ -142,7 +142,7 @@ class Loop:
             self._emit(TurnRetried(self._ledger.turns + 1, given.why))
             request = given.request
             self._max_tokens = request.max_tokens
-            self._asked = _Asked(self._asked.cap, ended_before=len(self._ended))
+            self._wanted = _Wanted(self._wanted.cap, ended_before=len(self._ended))
 
     async def _try(self, request: Request, recovery: Recovery) -> Answered | Again:
         turn = Turn(emit=self._emit, start=self._start, room=self._room)
@@ -151,21 +151,21 @@ class Loop:
             async with limit:
                 answered = await turn.read(self._plan.upstream, self._plan.sender(request))
         except UpstreamError as error:
-            return recovery.after_error(request, error, began=tuple(self._asked.begun))
+            return recovery.after_error(request, error, began=tuple(self._wanted.begun))
         except TimeoutError:
             if not limit.expired():
                 raise  # not our clock's, so the time of the run is not to blame
             return self._after_time()
         outcome = answered.outcome
         self._ledger.spend(outcome.usage)
-        return recovery.after_answer(request, outcome, began=tuple(self._asked.begun)) or answered
+        return recovery.after_answer(request, outcome, began=tuple(self._wanted.begun)) or answered
 
     def _after_time(self) -> Again:
         """The answer took longer than the run may: there is time for one last, shorter one."""
         why = "the time of the run is over"
-        if self._asked.begun or self._asked.cap is Stop.SECONDS:
+        if self._wanted.begun or self._wanted.cap is Stop.SECONDS:
             raise RunFailed(why, ran=self._executor.ran)
-        self._asked.cap = Stop.SECONDS
+        self._wanted.cap = Stop.SECONDS
         return Again(why, self._next_request())
 
     def _next_request(self) -> Request:
@@ -185,7 +185,7 @@ class Loop:
     def _is_silent(self) -> bool:
         """Whether there are tools and none may be called: at a cap, or withdrawn to the last."""
         base = self._plan.request
-        if self._asked.cap is not None:
+        if self._wanted.cap is not None:
             return bool(base.tools or base.native_tools)
         if self._choice.specials or (base.native_tools and not self._choice.names):
             return False
@@ -193,7 +193,7 @@ class Loop:
         return bool(allowed) and self._guard.withdrawn.issuperset(allowed)
 
     def _deadline(self) -> float | None:
-        if self._asked.cap is Stop.SECONDS:
+        if self._wanted.cap is Stop.SECONDS:
             return self._now() + LAST_ANSWER_SECONDS
         return self._ledger.deadline
 
@@ -207,10 +207,10 @@ class Loop:
         if why is not None:
             self._executor.skip(call, why)
         elif self._plan.toolbox.runs(call.name):
-            self._asked.begun.append(call)
+            self._wanted.begun.append(call)
             self._executor.start(call)
         else:
-            self._asked.pending.append(call)
+            self._wanted.pending.append(call)
 
     async def _answer_calls(self, outcome: Outcome) -> Stop | None:
         """Give every call of the answer its result."""
@@ -241,10 +241,10 @@ class Loop:
             return await self._executor.settle()
 
     def _stop_after(self, outcome: Outcome) -> Stop | None:
-        if self._asked.cap is not None:
+        if self._wanted.cap is not None:
             self._texts.append(outcome.text)
-            return self._asked.cap
-        if self._asked.pending:
+            return self._wanted.cap
+        if self._wanted.pending:
             self._texts.append(outcome.text)
             return Stop.CLIENT_CALLS
         for each in sorted(self._ended_now(), key=lambda each: each.call.number):
@@ -266,7 +266,7 @@ class Loop:
 
     def _ended_now(self) -> list[ToolEnded]:
         """What the calls of the present answer have come to."""
-        return self._ended[self._asked.ended_before :]
+        return self._ended[self._wanted.ended_before :]
 
     def _count(self, ended: ToolEnded) -> None:
         if ended.status is Status.DONE:
@@ -299,9 +299,9 @@ class Loop:
         self._texts.append(outcome.text)
         if outcome.finish_reason == "content_filter":
             return Stop.CONTENT_FILTER
-        if self._asked.cap is not None:
+        if self._wanted.cap is not None:
             self._output, _ = self._plan.output.read("".join(self._texts))
-            return self._asked.cap
+            return self._wanted.cap
         breach = None if self._is_silent() else ask_again(self._choice, outcome)
         if breach is not None:
             return self._remind(breach)

@@ -19,7 +19,7 @@ UNREAD = 1_000
 waits for the result."""
 
 
-class Work(Protocol):
+class Errand(Protocol):
     """What a run does."""
 
     async def __call__(self, channel: Channel) -> RunResult:
@@ -110,8 +110,8 @@ class Run:
     the result: then it goes on, and keeps what is unread, as it keeps the answers themselves.
     """
 
-    def __init__(self, work: Work, *, approvals: Approvals) -> None:
-        self._work = work
+    def __init__(self, errand: Errand, *, approvals: Approvals) -> None:
+        self._errand = errand
         self._channel = Channel()
         self._task: asyncio.Task[RunResult] | None = None
         self.approvals = approvals
@@ -130,7 +130,7 @@ class Run:
         Whoever reads the run or waits for it gets a `RunCancelled`.
         """
         task = self._begin()
-        self._work.halt()
+        self._errand.halt()
         task.cancel()
         await _wait_for(task)
 
@@ -163,12 +163,12 @@ class Run:
         return self._task
 
     async def _carry_out(self) -> RunResult:
-        return await self._work(self._channel)
+        return await self._errand(self._channel)
 
     def _read(self, task: asyncio.Task[RunResult]) -> RunResult:
         # As `CancelledError` it would look as if whoever reads or waits had been cancelled.
         if task.cancelled():
-            raise RunCancelled("the run was cancelled", ran=self._work.ran)
+            raise RunCancelled("the run was cancelled", ran=self._errand.ran)
         return task.result()
 
     def _end(self, task: asyncio.Task[RunResult]) -> None:

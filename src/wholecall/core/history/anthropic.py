@@ -17,12 +17,12 @@ from wholecall.core.history.pieces import (
     ChangeKind,
     Form,
     Mending,
-    Native,
-    PastCall,
-    PastResult,
     Piece,
     Spot,
-    Turn,
+    StoredCall,
+    StoredResult,
+    StoredTurn,
+    Wire,
     read_id,
 )
 from wholecall.core.history.stored import Output, is_blank, read_arguments, tidy
@@ -57,12 +57,12 @@ def _is(block: Any, kind: str) -> bool:
     return isinstance(block, Mapping) and block.get("type") == kind
 
 
-def _read_said(message: Native, spot: Spot) -> list[Piece]:
+def _read_said(message: Wire, spot: Spot) -> list[Piece]:
     tidied = tidy(message, spot)
     return [Aside(spot.at, tidied)] if tidied["content"] else []
 
 
-def _read_user(message: Native, spot: Spot) -> list[Piece]:
+def _read_user(message: Wire, spot: Spot) -> list[Piece]:
     blocks = tidy(message, spot)["content"]
     if not any(_is(block, "tool_result") for block in blocks):
         return [Aside(spot.at, {**message, "content": blocks})] if blocks else []
@@ -76,23 +76,23 @@ def _read_user(message: Native, spot: Spot) -> list[Piece]:
     ]
 
 
-def _read_result(block: Native, spot: Spot) -> PastResult:
+def _read_result(block: Wire, spot: Spot) -> StoredResult:
     # A result may leave its content out, but not if it is an error.
     if "content" in block or block.get("is_error"):
         block = _OUTPUT.fill_blank(block, spot)
-    return PastResult(spot.at, read_id(block, "tool_use_id"), block)
+    return StoredResult(spot.at, read_id(block, "tool_use_id"), block)
 
 
-def _read_assistant(message: Native, spot: Spot) -> list[Piece]:
+def _read_assistant(message: Wire, spot: Spot) -> list[Piece]:
     tidied = tidy(message, spot)
     blocks = [block for block in tidied["content"] if _keeps(block, spot)]
     if not any(_is(block, "tool_use") for block in blocks):
         return [Aside(spot.at, {**message, "content": blocks})] if blocks else []
     entries = tuple(_read_entry(block, spot) for block in blocks)
-    return [Turn(spot.at, entries, message)]
+    return [StoredTurn(spot.at, entries, message)]
 
 
-_READERS: dict[str, Callable[[Native, Spot], list[Piece]]] = {
+_READERS: dict[str, Callable[[Wire, Spot], list[Piece]]] = {
     "assistant": _read_assistant,
     "user": _read_user,
     "system": _read_said,
@@ -119,9 +119,9 @@ def _read_entry(block: Any, spot: Spot) -> Any:
     id = read_id(block, "id")
     arguments, lost = read_arguments(block.get("input"))
     if arguments is block.get("input"):
-        return PastCall(spot.at, id, block)
+        return StoredCall(spot.at, id, block)
     spot.note(ChangeKind.ARGUMENTS_EMPTIED if lost else ChangeKind.ARGUMENTS_ENCODED, id)
-    return PastCall(spot.at, id, {**block, "input": arguments}, lost)
+    return StoredCall(spot.at, id, {**block, "input": arguments}, lost)
 
 
 def _merge_turns(pieces: Iterator[Piece], mending: Mending) -> Iterator[Piece]:
@@ -130,11 +130,11 @@ def _merge_turns(pieces: Iterator[Piece], mending: Mending) -> Iterator[Piece]:
     Parted, they would teach the model to call one tool at a time, and the thinking before
     the first would be missing before the others.
     """
-    for are_turns, group in groupby(pieces, lambda piece: isinstance(piece, Turn)):
+    for are_turns, group in groupby(pieces, lambda piece: isinstance(piece, StoredTurn)):
         if not are_turns:
             yield from group
             continue
-        turns = [piece for piece in group if isinstance(piece, Turn)]
+        turns = [piece for piece in group if isinstance(piece, StoredTurn)]
         for turn in turns[1:]:
             mending.note(ChangeKind.TURNS_MERGED, turn.at)
         entries = tuple(entry for turn in turns for entry in turn.entries)
@@ -149,9 +149,9 @@ def _join(pieces: Sequence[Piece], _: Mending) -> list[Any]:
     rest = deque(pieces)
     while rest:
         piece = rest.popleft()
-        if isinstance(piece, Turn):
+        if isinstance(piece, StoredTurn):
             messages.append({**piece.frame, "content": piece.natives})
-        elif isinstance(piece, PastResult):
+        elif isinstance(piece, StoredResult):
             messages.append(_write_results(piece, rest))
         # A message that held nothing but results is empty now.
         elif piece.opaque or piece.native["content"]:
@@ -159,13 +159,13 @@ def _join(pieces: Sequence[Piece], _: Mending) -> list[Any]:
     return messages
 
 
-def _write_results(first: PastResult, rest: deque[Piece]) -> Native:
+def _write_results(first: StoredResult, rest: deque[Piece]) -> Wire:
     """Write a turn's results and, behind them, what the user said in the messages they were in.
 
     Messages further on stay by themselves: the upstream joins them as it always did.
     """
     results = [first]
-    while rest and isinstance(piece := rest[0], PastResult):
+    while rest and isinstance(piece := rest[0], StoredResult):
         results.append(piece)
         rest.popleft()
     last = max(result.at for result in results)
@@ -175,7 +175,7 @@ def _write_results(first: PastResult, rest: deque[Piece]) -> Native:
     return {**frame, "content": [*(result.native for result in results), *blocks]}
 
 
-def _take_said(rest: deque[Piece], last: int) -> Iterator[Native]:
+def _take_said(rest: deque[Piece], last: int) -> Iterator[Wire]:
     while rest and isinstance(piece := rest[0], Aside) and piece.at <= last:
         if piece.opaque or piece.native["role"] != "user":
             return
@@ -187,7 +187,7 @@ def _write_blocks(content: str | list[Any]) -> list[Any]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _fill(call: PastCall, words: str) -> Native:
+def _fill(call: StoredCall, words: str) -> Wire:
     return {"type": "tool_result", "tool_use_id": call.id, "content": words, "is_error": True}
 
 

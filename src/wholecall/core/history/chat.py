@@ -10,12 +10,12 @@ from wholecall.core.history.pieces import (
     ChangeKind,
     Form,
     Mending,
-    Native,
-    PastCall,
-    PastResult,
     Piece,
     Spot,
-    Turn,
+    StoredCall,
+    StoredResult,
+    StoredTurn,
+    Wire,
     read_id,
 )
 from wholecall.core.history.stored import Output, is_blank, tidy, write_arguments
@@ -45,17 +45,17 @@ def _read(message: Any, spot: Spot) -> Piece | None:
     return reader(message, spot) if reader else Aside(spot.at, message, opaque=True)
 
 
-def _read_said(message: Native, spot: Spot) -> Piece:
+def _read_said(message: Wire, spot: Spot) -> Piece:
     tidied = tidy(message, spot)
     return Aside(spot.at, {**tidied, "content": ""} if tidied.get("content") == [] else tidied)
 
 
-def _read_result(message: Native, spot: Spot) -> Piece:
+def _read_result(message: Wire, spot: Spot) -> Piece:
     filled = _OUTPUT.fill_blank(message, spot)
-    return PastResult(spot.at, read_id(message, "tool_call_id"), filled)
+    return StoredResult(spot.at, read_id(message, "tool_call_id"), filled)
 
 
-def _read_assistant(message: Native, spot: Spot) -> Piece | None:
+def _read_assistant(message: Wire, spot: Spot) -> Piece | None:
     calls = message.get("tool_calls")
     if calls is None or calls == []:
         return _read_answer(message, spot)
@@ -66,10 +66,10 @@ def _read_assistant(message: Native, spot: Spot) -> Piece | None:
     frame = tidy(_drop_reasoning(restored, spot), spot)
     if frame.get("content") == []:
         frame = {**frame, "content": None}
-    return Turn(spot.at, entries, frame)
+    return StoredTurn(spot.at, entries, frame)
 
 
-def _read_answer(message: Native, spot: Spot) -> Piece | None:
+def _read_answer(message: Wire, spot: Spot) -> Piece | None:
     """An answer without calls. One that says nothing is refused by many upstreams."""
     if message.get("tool_calls") == []:
         spot.note(ChangeKind.BLANK_DROPPED, "tool_calls")
@@ -84,7 +84,7 @@ def _read_answer(message: Native, spot: Spot) -> Piece | None:
     return None
 
 
-_READERS: dict[str, Callable[[Native, Spot], Piece | None]] = {
+_READERS: dict[str, Callable[[Wire, Spot], Piece | None]] = {
     "assistant": _read_assistant,
     "tool": _read_result,
     "user": _read_said,
@@ -94,25 +94,25 @@ _READERS: dict[str, Callable[[Native, Spot], Piece | None]] = {
 }
 
 
-def _read_call(native: Native, spot: Spot) -> PastCall:
+def _read_call(native: Wire, spot: Spot) -> StoredCall:
     id = read_id(native, "id")
     if not spot.target.signatures and not native.keys().isdisjoint(_SIGNATURES):
         spot.note(ChangeKind.SIGNATURE_DROPPED, id)
         native = _without(native, _SIGNATURES)
     function = native.get("function")
     if not isinstance(function, Mapping):
-        return PastCall(spot.at, id, native)  # a custom tool: its input is any text
+        return StoredCall(spot.at, id, native)  # a custom tool: its input is any text
     text, lost = write_arguments(function.get("arguments"))
     if text == function.get("arguments"):
-        return PastCall(spot.at, id, native)
+        return StoredCall(spot.at, id, native)
     spot.note(ChangeKind.ARGUMENTS_EMPTIED if lost else ChangeKind.ARGUMENTS_ENCODED, id)
-    return PastCall(spot.at, id, {**native, "function": {**function, "arguments": text}}, lost)
+    return StoredCall(spot.at, id, {**native, "function": {**function, "arguments": text}}, lost)
 
 
 # ── Reasoning ───────────────────────────────────────────────────────────────────────
 
 
-def _restore(message: Native, spot: Spot, *, ids: Sequence[str]) -> Native:
+def _restore(message: Wire, spot: Spot, *, ids: Sequence[str]) -> Wire:
     """Give a message back what its client lost of it, and what its reader cannot miss."""
     fields: dict[str, Any] = {}
     for id in ids:
@@ -126,7 +126,7 @@ def _restore(message: Native, spot: Spot, *, ids: Sequence[str]) -> Native:
     return {**message, **lost}
 
 
-def _drop_reasoning(message: Native, spot: Spot) -> Native:
+def _drop_reasoning(message: Wire, spot: Spot) -> Wire:
     unwanted = _REASONING_DROPPED[spot.target.reasoning]
     found = [key for key in unwanted if key in message]
     if not found:
@@ -135,7 +135,7 @@ def _drop_reasoning(message: Native, spot: Spot) -> Native:
     return _without(message, found)
 
 
-def _without(native: Native, keys: Collection[str]) -> Native:
+def _without(native: Wire, keys: Collection[str]) -> Wire:
     return {key: value for key, value in native.items() if key not in keys}
 
 
@@ -150,12 +150,12 @@ def _join(pieces: Sequence[Piece], mending: Mending) -> list[Any]:
             mending.note(ChangeKind.BRIDGE_ADDED, piece.at)
             messages.append({"role": "assistant", "content": mending.target.bridge})
         messages.append(_write(piece))
-        after_result = isinstance(piece, PastResult)
+        after_result = isinstance(piece, StoredResult)
     return messages
 
 
 def _write(piece: Piece) -> Any:
-    if isinstance(piece, Turn):
+    if isinstance(piece, StoredTurn):
         return {**piece.frame, "tool_calls": piece.natives}
     return piece.native
 
@@ -164,7 +164,7 @@ def _is_user(piece: Piece) -> bool:
     return isinstance(piece, Aside) and not piece.opaque and piece.native["role"] == "user"
 
 
-def _fill(call: PastCall, words: str) -> Native:
+def _fill(call: StoredCall, words: str) -> Wire:
     return {"role": "tool", "tool_call_id": call.id, "content": words}
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 from wholecall.core.history.anthropic import ANTHROPIC
 from wholecall.core.history.chat import CHAT
 from wholecall.core.history.pairing import settle
-from wholecall.core.history.pieces import Aside, Change, ChangeKind, Form, Mending, Native, Piece
+from wholecall.core.history.pieces import Aside, Change, ChangeKind, Form, Mending, Piece, Wire
 from wholecall.core.history.responses import RESPONSES
 from wholecall.core.history.target import ANTHROPIC_IDS, System, Target
 from wholecall.errors import UnknownProtocol
@@ -40,7 +40,7 @@ def mend(
     *,
     target: Target | None = None,
     continues: bool = False,
-    remembered: Mapping[str, Native] | None = None,
+    remembered: Mapping[str, Wire] | None = None,
 ) -> Mended:
     """Mend a history and report each change. What comes in is not touched.
 

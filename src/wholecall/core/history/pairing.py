@@ -27,11 +27,11 @@ from wholecall.core.history.pieces import (
     ChangeKind,
     Form,
     Mending,
-    Native,
-    PastCall,
-    PastResult,
     Piece,
-    Turn,
+    StoredCall,
+    StoredResult,
+    StoredTurn,
+    Wire,
 )
 from wholecall.core.history.stored import explain
 
@@ -45,25 +45,25 @@ def settle(pieces: Sequence[Piece], form: Form, *, mending: Mending) -> list[Pie
     _note_moves(once, pairs, mending=mending)
     ids = Ids(mending.target.ids)
     for piece in once:
-        if isinstance(piece, PastResult) and not pairs.leaves(piece):
+        if isinstance(piece, StoredResult) and not pairs.leaves(piece):
             ids.reserve(piece.id)  # its call is somewhere else
     return list(_Writer(form, mending, pairs, ids).write(once))
 
 
 def _make_unique(piece: Piece, mending: Mending) -> Piece:
-    if not isinstance(piece, Turn):
+    if not isinstance(piece, StoredTurn):
         return piece
     return replace(piece, entries=tuple(drop_repeated(piece.entries, mending)))
 
 
 def drop_repeated(
-    entries: Iterable[PastCall | Native], mending: Mending
-) -> list[PastCall | Native]:
+    entries: Iterable[StoredCall | Wire], mending: Mending
+) -> list[StoredCall | Wire]:
     """A call that stands twice in one turn, with the same id and arguments, is one call."""
-    first: dict[str, PastCall] = {}
-    kept: list[PastCall | Native] = []
+    first: dict[str, StoredCall] = {}
+    kept: list[StoredCall | Wire] = []
     for entry in entries:
-        if isinstance(entry, PastCall) and entry.id:
+        if isinstance(entry, StoredCall) and entry.id:
             earlier = first.setdefault(entry.id, entry)
             if earlier is not entry and _is_same(earlier, entry):
                 mending.note(ChangeKind.CALL_REPEATED, entry.at, detail=entry.id)
@@ -72,7 +72,7 @@ def drop_repeated(
     return kept
 
 
-def _is_same(first: PastCall, second: PastCall) -> bool:
+def _is_same(first: StoredCall, second: StoredCall) -> bool:
     return first.native == second.native and first.lost == second.lost
 
 
@@ -85,17 +85,17 @@ class _Pairs:
 
     blind: bool
     """Whether something unread came before, which may hold the call of an unknown result."""
-    results: dict[PastCall, PastResult] = field(default_factory=dict)
-    dropped: dict[PastResult, ChangeKind] = field(default_factory=dict)
-    _waiting: dict[str, tuple[int, deque[PastCall]]] = field(default_factory=dict)
+    results: dict[StoredCall, StoredResult] = field(default_factory=dict)
+    dropped: dict[StoredResult, ChangeKind] = field(default_factory=dict)
+    _waiting: dict[str, tuple[int, deque[StoredCall]]] = field(default_factory=dict)
     """The calls of each id without a result, and the exchange in which they stand."""
     _exchange: int = 0
-    _strays: dict[str, PastResult] = field(default_factory=dict)
+    _strays: dict[str, StoredResult] = field(default_factory=dict)
     """Results without a call that stand directly before the next turn."""
-    _early: dict[PastCall, PastResult] = field(default_factory=dict)
-    _leaving: set[PastResult] = field(default_factory=set)
+    _early: dict[StoredCall, StoredResult] = field(default_factory=dict)
+    _leaving: set[StoredResult] = field(default_factory=set)
 
-    def add_turn(self, turn: Turn) -> None:
+    def add_turn(self, turn: StoredTurn) -> None:
         for call in turn.calls:
             exchange, waiting = self._waiting.get(call.id, (self._exchange, deque()))
             if exchange != self._exchange:
@@ -106,7 +106,7 @@ class _Pairs:
                 self._early[call] = self._strays[call.id]
         self._strays = {}
 
-    def add_result(self, result: PastResult) -> None:
+    def add_result(self, result: StoredResult) -> None:
         waiting = self._queue(result.id)
         if waiting:
             self.results[waiting.popleft()] = result
@@ -117,7 +117,7 @@ class _Pairs:
             if not self.blind:
                 self.dropped[result] = ChangeKind.RESULT_ORPHANED
 
-    def _queue(self, id: str) -> deque[PastCall] | None:
+    def _queue(self, id: str) -> deque[StoredCall] | None:
         """The calls that a result of this id may answer; None if there never was one."""
         if id in self._waiting:
             return self._waiting[id][1]
@@ -140,17 +140,17 @@ class _Pairs:
 
     def leaves(self, piece: Piece) -> bool:
         """Tell whether a piece leaves its place, for its call's side or for good."""
-        return isinstance(piece, PastResult) and piece in self._leaving
+        return isinstance(piece, StoredResult) and piece in self._leaving
 
 
 def _pair(pieces: Iterable[Piece], *, blind: bool) -> _Pairs:
     pairs = _Pairs(blind)
     uses: Counter[str] = Counter()
     for piece in pieces:
-        if isinstance(piece, Turn):
+        if isinstance(piece, StoredTurn):
             pairs.add_turn(piece)
             uses.update(call.id for call in piece.calls)
-        elif isinstance(piece, PastResult):
+        elif isinstance(piece, StoredResult):
             pairs.add_result(piece)
         else:
             pairs.add_aside(piece)
@@ -165,7 +165,7 @@ def _order(pieces: Iterable[Piece], pairs: _Pairs) -> Iterator[Piece]:
     for piece in pieces:
         if not pairs.leaves(piece):
             yield piece
-        if isinstance(piece, Turn):
+        if isinstance(piece, StoredTurn):
             yield from (pairs.results[call] for call in piece.calls if call in pairs.results)
 
 
@@ -175,7 +175,7 @@ def _note_moves(pieces: Sequence[Piece], pairs: _Pairs, *, mending: Mending) -> 
     kept = set(ordered)
     before = {piece: left for left, piece in pairwise(p for p in pieces if p in kept)}
     for left, piece in pairwise(ordered):
-        if isinstance(piece, PastResult) and before.get(piece) is not left:
+        if isinstance(piece, StoredResult) and before.get(piece) is not left:
             mending.note(ChangeKind.RESULT_MOVED, piece.at, detail=piece.id)
 
 
@@ -190,30 +190,32 @@ class _Writer:
 
     def write(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
         for piece in pieces:
-            if isinstance(piece, Turn):
+            if isinstance(piece, StoredTurn):
                 yield from self._write_turn(piece)
             elif not self.pairs.leaves(piece):
                 yield piece
 
-    def _write_turn(self, turn: Turn) -> Iterator[Piece]:
+    def _write_turn(self, turn: StoredTurn) -> Iterator[Piece]:
         renamed = {call: self._rename(call) for call in turn.calls}
-        entries = [renamed[e] if isinstance(e, PastCall) else e for e in turn.entries]
+        entries = [renamed[e] if isinstance(e, StoredCall) else e for e in turn.entries]
         yield replace(turn, entries=tuple(entries))
         for call in turn.calls:
             yield self._answer(renamed[call], self.pairs.results.get(call), turn=turn)
 
-    def _rename(self, call: PastCall) -> PastCall:
+    def _rename(self, call: StoredCall) -> StoredCall:
         id = self.ids.claim(call.id)
         if call.native.get(self.form.call_id) == id:
             return call
         self.mending.note(ChangeKind.ID_REWRITTEN, call.at, detail=f"{call.id!r} became {id!r}")
         return replace(call, id=id, native={**call.native, self.form.call_id: id})
 
-    def _answer(self, call: PastCall, result: PastResult | None, *, turn: Turn) -> PastResult:
+    def _answer(
+        self, call: StoredCall, result: StoredResult | None, *, turn: StoredTurn
+    ) -> StoredResult:
         if result is None:
             self.mending.note(ChangeKind.RESULT_FILLED, call.at, detail=call.id)
             # It stands behind its turn, where the next message stood.
-            result = PastResult(turn.at + 1, call.id, self.form.fill(call, UNRECORDED))
+            result = StoredResult(turn.at + 1, call.id, self.form.fill(call, UNRECORDED))
         native = result.native
         if native.get(self.form.result_id) != call.id:
             native = {**native, self.form.result_id: call.id}

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from wholecall.core.history.target import Target
 
-Native: TypeAlias = Mapping[str, Any]
+Wire: TypeAlias = Mapping[str, Any]
 """A message, an item or a block in the protocol's own shape. It is copied, never changed."""
 
 UNRECORDED = "Error: no result was recorded for this call. It may or may not have run."
@@ -70,7 +70,7 @@ class Mending:
     target: Target
     continues: bool = False
     """Whether the upstream holds earlier messages, so that a result's call may be there."""
-    remembered: Mapping[str, Native] = field(default_factory=dict)
+    remembered: Mapping[str, Wire] = field(default_factory=dict)
     """Fields of the message that carried a call, by the call's id."""
     changes: list[Change] = field(default_factory=list)
 
@@ -98,45 +98,45 @@ class Spot:
 
 # Pieces are compared by identity: two equal results are still two results.
 @dataclass(frozen=True, slots=True, eq=False)
-class PastCall:
+class StoredCall:
     """A call in the history."""
 
     at: int
     id: str
     """Empty where the client sent none."""
-    native: Native
+    native: Wire
     lost: str = ""
     """The text of arguments that could not be kept; the result will tell it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Turn:
+class StoredTurn:
     """An answer of the model that holds calls."""
 
     at: int
-    entries: tuple[PastCall | Any, ...]
+    entries: tuple[StoredCall | Any, ...]
     """Its calls, and in their places whatever stands between them."""
-    frame: Native = field(default_factory=dict)
+    frame: Wire = field(default_factory=dict)
     """The message around the entries."""
 
     @property
-    def calls(self) -> tuple[PastCall, ...]:
+    def calls(self) -> tuple[StoredCall, ...]:
         """Its calls alone."""
-        return tuple(entry for entry in self.entries if isinstance(entry, PastCall))
+        return tuple(entry for entry in self.entries if isinstance(entry, StoredCall))
 
     @property
     def natives(self) -> list[Any]:
         """Its entries in the protocol's own shape."""
-        return [entry.native if isinstance(entry, PastCall) else entry for entry in self.entries]
+        return [entry.native if isinstance(entry, StoredCall) else entry for entry in self.entries]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PastResult:
+class StoredResult:
     """The result of a call."""
 
     at: int
     id: str
-    native: Native
+    native: Wire
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,7 +149,7 @@ class Aside:
     """What cannot be read may hold the calls of the results behind it."""
 
 
-Piece: TypeAlias = Turn | PastResult | Aside
+Piece: TypeAlias = StoredTurn | StoredResult | Aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +162,13 @@ class Form:
     """The key of a call that holds its id."""
     result_id: str
     """The key of a result that holds its call's id."""
-    fill: Callable[[PastCall, str], Native]
+    fill: Callable[[StoredCall, str], Wire]
     """A result for a call that has none, with these words."""
-    annotate: Callable[[Native, str], Native]
+    annotate: Callable[[Wire, str], Wire]
     """A result with words added to it."""
 
 
-def read_id(native: Native, key: str) -> str:
+def read_id(native: Wire, key: str) -> str:
     """An id as the client sent it, empty if it sent none. Some send numbers."""
     id = native.get(key)
     return str(id) if isinstance(id, str | int) else ""

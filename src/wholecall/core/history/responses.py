@@ -18,12 +18,12 @@ from wholecall.core.history.pieces import (
     ChangeKind,
     Form,
     Mending,
-    Native,
-    PastCall,
-    PastResult,
     Piece,
     Spot,
-    Turn,
+    StoredCall,
+    StoredResult,
+    StoredTurn,
+    Wire,
     read_id,
 )
 from wholecall.core.history.stored import Output, is_blank, tidy, write_arguments
@@ -86,9 +86,9 @@ def _is_unhurried(item: Any) -> bool:
     return _type(item) in _RESULT_TYPES and bool(item.get("async"))
 
 
-def _read_result(item: Native, spot: Spot) -> Piece:
+def _read_result(item: Wire, spot: Spot) -> Piece:
     filled = _OUTPUT.fill_blank(item, spot)
-    return PastResult(spot.at, read_id(item, "call_id"), filled)
+    return StoredResult(spot.at, read_id(item, "call_id"), filled)
 
 
 def _read_said(item: Any, spot: Spot) -> Piece:
@@ -112,8 +112,8 @@ def _read_run(run: Sequence[_Placed], mending: Mending, *, hidden: bool) -> list
     if not hidden:
         placed = _drop_dangling(placed, mending)
     entries = tuple(entry for _, entry in placed)
-    if any(isinstance(entry, PastCall) for entry in entries):
-        return [Turn(placed[-1][0], entries)]
+    if any(isinstance(entry, StoredCall) for entry in entries):
+        return [StoredTurn(placed[-1][0], entries)]
     return [Aside(at, entry) for at, entry in placed]
 
 
@@ -128,13 +128,13 @@ def _drop_reasoning(run: Sequence[_Placed], mending: Mending) -> list[_Placed]:
     return kept if len(kept) == len(run) else [(at, _unlink(item)) for at, item in kept]
 
 
-def _is_unwanted(item: Native, wanted: Reasoning) -> bool:
+def _is_unwanted(item: Wire, wanted: Reasoning) -> bool:
     if wanted is Reasoning.SIGNED:
         return not item.get("encrypted_content")
     return wanted is Reasoning.NONE
 
 
-def _unlink(item: Native) -> Native:
+def _unlink(item: Wire) -> Wire:
     if _type(item) not in _LINKED:
         return item
     return {key: value for key, value in item.items() if key != "id"}
@@ -154,24 +154,24 @@ def _drop_silence(run: Sequence[_Placed], mending: Mending) -> list[_Placed]:
 
 def _drop_dangling(run: list[_Placed], mending: Mending) -> list[_Placed]:
     """Reasoning with nothing behind it comes from a cut answer, and is refused."""
-    while run and not isinstance(run[-1][1], PastCall) and _type(run[-1][1]) == _REASONING:
+    while run and not isinstance(run[-1][1], StoredCall) and _type(run[-1][1]) == _REASONING:
         at, _ = run.pop()
         mending.note(ChangeKind.REASONING_DROPPED, at, detail="nothing follows it")
     return run
 
 
-def _read_entry(item: Native, spot: Spot) -> PastCall | Native:
+def _read_entry(item: Wire, spot: Spot) -> StoredCall | Wire:
     kind = _type(item)
     if kind not in _RESULT_TYPES or _is_unhurried(item):
         return item
     id = read_id(item, "call_id")
     if kind != "function_call":
-        return PastCall(spot.at, id, item)  # a custom tool: its input is any text
+        return StoredCall(spot.at, id, item)  # a custom tool: its input is any text
     text, lost = write_arguments(item.get("arguments"))
     if text == item.get("arguments"):
-        return PastCall(spot.at, id, item)
+        return StoredCall(spot.at, id, item)
     spot.note(ChangeKind.ARGUMENTS_EMPTIED if lost else ChangeKind.ARGUMENTS_ENCODED, id)
-    return PastCall(spot.at, id, {**item, "arguments": text}, lost)
+    return StoredCall(spot.at, id, {**item, "arguments": text}, lost)
 
 
 # ── Writing ─────────────────────────────────────────────────────────────────────────
@@ -180,11 +180,11 @@ def _read_entry(item: Native, spot: Spot) -> PastCall | Native:
 def _join(pieces: Sequence[Piece], _: Mending) -> list[Any]:
     items: list[Any] = []
     for piece in pieces:
-        items += piece.natives if isinstance(piece, Turn) else [piece.native]
+        items += piece.natives if isinstance(piece, StoredTurn) else [piece.native]
     return items
 
 
-def _fill(call: PastCall, words: str) -> Native:
+def _fill(call: StoredCall, words: str) -> Wire:
     kind = _RESULT_TYPES[_type(call.native)]
     return {"type": kind, "call_id": call.id, "output": words}
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from wholecall.core.history.pieces import ChangeKind, Native, Spot
+from wholecall.core.history.pieces import ChangeKind, Spot, Wire
 
 NO_OUTPUT = "(no output)"
 
@@ -74,7 +74,7 @@ def _is_blank_part(part: object) -> bool:
     return isinstance(kind, str) and kind in _TEXT_TYPES and is_blank(part.get("text"))
 
 
-def tidy(message: Native, spot: Spot) -> Native:
+def tidy(message: Wire, spot: Spot) -> Wire:
     """A message without the parts of its content that say nothing."""
     content = message.get("content")
     if not isinstance(content, list):
@@ -93,7 +93,7 @@ class Output:
     key: str
     text_type: str
 
-    def fill_blank(self, result: Native, spot: Spot) -> Native:
+    def fill_blank(self, result: Wire, spot: Spot) -> Wire:
         """A result that says something, if only that there is nothing to say."""
         content = result.get(self.key)
         filled = self._fill(content)
@@ -109,7 +109,7 @@ class Output:
             return drop_blanks(content) or [{"type": self.text_type, "text": NO_OUTPUT}]
         return content
 
-    def annotate(self, result: Native, words: str) -> Native:
+    def annotate(self, result: Wire, words: str) -> Wire:
         """A result with words added to it."""
         content = result.get(self.key)
         if isinstance(content, list):
