@@ -34,6 +34,8 @@ ROWS: dict[str, tuple[list[bytes], dict[str, Any]]] = {
     "a call that is checked": ([CALL], {**STREAMED, "tools": TOOLS}),
     "a model that is not served": ([], {**STREAMED, "model": "none"}),
     "a stream that is cut": ([TEXT], STREAMED),
+    "a stream that is checked and cut": ([TEXT], {**STREAMED, "tools": TOOLS}),
+    "a stream of nothing": ([], {**STREAMED, "tools": TOOLS}),
 }
 
 

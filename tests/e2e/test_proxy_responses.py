@@ -12,6 +12,7 @@ from proxying import Offer, in_loop, proxying, upstream
 from responding import PREFIXES, serve, until
 from wholecall.faults.running import FaultServer
 from wholecall.faults.tools import definitions
+from wholecall.proxy.config.settings import ResponsesConfig
 from wholecall.proxy.keys import Key, KeyStore
 from wholecall.tools.from_function import make_tool
 
@@ -120,6 +121,87 @@ async def test_a_response_is_found_by_its_own_key_only(tmp_path: Path) -> None:
                 model="responses:answer-only", input="two", previous_response_id=made.id
             )
     assert refused.value.param == "previous_response_id"
+
+
+@pytest.mark.parametrize("kept_seconds", [0.0, 3600.0], ids=["not held here", "held here"])
+@pytest.mark.parametrize("streamed", [False, True])
+@in_loop
+async def test_what_an_upstream_holds_is_continued_by_its_own_key_only(
+    tmp_path: Path, kept_seconds: float, *, streamed: bool
+) -> None:
+    store = KeyStore(tmp_path / "keys.sqlite")
+    ours, theirs = (store.create(Key(id="", name=name))[0] for name in ("a", "b"))
+    store.close()
+    settings = ResponsesConfig(kept_seconds=kept_seconds)
+    asked: Any = {"model": "responses:answer-only", "input": "hi"}
+    async with serve(tmp_path, locked=True, responses=settings) as (served, _):
+        mine = served.openai.with_options(api_key=ours).responses
+        if streamed:
+            async with mine.stream(**asked) as stream:
+                made: Any = await stream.get_final_response()
+        else:
+            made = await mine.create(**asked)
+    # After a restart the proxy holds nothing, but it still knows whose the id is.
+    asked["previous_response_id"] = made.id
+    async with serve(tmp_path, locked=True, responses=settings) as (served, faults):
+        with pytest.raises(openai.BadRequestError) as refused:
+            await served.openai.with_options(api_key=theirs).responses.create(**asked)
+        assert not faults.received
+        await served.openai.with_options(api_key=ours).responses.create(**asked)
+        sent = faults.received[-1].body
+    assert refused.value.code == "previous_response_not_found"
+    assert isinstance(sent, dict)
+    assert sent["previous_response_id"] == made.id
+
+
+@pytest.mark.parametrize(
+    ("locked", "prefix", "field"),
+    [
+        (False, "openai", "conversation"),
+        (False, "anthropic", "prompt"),
+        (True, "openai", "conversation"),
+        (True, "responses", "conversation"),
+    ],
+)
+@in_loop
+async def test_what_only_an_account_has_is_refused_by_its_name(
+    tmp_path: Path, locked: bool, *, prefix: str, field: str
+) -> None:
+    store = KeyStore(tmp_path / "keys.sqlite")
+    key, _ = store.create(Key(id="", name="a"))
+    store.close()
+    async with serve(tmp_path, locked=locked) as (served, faults):
+        responses = served.openai.with_options(api_key=key).responses
+        named: Any = {"conversation": "conv_1", "prompt": {"id": "pmpt_1"}}
+        asked: Any = {"model": f"{prefix}:answer-only", "input": "hi", field: named[field]}
+        with pytest.raises(openai.BadRequestError) as refused:
+            await responses.create(**asked)
+    assert refused.value.param == field
+    assert not faults.received
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@in_loop
+async def test_what_a_response_answers_is_listed(tmp_path: Path, prefix: str) -> None:
+    async with serve(tmp_path) as (served, _):
+        responses, model = served.openai.responses, f"{prefix}:answer-only"
+        first = await responses.create(model=model, input="one")
+        said: Any = [{"role": "user", "content": f"{n}"} for n in range(24)]
+        made = await responses.create(model=model, input=said, previous_response_id=first.id)
+        listed: list[Any] = [item async for item in await responses.input_items.list(made.id)]
+        oldest: Any = await responses.input_items.list(made.id, order="asc", limit=2)
+        more: Any = await responses.input_items.list(
+            made.id, order="asc", after=oldest.last_id, limit=1
+        )
+        with pytest.raises(openai.BadRequestError, match="limit"):
+            await responses.input_items.list(made.id, limit=0)
+        with pytest.raises(openai.NotFoundError):
+            await responses.input_items.list("resp_none")
+    texts = [item.content[0].text for item in listed]
+    assert texts == [*(str(n) for n in reversed(range(24))), "All done.", "one"]
+    assert len({item.id for item in listed}) == 26
+    assert [item.content[0].text for item in oldest.data] == ["one", "All done."]
+    assert (oldest.has_more, more.data[0].content[0].text) == (True, "0")
 
 
 @pytest.mark.parametrize("background", [False, True])

@@ -14,6 +14,17 @@ END = b'event: x\ndata: {"type":"response.completed","response":{"id":"r"}}\n\n'
 CUT = b'event: x\ndata: {"type":"response.incomplete","response":{"id":"r"}}\n\n'
 FAILED = b'event: x\ndata: {"type":"response.failed","response":{"id":"r"}}\n\n'
 
+
+class Seen:
+    """Remembers what it is to keep."""
+
+    def __init__(self) -> None:
+        self.responses: list[bytes] = []
+
+    async def keep(self, response: bytes) -> None:
+        self.responses.append(response)
+
+
 ENDS: dict[str, tuple[bytes, bytes | None]] = {
     "a good end": (DELTA + END, b'{"id":"r"}'),
     "an end at a limit": (DELTA + CUT, b'{"id":"r"}'),
@@ -37,8 +48,8 @@ def test_the_last_event_tells_the_response(frames: bytes, response: bytes | None
 )
 @in_loop
 async def test_a_stream_that_ended_well_is_kept(frames: list[bytes], kept: int) -> None:
-    inner, seen = KeptSink(), list[bytes]()
-    sink = CopyingSink(inner, seen.append)
+    inner, seen = KeptSink(), Seen()
+    sink = CopyingSink(inner, seen.keep)
     sink.add_headers(((b"a", b"b"),))
     for each in frames:
         sink.put(each)
@@ -51,13 +62,13 @@ async def test_a_stream_that_ended_well_is_kept(frames: list[bytes], kept: int) 
     assert sink.begun is bool(frames)
     inner.gone = True
     assert sink.gone
-    assert len(seen) == kept
+    assert len(seen.responses) == kept
 
 
 @pytest.mark.parametrize(("status", "kept"), [(200, [b"{}"]), (502, [])])
 @in_loop
 async def test_an_answer_in_one_piece_is_kept_if_it_is_one(status: int, kept: list[bytes]) -> None:
-    inner, seen = KeptSink(), list[bytes]()
-    await CopyingSink(inner, seen.append).send_body(Body(status, b"{}"))
-    assert seen == kept
+    inner, seen = KeptSink(), Seen()
+    await CopyingSink(inner, seen.keep).send_body(Body(status, b"{}"))
+    assert seen.responses == kept
     assert inner.body is not None

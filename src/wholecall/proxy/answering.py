@@ -113,9 +113,7 @@ class StreamedAnswer:
     async def finish(self) -> None:
         """End the stream. An answer that did not end well is an `UpstreamError`."""
         encoder = self._encoder or self._begin()
-        why = encoder.judge()
-        if why is not None:
-            raise why
+        encoder.demand_end()
         self._sink.put(encoder.finish())
         await self._sink.close()
 

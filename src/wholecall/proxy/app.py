@@ -166,9 +166,13 @@ class Proxy:
         self.service.serve(self._models.values())
 
     def _make_shelf(self, config: Config) -> Shelf:
-        """A file, where tools of both sides may meet in a conversation; else nothing is kept."""
-        runs = any(served.mode is Mode.RUN for served in self._models.values())
-        return Shelf(state_path(config) if runs else None)
+        """A file, where tools of both sides may meet in a conversation, or where an upstream holds
+        what belongs to one of several keys; else nothing is kept."""
+        models = self._models.values()
+        runs = any(served.mode is Mode.RUN for served in models)
+        held = any(served.upstream.protocol == RESPONSES.protocol for served in models)
+        needed = runs or (held and needs_keys(config))
+        return Shelf(state_path(config) if needed else None)
 
     # ── Routes ──────────────────────────────────────────────────────────────────────
 

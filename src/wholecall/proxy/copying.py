@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -43,7 +43,7 @@ def _read_event(text: bytes) -> _Event | None:
 class CopyingSink:
     """Passes an answer on. A response that ended well is kept before its client knows its end."""
 
-    def __init__(self, sink: Sink, keep: Callable[[bytes], None]) -> None:
+    def __init__(self, sink: Sink, keep: Callable[[bytes], Awaitable[None]]) -> None:
         self._sink = sink
         self._keep = keep
         self._end = b""
@@ -90,11 +90,11 @@ class CopyingSink:
         """The stream is over."""
         response = find_response(self._end)
         if response:
-            self._keep(response)
+            await self._keep(response)
         await self._sink.close()
 
     async def send_body(self, body: Body) -> None:
         """Answer in one piece."""
         if body.status == _OK:
-            self._keep(body.content)
+            await self._keep(body.content)
         await self._sink.send_body(body)

@@ -81,11 +81,9 @@ class Endpoint:
         )
 
     def _make_turning(self, prepared: Prepared, sink: Sink, *, watch: Watch) -> Turning:
-        service, terms = self._service, prepared.terms
-        if terms is not None:
-            key_id = prepared.asked.key.id
-            keep = partial(service.holding.keep, key_id=key_id, items=terms.items)
-            sink = CopyingSink(sink, keep)
+        service = self._service
+        if prepared.terms is not None or prepared.bound:
+            sink = CopyingSink(sink, partial(_keep, service=service, prepared=prepared))
         return Turning(
             prepared,
             sink,
@@ -112,6 +110,15 @@ class Endpoint:
         resends.keep(prepared.asked, answer)
         self._service.hold(answer.start(work, break_off=turning.break_off))
         return answer
+
+
+async def _keep(response: bytes, *, service: Service, prepared: Prepared) -> None:
+    """A response ended well: it is held here, and whose it is at the upstream is known."""
+    key_id, terms = prepared.asked.key.id, prepared.terms
+    if prepared.bound:
+        await service.binding.bind(key_id, response)
+    if terms is not None:
+        service.holding.keep(response, key_id=key_id, items=terms.items)
 
 
 async def _read_along(answer: LiveAnswer, sink: ClientSink, *, watch: Watch) -> None:

@@ -32,6 +32,14 @@ class _Identified(msgspec.Struct):
 _IDENTIFIED = msgspec.json.Decoder(_Identified)
 
 
+def read_id(response: bytes) -> str:
+    """The id of a response; empty if it has none."""
+    try:
+        return _IDENTIFIED.decode(response).id
+    except UNREADABLE:
+        return ""
+
+
 class Work(Protocol):
     """What makes a response, or has made it."""
 
@@ -133,10 +141,7 @@ class Holding:
 
     def keep(self, response: bytes, *, key_id: str, items: bytes) -> None:
         """Hold a response that its client got whole; one without an id cannot be asked for."""
-        try:
-            id = _IDENTIFIED.decode(response).id
-        except UNREADABLE:
-            return
+        id = read_id(response)
         if id:
             self.put(Held(id=id, key_id=key_id, items=items, work=Made(response)))
 

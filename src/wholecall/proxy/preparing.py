@@ -18,7 +18,14 @@ from wholecall.proxy.client import Asked, Elsewhere
 from wholecall.proxy.piping import Letter, Pipe
 from wholecall.proxy.running import join_tools
 from wholecall.proxy.serving import Mode, Served, Service
-from wholecall.proxy.terms import Terms, read_terms
+from wholecall.proxy.terms import (
+    NOT_HELD,
+    Terms,
+    is_stored,
+    read_previous,
+    read_terms,
+    refuse_previous,
+)
 from wholecall.proxy.wishes import Wishes, take_wishes
 from wholecall.tools.toolbox import Toolbox
 
@@ -26,6 +33,7 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NOTHING = (b"null", b"[]")
 _TOOLS = ("tools", "functions")
 _THREAD = "thread"
+_CONVERSATION = "conversation"
 
 
 class Forward(Value, frozen=True, eq=False):
@@ -60,6 +68,8 @@ class Prepared(Value, frozen=True, kw_only=True, eq=False):
     """Whether the client wants to see what happens between the turns."""
     terms: Terms | None = None
     """How the answer is held; None: not at all."""
+    bound: bool = False
+    """Whether the upstream holds the answer, too, in an account that several keys share."""
     head: Head | None = None
     """What the answer says of itself, where that was promised before there is one."""
 
@@ -89,6 +99,9 @@ async def prepare(service: Service, asked: Asked) -> Prepared:
     same = served.upstream.protocol == asked.client.protocol
     if not same:
         _refuse_foreign(asked.client.only_there, fields)
+    elif asked.client.holds:
+        await _refuse_anothers(service, asked, fields=fields)
+    bound = same and asked.client.holds and bool(asked.key.id) and is_stored(fields)
     if same and served.pipe is not None and _needs_nothing(served, fields, terms=terms):
         letter = _write_letter(served, content, fields=fields)
         return Prepared(
@@ -98,6 +111,7 @@ async def prepare(service: Service, asked: Asked) -> Prepared:
             style=Style(),
             way=Forward(served.pipe, letter),
             terms=terms,
+            bound=bound,
         )
     body = msgspec.json.decode(content)
     request = replace(decode_request(asked.client.protocol, body), model=served.model)
@@ -114,6 +128,7 @@ async def prepare(service: Service, asked: Asked) -> Prepared:
         way=await _choose(service, asked, request=request, served=served),
         progress=wishes.events or asked.wants_progress,
         terms=terms,
+        bound=bound,
     )
 
 
@@ -143,6 +158,21 @@ def _refuse_foreign(only_there: Mapping[str, Elsewhere], fields: Mapping[str, ms
     for name, elsewhere in only_there.items():
         if _says(fields, name):
             raise UnreadableRequest(elsewhere.why, param=name, code=elsewhere.code)
+
+
+async def _refuse_anothers(
+    service: Service, asked: Asked, *, fields: dict[str, msgspec.Raw]
+) -> None:
+    """Of what the upstream holds in its account, a key may name only what it was given."""
+    previous = read_previous(fields)
+    if previous and not await service.binding.is_of(asked.key.id, previous):
+        raise refuse_previous(NOT_HELD)
+    if asked.key.id and _says(fields, _CONVERSATION):
+        why = (
+            "conversations of the upstream's account are open to no key: send all items of it, or "
+            "go on with `previous_response_id`"
+        )
+        raise UnreadableRequest(why, param=_CONVERSATION)
 
 
 def _choose_run(request: Request, tools: Toolbox) -> Gate | Run:

@@ -3,6 +3,7 @@
     GET    /v1/responses/{id}                               the response
     GET    /v1/responses/{id}?stream=true&starting_after=7  the stream, behind its event 7
     POST   /v1/responses/{id}/cancel                        ends work in the background
+    GET    /v1/responses/{id}/input_items                   what it answers, page by page
     DELETE /v1/responses/{id}                               forgets it
 
 Only responses that are held here are found (see `holding`), and each only by its own key. What
@@ -18,12 +19,14 @@ from starlette.datastructures import QueryParams
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from wholecall.protocols.answers import dump
 from wholecall.proxy.arrival import wants_stream
 from wholecall.proxy.background import BLANK, NUMBER, Background
 from wholecall.proxy.client import Asked
 from wholecall.proxy.departing import ClientGone, UntilGone
 from wholecall.proxy.edge import CALLER, Caller
 from wholecall.proxy.holding import Held
+from wholecall.proxy.input_items import list_items
 from wholecall.proxy.refusing import Refused
 from wholecall.proxy.responses import RESPONSES
 from wholecall.proxy.serving import Service
@@ -89,6 +92,7 @@ def make_response_routes(service: Service) -> list[Route]:
     return [
         Route(one, Retrieval(service, _show), methods=["GET"]),
         Route(one, Retrieval(service, delete), methods=["DELETE"]),
+        Route(f"{one}/input_items", Retrieval(service, _list_items), methods=["GET"]),
         Route(f"{one}/cancel", Retrieval(service, _cancel), methods=["POST"]),
     ]
 
@@ -109,6 +113,10 @@ def _read_start(query: QueryParams) -> int:
     if not given.removeprefix("-").isdecimal() or len(given) > _LONGEST_NUMBER:
         raise Refused(400, "starting_after is no whole number", code="invalid_value")
     return int(given)
+
+
+async def _list_items(held: Held, query: QueryParams, sink: ClientSink) -> None:  # noqa: PLR0917 - one form for all
+    await sink.send_body(Body(_OK, dump(list_items(held, query))))
 
 
 async def _cancel(held: Held, _: QueryParams, sink: ClientSink) -> None:

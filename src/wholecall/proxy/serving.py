@@ -10,6 +10,7 @@ from typing import Any
 
 from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.proxy.approving import Approving
+from wholecall.proxy.binding import Binding
 from wholecall.proxy.client import TOOLS_HEADER, Asked
 from wholecall.proxy.config.settings import ANYTHING, matches
 from wholecall.proxy.holding import Holding
@@ -91,6 +92,8 @@ class Service:
         self.offer_tools = tools
         """The tools that run here; those of MCP servers come and go."""
         self.ownership = Ownership(self._shelf)
+        self.binding = Binding(self._shelf)
+        """Whose the responses are that upstreams hold."""
         self.resends = Resends()
         self.holding = Holding()
         """Responses that can be asked for again."""

@@ -53,10 +53,10 @@ class Terms:
 
 def read_terms(holding: Holding, fields: Fields, *, key_id: str) -> tuple[Terms | None, Fields]:
     """The terms of a request, and the request without them; None: nothing is held of it."""
-    background, stored = _says(fields, "background"), _is_stored(fields)
+    background, stored = _says(fields, "background"), is_stored(fields)
     if background:
         _check_background(holding, stored=stored)
-    previous = _read_previous(fields)
+    previous = read_previous(fields)
     before: Held | None = None
     if previous:
         before = _find(holding, previous, key_id=key_id)
@@ -141,7 +141,8 @@ def _read_items(fields: Fields) -> list[Any]:
     return given or []
 
 
-def _read_previous(fields: Fields) -> str:
+def read_previous(fields: Fields) -> str:
+    """The id of the response that a request goes on from; empty: of none."""
     try:
         return msgspec.json.decode(fields[PREVIOUS], type=str) if PREVIOUS in fields else ""
     except msgspec.DecodeError:
@@ -152,5 +153,6 @@ def _says(fields: Fields, name: str) -> bool:
     return name in fields and bytes(fields[name]) == _TRUE
 
 
-def _is_stored(fields: Fields) -> bool:
+def is_stored(fields: Fields) -> bool:
+    """Whether a response may be kept, by whoever answers."""
     return "store" not in fields or bytes(fields["store"]) != _FALSE

@@ -30,6 +30,7 @@ from wholecall.core.values import (
     Text,
     Usage,
 )
+from wholecall.errors import UpstreamError
 from wholecall.protocols.answers import KEEP_ALIVE, Encoder, Failure, make_encoder
 
 TERMINATORS = {
@@ -89,18 +90,18 @@ class TestEveryProtocol:
         encoder = make_encoder(protocol, HEAD)
         for event in events:
             encoder.encode(event)
-        why = encoder.judge()
-        assert str(why) == message
+        with pytest.raises(UpstreamError, match=f"^{message}$"):
+            encoder.demand_end()
 
     def test_how_an_answer_will_end_is_known_before_its_end_is_written(self, protocol: str) -> None:
         encoder = make_encoder(protocol, HEAD)
-        before = encoder.judge()
-        assert before is not None
-        assert before.code == "stream_dropped"
+        with pytest.raises(UpstreamError) as cut:
+            encoder.demand_end()
+        assert cut.value.code == "stream_dropped"
         encoder.encode(ended("stop"))
-        assert encoder.judge() is None
+        encoder.demand_end()
         encoder.finish()
-        assert encoder.judge() is None
+        encoder.demand_end()
 
     def test_a_second_answer_behind_the_end_of_the_first_is_not_read(self, protocol: str) -> None:
         first = encode(protocol, [Text("Hi"), ended("stop")])
@@ -116,9 +117,9 @@ class TestEveryProtocol:
         assert b"call_0" in shown
         assert b"it was cut off" in encoder.encode(rejected)
         assert encoder.is_over
-        why = encoder.judge()
-        assert why is not None
-        assert why.code == "broken_answer"
+        with pytest.raises(UpstreamError) as broken:
+            encoder.demand_end()
+        assert broken.value.code == "broken_answer"
         assert encoder.encode(ended("length")) + encoder.finish() == b""
 
     def test_waiting_clients_get_a_sign_of_life_at_any_time(self, protocol: str) -> None:

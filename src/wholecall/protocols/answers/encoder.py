@@ -26,6 +26,10 @@ from wholecall.protocols.answers.writer import Writer
 _NOTHING = b""
 
 
+def _break(why: str) -> UpstreamError:
+    return UpstreamError(why, code="broken_answer")
+
+
 class _Stage(enum.Enum):
     NEW = "new"
     OPEN = "open"
@@ -35,7 +39,7 @@ class _Stage(enum.Enum):
 class Encoder:
     """Writes one answer. A run may take many turns for it; the client sees one."""
 
-    __slots__ = ("_deliveries", "_first", "_live", "_stage", "_usage", "_why", "_writer")
+    __slots__ = ("_broken", "_deliveries", "_first", "_live", "_stage", "_usage", "_writer")
 
     def __init__(self, writer: Writer, *, live: bool = False) -> None:
         self._writer = writer
@@ -45,8 +49,8 @@ class Encoder:
         self._first: Delivery | None = None
         """The delivery of the first choice, while the stream is open."""
         self._usage: Usage | None = None
-        self._why: UpstreamError | None = None
-        """Why a call that was shown could not be."""
+        self._broken = ""
+        """Why what was shown of a call was wrong."""
 
     @property
     def is_over(self) -> bool:
@@ -74,22 +78,26 @@ class Encoder:
                 self._usage = merge_usage(self._usage, event)
             return first.take(event)
         except ProtocolError as error:  # what was shown of a call turned out to be wrong
-            self._why = UpstreamError(str(error), code="broken_answer")
-            return self.fail(read_failure(self._why))
+            self._broken = str(error)
+            return self.fail(read_failure(_break(self._broken)))
 
-    def judge(self) -> UpstreamError | None:
-        """Why the answer cannot end well, as far as it has come; None if it can."""
+    def demand_end(self) -> None:
+        """`UpstreamError` says why the answer cannot end well, as far as it has come."""
+        if self._broken:
+            raise _break(self._broken)
         finishes = [delivery.finish() for delivery in self._deliveries.values()]
         if self._stage is _Stage.OVER or (finishes and None not in finishes):
-            return self._why
-        return blame(each.fault for each in self._deliveries.values() if each.fault is not None)
+            return
+        raise blame(each.fault for each in self._deliveries.values() if each.fault is not None)
 
     def finish(self) -> bytes:
         """The end of the stream: its terminator if the answer ended well, else an error."""
         if self._stage is _Stage.OVER:
             return _NOTHING
-        opening, why = self.begin(), self.judge()
-        if why is not None:
+        opening = self.begin()
+        try:
+            self.demand_end()
+        except UpstreamError as why:
             return opening + self.fail(read_failure(why))
         finishes = {index: delivery.finish() for index, delivery in self._deliveries.items()}
         whole = {index: finish for index, finish in finishes.items() if finish is not None}

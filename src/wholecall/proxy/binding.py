@@ -1,0 +1,45 @@
+"""Whose the responses are that an upstream holds in its own account.
+
+All keys of the proxy share that account, and an id alone does not say whose it is. So it is kept
+which key was given which id, and to any other key the id does not exist. Without keys there is
+but one client, and nothing is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+
+from wholecall.proxy.holding import read_id
+from wholecall.proxy.shelf import Shelf
+
+_LOG = logging.getLogger(__name__)
+
+
+class Binding:
+    """Remembers ids in a file, which several processes share."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    async def bind(self, key_id: str, response: bytes) -> None:
+        """This key was given this response. One without an id cannot be asked for."""
+        id = read_id(response)
+        if not key_id or not id:
+            return
+        try:
+            await asyncio.to_thread(self._shelf.put, (_name(id),), key_id.encode())
+        except sqlite3.Error:  # the answer itself is good: it only cannot be continued there
+            _LOG.warning("it cannot be kept whose a response is", exc_info=True)
+
+    async def is_of(self, key_id: str, id: str) -> bool:
+        """Whether this key may go on from the response of this id."""
+        if not key_id:
+            return True
+        found = await asyncio.to_thread(self._shelf.find, (_name(id),))
+        return found.get(_name(id)) == key_id.encode()
+
+
+def _name(id: str) -> str:
+    return f"response {id}"
