@@ -53,6 +53,14 @@ REFUSED: list[tuple[Any, str]] = [
     (written([""], family="json"), "an empty mark"),
     (written(["<a>"], family="json", closers=[""]), "an empty mark"),
     (stored(reasoning=[{"open": "<a>", "close": [""]}]), "an empty mark"),
+    (
+        {
+            "wholecall_dialect": 1,
+            "name": "x",
+            "bare": [{"family": "headed", "calls": ["<a>"], "head_end": ["{"], "head": "id_first"}],
+        },
+        "needs a name_mark before the name",
+    ),
 ]
 
 

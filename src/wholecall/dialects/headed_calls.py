@@ -29,40 +29,37 @@ class Header(enum.Enum):
     NAME = "name"
     COUNTED = "counted"  # `functions.search:0`, which is the id, too
     RECIPIENT = "recipient"  # `functions.search <|constrain|>json`
-    ID_FIRST = "id_first"  # `a1b2<|tool_call:name|>search`
+    ID_FIRST = "id_first"  # an id, `name_mark`, `search`
 
 
 _COUNTED = re.compile(r"(.*?)\s*:\s*\d++\Z", re.DOTALL)
 _NAMELESS = re.compile(r"(?:\d++|call_\w++)\Z")
 _RECIPIENT = re.compile(r"([^\s<]++)\s*+(?:<.*|json|code)?\Z", re.DOTALL)
-_ANALYSIS = "analysis "
-_ANALYSIS_CHANNEL = "<|channel|>analysis"
-_NAME_MARK = "<|tool_call:name|>"
 
 
-def _name(text: str) -> tuple[str, str | None]:
+def _name(text: str, _: HeadedCalls) -> tuple[str, str | None]:
     return text, None
 
 
-def _counted(text: str) -> tuple[str, str | None]:
+def _counted(text: str, _: HeadedCalls) -> tuple[str, str | None]:
     """The name stands between namespace and counter; a counter or a foreign id names nobody."""
     counted = _COUNTED.match(text)
     nameless = _NAMELESS.match(text)
     return (counted[1] if counted else "" if nameless else text), text
 
 
-def _recipient(text: str) -> tuple[str, str | None]:
+def _recipient(text: str, _: HeadedCalls) -> tuple[str, str | None]:
     """The first word; behind it nothing may stand but tokens and what the message is written in."""
     found = _RECIPIENT.match(text)
     return (found[1] if found else ""), None
 
 
-def _id_first(text: str) -> tuple[str, str | None]:
-    id, _, name = text.rpartition(_NAME_MARK)
+def _id_first(text: str, grammar: HeadedCalls) -> tuple[str, str | None]:
+    id, _, name = text.rpartition(grammar.name_mark)
     return name.strip(), id.strip() or None
 
 
-_HEADS: dict[Header, Callable[[str], tuple[str, str | None]]] = {
+_HEADS: dict[Header, Callable[[str, HeadedCalls], tuple[str, str | None]]] = {
     Header.NAME: _name,
     Header.COUNTED: _counted,
     Header.RECIPIENT: _recipient,
@@ -91,9 +88,17 @@ class HeadedCalls:
     """The markers may be followed by whole call objects, too."""
     text_name: str = ""
     """In the place of a name: what follows is text."""
+    name_mark: str = ""
+    """What stands between an id and the name, where the id comes first."""
+    thoughts: tuple[str, ...] = ()
+    """What tells by its opener or header that a message stands among thoughts."""
     call_end: str = ""
-    """What ends a message that is to be acted on. In the channel for thoughts any other end
-    tells a plan; the model may also stop there, as servers keep this mark to themselves."""
+    """What ends a message that is to be acted on. Among thoughts any other end tells a plan; the
+    model may also stop there, as servers keep this mark to themselves."""
+
+    def __post_init__(self) -> None:
+        if self.head is Header.ID_FIRST and not self.name_mark:
+            raise ValueError("a header that begins with an id needs a name_mark before the name")
 
     def read(self, machine: Machine, opener: str, /) -> Steps[bool]:
         """Read the calls from an opener on; False if none follows."""
@@ -141,11 +146,10 @@ class _Reading:
         if head is None:
             return False
         text, id = head
-        spelled, own_id = _HEADS[self._grammar.head](text)
+        spelled, own_id = _HEADS[self._grammar.head](text, self._grammar)
         if spelled and spelled == self._grammar.text_name:
             return True
-        thinks = opener.startswith(_ANALYSIS) or _ANALYSIS_CHANNEL in opener + text
-        if self._grammar.call_end and thinks:
+        if any(mark in opener + text for mark in self._grammar.thoughts):
             return (yield from self._thought(spelled))
         if not spelled and self._machine.sole:
             return (yield from self._nameless(text))

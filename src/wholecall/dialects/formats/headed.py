@@ -120,6 +120,7 @@ _HARMONY = HeadedCalls(
     call_close=_END,
     head_end=("<|message|>",),
     head=Header.RECIPIENT,
+    thoughts=("<|channel|>analysis", "analysis to="),
     call_end="<|call|>",
 )
 # What is left of it where a server drops the tokens and keeps the words between them.
@@ -171,6 +172,7 @@ _SOLAR = HeadedCalls(
     call_close=("<|tool_call:end|>",),
     head_end=("<|tool_call:args|>",),
     head=Header.ID_FIRST,
+    name_mark="<|tool_call:name|>",
 )
 SOLAR_OPEN = Dialect(
     name="solar_open",
