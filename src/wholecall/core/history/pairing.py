@@ -90,6 +90,8 @@ class _Pairs:
     _waiting: dict[str, tuple[int, deque[StoredCall]]] = field(default_factory=dict)
     """The calls of each id without a result, and the exchange in which they stand."""
     _exchange: int = 0
+    _here: dict[StoredCall, None] = field(default_factory=dict)
+    """Those of them that stand in this exchange."""
     _strays: dict[str, StoredResult] = field(default_factory=dict)
     """Results without a call that stand directly before the next turn."""
     _early: dict[StoredCall, StoredResult] = field(default_factory=dict)
@@ -102,6 +104,7 @@ class _Pairs:
                 waiting = deque()
             waiting.append(call)
             self._waiting[call.id] = self._exchange, waiting
+            self._here[call] = None
             if call.id in self._strays:
                 self._early[call] = self._strays[call.id]
         self._strays = {}
@@ -109,7 +112,9 @@ class _Pairs:
     def add_result(self, result: StoredResult) -> None:
         waiting = self._queue(result.id)
         if waiting:
-            self.results[waiting.popleft()] = result
+            call = waiting.popleft()
+            self.results[call] = result
+            self._here.pop(call, None)
         elif waiting is not None:
             self.dropped[result] = ChangeKind.RESULT_REPEATED
         else:
@@ -121,12 +126,14 @@ class _Pairs:
         """The calls that a result of this id may answer; None if there never was one."""
         if id in self._waiting:
             return self._waiting[id][1]
-        here = [calls for at, calls in self._waiting.values() if at == self._exchange and calls]
-        sole = len(here) == 1 and len(here[0]) == 1
-        return here[0] if sole and not id else None
+        if id or len(self._here) != 1:
+            return None
+        [sole] = self._here
+        return self._waiting[sole.id][1]
 
     def add_aside(self, aside: Aside) -> None:
         self._exchange += 1
+        self._here = {}
         self._strays = {}
         self.blind = self.blind or aside.opaque
 
@@ -200,14 +207,20 @@ class _Writer:
         entries = [renamed[e] if isinstance(e, StoredCall) else e for e in turn.entries]
         yield replace(turn, entries=tuple(entries))
         for call in turn.calls:
-            yield self._answer(renamed[call], self.pairs.results.get(call), turn=turn)
+            result = self.pairs.results.get(call)
+            if result is not None and result.id != call.id:  # it had none
+                self._note_rewritten(result.at, result.id, id=renamed[call].id)
+            yield self._answer(renamed[call], result, turn=turn)
 
     def _rename(self, call: StoredCall) -> StoredCall:
         id = self.ids.claim(call.id)
         if call.native.get(self.form.call_id) == id:
             return call
-        self.mending.note(ChangeKind.ID_REWRITTEN, call.at, detail=f"{call.id!r} became {id!r}")
+        self._note_rewritten(call.at, call.id, id=id)
         return replace(call, id=id, native={**call.native, self.form.call_id: id})
+
+    def _note_rewritten(self, at: int, before: str, *, id: str) -> None:
+        self.mending.note(ChangeKind.ID_REWRITTEN, at, detail=f"{before!r} became {id!r}")
 
     def _answer(
         self, call: StoredCall, result: StoredResult | None, *, turn: StoredTurn
