@@ -54,11 +54,7 @@ REFUSED: list[tuple[Any, str]] = [
     (written(["<a>"], family="json", closers=[""]), "an empty mark"),
     (stored(reasoning=[{"open": "<a>", "close": [""]}]), "an empty mark"),
     (
-        {
-            "wholecall_dialect": 1,
-            "name": "x",
-            "bare": [{"family": "headed", "calls": ["<a>"], "head_end": ["{"], "head": "id_first"}],
-        },
+        written(["<a>"], family="headed", calls=["<a>"], head_end=["{"], head="id_first"),
         "needs a name_mark before the name",
     ),
 ]

@@ -18,5 +18,7 @@ def test_each_answer_has_a_decoder_of_its_own() -> None:
 
 @pytest.mark.parametrize("look_up", [decoder_for, framing_for])
 def test_an_unknown_name_is_an_error_that_names_the_known_ones(look_up: type) -> None:
-    with pytest.raises(UnknownProtocol, match=r"'openai'.*openai-chat, openai-responses, anth"):
+    with pytest.raises(
+        UnknownProtocol, match=r"'openai' is none of 'openai-chat', 'openai-responses', 'anth"
+    ):
         look_up("openai")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wholecall.errors import UnknownProtocol
+from wholecall.core.tables import find_entry
 from wholecall.protocols import (
     anthropic_messages,
     bedrock_converse,
@@ -36,16 +36,9 @@ FRAMINGS: dict[str, type[Framing]] = {
 
 def decoder_for(name: str) -> Decoder:
     """A new decoder, for one answer in the protocol of this name."""
-    _check(name)
-    return PROTOCOLS[name]()
+    return find_entry(PROTOCOLS, name)()
 
 
 def framing_for(name: str) -> Framing:
     """A new framing, for one stream in the protocol of this name."""
-    _check(name)
-    return FRAMINGS[name]()
-
-
-def _check(name: str) -> None:
-    if name not in PROTOCOLS:
-        raise UnknownProtocol(f"protocol {name!r} is unknown; known are {', '.join(PROTOCOLS)}")
+    return find_entry(FRAMINGS, name)()

@@ -13,7 +13,7 @@ def test_every_protocol_is_known_in_every_table(protocol: str) -> None:
 
 
 def test_another_protocol_is_named_with_those_that_are_known() -> None:
-    with pytest.raises(UnknownProtocol, match="'gemini', only in 'openai-chat', "):
+    with pytest.raises(UnknownProtocol, match="'gemini' is none of 'openai-chat', "):
         make_encoder("gemini", HEAD)
     with pytest.raises(UnknownProtocol):
         encode_answer("gemini", [ended()], head=HEAD)

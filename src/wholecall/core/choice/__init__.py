@@ -16,9 +16,9 @@ from typing import Any
 from wholecall.core.choice.anthropic import ANTHROPIC, AnthropicForm
 from wholecall.core.choice.obedience import Breach, obeyed
 from wholecall.core.choice.openai import CHAT, RESPONSES, OpenAIForm
-from wholecall.core.choice.reading import field_of, list_words
+from wholecall.core.choice.reading import field_of
 from wholecall.core.choice.values import Choice, Encoded, Mode, Special
-from wholecall.errors import UnknownProtocol
+from wholecall.core.tables import find_entry
 
 __all__ = ["Breach", "Choice", "Encoded", "Mode", "Special", "decode", "encode", "obeyed"]
 
@@ -34,7 +34,7 @@ def decode(protocol: str, request: Mapping[str, Any], *, offered: Collection[str
 
     `offered` are the names of the request's tools; a tool that the upstream runs goes by its type.
     """
-    choice = _find(protocol).decode(request, offered)
+    choice = find_entry(_FORMS, protocol).decode(request, offered)
     if choice.mode is Mode.REQUIRED and not offered:
         raise field_of(request, "tool_choice").refuse("only 'auto' and 'none' without tools")
     return choice
@@ -42,11 +42,4 @@ def decode(protocol: str, request: Mapping[str, Any], *, offered: Collection[str
 
 def encode(choice: Choice, protocol: str) -> Encoded:
     """Say a choice in a protocol's words. `none` is said as `none` in each of them."""
-    return _find(protocol).encode(choice)
-
-
-def _find(protocol: str) -> OpenAIForm | AnthropicForm:
-    try:
-        return _FORMS[protocol]
-    except KeyError:
-        raise UnknownProtocol(f"{protocol!r} is none of {list_words(_FORMS)}") from None
+    return find_entry(_FORMS, protocol).encode(choice)

@@ -13,7 +13,7 @@ from wholecall.core.history.pairing import settle
 from wholecall.core.history.pieces import Aside, Change, ChangeKind, Form, Mending, Piece, Wire
 from wholecall.core.history.responses import RESPONSES
 from wholecall.core.history.target import ANTHROPIC_IDS, System, Target
-from wholecall.errors import UnknownProtocol
+from wholecall.core.tables import find_entry
 
 # Each protocol, and what every reader of it accepts.
 _FORMS: dict[str, tuple[Form, Target]] = {
@@ -48,10 +48,7 @@ def mend(
     whose call is not here stays. `remembered` are fields of earlier messages that clients lose,
     such as `reasoning_content`, by the id of a call that the message made.
     """
-    try:
-        form, default = _FORMS[protocol]
-    except KeyError:
-        raise UnknownProtocol(f"{protocol!r} is none of {sorted(_FORMS)}") from None
+    form, default = find_entry(_FORMS, protocol)
     mending = Mending(target or default, continues, remembered or {})
     pieces = form.split(messages, mending)
     pieces, system = _place_system(pieces, mending)

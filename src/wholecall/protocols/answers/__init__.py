@@ -7,11 +7,11 @@ of a body. A protocol is one file and one line in each table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any
 
+from wholecall.core.tables import find_entry
 from wholecall.core.values import Event
-from wholecall.errors import UnknownProtocol
 from wholecall.protocols.answers import anthropic_messages, openai_chat, response_items
 from wholecall.protocols.answers.anthropic_messages import AnthropicWriter
 from wholecall.protocols.answers.encoder import Encoder
@@ -43,8 +43,6 @@ __all__ = [
     "read_failure",
 ]
 
-_Found = TypeVar("_Found")
-
 _WRITERS: dict[str, Callable[[Head, Style], Writer]] = {
     "openai-chat": ChatWriter,
     "openai-responses": ResponsesWriter,
@@ -65,7 +63,7 @@ _GATED = Style()
 
 def make_encoder(protocol: str, head: Head, *, style: Style = _GATED) -> Encoder:
     """An encoder for one stream."""
-    return Encoder(_find(protocol, _WRITERS)(head, style), live=style.live)
+    return Encoder(find_entry(_WRITERS, protocol)(head, style), live=style.live)
 
 
 def encode_answer(
@@ -76,18 +74,10 @@ def encode_answer(
     `upstream` is the protocol that the events were read from: what only that one has is handed
     on to clients that speak it. An answer that did not end well is an `UpstreamError`.
     """
-    encode = _find(protocol, _BODIES)
+    encode = find_entry(_BODIES, protocol)
     return encode(gather(events, upstream=upstream), head)
 
 
 def encode_failure(protocol: str, failure: Failure) -> dict[str, Any]:
     """The body of an HTTP error."""
-    return _find(protocol, _FAILURES)(failure)
-
-
-def _find(protocol: str, table: Mapping[str, _Found]) -> _Found:
-    try:
-        return table[protocol]
-    except KeyError:
-        known = ", ".join(map(repr, table))
-        raise UnknownProtocol(f"no answer is written in {protocol!r}, only in {known}") from None
+    return find_entry(_FAILURES, protocol)(failure)

@@ -8,12 +8,12 @@ them knows another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from wholecall.core.conversation import Request
 from wholecall.core.history import Target
-from wholecall.errors import UnknownProtocol
+from wholecall.core.tables import find_entry
 from wholecall.protocols.requests.answers import answer_message, past_call
 from wholecall.protocols.requests.decoding import (
     anthropic_messages as read_anthropic,
@@ -37,8 +37,6 @@ from wholecall.protocols.wire import plain
 
 __all__ = ["answer_message", "decode_request", "encode_request", "past_call", "tool_names"]
 
-_Found = TypeVar("_Found")
-
 _ENCODERS: dict[str, Callable[[Request, Target | None], dict[str, Any]]] = {
     "openai-chat": openai_chat.encode,
     "openai-responses": openai_responses.encode,
@@ -61,7 +59,7 @@ def encode_request(
     `target` says what the upstream accepts in a history, for those of which the model's name
     does not tell. What comes in is neither changed nor shared.
     """
-    return _find(protocol, _ENCODERS)(name_calls(request), target)
+    return find_entry(_ENCODERS, protocol)(name_calls(request), target)
 
 
 def decode_request(protocol: str, body: Mapping[str, Any]) -> Request:
@@ -70,19 +68,8 @@ def decode_request(protocol: str, body: Mapping[str, Any]) -> Request:
     What cannot be read is an `UnreadableRequest`, a `tool_choice` that is not allowed an
     `InvalidChoice`; both name the field in `param`.
     """
-    decode = _find(protocol, _DECODERS)
+    decode = find_entry(_DECODERS, protocol)
     if not isinstance(body, Mapping):
         raise refuse("", f"expected an object, got {type(body).__name__}")
     copied: dict[str, Any] = plain(body)
     return decode(copied)
-
-
-def _find(protocol: str, table: Mapping[str, _Found]) -> _Found:
-    try:
-        return table[protocol]
-    except KeyError:
-        raise UnknownProtocol(f"{protocol!r} is none of {_list(table)}") from None
-
-
-def _list(names: Collection[str]) -> str:
-    return ", ".join(map(repr, names))
