@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -12,18 +13,19 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from e2e.test_proxy_clients import (
+from e2e.standing_between import (
     CALL,
     PATH,
     STOP,
     STREAMED,
     TEXT,
+    Gate,
     Handler,
     answering,
     between,
 )
 from proxying import Served, in_loop
-from upstreams.serving import begin
+from upstreams.serving import always, begin
 from wholecall.proxy.resends import Resends
 from wholecall.tools.from_function import make_tool
 from wholecall.tools.tool import Tool
@@ -57,6 +59,54 @@ async def test_a_request_leaves_no_cycles(
 ) -> None:
     async with between(answering(*answer), tmp_path) as (served, _):
         assert not await left_by(lambda: served.post(PATH, asked))
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("way", ["forward", "gate", "run"])
+@in_loop
+async def test_an_upstream_that_refuses_leaves_no_cycles(
+    tmp_path: Path, way: str, *, stream: bool
+) -> None:
+    refusing = always(lambda: web.json_response({"error": {"message": "no"}}, status=500))
+    tools = (make_tool(work),) if way == "run" else ()
+    asked = {**STREAMED, "stream": stream, **({"tools": TOOLS} if way == "gate" else {})}
+    async with between(refusing, tmp_path, tools=tools) as (served, _):
+        assert not await left_by(lambda: served.post(PATH, asked))
+
+
+@pytest.mark.parametrize("way", ["forward", "gate", "run"])
+@in_loop
+async def test_a_client_that_is_watched_for_its_departure_leaves_no_cycles(
+    tmp_path: Path, way: str
+) -> None:
+    gate = Gate()
+
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        response = await begin(request)
+        await response.write(TEXT)
+        await gate.pass_through()
+        await response.write(STOP)
+        return response
+
+    tools = (make_tool(work),) if way == "run" else ()
+    asked = {**STREAMED, **({"tools": TOOLS} if way == "gate" else {})}
+    async with between(handler, tmp_path, tools=tools) as (served, _):
+        served.proxy.service.resends = Resends(seconds=0.0)
+
+        async def ask() -> None:
+            gate.reached.clear()
+            gate.opened.clear()
+            asking = asyncio.create_task(served.post(PATH, asked))
+            await gate.reached.wait()
+            while not any(task.get_name().startswith(_WATCH) for task in asyncio.all_tasks()):
+                await asyncio.sleep(0.01)
+            gate.opened.set()
+            await asking
+
+        assert not await left_by(ask)
+
+
+_WATCH = "watch for the client's departure"
 
 
 @pytest.mark.parametrize(("tool", "asked"), RUNS.values(), ids=RUNS)

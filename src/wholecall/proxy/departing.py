@@ -55,13 +55,16 @@ class UntilGone:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
+        task, watcher = self._task, self._watcher
         if self._timer is not None:
             self._timer.cancel()
-        if self._watcher is not None:
-            self._watcher.cancel()
+        if watcher is not None:
+            watcher.cancel()
+        # They hold this, and only the collector could free them if this held them, too.
+        self._timer = self._watcher = self._task = None
         # Our own cancellation is taken back; that of the server goes on.
         ours = self._gone and isinstance(error, asyncio.CancelledError)
-        if ours and self._task is not None and self._task.uncancel() == 0:
+        if ours and task is not None and task.uncancel() == 0:
             raise ClientGone from None
 
     def _begin(self) -> None:

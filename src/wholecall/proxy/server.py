@@ -44,7 +44,8 @@ def make_worker_app() -> Proxy:
     """The application of one process, as the environment and the file describe it."""
     proxy = make_app(load(find_file(None, os.environ), os.environ), around=reloading)
     _take_logs(proxy)
-    # What is there by now stays until the end, and requests leave few cycles behind. To look for
+    # What is there by now stays until the end, and requests leave no cycles of our objects behind,
+    # which tests/e2e/test_proxy_memory.py holds; only connections do that are closed. To look for
     # them as often as a script does took a fifth of the time of a request.
     gc.collect()
     gc.freeze()

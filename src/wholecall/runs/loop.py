@@ -151,7 +151,10 @@ class Loop:
             async with limit:
                 answered = await turn.read(self._plan.upstream, self._plan.sender(request))
         except UpstreamError as error:
-            return recovery.after_error(request, error, began=tuple(self._wanted.begun))
+            again = recovery.after_error(request, error, began=tuple(self._wanted.begun))
+            if again is None:
+                raise
+            return again
         except TimeoutError:
             if not limit.expired():
                 raise  # not our clock's, so the time of the run is not to blame

@@ -56,29 +56,31 @@ class Recovery:
 
     def after_error(
         self, request: Request, error: UpstreamError, *, began: tuple[Call, ...]
-    ) -> Again:
-        """What to do about an upstream that gave no usable answer."""
+    ) -> Again | None:
+        """What to do about an upstream that gave no usable answer; None: its error is the end.
+
+        It is not raised here: an error that is held where it is raised holds itself.
+        """
         if began:
             raise _failed(f"the upstream failed: {error}", began) from error
         if self._unforced is not None and error.status in _REFUSED:
-            raise self._unforced
+            unforced, self._unforced = self._unforced, None
+            try:
+                raise unforced
+            finally:
+                del unforced
         if request.choice.mode is Mode.REQUIRED and error.status in _REFUSED:
             self._unforced = error
             return Again(f"the forced choice was refused: {error}", _unforced(request))
         if error.status is not None or error.attempts > 1:
-            raise error  # the upstream's own attempts are behind us
-        return self._retry(request, str(error), began=began, cause=error)
+            return None  # the upstream's own attempts are behind us
+        if self._retries >= self._limits.turn_retries:
+            return None
+        return self._retry(request, str(error), began=())
 
-    def _retry(
-        self,
-        request: Request,
-        why: str,
-        *,
-        began: tuple[Call, ...],
-        cause: UpstreamError | None = None,
-    ) -> Again:
+    def _retry(self, request: Request, why: str, *, began: tuple[Call, ...]) -> Again:
         if began or self._retries >= self._limits.turn_retries:
-            raise cause if cause is not None and not began else _failed(why, began)
+            raise _failed(why, began)
         self._retries += 1
         return Again(why, request)
 

@@ -74,7 +74,10 @@ async def ask(attempt: Callable[[], Awaitable[_Answer | Failure]], retry: RetryP
         delay = retry.delay(number, begun)
         if delay is None:
             begun.error.attempts = number + 1
-            raise begun.error from begun.cause
+            try:
+                raise begun.error from begun.cause
+            finally:
+                del begun  # the error would hold this frame, and this frame the error
         await retry.sleep(delay)
         number += 1
 
