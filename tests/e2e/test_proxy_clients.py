@@ -1,258 +1,34 @@
-"""What clients do to the proxy: they leave, come twice, are slow, or want nothing from it."""
+"""What clients do to the proxy: they leave, come twice, are slow, or are there when it ends."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anthropic
-import openai
 import pytest
 from aiohttp import web
 
-from proxying import Offer, Served, in_loop, proxying, upstream
-from upstreams.serving import Server, begin, forever, hang_up, serving
-from wholecall.proxy.taps import Exchange, ExchangeEnded, Fate, Readers
+from e2e.standing_between import (
+    ASKED,
+    CALL,
+    PATH,
+    STOP,
+    STREAMED,
+    TEXT,
+    Digging,
+    Ends,
+    Gate,
+    answering,
+    between,
+    digging,
+)
+from proxying import in_loop
+from upstreams.serving import begin, forever
+from wholecall.proxy.taps import Fate
 from wholecall.tools.from_function import make_tool
-from wholecall.tools.tool import Tool
-
-TEXT = (
-    b'data: {"id":"up-1","choices":[{"index":0,"delta":{"content":"Hello"}}],"extra":{"a":1}}\n\n'
-)
-STOP = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
-CALL = (
-    b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c0","function":'
-    b'{"name":"work","arguments":"{\\"what\\": \\"dig\\"}"}}]}}]}\n\n'
-    b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}\n\ndata: [DONE]\n\n'
-)
-ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
-STREAMED = {**ASKED, "stream": True}
-PATH = "/v1/chat/completions"
-Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-
-
-@asynccontextmanager
-async def between(
-    handler: Handler, folder: Path, *, tools: tuple[Tool, ...] = (), **settings: Any
-) -> AsyncIterator[tuple[Served, Server]]:
-    """A proxy in front of one upstream."""
-    async with serving(handler) as behind:
-        mode = "run" if tools else "gate"
-        model = upstream("openai/theirs", f"{behind.url}/v1", mode=mode, **settings)
-        async with proxying(Offer({"m": model}, tools=tools, folder=folder)) as served:
-            yield served, behind
-
-
-def answering(*pieces: bytes) -> Handler:
-    async def handler(request: web.BaseRequest) -> web.StreamResponse:
-        response = await begin(request)
-        for piece in pieces:
-            await response.write(piece)
-        return response
-
-    return handler
-
-
-# ── Nothing is needed from us ───────────────────────────────────────────────────────
-
-
-@in_loop
-async def test_an_answer_passes_through_byte_for_byte(tmp_path: Path) -> None:
-    async with between(answering(TEXT, STOP), tmp_path) as (served, behind):
-        _, stream, headers = await served.post(PATH, {**STREAMED, "unknown": {"kept": [1.0, None]}})
-    assert stream.encode() == TEXT + STOP
-    assert headers["content-type"].startswith("text/event-stream")
-    assert headers["x-request-id"]
-    body = json.loads(behind.bodies[0])
-    assert body == {**STREAMED, "model": "theirs", "unknown": {"kept": [1.0, None]}}
-
-
-@in_loop
-async def test_a_whole_answer_passes_through_byte_for_byte(tmp_path: Path) -> None:
-    said = b'{"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}], "more":  1.50}'
-
-    async def handler(_: web.BaseRequest) -> web.StreamResponse:
-        headers = {"x-ratelimit-remaining": "7", "openai-organization": "org-secret"}
-        return web.Response(body=said, content_type="application/json", headers=headers)
-
-    async with (
-        between(handler, tmp_path) as (served, _),
-        served.http.post(served.url + PATH, json=ASKED) as response,
-    ):
-        assert await response.read() == said
-        assert response.headers["x-ratelimit-remaining"] == "7"
-        assert "openai-organization" not in response.headers
-
-
-@in_loop
-async def test_frames_that_come_in_pieces_are_passed_on_whole(tmp_path: Path) -> None:
-    sent = TEXT + STOP
-    pieces = [sent[at : at + 7] for at in range(0, len(sent), 7)]
-    async with between(answering(*pieces), tmp_path) as (served, _):
-        _, stream, _ = await served.post(PATH, STREAMED)
-    assert stream.encode() == sent
-
-
-@pytest.mark.parametrize("rudely", [True, False])
-@in_loop
-async def test_what_is_cut_ends_with_an_error_and_without_a_terminator(
-    tmp_path: Path, rudely: bool
-) -> None:
-    async def handler(request: web.BaseRequest) -> web.StreamResponse:
-        response = await begin(request)
-        await response.write(TEXT + b'data: {"choices":[{"ind')
-        hang_up(request, rudely=rudely)
-        return response
-
-    async with between(handler, tmp_path) as (served, _):
-        _, stream, _ = await served.post(PATH, STREAMED)
-    frames = [frame for frame in stream.split("\n\n") if frame]
-    assert frames[0] + "\n\n" == TEXT.decode()
-    assert json.loads(frames[1].removeprefix("data: "))["error"]["type"] == "server_error"
-    assert len(frames) == 2
-
-
-@in_loop
-async def test_an_upstream_that_ignores_streaming_is_streamed_all_the_same(tmp_path: Path) -> None:
-    async def handler(_: web.BaseRequest) -> web.StreamResponse:
-        message = {"role": "assistant", "content": "Hello"}
-        return web.json_response({"choices": [{"message": message, "finish_reason": "stop"}]})
-
-    async with between(handler, tmp_path) as (served, _):
-        stream = await served.openai.chat.completions.create(
-            model="m", messages=[{"role": "user", "content": "hi"}], stream=True
-        )
-        chunks = [chunk async for chunk in stream]
-    assert "".join(c.choices[0].delta.content or "" for c in chunks) == "Hello"
-    assert chunks[-1].choices[0].finish_reason == "stop"
-
-
-@in_loop
-async def test_the_fields_above_an_answer_are_kept_where_calls_are_checked(tmp_path: Path) -> None:
-    first = TEXT.replace(
-        b'"extra":{"a":1}', b'"system_fingerprint":"fp","created":7,"model":"real"'
-    )
-    asked = {**STREAMED, "tools": [{"type": "function", "function": {"name": "work"}}]}
-    async with between(answering(first, STOP), tmp_path) as (served, _):
-        _, stream, _ = await served.post(PATH, asked)
-    chunks = [json.loads(line[6:]) for line in stream.splitlines() if line.startswith("data: {")]
-    for chunk in chunks:
-        assert chunk["id"] == "up-1"
-        assert chunk["system_fingerprint"] == "fp"
-        assert chunk["created"] == 7
-        assert chunk["model"] == "real"
-
-
-# ── Errors ──────────────────────────────────────────────────────────────────────────
-
-
-@in_loop
-async def test_an_upstreams_refusal_is_told_without_its_address_and_key(tmp_path: Path) -> None:
-    async def handler(_: web.BaseRequest) -> web.StreamResponse:
-        error = {"message": "slow down", "type": "rate_limit_error"}
-        return web.json_response({"error": error}, status=429, headers={"retry-after": "3600"})
-
-    async with between(handler, tmp_path) as (served, behind):
-        status, body, headers = await served.post(PATH, ASKED)
-    assert status == 429
-    assert "slow down" in body["error"]["message"]
-    assert behind.url not in json.dumps(body)
-    assert headers["retry-after"] == "60"
-
-
-@pytest.mark.parametrize("status", [401, 403])
-@in_loop
-async def test_official_clients_do_not_resend_what_the_proxys_own_key_failed(
-    tmp_path: Path, status: int
-) -> None:
-    async def handler(_: web.BaseRequest) -> web.StreamResponse:
-        error = {"message": "Incorrect API key provided: sk-ab***yz", "code": "invalid_api_key"}
-        return web.json_response({"error": error}, status=status)
-
-    async with between(handler, tmp_path) as (served, behind):
-        chat = served.openai.with_options(max_retries=2)
-        messages = served.anthropic.with_options(max_retries=2)
-        question: Any = ASKED["messages"]
-        with pytest.raises(openai.InternalServerError) as refused:
-            await chat.chat.completions.create(model="m", messages=question)
-        with pytest.raises(anthropic.InternalServerError) as also:
-            await messages.messages.create(model="m", messages=question, max_tokens=5)
-    assert len(behind.requests) == 2
-    for error in (refused.value, also.value):
-        assert error.status_code == 502
-        assert "the proxy's own credentials" in str(error)
-        assert "sk-" not in str(error)
-
-
-ERRORS: dict[str, tuple[dict[str, Any], int, str]] = {
-    "no model": ({"messages": []}, 400, "model"),
-    "an unknown model": ({**ASKED, "model": "other"}, 404, "model"),
-    "messages that are none": (
-        {**ASKED, "messages": "hi", "tools": [{"type": "function", "function": {"name": "f"}}]},
-        400,
-        "messages",
-    ),
-}
-
-
-@pytest.mark.parametrize(("body", "status", "param"), ERRORS.values(), ids=ERRORS)
-@in_loop
-async def test_a_wrong_request_is_told_which_field_is_wrong(
-    tmp_path: Path, body: dict[str, Any], *, status: int, param: str
-) -> None:
-    async with between(answering(TEXT, STOP), tmp_path) as (served, behind):
-        given, told, headers = await served.post(PATH, body)
-        also, shape, other = await served.post("/v1/messages", body)
-    assert (given, told["error"]["param"]) == (status, param)
-    assert headers["x-request-id"] == told["request_id"]
-    assert also == status
-    assert shape["type"] == "error"
-    assert other["request-id"] == shape["request_id"]
-    assert not behind.requests
-
-
-@in_loop
-async def test_a_body_that_is_no_json_is_refused(tmp_path: Path) -> None:
-    async with (
-        between(answering(), tmp_path) as (served, _),
-        served.http.post(served.url + PATH, data=b"[1, 2") as response,
-    ):
-        assert response.status == 400
-        assert (await response.json())["error"]["type"] == "invalid_request_error"
-
 
 # ── Clients that leave ──────────────────────────────────────────────────────────────
-
-
-class Gate:
-    """Something a test can wait for, and let go."""
-
-    def __init__(self) -> None:
-        self.reached = asyncio.Event()
-        self.opened = asyncio.Event()
-        self.cancelled = asyncio.Event()
-
-    async def pass_through(self) -> None:
-        self.reached.set()
-        try:
-            await self.opened.wait()
-        except asyncio.CancelledError:
-            self.cancelled.set()
-            raise
-
-
-class Ends:
-    """A tap that tells how exchanges end."""
-
-    def __init__(self) -> None:
-        self.told: asyncio.Queue[ExchangeEnded] = asyncio.Queue()
-
-    def open(self, _: Exchange) -> Readers:
-        return {ExchangeEnded: self.told.put_nowait}
 
 
 @pytest.mark.parametrize("body", [STREAMED, ASKED], ids=["streamed", "whole"])
@@ -323,40 +99,6 @@ async def test_tools_that_must_not_be_broken_off_finish_and_no_turn_follows(
 
 
 # ── Requests that come twice ────────────────────────────────────────────────────────
-
-
-class Digging:
-    """A tool that counts, and an upstream that calls it once in each run."""
-
-    def __init__(self) -> None:
-        self.gate = Gate()
-        self.times = 0
-
-    def tools(self) -> tuple[Tool, ...]:
-        async def work(what: str) -> str:
-            self.times += 1
-            await self.gate.pass_through()
-            return f"{what}: done"
-
-        return (make_tool(work),)
-
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        body = self.bodies[-1]
-        response = await begin(request)
-        over = b'"role":"tool"' in body or b'"role": "tool"' in body
-        for piece in (TEXT, STOP) if over else (CALL,):
-            await response.write(piece)
-        return response
-
-    bodies: list[bytes]
-
-
-@asynccontextmanager
-async def digging(folder: Path) -> AsyncIterator[tuple[Served, Digging]]:
-    work = Digging()
-    async with between(work.answer, folder, tools=work.tools()) as (served, behind):
-        work.bodies = behind.bodies
-        yield served, work
 
 
 @in_loop
@@ -482,15 +224,3 @@ async def test_when_the_server_ends_streams_end_with_an_error(tmp_path: Path, to
         rest = await response.read()
     assert b"shutting_down" in rest
     assert b"[DONE]" not in rest
-
-
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages"])
-@in_loop
-async def test_what_is_no_utf_8_is_the_clients_mistake(tmp_path: Path, path: str) -> None:
-    body = b'{"model": "m", "input": "\xff", "messages": [{"role": "user", "content": "\xff"}]}'
-    async with (
-        between(answering(TEXT, STOP), tmp_path) as (served, _),
-        served.http.post(served.url + path, data=body) as response,
-    ):
-        assert response.status == 400
-        assert "no JSON object" in (await response.json())["error"]["message"]

@@ -10,7 +10,7 @@ import anthropic
 import openai
 import pytest
 
-from e2e.test_proxy_clients import answering, between
+from e2e.standing_between import answering, between
 from proxying import in_loop
 
 TOOL: Any = {

@@ -1,65 +1,23 @@
 """The outermost layer, around a real application and on a real socket."""
 
+from __future__ import annotations
+
 import asyncio
 import json
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
-from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route
+from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from asgi_calls import ask, call, make_scope
+from proxy.edging import LOCKED, ROUTES, make_edge, make_key, walk
 from wholecall.proxy.config.problems import ConfigError
 from wholecall.proxy.config.settings import Config, KeysConfig, ListenConfig, ServerLimits
-from wholecall.proxy.edge import CALLER, Caller, Edge
-from wholecall.proxy.keys import ANONYMOUS, STRANGER, Key, KeyStore
+from wholecall.proxy.edge import CALLER, Edge
+from wholecall.proxy.keys import ANONYMOUS, STRANGER, KeyStore
 from wholecall.proxy.quotas import Quotas
-from wholecall.proxy.refusing import Refused
 from wholecall.proxy.reply import Refusal
-
-
-async def answer(request: Request) -> Response:
-    """Reads the body and says who asked for what."""
-    try:
-        body = await request.body()
-    except ClientDisconnect:
-        return Response("nobody hears this")
-    caller: Caller = request.scope[CALLER]
-    return JSONResponse({"bytes": len(body), "key": caller.key.name, "id": caller.request_id})
-
-
-ROUTES = [
-    Route("/health", answer),
-    Route("/ready", answer),
-    Route("/metrics", answer),
-    Mount("/inspector", routes=[Route("/", answer), Route("/events", answer)]),
-    Route("/v1/models", answer),
-    Route("/v1/tools", answer),
-    Route("/v1/chat/completions", answer, methods=["POST"]),
-    Route("/v1/responses", answer, methods=["POST"]),
-    Route("/v1/responses/{id}", answer, methods=["GET", "DELETE"]),
-    Route("/v1/messages", answer, methods=["POST"]),
-    Route("/v1/messages/count_tokens", answer, methods=["POST"]),
-]
-LOCKED = Config(keys=KeysConfig(required=True))
-
-
-def walk(routes: list[Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Every method and path of a route table."""
-    for route in routes:
-        if isinstance(route, Mount):
-            yield from walk(route.routes, prefix + route.path)
-        else:
-            for method in sorted(route.methods):
-                yield method, prefix + route.path.replace("{id}", "resp_1")
-
 
 EVERYTHING = list(walk(ROUTES))
 GUARDED = [
@@ -72,23 +30,6 @@ GUARDED = [
     ("OPTIONS", "/v1/models"),
     ("DELETE", "/v1/chat/completions"),
 ]
-
-
-@pytest.fixture
-def keys(tmp_path: Path) -> Iterator[KeyStore]:
-    with closing(KeyStore(tmp_path / "keys.sqlite")) as store:
-        yield store
-
-
-def make_edge(
-    config: Config, *, keys: KeyStore | None = None, quotas: Quotas | None = None
-) -> Edge:
-    return Edge(Starlette(routes=ROUTES), config, keys=keys, quotas=quotas)
-
-
-def make_key(keys: KeyStore, **rights: Any) -> dict[str, str]:
-    text, _ = keys.create(Key(id="", name="ops", **rights))
-    return {"authorization": f"Bearer {text}"}
 
 
 # ── Every route ─────────────────────────────────────────────────────────────────────
@@ -279,98 +220,6 @@ def test_an_admitted_website_may_ask_and_call_and_read(keys: KeyStore) -> None:
         called = ask(edge, "/v1/models", headers={"origin": "https://chat.example", **headers})
         assert called.status == status
         assert called.headers["access-control-allow-origin"] == "https://chat.example"
-
-
-# ── Quotas ──────────────────────────────────────────────────────────────────────────
-
-
-def test_who_asks_too_often_has_to_wait(keys: KeyStore) -> None:
-    headers = make_key(keys, rpm=2)
-    edge = make_edge(LOCKED, keys=keys, quotas=Quotas(clock=lambda: 0.0))
-    statuses = [ask(edge, "/v1/models", headers=headers).status for _ in range(2)]
-    assert statuses == [200, 200]
-    refused = ask(edge, "/v1/models", headers=headers)
-    assert (refused.status, refused.headers["retry-after"]) == (429, "30")
-    assert refused.json["error"]["type"] == "rate_limit_error"
-    assert ask(edge, "/v1/models", headers=make_key(keys)).status == 200
-
-
-class Held:
-    """An application that answers when it is let."""
-
-    def __init__(self) -> None:
-        self.asked = asyncio.Event()
-        self.let = asyncio.Event()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - the form of ASGI
-        self.asked.set()
-        await self.let.wait()
-        await Response("done")(scope, receive, send)
-
-
-@pytest.mark.parametrize(
-    ("limit", "rights", "status"), [(1000, {"concurrent": 1}, 429), (1, {}, 503)]
-)
-def test_places_are_taken_while_requests_to_models_last(
-    limit: int, rights: dict[str, int], *, status: int, keys: KeyStore
-) -> None:
-    headers = make_key(keys, **rights)
-
-    async def run() -> list[int]:
-        app = Held()
-        config = replace(LOCKED, limits=ServerLimits(concurrent=limit))
-        edge = Edge(app, config, keys=keys)
-
-        async def post(path: str) -> int:
-            answered = await call(edge, make_scope("POST", path, headers=headers))
-            return answered.status
-
-        first = asyncio.create_task(post("/v1/messages"))
-        await app.asked.wait()
-        refused = await post("/v1/chat/completions")
-        app.let.set()
-        other = await post("/v1/messages/count_tokens")
-        return [await first, refused, other, await post("/v1/responses")]
-
-    assert asyncio.run(run()) == [200, status, 200, 200]
-
-
-LOOKS: dict[str, tuple[str, str, bytes, bool]] = {
-    "a stream": ("GET", "/v1/responses/r", b"stream=true&starting_after=7", True),
-    "the last word counts": ("GET", "/v1/responses/r", b"stream=false&stream=true", True),
-    "a stream without its body": ("HEAD", "/v1/responses/r", b"stream=true", True),
-    "the response": ("GET", "/v1/responses/r", b"", False),
-    "the response, expressly": ("GET", "/v1/responses/r", b"stream=true&stream=false", False),
-    "an end": ("POST", "/v1/responses/r/cancel", b"stream=true", False),
-    "something else": ("GET", "/v1/models", b"stream=true", False),
-}
-
-
-@pytest.mark.parametrize(("method", "path", "query", "held"), LOOKS.values(), ids=LOOKS)
-def test_a_place_is_taken_while_the_stream_of_a_response_is_read(
-    method: str, path: str, *, query: bytes, held: bool
-) -> None:
-    quotas, running = Quotas(), list[int]()
-
-    async def look(*_: object) -> None:
-        running.append(quotas.running)
-        raise Refused(404, "nothing is held", code="response_not_found")
-
-    scope = {**make_scope(method, path), "query_string": query}
-    asyncio.run(call(Edge(look, Config(), quotas=quotas), scope))
-    assert running == [int(held)]
-    assert quotas.running == 0
-
-
-def test_a_request_that_fails_gives_its_place_back(keys: KeyStore) -> None:
-    async def fail(*_: object) -> None:
-        raise ZeroDivisionError
-
-    quotas = Quotas()
-    edge = Edge(fail, Config(), keys=keys, quotas=quotas)
-    with pytest.raises(ZeroDivisionError):
-        ask(edge, "/v1/messages", method="POST")
-    assert quotas.running == 0
 
 
 # ── What is told of refusals ────────────────────────────────────────────────────────
