@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import TextIO
 
 from structlog.typing import FilteringBoundLogger
@@ -30,7 +30,7 @@ class Observing:
         self,
         config: Config,
         *,
-        models: Callable[[], Iterable[str]],
+        models: Callable[[], Container[str]],
         tools: Callable[[], Iterable[Tool]],
         stream: TextIO | None = None,
     ) -> None:
@@ -38,7 +38,7 @@ class Observing:
         self._writer = LogWriter(config.log, stream or sys.stderr, hiding=self._hiding)
         log_tap = LogTap(self._writer.log, bodies=lambda: self._writer.bodies)
         names = Names(
-            models=lambda: frozenset(models()),
+            models=models,
             tools=lambda: frozenset(tool.name for tool in tools()),
         )
         self.figures = Figures() if config.metrics.enabled else None
