@@ -245,3 +245,42 @@ async def test_a_head_waits_for_what_follows_it_in_the_same_step(
     await asyncio.sleep(0)
     assert wire.sent == sent
     assert holder.is_closing() is wire.closed
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\n"], ids=["nothing", "half"])
+@in_loop
+async def test_who_has_connected_when_the_server_ends_may_still_ask(said: bytes) -> None:
+    app = App()
+    app.limits = ServerLimits(header_seconds=30.0)
+    request = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
+    answers: list[bytes] = []
+
+    async def ask_late(port: int) -> None:
+        reader, writer = await _talk(port, said)
+        connected.set()
+        while not app.ends:
+            await asyncio.sleep(0.01)
+        writer.write(request[len(said) :])
+        answers.append(await reader.read())  # it is closed after the answer
+        writer.close()
+
+    connected = asyncio.Event()
+    async with listening(app) as port:
+        asking = asyncio.create_task(ask_late(port))
+        await connected.wait()
+    await asking
+    assert answers[0].startswith(b"HTTP/1.1 200 ")
+    assert b"connection: close" in answers[0].lower()
+
+
+@in_loop
+async def test_who_says_nothing_when_the_server_ends_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("wholecall.proxy.connections._SILENT_SECONDS", 0.01)
+    app = App()
+    app.limits = ServerLimits(header_seconds=30.0)
+    async with listening(app) as port:
+        reader, writer = await _talk(port, b"")
+    assert await reader.read() == b""
+    writer.close()

@@ -20,6 +20,8 @@ from wholecall.proxy.intake import BODY_CAME
 
 _ENDLESS = "/inspector/api/live"
 """A stream that ends only when one side leaves."""
+_SILENT_SECONDS = 1.0
+"""Who has connected when the server begins to end, and said nothing yet, has so long to ask."""
 _CLOSE = b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _HEAD = b"HTTP/1.1 "
 _TIMEOUT = b"HTTP/1.1 408 Request Timeout" + _CLOSE
@@ -115,6 +117,7 @@ class TimedProtocol(HttpToolsProtocol):
         self._head_size = 0
         """Bytes of headers that are not complete."""
         self._late_reading = _Alarm(self._give_up)
+        self._silent = _Alarm(self._hang_up)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Somebody connects, and should say what they want."""
@@ -126,6 +129,7 @@ class TimedProtocol(HttpToolsProtocol):
         """It is over."""
         self._late_headers.stop()
         self._late_reading.stop()
+        self._silent.stop()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -153,6 +157,9 @@ class TimedProtocol(HttpToolsProtocol):
         self._in_headers = False
         self._late_headers.stop()
         super().on_headers_complete()
+        if self._silent.is_set:
+            self._silent.stop()
+            super().shutdown()  # this request is answered, and no other
 
     def on_message_complete(self) -> None:
         """All of a request has come; mostly before anybody looks at it."""
@@ -173,7 +180,11 @@ class TimedProtocol(HttpToolsProtocol):
         """The server ends. Answers come to their end, but a page that looks on would never go."""
         self._limited.leave()
         cycle: RequestResponseCycle | None = self.cycle
-        if cycle is not None and not cycle.response_complete and self.scope["path"] == _ENDLESS:
+        if cycle is None:
+            # Its first request may be on its way, or lie in the socket already.
+            self._silent.set(_SILENT_SECONDS)
+            return
+        if not cycle.response_complete and self.scope["path"] == _ENDLESS:
             self.transport.close()
         super().shutdown()
 
@@ -184,3 +195,6 @@ class TimedProtocol(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         self.transport.abort()
+
+    def _hang_up(self) -> None:
+        self.transport.close()

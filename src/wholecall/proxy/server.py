@@ -14,19 +14,22 @@ import math
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import FrameType
 
 import uvicorn
-from uvicorn.supervisors import Multiprocess
 
 from wholecall.errors import WholecallError
 from wholecall.proxy.app import Proxy, make_app
 from wholecall.proxy.config import find_file, load
 from wholecall.proxy.config.settings import Config, ListenConfig
+from wholecall.proxy.hiding import Hiding
+from wholecall.proxy.lines import LogWriter
 from wholecall.proxy.logs import take_library_logs
+from wholecall.proxy.workers import START_SECONDS, Workers, find_patience
 
 _IDLE_SECONDS = 75
 """How long a connection is kept between two requests: longer than the clients' own pools do, so
@@ -104,6 +107,7 @@ def make_server_config(config: Config, app: Proxy | None = None) -> uvicorn.Conf
         server_header=False,
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=math.ceil(config.limits.drain_seconds),
+        timeout_worker_healthcheck=START_SECONDS,
     )
 
 
@@ -113,9 +117,16 @@ def serve(config: Config, *, announce: Callable[[str], None]) -> None:
     with listen(config.listen) as bound:
         announce(write_address(bound))
         if config.listen.workers > 1:
-            Multiprocess(listening, sockets=[bound]).run()
+            _run_workers(config, listening, bound=bound)
         else:
             uvicorn.Server(listening).run(sockets=[bound])
+
+
+def _run_workers(config: Config, listening: uvicorn.Config, *, bound: socket.socket) -> None:
+    take_library_logs(LogWriter(config.log, sys.stderr, hiding=Hiding()).log)
+    workers = Workers(listening, sockets=[bound])
+    workers.patience = find_patience(config)
+    workers.run()
 
 
 def run_app(app: Proxy, bound: socket.socket, *, leave: Callable[[], None]) -> None:
