@@ -46,3 +46,17 @@ def test_marks_may_begin_with_each_other_on_and_on() -> None:
     marks = Marks("a" * count for count in range(1, 500))
     assert marks.match("b" + "a" * 600, 1) == "a" * 499
     assert marks.match("a" * 30 + "b", 0) == "a" * 30
+
+
+def test_a_long_mark_takes_no_more_room_than_its_characters() -> None:
+    marks = Marks([f"<{'a' * 100_000}>", "<b"])
+    assert marks.may_begin("x<aa", 1)
+    assert not marks.may_begin("x<ab", 1)
+    assert marks.safe_end("xx<aaa", 0) == len("xx")
+    assert marks.safe_end("xx<aab", 0) == len("xx<aab")
+
+
+@given(MARKS, st.text("ab<c", max_size=8))
+def test_what_may_begin_a_mark_is_found_like_one_by_one(words: list[str], text: str) -> None:
+    begins = any(len(word) > len(text) and word.startswith(text) for word in words)
+    assert Marks(words).may_begin(text, 0) is begins

@@ -6,6 +6,7 @@ Nothing but the longest end of the text that may still become one of them is hel
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -13,21 +14,25 @@ from functools import lru_cache
 _DEEPEST = 24
 """Branchings in each other. Names that a client chose may begin with each other on and on."""
 
+_SHORT = 16
+"""Characters of the beginnings that are held. All of them would take the square of a length that
+a client chose."""
+
 
 class Marks:
     """Literals, compiled once. The longest that fits at a place is the one that stands there."""
 
-    __slots__ = ("_first", "_longest", "_pattern", "_prefixes", "_words")
+    __slots__ = ("_beginnings", "_first", "_longest", "_pattern", "_words")
 
     def __init__(self, words: Iterable[str]) -> None:
-        self._words = tuple(sorted(set(words), key=len, reverse=True))
+        self._words = sorted(set(words))
         self._pattern = re.compile(_pattern_of(self._words) if self._words else r"(?!)")
         firsts = "".join(sorted({word[0] for word in self._words}))
         self._first = re.compile(f"[{re.escape(firsts)}]" if firsts else r"(?!)")
-        self._prefixes = frozenset(
-            word[:end] for word in self._words for end in range(1, len(word))
+        self._beginnings = frozenset(
+            word[:end] for word in self._words for end in range(1, min(len(word), _SHORT + 1))
         )
-        self._longest = len(self._words[0]) if self._words else 0
+        self._longest = max(map(len, self._words), default=0)
 
     def __contains__(self, word: object) -> bool:
         return word in self._words
@@ -47,14 +52,21 @@ class Marks:
 
     def may_begin(self, text: str, at: int) -> bool:
         """Whether all that stands from `at` on is the beginning of a mark."""
-        return len(text) - at < self._longest and (at == len(text) or text[at:] in self._prefixes)
+        return len(text) - at < self._longest and self._goes_on(text[at:])
 
     def safe_end(self, text: str, at: int) -> int:
         """Up to where the text cannot be a part of a mark, whatever follows."""
         for found in self._first.finditer(text, max(at, len(text) - self._longest)):
-            if text[found.start() :] in self._prefixes:
+            begun = text[found.start() :]
+            if begun in self._beginnings or (len(begun) > _SHORT and self._goes_on(begun)):
                 return found.start()
         return len(text)
+
+    def _goes_on(self, begun: str) -> bool:
+        """Whether a mark begins so and is longer."""
+        # It would be the next in the order of the alphabet.
+        place = bisect_right(self._words, begun)
+        return place < len(self._words) and self._words[place].startswith(begun)
 
 
 def _pattern_of(words: Sequence[str], depth: int = 0) -> str:

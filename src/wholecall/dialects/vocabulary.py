@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from wholecall.dialects.declaration import Dialect, Grammar, Named
+from wholecall.dialects.machine import LONGEST_NAME
 from wholecall.dialects.marks import Marks, marks_of
 from wholecall.dialects.nested_calls import NamedTagCalls
 from wholecall.dialects.yaml_calls import NamedYamlCalls
@@ -78,6 +79,8 @@ def _table(dialect: Dialect, names: tuple[str, ...]) -> dict[str, tuple[Grammar,
         for opener in written.openers:
             table[opener] += (written.grammar,)
     for name in names:
+        if len(name) > LONGEST_NAME:
+            continue
         for kind in dialect.named:
             table[f"<{name}>"] += (_NAMED[kind](name),)
     return dict(table)
