@@ -122,7 +122,7 @@ LATE_CHOICE = chunk(choice=1, tool_calls=[call('{"city": "Rome"}', "weather")])
 def test_a_call_behind_the_terminator_is_none(late: dict[str, Any], as_bytes: bool) -> None:
     chunks = [chunk(content="a", finish="stop"), late]
     first, last = map(write_event, chunks) if as_bytes else chunks
-    outcome = read(first, DONE, last)
+    outcome = read(first, DONE, last, last)
     assert (outcome.text, outcome.calls, outcome.choices) == ("a", (), {})
     assert [odd.oddity.value for odd in outcome.inconsistencies] == ["after_end"]
 

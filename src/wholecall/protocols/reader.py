@@ -64,6 +64,7 @@ class Reader:
         self._broken = False
         self._crowded = False
         self._closed = False
+        self._overrun = False
         self._over = False
 
     def feed(self, chunk: Chunk) -> list[Event]:
@@ -130,11 +131,18 @@ class Reader:
         assembler = self._others.get(choice)
         if assembler is None:
             if self._closed:
-                return [OVERRUN]
+                return self._leave_out()
             if len(self._others) + 1 >= DEFAULT.choices:
                 return self._refuse_choice()
             assembler = self._others[choice] = self._new_assembler(self._tools)
         return [OfChoice(choice, event) for event in assembler.feed(delta)]
+
+    def _leave_out(self) -> list[Event]:
+        """A choice that begins behind the answer's end is no part of it. That is told once."""
+        if self._overrun:
+            return []
+        self._overrun = True
+        return [OVERRUN]
 
     def _refuse_choice(self) -> list[Event]:
         if self._crowded:
