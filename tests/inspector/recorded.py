@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from wholecall.core.values import Call, Ended, Evidence, Grew, Hint, Opened, Released
-from wholecall.inspector.encoding import Quoting
-from wholecall.inspector.record import About, Note, Record
+from wholecall.inspector.encoding import Fields, Quoting
+from wholecall.inspector.record import About, Notes, Record
 from wholecall.inspector.store import KeptRun
 from wholecall.inspector.tally import CallTally
 from wholecall.runs.events import TurnStarted
@@ -21,6 +21,20 @@ CALL = Call(
     raw=ARGUMENTS,
     evidence=Evidence.CLOSED | Evidence.CONFIRMED,
 )
+
+
+class Note(NamedTuple):
+    """An event that others know."""
+
+    fields: Fields
+
+
+def tell(note: Note, quoting: Quoting) -> Fields:
+    texts = {name: text for name, text in note.fields.items() if isinstance(text, str)}
+    return {**note.fields, **{name: quoting.clean(text) for name, text in texts.items()}}
+
+
+NOTES: Notes = {Note: tell}
 OVER = Note({"kind": "over", "fate": "done", "status": 200, "code": "", "seconds": 1.5})
 STORY: tuple[object, ...] = (
     TurnStarted(1),
@@ -58,7 +72,7 @@ def record(
 ) -> Record:
     """A run, as far as these events go; one comes each second."""
     about = About(request_id="req_1", model=model, key=key, way="run", started=100.0)
-    made = Record(about, Quoting(bodies, Hider()), **limits)
+    made = Record(about, Quoting(bodies, Hider()), notes=NOTES, **limits)
     for number, item in enumerate(items, 1):
         made.take_all([100.0 + number, item])
     return made
@@ -71,6 +85,6 @@ def kept(id: str = "run_1", **fields: Any) -> KeptRun:
         "model": "m",
         "summary": {"id": id, "fate": "done"},
         "calls": (CallTally(turn=1, number=0, name="look", verdict="released"),),
-        "events": '[{"n": 0, "at": 0.0, "kind": "run"}]',
+        "events": b'[{"n": 0, "at": 0.0, "kind": "run"}]',
     }
     return KeptRun(id=id, **{**usual, **fields})

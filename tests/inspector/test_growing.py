@@ -13,18 +13,21 @@ def show(pieces: list[str]) -> tuple[str, bool]:
     """What stands on the page in the end, and whether something was taken back."""
     growing = GrowingText(Hider())
     shown, taken_back = "", False
-    for piece in [*(growing.add(text) for text in pieces), growing.end()]:
+    for piece in (growing.add(text) for text in pieces):
         if piece is not None:
             shown = piece.text if piece.whole else shown + piece.text
             taken_back |= piece.whole
-    return shown, taken_back
+    end = growing.end()
+    assert end.whole == taken_back
+    assert end.text == shown or taken_back
+    return end.text, taken_back
 
 
 def test_pieces_pass_as_they_come() -> None:
     growing = GrowingText(Hider())
     assert growing.add("a") == Piece("a")
     assert growing.add("b") == Piece("b")
-    assert growing.end() is None
+    assert growing.end() == Piece("ab")
     assert not growing.has_secrets
 
 
@@ -73,6 +76,5 @@ def test_secrets_of_all_forms_are_known_although_they_are_cut(secret: str, size:
     for start in range(0, len(text), size):
         growing.add(text[start : start + size])
     piece = growing.end()
-    assert piece is not None
     assert piece.whole
     assert secret not in piece.text

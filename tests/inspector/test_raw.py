@@ -13,8 +13,9 @@ from inspector.recorded import Hider
 from wholecall.core.outcome import collect
 from wholecall.core.spec import ToolSpec
 from wholecall.inspector.encoding import Plain
-from wholecall.inspector.raw import RawAnswer
+from wholecall.inspector.raw import RawAnswer, read
 from wholecall.protocols.reader import Chunk
+from wholecall.proxy.hiding import Hiding
 from wholecall.recording import load
 
 CHUNK = {"choices": [{"index": 0, "delta": {"content": "héllo"}, "finish_reason": "stop"}]}
@@ -32,7 +33,9 @@ def write(
     for number, chunk in enumerate(chunks):
         answer.describe("openai-chat", streamed=streamed)
         answer.take(number / 8, chunk)
-    return answer.write(Hider(secret) if secret else Plain())
+    kept = answer.write(Hider(secret) if secret else Plain())
+    assert not secret or secret.encode() not in kept
+    return read(kept) if kept else ""
 
 
 def play(case: str, folder: Path) -> str:
@@ -86,3 +89,81 @@ def test_the_times_between_chunks_are_kept(chunks: list[Any]) -> None:
     case = json.loads(write(chunks))
     assert len(case["pauses"]) == len(case["events"])
     assert sum(case["pauses"]) == (len(chunks) - 1) / 8
+
+
+# ── Secrets in a stream whose frames are alike ──────────────────────────────────────
+
+
+def frames(*texts: str, name: str = "content") -> bytes:
+    deltas = [{"choices": [{"index": 0, "delta": {name: text}}]} for text in texts]
+    return b"".join(b"data: " + json.dumps(delta).encode() + b"\n\n" for delta in deltas)
+
+
+WORDS = [f"word {number} " for number in range(20)]
+KEY = "sk-Zq81hHw0pLx5RkT2"
+ASSIGNED = "Zq81hHw0pLx5RkT2"
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        frames(*WORDS, f"it is {KEY}", *WORDS),
+        frames(f"it is {KEY}", *WORDS),
+        frames(*WORDS) + b'data: {"error": "' + KEY.encode() + b'"}\n\n',
+        b": " + KEY.encode() + b"\n\n" + frames(*WORDS),
+        frames(*WORDS, name=KEY),
+        frames(*(f"{ASSIGNED}{number}" for number in range(20)), name="token"),
+        frames(*WORDS, name="content").replace(
+            b"}}]}", b'}, "password": "%b"}]}' % ASSIGNED.encode()
+        ),
+        frames(*WORDS, f"the token: {ASSIGNED}", *WORDS),
+        frames(KEY),
+    ],
+)
+def test_a_secret_is_found_wherever_it_stands(stream: bytes) -> None:
+    answer = RawAnswer("a title", ())
+    answer.describe("openai-chat", streamed=True)
+    answer.take(0.0, stream)
+    answer.hear("".join(WORDS), is_clean=True)
+    kept = answer.write(Hiding())
+    assert not kept or ASSIGNED not in read(kept)
+    assert b"Zq81hHw0pLx5RkT2" not in kept
+
+
+def test_a_secret_in_the_definition_of_a_tool_is_found() -> None:
+    answer = RawAnswer("a title", (ToolSpec("look", description=f"look with {KEY}"),))
+    answer.describe("openai-chat", streamed=True)
+    answer.take(0.0, frames(*WORDS))
+    kept = answer.write(Hiding())
+    assert KEY not in read(kept)
+    assert "word 19" in read(kept)
+
+
+def test_what_was_heard_and_is_clean_is_not_looked_through_again() -> None:
+    looked: list[str] = []
+
+    class Noting(Hiding):
+        def finds_in(self, texts: Sequence[str]) -> bool:
+            looked.extend(texts)
+            return super().finds_in(texts)
+
+    for heard in ("".join(WORDS[1:]), "other"):
+        looked.clear()
+        answer = RawAnswer("a title", ())
+        answer.describe("openai-chat", streamed=True)
+        answer.take(0.0, frames("", *WORDS[1:]))
+        answer.hear(heard, is_clean=True)
+        assert read(answer.write(Noting()))
+        assert ("word 7" in "".join(looked)) == (heard == "other")
+
+
+def test_a_long_stream_is_compressed(tmp_path: Path) -> None:
+    answer = RawAnswer("a title", ())
+    answer.describe("openai-chat", streamed=True)
+    texts = [f"word {number} " for number in range(2000)]
+    for number, text in enumerate(texts):
+        answer.take(number / 20, frames(text))
+    kept = answer.write(Plain())
+    assert len(kept) < 20_000
+    assert play(read(kept), tmp_path) == "".join(texts)
+    assert set(json.loads(read(kept))["pauses"][1:]) == {0.05}

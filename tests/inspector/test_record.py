@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from inspector.recorded import ARGUMENTS, OVER, SECRET, STORY, record
+from inspector.recorded import ARGUMENTS, OVER, SECRET, STORY, Note, record
 from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Ended, Grew, Hint, Reasoning, Terminated, Text
-from wholecall.inspector.record import STEP, Asked, Note, Received, Record
+from wholecall.inspector.raw import read
+from wholecall.inspector.record import Asked, Received, Record
+from wholecall.inspector.texts import STEP
 from wholecall.runs.events import TurnStarted
 
 ENDED = Ended("stop", Hint.STOP, "stop", None)
@@ -82,7 +84,7 @@ def test_a_secret_is_nowhere_in_what_is_kept() -> None:
     made.take_all([300.0, ENDED])
     made.take_all([301.0, Note({"kind": "over", "fate": "failed", "message": f"bad {SECRET}"})])
     kept = made.keep()
-    everything = kept.events + json.dumps(kept.summary)
+    everything = kept.events.decode() + json.dumps(kept.summary)
     assert SECRET[:9] not in everything
     assert of(made, "text")[-1] == {
         **of(made, "text")[-1],
@@ -146,7 +148,7 @@ def test_a_run_is_kept_with_its_events_calls_and_answers() -> None:
         (1, "look", "released")
     ]
     assert kept.summary["fate"] == "done"
-    [case] = map(json.loads, kept.answers)
+    [case] = [json.loads(read(answer)) for answer in kept.answers]
     assert (case["protocol"], case["title"]) == ("openai-chat", f"{made.id}, answer 1")
     assert "".join(case["events"]) == STREAM.decode() + "data: [DONE]\n\n"
     assert case["tools"][0]["function"]["name"] == "look"
@@ -173,7 +175,7 @@ def test_later_questions_tell_only_what_is_new() -> None:
 
 def test_a_request_that_passes_through_has_an_answer_all_the_same() -> None:
     made = record([Asked(None), Received("openai-chat", STREAM), OVER])
-    [case] = map(json.loads, made.keep().answers)
+    [case] = [json.loads(read(answer)) for answer in made.keep().answers]
     assert case["tools"] is None
 
 

@@ -17,14 +17,16 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 
 from inspector.payloads import PAYLOADS
-from inspector.recorded import OVER, STORY, kept, record
+from inspector.recorded import OVER, STORY, Note, kept, record
 from upstreams.serving import in_loop
 from wholecall.core.values import Grew, Opened, Text
 from wholecall.inspector import routes
 from wholecall.inspector.live import Live, Message
-from wholecall.inspector.record import Note
+from wholecall.inspector.raw import write_case
+from wholecall.inspector.record import About
 from wholecall.inspector.routes import make_routes
 from wholecall.inspector.store import Store
+from wholecall.inspector.tap import InspectorTap, Paces
 
 KEY = "x-test-owner"
 
@@ -158,18 +160,34 @@ async def test_a_run_under_way_is_shown_as_far_as_it_has_come() -> None:
     assert page == {"summary": running.head, "events": running.events}
 
 
+@in_loop
+async def test_who_asks_for_a_run_under_way_gets_what_nobody_has_looked_at_yet() -> None:
+    async with inspecting() as inspector:
+        tap = InspectorTap(inspector.store, inspector.live, paces=Paces(3600, 3600))
+        writer = tap.open(lambda: About(request_id="req_1"))
+        for event in STORY:
+            writer.take(event)
+        _, page, _ = await inspector.get("/api/runs")
+        [running] = page["running"]
+        writer.take(Opened(1, "c2", "dig"))
+        _, page, _ = await inspector.get(f"/api/runs/{running['id']}")
+        await tap.close()
+    assert [event["kind"] for event in page["events"]][-2:] == ["ended", "opened"]
+
+
 # ── What upstreams sent ─────────────────────────────────────────────────────────────
 
 STREAMED = (
     '{"protocol":"openai-chat","events":["data: {}\\n",{"n":12345678901234567890}],"pauses":[0.5]}'
 )
 WHOLE = '{"protocol":"openai-chat","response":{"n":1.0}}'
+ANSWERS = [write_case(case.encode()) for case in (STREAMED, WHOLE)]
 
 
 @in_loop
 async def test_chunks_are_sent_as_texts_so_that_numbers_keep_their_digits() -> None:
     async with inspecting() as inspector:
-        inspector.store.put(kept(answers=[STREAMED, WHOLE]))
+        inspector.store.put(kept(answers=ANSWERS))
         _, page, _ = await inspector.get("/api/runs/run_1/chunks")
     assert [
         (answer["protocol"], [chunk["text"] for chunk in answer["chunks"]])
@@ -183,7 +201,7 @@ async def test_chunks_are_sent_as_texts_so_that_numbers_keep_their_digits() -> N
 @in_loop
 async def test_a_run_is_exported_as_lines() -> None:
     async with inspecting() as inspector:
-        inspector.store.put(kept("run_<1>", answers=[STREAMED, WHOLE]))
+        inspector.store.put(kept("run_<1>", answers=ANSWERS))
         inspector.store.put(kept("empty"))
         _, text, response = await inspector.get("/api/runs/run_<1>/case")
         assert text == f"{STREAMED}\n{WHOLE}\n"
@@ -250,7 +268,8 @@ async def test_hostile_words_are_served_as_json_and_stay_what_they_are(payload: 
         over = Note({"kind": "over", "fate": "failed", "message": payload})
         made = record([*story, over], model=payload)
         run = made.keep()
-        answers = [json.dumps({"protocol": "openai-chat", "events": [payload]})]
+        case = json.dumps({"protocol": "openai-chat", "events": [payload]})
+        answers = [write_case(case.encode())]
         inspector.store.put(kept(run.id, events=run.events, summary=run.summary, answers=answers))
         paths = [f"/api/runs/{run.id}", f"/api/runs/{run.id}/chunks", "/api/runs", "/api/figures"]
         for path in paths:

@@ -35,12 +35,12 @@ def call(name: str, verdict: str = "released", **fields: Any) -> CallTally:
 
 
 def test_what_was_kept_is_found(store: Store) -> None:
-    store.put(kept("run_1", answers=['{"a": 1}', '{"a": 2}']))
+    store.put(kept("run_1", answers=[b"one", b"two"]))
     assert store.find("run_1") == (
         {"id": "run_1", "fate": "done"},
-        '[{"n": 0, "at": 0.0, "kind": "run"}]',
+        b'[{"n": 0, "at": 0.0, "kind": "run"}]',
     )
-    assert store.find_answers("run_1") == ['{"a": 1}', '{"a": 2}']
+    assert store.find_answers("run_1") == [b"one", b"two"]
     assert store.find("run_2") is None
     assert store.find_answers("run_2") == []
 
@@ -96,7 +96,7 @@ def test_runs_are_filtered(store: Store, wanted: dict[str, Any], *, found: list[
 
 
 def test_a_run_of_another_key_is_not_found(store: Store) -> None:
-    store.put(kept("a", key="k1", answers=["{}"]))
+    store.put(kept("a", key="k1", answers=[b"{}"]))
     assert store.find("a", owner="k1") is not None
     assert store.find("a", owner="k2") is None
     assert store.find_answers("a", owner="k2") == []
@@ -122,7 +122,7 @@ def test_the_oldest_runs_go_when_it_is_full_and_the_file_shrinks(tmp_path: Path)
     path = tmp_path / "runs.sqlite"
     store = Store(path, most_bytes=3_000_000, clock=lambda: NOW)
     for number in range(20):
-        store.put(kept(f"run_{number}", answers=[secrets.token_hex(1_000_000)]))
+        store.put(kept(f"run_{number}", answers=[secrets.token_bytes(1_200_000)]))
     assert ids(store) == ["run_19", "run_18"]
     assert store.find_answers("run_0") == []
     store.close()
@@ -131,8 +131,30 @@ def test_the_oldest_runs_go_when_it_is_full_and_the_file_shrinks(tmp_path: Path)
 
 def test_a_run_that_is_larger_than_all_is_not_kept(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs.sqlite", most_bytes=100, clock=lambda: NOW)
-    store.put(kept(events="x" * 1000))
+    store.put(kept(events=b"x" * 1000))
     assert ids(store) == []
+    store.close()
+
+
+def test_many_runs_are_kept_at_once(store: Store) -> None:
+    many = [
+        kept(f"run_{number}", answers=[b"%d" % number], oddities={"id_missing": 1})
+        for number in range(200)
+    ]
+    store.put(kept("first"))
+    store.put(*many)
+    assert ids(store, limit=200, before=202) == [run.id for run in reversed(many)]
+    assert store.find_answers("run_150") == [b"150"]
+    assert store.read_figures()["oddities"] == [{"kind": "id_missing", "count": 200}]
+    assert len(store.list_runs(Filter(tool="look", limit=200))) == 200
+
+
+def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
+    """A page asks for what is older than a number."""
+    store = Store(tmp_path / "runs.sqlite", most_bytes=100, clock=lambda: NOW)
+    store.put(kept("too large", events=b"x" * 1000))
+    store.put(kept("second"))
+    assert [run["number"] for run in store.list_runs(Filter())] == [2]
     store.close()
 
 
@@ -220,8 +242,8 @@ def test_tables_of_an_older_version_are_made_anew(tmp_path: Path) -> None:
     for _ in range(2):
         store = Store(path, clock=lambda: 1001.0)
         assert len(store.list_runs(Filter())) in {0, 1}
-        store.put(*([] if store.list_runs(Filter()) else [kept(answers=["{}"])]))
-        assert store.find_answers("run_1") == ["{}"]
+        store.put(*([] if store.list_runs(Filter()) else [kept(answers=[b"{}"])]))
+        assert store.find_answers("run_1") == [b"{}"]
         store.close()
 
 

@@ -8,17 +8,20 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from inspector.recorded import OVER, SECRET, STORY, Hider, kept
+from inspector.recorded import NOTES, OVER, SECRET, STORY, Hider, Note, kept
 from upstreams.serving import in_loop
 from wholecall.core.values import Text
 from wholecall.inspector.database import StoreFailed
+from wholecall.inspector.encoding import Quoting
 from wholecall.inspector.live import Live
-from wholecall.inspector.record import About, Asked, Note
+from wholecall.inspector.raw import read
+from wholecall.inspector.record import About, Asked
 from wholecall.inspector.store import Filter, KeptRun, Store
 from wholecall.inspector.tap import MOST_WAITING, PACE, UNSEEN_PACE, InspectorTap, Paces
 from wholecall.protocols.reader import Chunk
 
 ABOUT = About(request_id="req_1", model="m", key="k1")
+HIDING = Quoting(bodies=True, hides=Hider())
 QUICK = Paces(0.001, 0.001)
 
 
@@ -45,20 +48,19 @@ class SlowStore(Store):
 @in_loop
 async def test_a_run_is_shown_while_it_goes_on_and_kept_when_it_is_over() -> None:
     store, live = Store(), Live()
-    tap = InspectorTap(store, live, bodies=lambda: True, hides=Hider(), paces=QUICK)
+    tap = InspectorTap(store, live, quoting=lambda: HIDING, paces=QUICK, notes=NOTES)
     with live.listen(None) as listener:
-        writer = tap.open(ABOUT)
-        assert list(live.running) == [writer.id]
+        writer = tap.open(lambda: ABOUT)
         for event in STORY:
             writer.take(event)
         [shown] = json.loads(await listener.next())
-        assert shown["run"] == writer.id
+        assert list(live.running) == [shown["run"]]
         assert shown["events"][0]["kind"] == "run"
-        writer.take(OVER)
+        writer.end(OVER)
         while live.running:
             await asyncio.sleep(0)
     [run] = store.list_runs(Filter(owner="k1"))
-    assert (run["id"], run["fate"]) == (writer.id, "done")
+    assert (run["id"], run["fate"]) == (shown["run"], "done")
     await tap.close()
     store.close()
 
@@ -66,10 +68,13 @@ async def test_a_run_is_shown_while_it_goes_on_and_kept_when_it_is_over() -> Non
 @in_loop
 async def test_what_is_left_is_written_at_the_end_and_nothing_twice() -> None:
     store, live = Store(), Live()
-    tap = InspectorTap(store, live, paces=Paces(3600, 3600))
-    writer = tap.open(ABOUT)
-    for event in (*STORY, OVER, Note({"kind": "began"}), OVER):
+    tap = InspectorTap(store, live, paces=Paces(3600, 3600), notes=NOTES)
+    writer = tap.open(lambda: ABOUT)
+    for event in STORY:
         writer.take(event)
+    writer.end(OVER)
+    writer.take(Note({"kind": "began"}))
+    writer.end(OVER)
     await tap.close()
     [run] = store.list_runs(Filter())
     found = store.find(run["id"])
@@ -83,11 +88,10 @@ async def test_what_is_left_is_written_at_the_end_and_nothing_twice() -> None:
 @in_loop
 async def test_events_behind_the_end_change_nothing() -> None:
     store, live = Store(), Live()
-    tap = InspectorTap(store, live, paces=QUICK)
-    writer = tap.open(ABOUT)
-    writer.take(OVER)
-    while live.running:
-        await asyncio.sleep(0)
+    tap = InspectorTap(store, live, paces=QUICK, notes=NOTES)
+    writer = tap.open(lambda: ABOUT)
+    writer.end(OVER)
+    await live.catch_up()
     writer.take(Note({"kind": "began"}))
     await tap.close()
     assert live.failed == 0
@@ -99,8 +103,8 @@ async def test_events_behind_the_end_change_nothing() -> None:
 async def stuck() -> AsyncIterator[tuple[InspectorTap, SlowStore]]:
     """A tap whose thread hangs on the disk; this loop goes on."""
     store = SlowStore()
-    tap = InspectorTap(store, Live(), bodies=lambda: True, paces=QUICK)
-    tap.open(ABOUT).take(OVER)
+    tap = InspectorTap(store, Live(), quoting=lambda: HIDING, paces=QUICK, notes=NOTES)
+    tap.open(lambda: ABOUT).end(OVER)
     await asyncio.to_thread(store.reached.wait, 20)
     yield tap, store
     store.go_on.set()
@@ -115,13 +119,13 @@ def dropped(store: Store) -> list[int]:
 @in_loop
 async def test_while_the_disk_is_slow_chunks_wait_up_to_a_size_and_are_then_dropped() -> None:
     async with stuck() as (tap, store):
-        writer = tap.open(ABOUT)
+        writer = tap.open(lambda: ABOUT)
         for _ in range(20):
             writer.receive(("openai-chat", b"x" * (MOST_WAITING // 10), True))
-        assert writer.record.dropped == 9
-        tap._hand_over()  # it is time to, and nobody takes it
-        assert writer.record.dropped == 20
-        writer.take(OVER)
+        assert writer.dropped == 9
+        tap._tick()  # it is time to, and nobody takes it
+        assert writer.dropped == 20
+        writer.end(OVER)
         store.go_on.set()
         await tap.close()
         assert dropped(store) == [20, 0]
@@ -130,15 +134,15 @@ async def test_while_the_disk_is_slow_chunks_wait_up_to_a_size_and_are_then_drop
 @in_loop
 async def test_texts_are_dropped_before_verdicts_and_the_end_never_is() -> None:
     async with stuck() as (tap, store):
-        writer = tap.open(ABOUT)
+        writer = tap.open(lambda: ABOUT)
         many = MOST_WAITING // 128
         for _ in range(many):
             writer.add(Text("x"))
         for event in STORY:
             writer.take(event)
-        while not writer.record.dropped:
+        while not writer.dropped:
             await asyncio.sleep(0)
-        writer.take(OVER)
+        writer.end(OVER)
         store.go_on.set()
         await tap.close()
         assert dropped(store) == [many + 2, 0]
@@ -150,11 +154,12 @@ async def test_texts_are_dropped_before_verdicts_and_the_end_never_is() -> None:
 @in_loop
 async def test_if_there_are_too_many_verdicts_only_the_end_is_kept() -> None:
     async with stuck() as (tap, store):
-        writer = tap.open(ABOUT)
+        writer = tap.open(lambda: ABOUT)
         many = MOST_WAITING // 128 + 1
-        for event in (*[STORY[1]] * many, OVER):
+        for event in [STORY[1]] * many:
             writer.take(event)
-        while not writer.record.dropped:
+        writer.end(OVER)
+        while not writer.dropped:
             await asyncio.sleep(0)
         store.go_on.set()
         await tap.close()
@@ -164,8 +169,8 @@ async def test_if_there_are_too_many_verdicts_only_the_end_is_kept() -> None:
 @in_loop
 async def test_a_lot_at_once_is_not_left_until_the_next_time() -> None:
     store = Store()
-    tap = InspectorTap(store, Live(), bodies=lambda: True, paces=Paces(3600, 3600))
-    writer = tap.open(ABOUT)
+    tap = InspectorTap(store, Live(), quoting=lambda: HIDING, paces=Paces(3600, 3600), notes=NOTES)
+    writer = tap.open(lambda: ABOUT)
     writer.receive(("openai-chat", b"x" * (MOST_WAITING // 3), True))
     while writer.items:
         await asyncio.sleep(0)
@@ -176,9 +181,9 @@ async def test_a_lot_at_once_is_not_left_until_the_next_time() -> None:
 @in_loop
 async def test_a_disk_that_is_full_is_counted_and_ends_nothing() -> None:
     store, live = SlowStore(full=True), Live()
-    tap = InspectorTap(store, live)
-    tap.open(ABOUT).take(OVER)
-    tap.open(ABOUT).take(OVER)
+    tap = InspectorTap(store, live, notes=NOTES)
+    tap.open(lambda: ABOUT).end(OVER)
+    tap.open(lambda: ABOUT).end(OVER)
     await tap.close()
     assert live.failed == 2
     assert live.running == {}
@@ -188,12 +193,11 @@ async def test_a_disk_that_is_full_is_counted_and_ends_nothing() -> None:
 @in_loop
 async def test_whoever_looks_later_finds_what_happened_before() -> None:
     store, live = Store(), Live()
-    tap = InspectorTap(store, live, bodies=lambda: True, hides=Hider(), paces=QUICK)
-    writer = tap.open(ABOUT)
+    tap = InspectorTap(store, live, quoting=lambda: HIDING, paces=QUICK, notes=NOTES)
+    writer = tap.open(lambda: ABOUT)
     writer.add(Text(f"the key is {SECRET}"))
+    await live.catch_up()
     [run] = live.show(None)
-    while len(run.events) < 2:
-        await asyncio.sleep(0.001)
     assert run.events[1]["text"] == "the key is ***"
     await tap.close()
     store.close()
@@ -202,7 +206,7 @@ async def test_whoever_looks_later_finds_what_happened_before() -> None:
 @in_loop
 async def test_a_tap_that_saw_nothing_ends_at_once() -> None:
     store = Store()
-    tap = InspectorTap(store, Live())
+    tap = InspectorTap(store, Live(), notes=NOTES)
     await tap.close()
     store.put(kept(began=9e9))
     store.close()
@@ -211,8 +215,8 @@ async def test_a_tap_that_saw_nothing_ends_at_once() -> None:
 @in_loop
 async def test_chunks_are_kept_as_they_came_whatever_their_form() -> None:
     store = Store()
-    tap = InspectorTap(store, Live(), bodies=lambda: True, paces=QUICK)
-    writer = tap.open(ABOUT)
+    tap = InspectorTap(store, Live(), quoting=lambda: HIDING, paces=QUICK, notes=NOTES)
+    writer = tap.open(lambda: ABOUT)
     chunks: list[Chunk] = [b"data: 1\n\n", b"data: 2\n\n", {"n": 3}, "data: [DONE]\n\n"]
     for chunk in chunks:
         writer.receive(("openai-chat", chunk, True))  # of no answer, so that nobody keeps them
@@ -220,9 +224,10 @@ async def test_chunks_are_kept_as_they_came_whatever_their_form() -> None:
         writer.ask(Asked(None))
         for chunk in chunks:
             writer.receive(("openai-chat", chunk, True))
-    writer.take(OVER)
+    writer.end(OVER)
     await tap.close()
-    cases = [json.loads(case)["events"] for case in store.find_answers(writer.id)]
+    [run] = store.list_runs(Filter())
+    cases = [json.loads(read(case))["events"] for case in store.find_answers(run["id"])]
     assert cases == [["data: 1\n\n", "data: 2\n\n", {"n": 3}, "data: [DONE]\n\n"]] * 2
     store.close()
 
@@ -239,13 +244,46 @@ def test_with_many_runs_pages_are_told_less_often() -> None:
 @in_loop
 async def test_who_begins_to_look_does_not_wait_for_the_next_time() -> None:
     store, live = Store(), Live()
-    tap = InspectorTap(store, live, bodies=lambda: True, paces=Paces(0.001, 3600))
+    tap = InspectorTap(store, live, quoting=lambda: HIDING, paces=Paces(0.001, 3600), notes=NOTES)
     with live.listen(None):
         """Nothing happens yet."""
-    writer = tap.open(ABOUT)
+    writer = tap.open(lambda: ABOUT)
     writer.add(Text("words"))
     with live.listen(None) as listener:
         [shown] = json.loads(await listener.next())
     assert [event["kind"] for event in shown["events"]] == ["run", "text"]
     await tap.close()
     store.close()
+
+
+@in_loop
+async def test_while_nobody_looks_a_run_is_left_alone_until_it_is_over() -> None:
+    store, live = Store(), Live()
+    tap = InspectorTap(store, live, quoting=lambda: HIDING, paces=QUICK, notes=NOTES)
+    short, ended = tap.open(lambda: ABOUT), tap.open(lambda: ABOUT)
+    short.add(Text("words"))
+    ended.end(OVER)
+    while ended.items:
+        await asyncio.sleep(0)
+    assert short.items
+    for _ in range(5000):
+        short.add(Text("x"))
+    while not live.running:
+        await asyncio.sleep(0)
+    [record] = live.show(None)
+    assert len(record.events) == 2
+    await tap.close()
+    store.close()
+
+
+@in_loop
+async def test_chunks_weigh_nothing_any_more_when_they_were_taken() -> None:
+    async with stuck() as (tap, store):
+        one, other = tap.open(lambda: ABOUT), tap.open(lambda: ABOUT)
+        for writer in (one, other):
+            writer.receive(("openai-chat", b"x" * 1000, True))
+        one.drop()
+        assert tap.weight == 1000
+        store.go_on.set()
+        await tap.close()
+        assert tap.weight == 0

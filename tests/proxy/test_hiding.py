@@ -62,3 +62,11 @@ def test_a_secret_of_before_remains_one() -> None:
     hiding = Hiding(["correct horse"])
     hiding.learn(["battery staple"])
     assert hiding.hide("correct horse, battery staple") == "***, ***"
+
+
+def test_a_secret_that_is_learned_later_is_hidden_in_a_text_that_had_none() -> None:
+    hiding = Hiding()
+    text = f"{'word ' * 400}known to us"
+    assert hiding.hide(text) == hiding.hide(text) == text
+    hiding.learn(["known to us"])
+    assert hiding.hide(text) == f"{'word ' * 400}***"

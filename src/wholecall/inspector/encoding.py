@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from wholecall.core.conversation import CallResult, Message, PastCall, Request
@@ -49,8 +50,6 @@ MOST_CHARACTERS = 256 * 1024
 MOST_MESSAGES = 40
 """Of one request that are shown: the last ones."""
 _NAME = re.compile(r"[\w.:/@*-]{1,128}")
-# What says nothing; 0 and False do.
-_EMPTY: tuple[object, ...] = (None, "", [], {})
 
 
 class Hides(Protocol):
@@ -119,7 +118,9 @@ def encode_event(event: object, quoting: Quoting) -> Fields | None:
     encode = _ENCODERS.get(type(event))
     if encode is None:
         return None
-    return {name: value for name, value in encode(event, quoting).items() if value not in _EMPTY}
+    # What is empty says nothing; 0 and False do.
+    fields = encode(event, quoting).items()
+    return {name: value for name, value in fields if value or value == 0}
 
 
 # ── Calls ───────────────────────────────────────────────────────────────────────────
@@ -170,7 +171,8 @@ def _repeated(event: Repeated, _: Quoting) -> Fields:
     return {"kind": "repeated", "number": event.number, "of": event.of}
 
 
-def _list_evidence(evidence: Evidence) -> list[str]:
+@cache
+def _list_evidence(evidence: Evidence) -> Sequence[str]:
     return [str(one.name) for one in evidence]
 
 
@@ -277,12 +279,12 @@ def encode_request(request: Request, quoting: Quoting, *, told: int = 0) -> Fiel
     """What the model is asked. Of its messages the first `told` were shown before."""
     fresh = request.messages[told:] if told < len(request.messages) else request.messages
     left_out = max(len(fresh) - MOST_MESSAGES, 0)
-    messages = [_message(message, quoting) for message in fresh[left_out:]]
+    shown = fresh[left_out:] if quoting.bodies else ()
     return {
         "kind": "asked",
         "tools": [quoting.name(tool.name) for tool in request.tools],
         "left_out": told * (fresh is not request.messages) + left_out,
-        "messages": messages if quoting.bodies else [],
+        "messages": [_message(message, quoting) for message in shown],
     }
 
 

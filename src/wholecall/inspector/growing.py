@@ -38,10 +38,9 @@ class GrowingText:
         seen = self._tail + text
         self._tail = self._hides.tail(seen)
         self.has_secrets = self._hides.hide(seen) != seen
-        return self.end() or Piece(text)
+        return self.end() if self.has_secrets else Piece(text)
 
-    def end(self) -> Piece | None:
-        """The whole text, if it is another than what was shown."""
-        if not self.has_secrets:
-            return None
-        return Piece(self._hides.hide("".join(self._pieces)), whole=True)
+    def end(self) -> Piece:
+        """The whole text; it takes the place of what was shown if that is another."""
+        text = "".join(self._pieces)
+        return Piece(self._hides.hide(text), whole=True) if self.has_secrets else Piece(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -67,6 +67,10 @@ def _do_nothing() -> None:
     """Nobody wants to know."""
 
 
+async def _wait_for_nothing() -> None:
+    """Nothing is behind."""
+
+
 class Live:
     """Tells pages what happens. To be used in one event loop."""
 
@@ -76,6 +80,8 @@ class Live:
         """Runs that could not be kept."""
         self.on_look: Callable[[], None] = _do_nothing
         """Called when somebody begins to look."""
+        self.catch_up: Callable[[], Awaitable[None]] = _wait_for_nothing
+        """Waits until the records have all that happened."""
         self._listeners: set[Listener] = set()
 
     @property

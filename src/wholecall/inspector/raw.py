@@ -1,17 +1,23 @@
-"""An answer as it was received, kept as a case that `wholecall replay` and `check` read."""
+"""An answer as it was received, kept so that a case for `wholecall replay` and `check` can be made.
+
+Of a stream of bytes the case is made when somebody asks for it: until then it is kept packed. What
+has a secret in it, or came in another form, becomes a case at once.
+"""
 
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
-from typing import Any
+from itertools import accumulate, pairwise
+from typing import Any, cast
 
 import msgspec
 
 from wholecall.core.spec import ToolSpec
 from wholecall.errors import ProtocolError
 from wholecall.inspector.encoding import Fields, Hides
+from wholecall.inspector.packing import Packed, pack
 from wholecall.protocols.reader import Chunk
 from wholecall.protocols.wire import read_json
 from wholecall.upstreams.recorder import Tape, define
@@ -20,6 +26,52 @@ MOST_CHUNKS = 50_000
 """Of one answer that are kept. A part of an answer would be another answer."""
 MOST_BYTES = 16 * 1024 * 1024
 """Of one answer that are kept."""
+_SMALL = 8 * 1024
+"""Bytes that are not worth compressing: that takes longer than to write them."""
+_LEVEL = 1
+"""Of compression: the quickest."""
+_TICKS = 10_000
+"""Of a second: times are kept as whole numbers of them."""
+_CASE, _STREAM, _SQUEEZED = b"c", b"s", b"z"
+"""What a kept answer begins with: a case, a stream, or one that was compressed."""
+
+
+class _Stream(msgspec.Struct, array_like=True):
+    """A stream of bytes, as it is kept."""
+
+    title: str
+    protocol: str
+    tools: bytes
+    sizes: list[int]
+    """Bytes of each chunk."""
+    pauses: list[int]
+    """Before each chunk."""
+    packed: Packed
+
+
+def read(kept: bytes) -> str:
+    """The case of a kept answer: a line of JSON."""
+    form, content = kept[:1], kept[1:]
+    if form == _CASE:
+        return zlib.decompress(content).decode()
+    if form == _SQUEEZED:
+        content = zlib.decompress(content)
+    stream = msgspec.msgpack.decode(content, type=_Stream)
+    whole, ends = stream.packed.unpack(), list(accumulate(stream.sizes, initial=0))
+    chunks = [whole[start:end] for start, end in pairwise(ends)]
+    times = [ticks / _TICKS for ticks in accumulate(stream.pauses)]
+    case = {
+        "title": stream.title,
+        "protocol": stream.protocol,
+        "tools": msgspec.Raw(stream.tools),
+        **_play(chunks, times, streamed=True),
+    }
+    return msgspec.json.encode(case).decode()
+
+
+def write_case(case: bytes) -> bytes:
+    """Keep a case as it is."""
+    return _CASE + zlib.compress(case, _LEVEL)
 
 
 class RawAnswer:
@@ -42,74 +94,110 @@ class RawAnswer:
         self._protocol = ""
         self._streamed = True
         self._withheld = False
+        self._clean: list[str] = []
         self._most_chunks = most_chunks
         self._bytes = most_bytes
 
     def take(self, at: float, chunk: Chunk) -> None:
         """The next chunk. Nothing is made of it before the end: a stream has many."""
-        self._take(at, chunk, size=len(chunk if isinstance(chunk, bytes | str) else str(chunk)))
-
-    def take_bytes(self, at: float, chunk: bytes) -> None:
-        """The next chunk, as nearly all of them are."""
-        self._take(at, chunk, size=len(chunk))
-
-    def _take(self, at: float, chunk: Chunk, *, size: int) -> None:
         if self._withheld:
             return
         self._times.append(at)
         self._chunks.append(chunk)
-        self._bytes -= size
+        self._bytes -= len(chunk if isinstance(chunk, bytes | str) else str(chunk))
         if self._bytes < 0 or len(self._chunks) > self._most_chunks:
-            self.withhold()
+            self._withhold()
 
     def describe(self, protocol: str, *, streamed: bool) -> None:
         """In which form it comes."""
         self._protocol, self._streamed = protocol, streamed
 
-    def withhold(self) -> None:
-        """Keep nothing of it: it is too long, or has a secret in it that is cut over its chunks."""
+    def hear(self, text: str, *, is_clean: bool) -> None:
+        """A text that the answer said, and whether it had no secret in it. A secret may be cut
+        over chunks, where it cannot be taken out."""
+        if is_clean:
+            self._clean.append(text)
+        else:
+            self._withhold()
+
+    def _withhold(self) -> None:
+        """Keep nothing of it."""
         self._withheld = True
         self._chunks.clear()
 
-    def write(self, hides: Hides) -> str:
-        """A line of JSON, without secrets; empty if nothing was kept."""
+    def write(self, hides: Hides) -> bytes:
+        """What is kept, without secrets; nothing if that cannot be."""
         if self._withheld or not self._protocol:
-            return ""
-        try:
-            contents = self._list_lines() or self._play()
-        except ProtocolError:  # a body that is no JSON: then there is no case to be made of it
-            return ""
-        tools = [define(tool) for tool in self._tools] or None
-        case = {"title": self._title, "protocol": self._protocol, "tools": tools, **contents}
-        try:
-            masked = _mask(case, hides.hide) if _has_secrets(case, hides) else case
-        except _Broken:
-            return ""
-        return msgspec.json.encode(masked).decode()
+            return b""
+        tools = msgspec.json.encode([define(tool) for tool in self._tools] or None)
+        packed = self._pack()
+        if packed is not None and not self._finds_secrets(packed, tools, hides=hides):
+            return self._write_stream(packed, tools)
+        return self._write_case(tools, hides)
 
-    def _list_lines(self) -> Fields | None:
-        """What `_play` gives, at once; None unless all chunks are whole lines."""
-        lines = [chunk for chunk in self._chunks if isinstance(chunk, bytes)]
-        whole = len(lines) == len(self._chunks) and all(line.endswith(b"\n") for line in lines)
-        if not self._streamed or not whole:
+    # ── A stream of bytes ───────────────────────────────────────────────────────────
+
+    def _pack(self) -> Packed | None:
+        if not self._streamed or any(type(chunk) is not bytes for chunk in self._chunks):
             return None
-        times = pairwise((self._began, *self._times))
-        return {
-            "events": [line.decode("utf-8", "replace") for line in lines],
-            "pauses": [round(now - before, 4) for before, now in times],
-        }
+        return pack(b"".join(cast(list[bytes], self._chunks)))
 
-    def _play(self) -> Fields:
-        clock = _Clock(self._began)
-        tape = Tape(clock.read)
-        for clock.now, chunk in zip(self._times, self._chunks, strict=True):
-            tape.take(chunk if isinstance(chunk, bytes | str) else read_json(chunk))
-        return tape.contents(streamed=self._streamed)
+    def _finds_secrets(self, packed: Packed, tools: bytes, *, hides: Hides) -> bool:
+        """Whether there is one in a frame; one that is cut over frames was found in the text."""
+        around = packed.around.decode("utf-8", "replace")
+        if not packed.texts:
+            return hides.finds_in([tools.decode(), *around.splitlines(keepends=True)])
+        texts = [tools.decode(), around]
+        if _read_string(packed.said) not in self._clean:
+            texts.append(packed.texts.decode("utf-8", "replace"))
+        return hides.finds_in(texts)
+
+    def _write_stream(self, packed: Packed, tools: bytes) -> bytes:
+        times = [round(at * _TICKS) for at in (self._began, *self._times)]
+        stream = _Stream(
+            title=self._title,
+            protocol=self._protocol,
+            tools=tools,
+            sizes=[len(cast(bytes, chunk)) for chunk in self._chunks],
+            pauses=[now - before for before, now in pairwise(times)],
+            packed=packed,
+        )
+        content = msgspec.msgpack.encode(stream)
+        if len(content) < _SMALL:
+            return _STREAM + content
+        return _SQUEEZED + zlib.compress(content, _LEVEL)
+
+    # ── What has to be looked through ───────────────────────────────────────────────
+
+    def _write_case(self, tools: bytes, hides: Hides) -> bytes:
+        times = [at - self._began for at in self._times]
+        try:
+            contents = _play(self._chunks, times, streamed=self._streamed)
+        except ProtocolError:  # a body that is no JSON: then there is no case to be made of it
+            return b""
+        offer = msgspec.json.decode(tools)
+        case = {"title": self._title, "protocol": self._protocol, "tools": offer, **contents}
+        try:
+            masked = _mask(case, hides.hide)
+        except _Broken:
+            return b""
+        return write_case(msgspec.json.encode(masked))
+
+
+# ── Cases ───────────────────────────────────────────────────────────────────────────
+
+
+def _play(chunks: Sequence[Chunk], times: Sequence[float], *, streamed: bool) -> Fields:
+    clock = _Clock()
+    tape = Tape(clock.read)
+    for clock.now, chunk in zip(times, chunks, strict=True):
+        tape.take(chunk if isinstance(chunk, bytes | str) else read_json(chunk))
+    return tape.contents(streamed=streamed)
 
 
 class _Clock:
-    def __init__(self, now: float) -> None:
-        self.now = now
+    def __init__(self) -> None:
+        self.now = 0.0
 
     def read(self) -> float:
         return self.now
@@ -119,12 +207,12 @@ class _Broken(Exception):
     """Without its secret it is no JSON any more."""
 
 
-def _has_secrets(case: Fields, hides: Hides) -> bool:
-    """Look at all chunks together: nearly all answers have none, and most chunks are short."""
-    whole = {name: value for name, value in case.items() if name not in {"events", "pauses"}}
-    texts = [each if isinstance(each, str) else str(each) for each in case.get("events", ())]
-    said = str(whole)
-    return hides.hide(said) != said or hides.finds_in(texts)
+def _read_string(content: bytes) -> str | None:
+    """The text that stands between two quotes of JSON; None if it is none."""
+    try:
+        return msgspec.json.decode(b'"%b"' % content, type=str)
+    except ValueError:
+        return None
 
 
 def _mask(value: Any, hide: Callable[[str], str]) -> Any:

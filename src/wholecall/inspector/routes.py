@@ -19,6 +19,7 @@ from starlette.routing import Route
 from wholecall.inspector.approval_routes import HEADERS, Owner, refuse
 from wholecall.inspector.decoding import decode_case
 from wholecall.inspector.live import Listener, Live, Message
+from wholecall.inspector.raw import read
 from wholecall.inspector.store import Filter, Store
 
 PAGE = "/inspector"
@@ -130,6 +131,7 @@ class _Reading:
             limit=_read_number(asked.get("limit"), 50),
             owner=owner,
         )
+        await self._live.catch_up()
         runs = await asyncio.to_thread(self._store.list_runs, wanted)
         plain = not any(texts.values()) and not wanted.before
         running = [record.head for record in self._live.show(owner)] if plain else []
@@ -139,6 +141,7 @@ class _Reading:
     async def show_run(self, request: Request) -> Response:
         """All events of a run."""
         id, owner = request.path_params["id"], self._owner(request)
+        await self._live.catch_up()
         record = self._live.find(id, owner=owner)
         if record is not None:
             return await _write({"summary": record.head, "events": record.events[:]})
@@ -146,7 +149,7 @@ class _Reading:
         if found is None:
             return refuse(404, "there is no such run, or it is not kept any more")
         summary, events = found
-        return await _write({"summary": summary, "events": msgspec.Raw(events.encode())})
+        return await _write({"summary": summary, "events": msgspec.Raw(events)})
 
     async def show_chunks(self, request: Request) -> Response:
         """What upstreams sent, and what was made of it."""
@@ -191,7 +194,10 @@ class _Reading:
 
     async def _find_answers(self, request: Request) -> list[str]:
         id, owner = request.path_params["id"], self._owner(request)
-        return await asyncio.to_thread(self._store.find_answers, id, owner=owner)
+        return await asyncio.to_thread(self._read_answers, id, owner)
+
+    def _read_answers(self, id: str, owner: str | None) -> list[str]:
+        return [read(answer) for answer in self._store.find_answers(id, owner=owner)]
 
 
 async def _next_frame(listener: Listener, *, seconds: float = BEAT_SECONDS) -> bytes:

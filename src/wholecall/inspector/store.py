@@ -9,10 +9,10 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,13 @@ _MOST_DURATIONS = 5000
 """Of one tool that a figure is drawn from: the last ones."""
 _AGAIN = 30.0
 """Seconds after which the runs are counted anew: other processes write to the file, too."""
-_LEVEL = 1
-"""Of compression: the quickest."""
+_ROWS = 64
+"""That are written by one statement."""
+_SIZE = 6
+"""Where the size stands in a row of `runs`."""
 _FREED_PAGES = 1000
 """Given back to the disk at a time: at 4 kB each, as much as a run may have."""
-_VERSION = 2
+_VERSION = 3
 """Of the tables below. What older ones hold is not taken over: it would be gone soon anyway."""
 _TABLES = ("answers", "events", "oddities", "calls", "runs")
 _SCHEMA = f"""
@@ -53,7 +55,6 @@ CREATE TABLE IF NOT EXISTS runs (
     size INTEGER NOT NULL,
     summary TEXT NOT NULL
 ) STRICT;
-CREATE INDEX IF NOT EXISTS runs_by_time ON runs (began);
 CREATE TABLE IF NOT EXISTS calls (
     run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
     turn INTEGER NOT NULL,
@@ -76,7 +77,7 @@ CREATE TABLE IF NOT EXISTS oddities (
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS events (
     run INTEGER PRIMARY KEY REFERENCES runs ON DELETE CASCADE,
-    events TEXT NOT NULL
+    events BLOB NOT NULL
 ) STRICT;
 CREATE TABLE IF NOT EXISTS answers (
     run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
@@ -85,6 +86,8 @@ CREATE TABLE IF NOT EXISTS answers (
     PRIMARY KEY (run, number)
 ) STRICT, WITHOUT ROWID;
 """
+_LAST = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'runs'"
+"""The number of the last run that was kept, even if it is gone."""
 _LIST = """
 SELECT number, summary FROM runs
 WHERE (:owner IS NULL OR key = :owner)
@@ -121,9 +124,9 @@ WHERE (:owner IS NULL OR key = :owner) GROUP BY model, fate ORDER BY model, fate
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class KeptRun:
-    """A run that is over."""
+    """A run that is over. It does not change."""
 
     id: str
     began: float
@@ -133,10 +136,10 @@ class KeptRun:
     summary: Fields = field(default_factory=dict)
     calls: Sequence[CallTally] = ()
     oddities: Mapping[str, int] = field(default_factory=dict)
-    events: str = "[]"
+    events: bytes = b"[]"
     """A JSON array."""
-    answers: Sequence[str] = ()
-    """Cases: what upstreams sent, a JSON object each."""
+    answers: Sequence[bytes] = ()
+    """What upstreams sent, as `raw.write` writes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,8 +199,7 @@ class Store:
             return
         try:
             with self._lock, self._changing():
-                for run in runs:
-                    self._insert(run)
+                self._insert(runs)
                 if self._make_room():
                     self._free = True
             if self._free:
@@ -222,39 +224,44 @@ class Store:
             self._database.execute(f"PRAGMA incremental_vacuum({_FREED_PAGES})").fetchall()
         self._free = before[0] > _FREED_PAGES
 
-    def _insert(self, run: KeptRun) -> None:
-        execute, many = self._database.execute, self._database.executemany
-        summary = msgspec.json.encode(run.summary).decode()
-        # The chunks of a stream are all alike, so that they become a tenth and less.
-        answers = [zlib.compress(answer.encode(), _LEVEL) for answer in run.answers]
-        size = len(summary) + len(run.events) + sum(map(len, answers))
-        self._size += size
-        fate = str(run.summary.get("fate", ""))
-        head = (run.id, run.key, run.began, run.model, fate, size, summary)
-        insert = (
-            "INSERT INTO runs (id, key, began, model, fate, size, summary) VALUES (?,?,?,?,?,?,?)"
+    def _insert(self, runs: Sequence[KeptRun]) -> None:
+        (last,) = self._database.execute(_LAST).fetchone()
+        numbered = list(enumerate(runs, last + 1))
+        heads = [_head(number, run) for number, run in numbered]
+        self._size += sum(head[_SIZE] for head in heads)
+        self._insert_all("runs", heads)
+        calls = (_row(number, call) for number, run in numbered for call in run.calls)
+        self._insert_all("calls", list(calls))
+        oddities = ((number, *odd) for number, run in numbered for odd in run.oddities.items())
+        self._insert_all("oddities", list(oddities))
+        self._insert_all("events", [(number, run.events) for number, run in numbered])
+        answers = (
+            (number, *answer) for number, run in numbered for answer in enumerate(run.answers, 1)
         )
-        number = execute(insert, head).lastrowid
-        many(
-            "INSERT INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?)",
-            [_row(number, call) for call in run.calls],
-        )
-        odd = [(number, *each) for each in run.oddities.items()]
-        many("INSERT INTO oddities VALUES (?,?,?)", odd)
-        execute("INSERT INTO events VALUES (?,?)", (number, run.events))
-        numbered = [(number, *each) for each in enumerate(answers, 1)]
-        many("INSERT INTO answers VALUES (?,?,?)", numbered)
+        self._insert_all("answers", list(answers))
+
+    def _insert_all(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """Several rows a statement: at each end of one the streams' thread takes over, and it
+        may be long until it is this one's turn again."""
+        for start in range(0, len(rows), _ROWS):
+            some = rows[start : start + _ROWS]
+            self._database.execute(_write_insert(table, some), list(chain.from_iterable(some)))
 
     def _make_room(self) -> bool:
         """Delete what is too old or too much; whether anything was."""
         run = self._database.execute
         before = self._database.total_changes
-        run("DELETE FROM runs WHERE began <= ?", (self._oldest(),))
         if self._size > self._most_bytes or not self._counted_at + _AGAIN > self._clock():
             (self._size,) = run("SELECT total(size) FROM runs").fetchone()
             self._counted_at = self._clock()
-        while self._size > self._most_bytes:
-            number, bytes_ = run("SELECT number, size FROM runs ORDER BY number LIMIT 1").fetchone()
+        oldest = self._oldest()
+        # They stand in the order in which they ended, which is nearly that of their beginnings.
+        while first := run(
+            "SELECT number, began, size FROM runs ORDER BY number LIMIT 1"
+        ).fetchone():
+            number, began, bytes_ = first
+            if began > oldest and self._size <= self._most_bytes:
+                break
             run("DELETE FROM runs WHERE number = ?", (number,))
             self._size -= bytes_
         return self._database.total_changes > before
@@ -268,7 +275,7 @@ class Store:
         rows = self._ask(_LIST, **named, oldest=self._oldest())
         return [{**msgspec.json.decode(summary), "number": number} for number, summary in rows]
 
-    def find(self, id: str, *, owner: str | None = None) -> tuple[Fields, str] | None:
+    def find(self, id: str, *, owner: str | None = None) -> tuple[Fields, bytes] | None:
         """A run in a line, and its events as a JSON array."""
         rows = self._ask(
             "SELECT summary, events FROM runs JOIN events ON run = number "
@@ -278,15 +285,15 @@ class Store:
         )
         return next(((msgspec.json.decode(summary), events) for summary, events in rows), None)
 
-    def find_answers(self, id: str, *, owner: str | None = None) -> list[str]:
-        """What upstreams sent, a case each."""
+    def find_answers(self, id: str, *, owner: str | None = None) -> list[bytes]:
+        """What upstreams sent, as `raw.read` reads it."""
         rows = self._ask(
             "SELECT answer FROM answers JOIN runs ON run = runs.number "
             "WHERE id = :id AND (:owner IS NULL OR key = :owner) ORDER BY answers.number",
             id=id,
             owner=owner,
         )
-        return [zlib.decompress(answer).decode() for (answer,) in rows]
+        return [answer for (answer,) in rows]
 
     def read_figures(self, *, owner: str | None = None) -> Fields:
         """Sums over all runs that are kept."""
@@ -321,7 +328,19 @@ _FILTERS = (
 )
 
 
-def _row(run: int | None, call: CallTally) -> tuple[object, ...]:
+def _write_insert(table: str, rows: Sequence[tuple[object, ...]]) -> str:
+    row = f"({','.join('?' * len(rows[0]))})"
+    return f"INSERT INTO {table} VALUES {','.join([row] * len(rows))}"  # noqa: S608 - names of ours
+
+
+def _head(number: int, run: KeptRun) -> tuple[Any, ...]:
+    summary = msgspec.json.encode(run.summary).decode()
+    size = len(summary) + len(run.events) + sum(map(len, run.answers))
+    fate = run.summary.get("fate", "")
+    return number, run.id, run.key, run.began, run.model, fate, size, summary
+
+
+def _row(run: int, call: CallTally) -> tuple[object, ...]:
     return (
         run,
         call.turn,

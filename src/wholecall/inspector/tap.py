@@ -1,24 +1,26 @@
 """A tap that never slows a stream.
 
-What happens in a run is put into a list, and taken out of it by a thread: up to twenty times a
-second while somebody looks, once a second while nobody does. That is all that the stream's own
-loop has to do, and for a piece of text it is one append. If more comes than the thread can take,
-it is dropped and counted.
+What happens in a run is put into a list as it is. That is all that the stream's own loop has to
+do, and for a piece of text it is one append. A thread makes something of it: up to twenty times a
+second while somebody looks. While nobody does, a run is left alone until it is over, and once a
+second all that have ended are written down together. If more comes than the thread can take, it is
+dropped and counted.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from time import perf_counter
+from typing import NamedTuple, Protocol
 
+from wholecall.core.conversation import Request
 from wholecall.core.values import Grew, Reasoning, Text
 from wholecall.inspector.database import StoreFailed
-from wholecall.inspector.encoding import Hides, Plain, Quoting
+from wholecall.inspector.encoding import Plain, Quoting
 from wholecall.inspector.live import Live, Message
-from wholecall.inspector.record import About, Asked, Note, Received, Record
+from wholecall.inspector.record import About, Asked, Notes, Received, Record
 from wholecall.inspector.store import Store
 from wholecall.protocols.reader import Chunk
 
@@ -36,13 +38,26 @@ _SOON = MOST_WAITING // 4
 """Bytes after which the thread does not wait for the next time."""
 _EACH = 128
 """Bytes of an event besides its text."""
+_MANY = 4096
+"""Events and times of one run that nobody looks at, after which it is not left alone any more."""
 # What can be done without: the verdict on a call has all of its text.
 _LEAST_WANTED = frozenset({Grew, Text, Reasoning, Received, bytes, float})
 
 
+_CLOSED = Quoting(bodies=False, hides=Plain())
+
+
+class Asking(Protocol):
+    """Whatever tells that a request goes to the upstream."""
+
+    @property
+    def request(self) -> Request | None:
+        """None if its bytes pass through unread."""
+
+
 class _Done(NamedTuple):
     messages: Sequence[Message]
-    over: Sequence[Record]
+    touched: Sequence[tuple[Writer, Record]]
     failed: int
 
 
@@ -66,38 +81,47 @@ class InspectorTap:
         store: Store,
         live: Live,
         *,
-        bodies: Callable[[], bool] = lambda: False,
-        hides: Hides | None = None,
+        quoting: Callable[[], Quoting] = lambda: _CLOSED,
+        notes: Notes | None = None,
         paces: Paces | None = None,
     ) -> None:
+        """`quoting` is asked when a run begins; `notes` tells of events that others know."""
         self.store = store
         self.live = live
-        self._bodies = bodies
-        self._hides = hides or Plain()
+        self._quoting = quoting
+        self._notes = notes or {}
         self._paces = paces or Paces()
-        self._writers: dict[str, Writer] = {}
+        # In the order in which they were opened.
+        self._writers: dict[Writer, None] = {}
+        self._ended: dict[Writer, None] = {}
+        """Of runs that are over, and not written down yet."""
         self.weight = 0
         """Bytes of the chunks that wait."""
         self._soon: asyncio.Handle | None = None
         self._working: asyncio.Future[_Done] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inspector")
-        live.on_look = self._hurry
+        live.on_look = self._look
+        live.catch_up = self._catch_up
 
-    def open(self, about: About) -> Writer:
+    def open(self, describe: Callable[[], About]) -> Writer:
         """A run begins."""
-        record = Record(about, Quoting(self._bodies(), self._hides))
-        self.live.running[record.id] = record
-        writer = self._writers[record.id] = Writer(self, record, bodies=self._bodies())
-        self._arm()
+        writer = Writer(self, describe, quoting=self._quoting())
+        self._writers[writer] = None
+        if self._timer is None:
+            self._arm()
         return writer
+
+    def end(self, writer: Writer) -> None:
+        """Nothing more comes of a run."""
+        self._ended[writer] = None
 
     def weigh(self, size: int) -> bool:
         """Whether there is room for something of this size."""
         if self.weight > MOST_WAITING:
             return False
         if self.weight + size > _SOON and self._soon is None:
-            self._soon = asyncio.get_running_loop().call_soon(self._hand_over)
+            self._soon = asyncio.get_running_loop().call_soon(self._relieve)
         self.weight += size
         return True
 
@@ -105,73 +129,102 @@ class InspectorTap:
         """Write down what is left."""
         if self._timer is not None:
             self._timer.cancel()
-        while self._working is not None or any(one.items for one in self._writers.values()):
-            await asyncio.wait([self._working or self._start()])
+        while self._working is not None or any(writer.items for writer in self._writers):
+            await self._catch_up()
         self._thread.shutdown()
 
     # ── In the loop ─────────────────────────────────────────────────────────────────
 
     def _arm(self) -> None:
-        if self._timer is None:
-            pace = self._paces.choose(len(self._writers), is_watched=self.live.is_watched)
-            self._timer = asyncio.get_running_loop().call_later(pace, self._tick)
+        pace = self._paces.choose(len(self._writers), is_watched=self.live.is_watched)
+        self._timer = asyncio.get_running_loop().call_later(pace, self._tick)
 
-    def _hurry(self) -> None:
+    def _tick(self) -> None:
+        self._timer = None
+        self._hand_over(self._choose())
+        if self._writers:
+            self._arm()
+
+    def _choose(self) -> Iterable[Writer]:
+        """While nobody looks, a run is of interest when it is over, or if it is very long."""
+        if self.live.is_watched:
+            return self._writers
+        long = (writer for writer in self._writers if len(writer.items) > _MANY)
+        return [*self._ended, *long]
+
+    def _look(self) -> None:
         """Somebody begins to look: what has come so far is not left until the next time."""
         if self._timer is not None:
             self._timer.cancel()
             self._tick()
 
-    def _tick(self) -> None:
-        self._timer = None
-        self._hand_over()
-        if self._writers:
-            self._arm()
-
-    def _hand_over(self) -> None:
-        """Give what has come to the thread. While it is still at work, that has to wait."""
+    def _relieve(self) -> None:
+        """A lot has come: it is not left until the next time."""
         self._soon = None
+        self._hand_over(self._writers)
+
+    async def _catch_up(self) -> None:
+        """Until what has come so far is in the records."""
+        if self._working is not None:
+            await asyncio.wait([self._working])
+        if self._working is None and any(writer.items for writer in self._writers):
+            self._start(self._writers)
+        if self._working is not None:
+            await asyncio.wait([self._working])
+
+    def _hand_over(self, writers: Iterable[Writer]) -> None:
+        """Give what has come to the thread. While it is still at work, that has to wait."""
         if self._working is not None:
             self._drop_what_is_too_much()
-        elif any(writer.items for writer in self._writers.values()):
-            self._start()
+        elif any(writer.items for writer in writers):
+            self._start(writers)
 
-    def _start(self) -> asyncio.Future[_Done]:
-        batches = [(one.record, one.empty()) for one in self._writers.values() if one.items]
-        self.weight = 0
+    def _start(self, writers: Iterable[Writer]) -> None:
+        chosen = {writer: None for writer in writers if writer.items}
+        batches = [(writer, writer.empty()) for writer in chosen]
         loop = asyncio.get_running_loop()
         self._working = loop.run_in_executor(self._thread, self._work, batches)
         self._working.add_done_callback(self._finish)
-        return self._working
 
     def _finish(self, working: asyncio.Future[_Done]) -> None:
         self._working = None
         done = working.result()
         self.live.publish(done.messages)
         self.live.failed += done.failed
-        for record in done.over:
-            self.live.running.pop(record.id, None)
-            self._writers.pop(record.id, None)
+        for writer, record in done.touched:
+            if record.is_over:
+                self.live.running.pop(record.id, None)
+                self._writers.pop(writer, None)
+                self._ended.pop(writer, None)
+            else:
+                self.live.running[record.id] = record
 
     def _drop_what_is_too_much(self) -> None:
-        count = sum(len(writer.items) for writer in self._writers.values())
+        count = sum(len(writer.items) for writer in self._writers)
         if self.weight + count * _EACH > MOST_WAITING:
-            for writer in self._writers.values():
+            for writer in self._writers:
                 writer.drop()
 
     # ── In the thread ───────────────────────────────────────────────────────────────
 
-    def _work(self, batches: Sequence[tuple[Record, list[object]]]) -> _Done:
+    def _work(self, batches: Sequence[tuple[Writer, list[object]]]) -> _Done:
+        begun = ((writer, writer.record or self._begin(writer), items) for writer, items in batches)
         # What comes behind the end is about the client's connection, and the run is kept.
-        touched = [(record, items) for record, items in batches if not record.is_over]
-        for record, items in touched:
+        touched = [each for each in begun if not each[1].is_over]
+        for writer, record, items in touched:
+            record.dropped = writer.dropped
             record.take_all(items)
-        fresh = [(record, record.publish()) for record, _ in touched]
+        fresh = [(record, record.publish()) for _, record, _ in touched]
         # Whoever begins to look after this line finds the events in the record.
         shown = fresh if self.live.is_watched else []
-        over = [record for record, _ in touched if record.is_over]
+        over = [record for _, record, _ in touched if record.is_over]
         failed = 0 if self._keep(over) else len(over)
-        return _Done([Message.of(*each) for each in shown if each[1]], over, failed)
+        messages = [Message.of(*each) for each in shown if each[1]]
+        return _Done(messages, [each[:2] for each in touched], failed)
+
+    def _begin(self, writer: Writer) -> Record:
+        writer.record = Record(writer.describe(), writer.quoting, notes=self._notes)
+        return writer.record
 
     def _keep(self, over: Sequence[Record]) -> bool:
         try:
@@ -184,27 +237,47 @@ class InspectorTap:
 class Writer:
     """Writes down one run."""
 
-    def __init__(self, tap: InspectorTap, record: Record, *, bodies: bool) -> None:
+    __slots__ = (
+        *("_end", "_protocol", "_tap", "_weight"),
+        *("add", "bodies", "describe", "dropped", "items", "quoting", "record"),
+    )
+
+    def __init__(
+        self, tap: InspectorTap, describe: Callable[[], About], *, quoting: Quoting
+    ) -> None:
         self._tap = tap
-        self.record = record
-        self.id = record.id
-        self.bodies = bodies
+        self.describe = describe
+        self.quoting = quoting
+        self.bodies = quoting.bodies
         """Whether what was said is wanted, too: texts, arguments as they grow, chunks."""
+        self.record: Record | None = None
+        """What was made of it, in the thread. Until somebody looks, or it is over, nothing is."""
         self.items: list[object] = []
         """What happened, and before it the time. The time of a text is that of its chunk."""
         self.add = self.items.append
         """A piece of text came."""
+        self.dropped = 0
+        """Events that came faster than they could be written down."""
+        self._end: object = None
+        self._weight = 0
+        """Bytes of its chunks that wait."""
         self._protocol = ""
         """Of the chunks that come: it is told once."""
 
-    def ask(self, asked: Asked) -> None:
+    def ask(self, asking: Asking) -> None:
         """A request goes to the upstream; the chunks that come now are those of its answer."""
         self._protocol = ""
-        self.take(asked)
+        self.take(Asked(asking.request))
 
     def take(self, event: object) -> None:
         """Something happened."""
-        self.items += (time.perf_counter(), event)
+        self.items += (perf_counter(), event)
+
+    def end(self, event: object) -> None:
+        """The last thing happened."""
+        self._end = event
+        self.take(event)
+        self._tap.end(self)
 
     def receive(self, received: tuple[str, Chunk, bool]) -> None:
         """A chunk came: the upstream's protocol, the chunk, and whether it is one of a stream."""
@@ -212,25 +285,34 @@ class Writer:
         tap = self._tap
         if type(chunk) is bytes and protocol is self._protocol and tap.weight < _SOON:
             tap.weight += len(chunk)
-            self.items += (time.perf_counter(), chunk)
+            self._weight += len(chunk)
+            self.items += (perf_counter(), chunk)
             return
-        if not tap.weigh(len(chunk) if isinstance(chunk, bytes | str) else _EACH):
-            self.record.dropped += 1
+        size = len(chunk) if isinstance(chunk, bytes | str) else _EACH
+        if not tap.weigh(size):
+            self.dropped += 1
             return
+        self._weight += size
         self._protocol = protocol
-        self.items += (time.perf_counter(), Received(protocol, chunk, streamed))
+        self.items += (perf_counter(), Received(protocol, chunk, streamed))
 
     def empty(self) -> list[object]:
         """What happened since the last time."""
         items = self.items[:]
         self.items.clear()  # it stays the same list: `add` belongs to it
+        self._lighten()
         return items
 
     def drop(self) -> None:
         """Keep only what cannot be done without; if that is much, only how it ended."""
         kept = [item for item in self.items if type(item) not in _LEAST_WANTED]
         if len(kept) * _EACH > MOST_WAITING:
-            kept = [item for item in kept if isinstance(item, Note)]
+            kept = [item for item in kept if item is self._end]
         times = [item for item in self.items if type(item) is float]
-        self.record.dropped += len(self.items) - len(times) - len(kept)
+        self.dropped += len(self.items) - len(times) - len(kept)
         self.items[:] = [*times[-1:], *kept]
+        self._lighten()
+
+    def _lighten(self) -> None:
+        self._tap.weight -= self._weight
+        self._weight = 0

@@ -44,18 +44,14 @@ _FINDERS = (
     re.compile(r"://[^/\s@\"'<>]{1,512}@"),
 )
 # For a text in small letters.
-_SMALL_FINDERS = (
-    *(
-        re.compile(rf"{word}(?<=\b{word})[ \t]{{1,16}}[\w.~+/=-]{{8}}")
-        for word in ("bearer", "basic")
-    ),
-    *(
-        re.compile(
-            rf"{word}(?<![^\W_]{word})[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}[\"']?"
-            r"[^\s&\"',;})]{8}"
-        )
-        for word in WORDS
-    ),
+_SCHEME_FINDERS = tuple(
+    re.compile(rf"{word}(?<=\b{word})[ \t]{{1,16}}[\w.~+/=-]{{8}}") for word in ("bearer", "basic")
+)
+_WORD_FINDERS = tuple(
+    re.compile(
+        rf"{word}(?<![^\W_]{word})[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}[\"']?[^\s&\"',;}})]{{8}}"
+    )
+    for word in WORDS
 )
 # Letters that are equal to a small one where case does not matter, and have no small form.
 _LONG_S = "\u017f"
@@ -76,9 +72,11 @@ _ANY_MAKER = re.compile(rf"[-_](?=[\w-]{{12}})(?:{_AFTER_MAKER})")
 
 
 def _has_form(text: str) -> bool:
-    makers = _MAKER_FINDERS if len(text) > _SHORT else (_ANY_MAKER,)
-    if any(finder.search(text) for finder in makers):
-        return True
+    # A single character is found at once, and plain words have none of these.
+    if "-" in text or "_" in text:
+        makers = _MAKER_FINDERS if len(text) > _SHORT else (_ANY_MAKER,)
+        if any(finder.search(text) for finder in makers):
+            return True
     if _SIGN.search(text) is None:
         return False  # as most words of a log
     if any(finder.search(text) for finder in _FINDERS):
@@ -86,7 +84,10 @@ def _has_form(text: str) -> bool:
     small = text.lower()
     if _LONG_S in small:
         small = small.replace(_LONG_S, "s")
-    return any(finder.search(small) for finder in _SMALL_FINDERS)
+    if any(finder.search(small) for finder in _SCHEME_FINDERS):
+        return True
+    assigns = ":" in small or "=" in small
+    return assigns and any(finder.search(small) for finder in _WORD_FINDERS)
 
 
 class Hiding:
@@ -94,6 +95,8 @@ class Hiding:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._secrets: tuple[str, ...] = ()
+        self._innocent: tuple[str, tuple[str, ...]] = ("", ())
+        """The last long text without a secret. A call has the one that grew before it."""
         self.learn(secrets)
 
     def learn(self, secrets: Iterable[str]) -> None:
@@ -119,11 +122,15 @@ class Hiding:
 
     def hide(self, text: str) -> str:
         """The text without secrets."""
-        if len(text) < _SHORTEST:
+        secrets, (innocent, of) = self._secrets, self._innocent
+        if len(text) < _SHORTEST or (text == innocent and secrets is of):
             return text
-        for secret in self._secrets:
-            text = text.replace(secret, HIDDEN)
-        if len(text) >= _SHORTEST_FORM and _has_form(shrink(text)):
+        hidden = text
+        for secret in secrets:
+            hidden = hidden.replace(secret, HIDDEN)
+        if len(hidden) >= _SHORTEST_FORM and _has_form(shrink(hidden)):
             for form, instead in _FORMS:
-                text = form.sub(instead, text)
-        return text
+                hidden = form.sub(instead, hidden)
+        if len(text) > _SHORT and hidden == text:
+            self._innocent = (text, secrets)
+        return hidden

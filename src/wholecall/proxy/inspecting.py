@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,12 +14,12 @@ from starlette.routing import Route
 from wholecall.core.values import Grew, Reasoning, Text
 from wholecall.inspector.approval_routes import make_approval_routes
 from wholecall.inspector.desk import Answered, Desk
-from wholecall.inspector.encoding import SHOWN, Hides, Quoting
+from wholecall.inspector.encoding import SHOWN, Fields, Hides, Quoting
 from wholecall.inspector.live import Live
-from wholecall.inspector.record import About, Asked, Note
+from wholecall.inspector.record import About, Notes
 from wholecall.inspector.routes import make_routes
 from wholecall.inspector.store import Store
-from wholecall.inspector.tap import InspectorTap, Writer
+from wholecall.inspector.tap import InspectorTap
 from wholecall.proxy.approving import Approving
 from wholecall.proxy.config.settings import Config
 from wholecall.proxy.edge import CALLER
@@ -66,19 +68,18 @@ class Inspecting:
         on_approval: Callable[[ApprovalGiven], None] = lambda _: None,
     ) -> None:
         self._on_approval = on_approval
-        self._bodies = config.inspector.bodies
-        self._hides = hides
+        self._quoting = Quoting(config.inspector.bodies, hides)
         path = Path(config.keys.path).with_name(STORE_FILE)
         store = Store(
             path,
             seconds=config.inspector.days * _DAY_SECONDS,
             most_bytes=config.inspector.megabytes * _MEGABYTE,
         )
-        self._tap = InspectorTap(store, Live(), bodies=lambda: self._bodies, hides=hides)
+        self._tap = InspectorTap(store, Live(), quoting=lambda: self._quoting, notes=_NOTES)
         self._desk = Desk(path)
         self.approving = Approving(
             self._desk,
-            quoting=lambda: Quoting(self._bodies, self._hides),
+            quoting=lambda: self._quoting,
             seconds=config.inspector.approval_seconds,
         )
         """Where runs ask for approval."""
@@ -105,7 +106,7 @@ class Inspecting:
 
     def reload(self, config: Config) -> None:
         """Go by other settings, from the next run on."""
-        self._bodies = config.inspector.bodies
+        self._quoting = self._quoting._replace(bodies=config.inspector.bodies)
         self.approving.seconds = config.inspector.approval_seconds
 
     async def close(self) -> None:
@@ -116,75 +117,77 @@ class Inspecting:
 
     def open(self, exchange: Exchange) -> Readers:
         """A run begins."""
-        about = About(
-            request_id=exchange.request_id,
-            model=exchange.model,
-            key=exchange.key_id,
-            protocol=exchange.protocol,
-            upstream=exchange.upstream,
-            upstream_model=exchange.upstream_model,
-            way=exchange.way,
-            stream=exchange.stream,
-            started=exchange.started,
-        )
-        return _Telling(self._tap.open(about)).readers()
-
-
-class _Telling:
-    """Tells of one exchange."""
-
-    def __init__(self, writer: Writer) -> None:
-        self._writer = writer
-
-    def readers(self) -> Readers:
-        writer = self._writer
-        readers: dict[type, Callable[[Any], None]] = dict.fromkeys(SHOWN, writer.take)
-        readers |= {
-            UpstreamAsked: self._ask,
-            UpstreamRetried: self._retry,
-            UpstreamAnswered: self._answer,
-            UpstreamFailed: self._fail,
-            AnswerBegan: self._begin,
-            ExchangeEnded: self._end,
-        }
+        writer = self._tap.open(partial(_describe, exchange, time.time()))
+        # Nothing is made of an event here: that has time, and is done elsewhere.
+        readers: dict[type, Callable[[Any], None]] = dict.fromkeys(_WANTED, writer.take)
+        readers[UpstreamAsked] = writer.ask
+        readers[ExchangeEnded] = writer.end
         if writer.bodies:
-            readers |= {
-                Grew: writer.add,
-                Text: writer.add,
-                Reasoning: writer.add,
-                ChunkCame: writer.receive,
-            }
+            readers[Text] = readers[Grew] = readers[Reasoning] = writer.add
+            readers[ChunkCame] = writer.receive
         return readers
 
-    def _ask(self, event: UpstreamAsked) -> None:
-        self._writer.ask(Asked(event.request))
 
-    def _retry(self, event: UpstreamRetried) -> None:
-        self._note("upstream_retried", delay=round(event.delay, 3))
+def _describe(exchange: Exchange, began: float) -> About:
+    return About(
+        request_id=exchange.request_id,
+        model=exchange.model,
+        key=exchange.key_id,
+        protocol=exchange.protocol,
+        upstream=exchange.upstream,
+        upstream_model=exchange.upstream_model,
+        way=exchange.way,
+        stream=exchange.stream,
+        started=exchange.started,
+        began=began,
+    )
 
-    def _answer(self, event: UpstreamAnswered) -> None:
-        self._note("answered", seconds=round(event.seconds, 6))
 
-    def _fail(self, event: UpstreamFailed) -> None:
-        error = event.error
-        self._note("upstream_failed", status=error.status, code=error.code, message=str(error))
+# ── What is told of an exchange ─────────────────────────────────────────────────────
 
-    def _begin(self, event: AnswerBegan) -> None:
-        self._note("began", seconds=round(event.seconds, 6), added=round(event.added, 6))
 
-    def _end(self, event: ExchangeEnded) -> None:
-        quotes = event.status < _SERVER_FAULT or event.code == _BAD_CALL
-        self._note(
-            "over",
-            fate=event.fate.value,
-            status=event.status,
-            code=event.code,
-            message=event.message if self._writer.bodies or not quotes else "",
-            seconds=round(event.seconds, 6),
-        )
+def _tell_retried(event: UpstreamRetried, _: Quoting) -> Fields:
+    return {"kind": "upstream_retried", "delay": round(event.delay, 3)}
 
-    def _note(self, kind: str, **fields: object) -> None:
-        self._writer.take(Note({"kind": kind, **fields}))
+
+def _tell_answered(event: UpstreamAnswered, _: Quoting) -> Fields:
+    return {"kind": "answered", "seconds": round(event.seconds, 6)}
+
+
+def _tell_failed(event: UpstreamFailed, quoting: Quoting) -> Fields:
+    error = event.error
+    return {
+        "kind": "upstream_failed",
+        "status": error.status,
+        "code": quoting.clean(error.code),
+        "message": quoting.clean(str(error)),
+    }
+
+
+def _tell_began(event: AnswerBegan, _: Quoting) -> Fields:
+    return {"kind": "began", "seconds": round(event.seconds, 6), "added": round(event.added, 6)}
+
+
+def _tell_ended(event: ExchangeEnded, quoting: Quoting) -> Fields:
+    quotes = event.status < _SERVER_FAULT or event.code == _BAD_CALL
+    return {
+        "kind": "over",
+        "fate": event.fate.value,
+        "status": event.status,
+        "code": quoting.clean(event.code),
+        "message": quoting.clean(event.message) if quoting.bodies or not quotes else "",
+        "seconds": round(event.seconds, 6),
+    }
+
+
+_NOTES: Notes = {
+    UpstreamRetried: _tell_retried,
+    UpstreamAnswered: _tell_answered,
+    UpstreamFailed: _tell_failed,
+    AnswerBegan: _tell_began,
+    ExchangeEnded: _tell_ended,
+}
+_WANTED = (*SHOWN, *_NOTES)
 
 
 def _find_owner(request: Request) -> str | None:
