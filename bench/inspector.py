@@ -3,10 +3,12 @@
     .venv/bin/python bench/inspector.py              print the table
     .venv/bin/python bench/inspector.py --write      and put it into docs/performance.md
 
-The same proxy five times: without the inspector, with it, with a page that looks, and both again
-with bodies kept (texts, arguments and every chunk). At a model's pace all of them are under load
-at the same time; at full speed they take turns. The medians over all rounds count. Processor
-time is what the kernel counted for the proxy's process, writing to the file included.
+The same proxy five times, all started at once: without the inspector, with it, with a page that
+looks, and both again with bodies kept (texts, arguments and every chunk). At a model's pace all
+of them are under load at the same time. At full speed they take turns, in short windows and in
+another order each round. What counts is the median of the ratios within each round, so that a
+slow minute of the machine hits all alike. Processor time is what the kernel counted for the
+proxy's process, to the nanosecond, writing to the file included.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import argparse
 import asyncio
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -28,6 +31,7 @@ from pathlib import Path
 import uvloop
 
 from proxies.answers import DELTAS
+from proxies.clocks import cpu_seconds
 from proxies.load import Address, ask_for, complain, connect
 from proxies.subjects import BENCH, Place, Running, Subject, run, run_upstream
 from proxies.upstream import PACE, SLOW_SECONDS
@@ -39,10 +43,10 @@ STREAMS = 50
 CHUNKS = DELTAS + 3
 """Chunks of a fast stream: its opening, its deltas, its finish and `[DONE]`."""
 FAST = {"call": "a tool call", "text": "text, a tool offered", "plain": "text, no tools"}
-WINDOW = 10.0
+WINDOW = 5.0
 """Seconds of one round at a model's pace."""
 SETTLE = 1.5
-"""Seconds after a load in which the inspector writes down what is left."""
+"""Seconds after a round in which the inspector writes down what is left."""
 _BIN = Path(sys.executable).parent
 
 
@@ -118,22 +122,29 @@ def _run_all(upstream: Address) -> Iterator[dict[Variant, Running]]:
 # ── Measuring ───────────────────────────────────────────────────────────────────────
 
 
-def _measure_fast(one: Running, kind: str, *, seconds: float) -> float:
-    before = one.cpu()
+def _ask(one: Running, kind: str, *, seconds: float) -> int:
+    """Chunks that it passed on."""
     load = uvloop.run(ask_for(one.address, kind, connections=CONNECTIONS, seconds=seconds))
-    time.sleep(SETTLE)
     if load.errors:
         raise RuntimeError(load.errors[0])
-    return (one.cpu() - before) / (len(load.latencies) * CHUNKS) * 1e6
+    return len(load.latencies) * CHUNKS
+
+
+def _read_clocks(running: dict[Variant, Running]) -> dict[Variant, float]:
+    return {variant: cpu_seconds(one.process.pid) for variant, one in running.items()}
 
 
 def _measure_round(
     running: dict[Variant, Running], kind: str, *, seconds: float
 ) -> dict[Variant, float]:
-    spent = {}
-    for variant, one in running.items():
-        spent[variant] = _measure_fast(one, kind, seconds=seconds)
-        print(f"{kind}, {variant.name}: {spent[variant]:.1f} µs", file=sys.stderr)
+    """Each in turn; what it does behind its own turn counts as well."""
+    before = _read_clocks(running)
+    order = random.sample(list(running), len(running))
+    chunks = {variant: _ask(running[variant], kind, seconds=seconds) for variant in order}
+    time.sleep(SETTLE)
+    after = _read_clocks(running)
+    spent = {each: (after[each] - before[each]) / chunks[each] * 1e6 for each in running}
+    print(kind, *(f"{each:.2f}" for each in spent.values()), file=sys.stderr)
     return spent
 
 
@@ -166,13 +177,13 @@ async def _measure_slow(
 
 
 async def _measure_window(running: dict[Variant, Running]) -> dict[Variant, float]:
-    before = {variant: one.cpu() for variant, one in running.items()}
-    begun = time.monotonic()
+    before, begun = _read_clocks(running), time.monotonic()
     await asyncio.sleep(WINDOW)
-    chunks = STREAMS * PACE * (time.monotonic() - begun)
-    return {
-        variant: (one.cpu() - before[variant]) / chunks * 1e6 for variant, one in running.items()
-    }
+    after, seconds = _read_clocks(running), time.monotonic() - begun
+    chunks = STREAMS * PACE * seconds
+    spent = {each: (after[each] - before[each]) / chunks * 1e6 for each in running}
+    print("slow", *(f"{each:.2f}" for each in spent.values()), file=sys.stderr)
+    return spent
 
 
 def measure(running: dict[Variant, Running], *, rounds: int, seconds: float) -> list[Measured]:
@@ -220,8 +231,8 @@ def report(every: list[Measured]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="What the inspector costs.")
     parser.add_argument("--write", action="store_true", help="put the table into the docs")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of each load at full speed")
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--seconds", type=float, default=0.5, help="of one turn at full speed")
     given = parser.parse_args()
     with run_upstream() as upstream, _run_all(upstream) as running:
         table = report(measure(running, rounds=given.rounds, seconds=given.seconds))
