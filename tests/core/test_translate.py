@@ -39,6 +39,11 @@ ROWS: list[tuple[str, Any, Any]] = [
     ("Gemini's capitals", {"type": "STRING"}, {"type": "string"}),
     ("Gemini's capitals in a list", {"type": ["STRING", "NULL"]}, {"type": ["string", "null"]}),
     ("a type in Python's words", {"type": "float"}, {"type": "number"}),
+    (
+        "a type in a database's words",
+        {"type": ["varchar", "UInt8"]},
+        {"type": ["string", "integer"]},
+    ),
     ("a list of one type", {"type": ["dict"]}, {"type": "object"}),
     ("no type at all", {"type": "any", "title": "x"}, {"title": "x"}),
     ("a type that nobody knows is left", {"type": "uuid"}, {"type": "uuid"}),

@@ -88,6 +88,7 @@ b')"""), 'any {"a": "it\'s", "b": "\\"", "c": "\\nAé😀\\\\q\\u0000", "d": "x\
     ("a quoted key", "gemma4", GEMMA.format("any{" + S.format("a") + ":1}"), 'any {"a": 1}'),
     ("another mark", "functiongemma", "<start_function_call>call:find{query:<escape>x<escape>}<end_function_call>", CALL),
     ("a closer left out", "gemma4", "<|tool_call>call:find{query:" + S.format("x") + "}", CALL),
+    ("a key in apostrophes", "gemma4", GEMMA.format("any{'a':1}"), 'any {"a": 1}'),
     ("no comma", "gemma4", GEMMA.format("any{a:[1]b:2}") + "so", "!bad_markup any | 'so'"),
     ("no colon", "gemma4", "<|tool_call>call:any{a", "!truncated any"),
     ("a value that is cut", "gemma4", "<|tool_call>call:any{a:1", "!truncated any"),

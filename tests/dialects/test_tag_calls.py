@@ -32,6 +32,9 @@ SUFFIXED = SUFFIXED.format(PAIR.format("query", "x")).replace(">", ":opensource>
 ROWS = [
     ("one parameter", "qwen3_xml", Q.format(P.format("query", "x")), CALL),
     ("two parameters", "qwen3_xml", Q.format(P.format("query", "x") + P.format("limit", "3")), 'find {"query": "x", "limit": 3}'),
+    ("a number as people write it", "qwen3_xml", "<function=find><parameter=limit>+5</parameter></function>", 'find {"limit": 5}'),
+    ("a number that ends with a point", "qwen3_xml", "<function=find><parameter=limit>5.</parameter></function>", 'find {"limit": 5}'),
+    ("a number that begins with a point", "qwen3_xml", "<function=find><parameter=limit>-.5</parameter></function>", "!schema find"),
     ("no newlines", "qwen3_xml", "<function=find><parameter=query>x</parameter></function>", CALL),
     ("no parameters", "qwen3_xml", "<function=now></function>", "now {}"),
     ("newlines of the value", "qwen3_xml", Q.format(P.format("query", "\nx\n")), 'find {"query": "\\nx\\n"}'),

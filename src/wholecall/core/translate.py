@@ -142,13 +142,17 @@ def _read_count(argument: Any) -> Any:
     return argument
 
 
+def _sized(word: str) -> tuple[str, ...]:
+    return (word, *(f"{word}{bits}" for bits in (8, 16, 32, 64)))
+
+
 _WORDS = {
-    "string": ("str", "text"),
-    "integer": ("int", "long"),
-    "number": ("float", "double"),
-    "boolean": ("bool",),
-    "object": ("dict", "map"),
-    "array": ("list", "tuple"),
+    "string": ("str", "text", "char", "varchar", "enum", "date", "datetime", "time", "uri", "url"),
+    "integer": ("int", "long", "short", "unsigned", "bigint", *_sized("int"), *_sized("uint")),
+    "number": ("num", "float", "double", "decimal", *_sized("float")),
+    "boolean": ("bool", "binary"),
+    "object": ("dict", "map", "struct"),
+    "array": ("list", "tuple", "set", "sequence"),
     "null": ("none",),
 }
 _TYPES = {word: named for named, words in _WORDS.items() for word in words}

@@ -114,7 +114,7 @@ class _Reading:
             key, end = yield from self._source.header(_KEY_END, LONGEST_NAME)
         if not end:
             raise _Broken
-        return key.strip().strip('"')
+        return key.strip().strip("\"'")
 
     def _value(self, schema: Any, depth: int) -> Steps[None]:
         first = yield from self._source.skip()

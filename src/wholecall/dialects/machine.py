@@ -10,6 +10,7 @@ from wholecall.core.limits import DEFAULT, Limits
 from wholecall.core.prepare import prepare
 from wholecall.core.spec import Offer, ToolSpec
 from wholecall.dialects.output import Output
+from wholecall.dialects.references import follow
 from wholecall.dialects.source import Source
 
 _SEPARATORS = ".:/"
@@ -97,7 +98,10 @@ class Machine:
 def _read_properties(spec: ToolSpec | None) -> Mapping[str, Any]:
     """As the schema is understood, in whatever way it was written: checked, and of one draft."""
     compiled = None if spec is None else prepare(spec.parameters)
-    return compiled.root.node.get("properties", {}) if isinstance(compiled, Compiled) else {}
+    if not isinstance(compiled, Compiled):
+        return {}
+    schemas = compiled.root.node.get("properties", {})
+    return {name: follow(schema, compiled) for name, schema in schemas.items()}
 
 
 _NAME_MARKS = frozenset("_-.:/")

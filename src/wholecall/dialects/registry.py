@@ -44,6 +44,20 @@ _TOO_PLAIN = frozenset(
 )
 
 
+# What agents ask for in prompts of their own: Qwen-Agent, and those that reason and act in turns.
+_REACT = ("Action: ", "Action:")
+_UNANNOUNCED = (
+    Written(("<tool_call>",), PythonCalls(("</tool_call>",), alone=True)),
+    Written(("✿FUNCTION✿:",), HeadedCalls(calls=("✿FUNCTION✿:",), head_end=("✿ARGS✿:",))),
+    Written(
+        tuple(f"\n{word}" for word in _REACT),
+        HeadedCalls(
+            calls=(*_REACT, *(f"\n{word}" for word in _REACT)), head_end=("\nAction Input:",)
+        ),
+    ),
+)
+
+
 def _auto(name: str, untyped: Shape | None = None) -> Dialect:
     """All formats at once: the first opener that is followed by a call selects one."""
     written = tuple(
@@ -54,11 +68,10 @@ def _auto(name: str, untyped: Shape | None = None) -> Dialect:
         for dialect in (*_WRITTEN, *_BARE)
         for entry in dialect.written
     )
-    in_tags = PythonCalls(("</tool_call>",), alone=True)
     channels = dict.fromkeys(channel for dialect in _WRITTEN for channel in dialect.reasoning)
     return Dialect(
         name=name,
-        written=(*written, Written(("<tool_call>",), in_tags)),
+        written=(*written, *_UNANNOUNCED),
         bare=(
             JsonCalls(closers=("</tool_call>", "</tool_calls>"), marked=False),
             PythonCalls(marked=False),

@@ -48,6 +48,7 @@ _TYPE_OF: dict[type, str] = {
 
 _NUMBERS = frozenset({"integer", "number"})
 _ZEROS = re.compile(r"(-?)0+(\d+)\Z", re.ASCII)
+_BARE_POINT = re.compile(r"(?<![\d.])\.(?=\d+\Z)", re.ASCII)
 _NO_OCTAL = re.compile(r"[89]")
 
 
@@ -158,8 +159,13 @@ def write_value(text: str, shape: Shape, *, types: frozenset[str], trim: Trim) -
 
 
 def _plain_number(text: str, types: frozenset[str]) -> str:
-    """Without the zeros before a number, where it cannot be meant as an octal one: `007`."""
-    found = _ZEROS.match(text) if types & _NUMBERS and "string" not in types else None
+    """As JSON writes it: without a plus, with digits on both sides of the point, and without
+    the zeros before it where it cannot be meant as an octal one: `007`."""
+    if not types & _NUMBERS or "string" in types:
+        return text
+    text = _BARE_POINT.sub("0.", text.removeprefix("+"))
+    text = f"{text}0" if text.endswith(".") else text
+    found = _ZEROS.match(text)
     if found is None or (len(found[2]) > 1 and not _NO_OCTAL.search(found[2])):
         return text
     return found[1] + found[2]

@@ -120,7 +120,7 @@ _HARMONY = HeadedCalls(
     call_close=_END,
     head_end=("<|message|>",),
     head=Header.RECIPIENT,
-    thoughts=("<|channel|>analysis", "analysis to="),
+    thoughts=("<|channel|>analysis",),
     call_end="<|call|>",
 )
 # What is left of it where a server drops the tokens and keeps the words between them.
@@ -128,13 +128,15 @@ _STRIPPED = replace(
     _HARMONY,
     calls=tuple(
         f"{words}to=functions."
-        for words in ("assistantcommentary ", "commentary ", "assistant ", "analysis ", " ", "")
+        for words in ("assistantcommentary ", "commentary ", "assistant ", " ", "")
     ),
     head_end=("<|message|>", "json{", "code{", "{"),
 )
+# Among thoughts nothing shows then whether it was a call or a plan: it stays text.
+_PLAN = HeadedCalls(calls=("analysis to=functions.",), head_end=())
 HARMONY = Dialect(
     name="harmony",
-    written=(Written(_HARMONY.calls, _HARMONY), Written(_STRIPPED.calls, _STRIPPED)),
+    written=tuple(Written(each.calls, each) for each in (_HARMONY, _STRIPPED, _PLAN)),
     reasoning=(Channel("<|channel|>analysis<|message|>", ("<|end|>", "<|return|>")),),
     dropped=(
         *_END,
