@@ -85,7 +85,17 @@ class Options(TypedDict, total=False):
 
 
 def run(model: str, prompt: Question, **options: Unpack[Options]) -> Run:
-    """Let a model answer with tools. Nothing happens before the run is read or waited for."""
+    """Let a model answer with tools. Nothing happens before the run is read or waited for.
+
+    ```python no-run
+    async def show() -> None:
+        async with wholecall.run("openai/gpt-x", "Weather in Oslo?", tools=[weather]) as run:
+            async for event in run:
+                if isinstance(event, wholecall.Text):
+                    print(event.text, end="")
+            print((await run.result()).usage)
+    ```
+    """
     options = _read_options(options)
     toolbox = Toolbox(options.get("tools", ()))
     output = TypedOutput(options["output"]) if "output" in options else AnyText()
@@ -117,13 +127,23 @@ def run(model: str, prompt: Question, **options: Unpack[Options]) -> Run:
 
 
 async def ask(model: str, prompt: Question, **options: Unpack[Options]) -> RunResult:
-    """Let a model answer with tools, and wait for the end."""
+    """Let a model answer with tools, and wait for the end.
+
+    A run without an answer is a `RunFailed`, or an `UpstreamError` of who should have answered; its
+    `ran` says which calls had begun.
+    """
     async with run(model, prompt, **options) as started:
         return await started.result()
 
 
 def ask_sync(model: str, prompt: Question, **options: Unpack[Options]) -> RunResult:
-    """`ask`, for programs without an event loop."""
+    """`ask`, for programs without an event loop.
+
+    ```python no-run
+    result = wholecall.ask_sync("openai/gpt-x", "Weather in Oslo?", tools=[weather])
+    print(result.text)
+    ```
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:

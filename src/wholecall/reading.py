@@ -26,8 +26,27 @@ def assemble(
 ) -> Outcome:
     """What a recorded stream delivers.
 
-    `events` are decoded payloads (dicts), raw lines of the stream, or its raw bytes;
-    the line `!EOF` says that the connection closed there.
+    `protocol` is `openai-chat`, `openai-responses`, `anthropic`, `ollama`, `gemini` or
+    `bedrock-converse`. `events` are decoded payloads (dicts), raw lines of the stream, or its raw
+    bytes; the line `!EOF` says that the connection closed there.
+
+    ```python
+    import wholecall
+
+    call = {"type": "tool_use", "id": "c1", "name": "write_file", "input": {}}
+    text = {"type": "input_json_delta", "partial_json": '{"path": "notes.txt", "content": "hel'}
+    stream = [
+        {"type": "content_block_start", "index": 0, "content_block": call},
+        {"type": "content_block_delta", "index": 0, "delta": text},
+        "!EOF",
+    ]
+    outcome = wholecall.assemble("anthropic", stream)
+    print(outcome.calls, outcome.rejected[0].reason.value)
+    ```
+
+    ```text
+    () stream_dropped
+    ```
     """
     chunks = _until_cut(events)
     return collect(events_sync(chunks, protocol=protocol, tools=tools, rescue=rescue))
@@ -40,7 +59,22 @@ def assemble_response(
     tools: Tools | None = None,
     rescue: bool = True,
 ) -> Outcome:
-    """What a whole, not streamed answer delivers. It goes through the same assembler."""
+    """What a whole, not streamed answer delivers. It goes through the same assembler.
+
+    ```python
+    import wholecall
+
+    function = {"name": "weather", "arguments": '{"city": "Oslo"}'}
+    message = {"tool_calls": [{"id": "c1", "type": "function", "function": function}]}
+    answer = {"choices": [{"message": message, "finish_reason": "stop"}]}
+    for call in wholecall.assemble_response("openai-chat", answer).calls:
+        print(call.name, call.arguments)
+    ```
+
+    ```text
+    weather {'city': 'Oslo'}
+    ```
+    """
     reader = _make_reader(protocol, tools, rescue=rescue)
     return collect([*reader.feed_response(body), *reader.end()])
 
@@ -48,7 +82,20 @@ def assemble_response(
 def events_sync(
     chunks: Iterable[Chunk], *, protocol: str, tools: Tools | None = None, rescue: bool = True
 ) -> Iterator[Event]:
-    """The events of a stream that you read yourself."""
+    """The events of a stream that you read yourself.
+
+    ```python no-run
+    stream = client.chat.completions.create(model="gpt-x", messages=messages, stream=True)
+    for event in wholecall.events_sync(stream, protocol="openai-chat", tools=tools):
+        match event:
+            case wholecall.Text(text):
+                print(text, end="")
+            case wholecall.Released(call):
+                results.append(run_tool(call.name, call.arguments))
+            case wholecall.Rejected():
+                results.append(wholecall.feedback(event, None))
+    ```
+    """
     reader = _make_reader(protocol, tools, rescue=rescue)
     for chunk in chunks:
         yield from reader.feed(chunk)
@@ -58,7 +105,8 @@ def events_sync(
 async def events(
     chunks: AsyncIterable[Chunk], *, protocol: str, tools: Tools | None = None, rescue: bool = True
 ) -> AsyncIterator[Event]:
-    """The events of a stream that you read yourself, asynchronously."""
+    """The events of a stream that you read yourself, asynchronously: `events_sync` with
+    `async for`."""
     reader = _make_reader(protocol, tools, rescue=rescue)
     async for chunk in chunks:
         for event in reader.feed(chunk):

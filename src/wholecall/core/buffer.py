@@ -31,7 +31,18 @@ _PREVIEW = 100
 
 
 def is_complete_json(text: str) -> bool:
-    """Whether the text is one whole JSON object: what a call's arguments must be."""
+    """Whether the text is one whole JSON object: what a call's arguments must be.
+
+    ```python
+    from wholecall import is_complete_json
+
+    print(is_complete_json('{"city": "Os'), is_complete_json('{"city": "Oslo"}'))
+    ```
+
+    ```text
+    False True
+    ```
+    """
     parsed = parse(text)
     return isinstance(parsed, Parsed) and isinstance(parsed.value, dict)
 

@@ -63,7 +63,27 @@ class Feedback:
 def feedback(
     rejection: Rejected | Sequence[Problem], spec: ToolSpec | None, *, offer: Offer | None = None
 ) -> str:
-    """The text that tells a model what to correct."""
+    """The text that tells a model what to correct: the content of the call's result.
+
+    ```python
+    import wholecall
+
+    days = {"type": "integer", "minimum": 1}
+    spec = wholecall.ToolSpec("forecast", {"properties": {"days": days}, "required": ["days"]})
+    text = '<tool_call>{"name": "forecast", "arguments": {"days": "a few"}}</tool_call>'
+    for rejected in wholecall.parse_text("hermes", text, tools=[spec]).rejected:
+        print(wholecall.feedback(rejected, spec))
+    ```
+
+    ```text
+    Your call of "forecast" was not run, because its arguments do not fit:
+    - $.days must be an integer, at least 1; received "a few"
+    Required parameters: "days".
+    Received parameters: "days".
+    An example that fits: {"days": 1}
+    Correct this and send the whole call.
+    ```
+    """
     return make_feedback(rejection, spec, offer=offer).text
 
 

@@ -28,7 +28,20 @@ class Preview(Value, frozen=True):
 
 
 def preview(text: str, *, limits: Limits = DEFAULT) -> Preview:
-    """Complete the beginning of an object. Without one there is nothing to show."""
+    """Complete the beginning of an object. Without one there is nothing to show.
+
+    It is for display: no call is ever made of it.
+
+    ```python
+    from wholecall import preview
+
+    print(preview('{"city": "Os').value)
+    ```
+
+    ```text
+    {'city': 'Os'}
+    ```
+    """
     end_of_view = find_too_many(text, _MARKS)
     walked = walk(text[:end_of_view], depth=limits.depth)
     end, ending = walked.completable, "".join(reversed(walked.closers))

@@ -134,6 +134,16 @@ def way_for(model: str, *, override: str | None = None) -> Way:
     """How to give tools to this model.
 
     `override` is `native`, `constrained`, the name of a dialect, or `auto`: as the table says.
+
+    ```python
+    from wholecall import way_for
+
+    print(way_for("qwen2.5-coder-1.5b").dialect)
+    ```
+
+    ```text
+    hermes
+    ```
     """
     if override is not None and override != AUTO:
         return _overridden(override)

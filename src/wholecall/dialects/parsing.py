@@ -33,7 +33,20 @@ def parse_text(
     *,
     tools: Iterable[ToolSpec | Mapping[str, Any]] | None = None,
 ) -> Outcome:
-    """What an answer written as text delivers: a whole text, or its pieces."""
+    """What an answer written as text delivers: a whole text, or its pieces.
+
+    ```python
+    from wholecall import parse_text
+
+    text = '<tool_call>{"name": "weather", "arguments": {"city": "Oslo"}}</tool_call>'
+    for call in parse_text("hermes", text).calls:
+        print(call.name, call.arguments)
+    ```
+
+    ```text
+    weather {'city': 'Oslo'}
+    ```
+    """
     reader = TextReader(dialect, tools)
     events: list[Event] = []
     for piece in [text] if isinstance(text, str) else text:

@@ -86,7 +86,29 @@ def tool(**options: Unpack[Options]) -> Callable[[Callable[P, R]], FunctionTool[
 def tool(
     function: Callable[P, R] | None = None, /, **options: Unpack[Options]
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
-    """Offer a function as a tool: `@tool`, or `@tool(read_only=True, timeout=5)`."""
+    """Offer a function as a tool: `@tool`, or `@tool(read_only=True, timeout=5)`.
+
+    The model reads its docstring and its types. It can still be called as the function that it is.
+
+    ```python
+    from wholecall import tool
+
+
+    @tool
+    def weather(city: str, days: int = 1) -> str:
+        "Forecast for a city."
+        return f"{city}: sunny"
+
+
+    print(weather("Oslo"))
+    print(weather.tool.spec.parameters["properties"]["days"])
+    ```
+
+    ```text
+    Oslo: sunny
+    {'default': 1, 'type': 'integer'}
+    ```
+    """
 
     def decorate(function: Callable[P, R]) -> FunctionTool[P, R]:
         return FunctionTool(function, make_tool(function, **options))

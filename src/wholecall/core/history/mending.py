@@ -57,7 +57,21 @@ def mend(
 
 
 def repair_history(protocol: str, messages: Sequence[Any]) -> list[Any]:
-    """The same history as the protocol's upstreams accept it: `mend` without the report."""
+    """The same history as the protocol's upstreams accept it: `mend` without the report.
+
+    ```python
+    import wholecall
+
+    function = {"name": "weather", "arguments": '{"city": "Oslo"}'}
+    call = {"id": "c1", "type": "function", "function": function}
+    history = [{"role": "assistant", "tool_calls": [call]}]
+    print(wholecall.repair_history("openai-chat", history)[1]["content"])
+    ```
+
+    ```text
+    Error: no result was recorded for this call. It may or may not have run.
+    ```
+    """
     return mend(protocol, messages).messages
 
 
