@@ -43,6 +43,28 @@ async def test_a_response_can_be_asked_for_again_until_it_is_deleted(
             await responses.retrieve(made.id)
 
 
+@pytest.mark.parametrize("prefix", PREFIXES)
+@in_loop
+async def test_several_workers_hold_responses_together(tmp_path: Path, prefix: str) -> None:
+    model = f"{prefix}:answer-only"
+    async with (
+        serve(tmp_path, workers=2) as (one, _),
+        serve(tmp_path, workers=2) as (other, faults),
+    ):
+        made = await one.openai.responses.create(model=model, input="one")
+        responses = other.openai.responses
+        assert (await responses.retrieve(made.id)).output_text == "All done."
+        listed: Any = await responses.input_items.list(made.id)
+        assert listed.data[0].content[0].text == "one"
+        await responses.create(model=model, input="two", previous_response_id=made.id)
+        sent = str(faults.received[-1].body)
+        assert sent.index("one") < sent.index("All done.") < sent.index("two")
+        await responses.delete(made.id)
+        with pytest.raises(openai.NotFoundError):
+            await one.openai.responses.retrieve(made.id)
+    assert (tmp_path / "wholecall-responses.sqlite").stat().st_mode & 0o077 == 0
+
+
 @in_loop
 async def test_what_shall_not_be_stored_is_not(tmp_path: Path) -> None:
     async with serve(tmp_path) as (served, _):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import msgspec
+import pytest
 
 from wholecall.proxy.config.settings import ResponsesConfig
 from wholecall.proxy.holding import Held, Holding, Made
@@ -124,8 +125,26 @@ def test_what_was_dropped_while_it_was_made_has_its_place_and_does_not_come_back
     assert holding.count_live() == 0
 
 
-def test_nothing_is_held_where_others_serve_the_same_clients_or_no_time_is_given() -> None:
-    for holding in (Holding(alone=False), Holding(ResponsesConfig(kept_seconds=0))):
-        assert not holding.enabled
-        holding.put(make("r"))
-        assert holding.find("k", "r") is None
+def test_nothing_is_held_where_no_time_is_given() -> None:
+    holding = Holding(ResponsesConfig(kept_seconds=0))
+    assert not holding.enabled
+    holding.put(make("r"))
+    assert holding.find("k", "r") is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "background", "has"), [(1, True, True), (1, False, False), (0, True, False)]
+)
+def test_there_is_a_background_where_one_process_holds(
+    seconds: float, background: bool, *, has: bool
+) -> None:
+    holding = Holding(ResponsesConfig(kept_seconds=seconds), background=background)
+    assert holding.has_background is has
+
+
+def test_what_is_over_can_be_forgotten_by_its_id() -> None:
+    holding = Holding()
+    holding.put(make("r"))
+    holding.forget("r")
+    holding.forget("r")
+    assert holding.find("k", "r") is None

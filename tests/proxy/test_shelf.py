@@ -42,6 +42,15 @@ def test_the_oldest_texts_make_room_for_new_ones() -> None:
     shelf.close()
 
 
+def test_what_is_dropped_is_gone_under_all_of_its_names(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "s.sqlite")
+    assert (tmp_path / "s.sqlite").stat().st_mode & 0o077 == 0
+    shelf.put(["a", "b"], b"1")
+    shelf.put(["c"], b"2")
+    shelf.drop(["a", "none"])
+    assert shelf.find(["a", "b", "c"]) == {"c": b"2"}
+
+
 def test_what_cannot_be_kept_leaves_nothing_behind() -> None:
     shelf = Shelf()
     with pytest.raises(sqlite3.Error):

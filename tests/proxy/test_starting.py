@@ -57,6 +57,13 @@ def test_a_file_that_cannot_hold_keys_is_told_with_its_line(
     assert why in refused.value.message
 
 
+def test_a_folder_that_workers_cannot_share_is_told(tmp_path: Path) -> None:
+    text = "keys: {path: missing/k.sqlite}\nlisten:\n  workers: 2\n"
+    with pytest.raises(ConfigError, match=r":3: listen\.workers: .*wholecall-responses\.sqlite"):
+        check_start(load_text(tmp_path, text), {})
+    check_start(load_text(tmp_path, text + "responses: {kept_seconds: 0}\n"), {})
+
+
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     loaded = load_text(tmp_path, "keys: {required: true, path: missing/k.sqlite}")
     with pytest.raises(ConfigError, match=r":1: keys\.path: there is no folder .*missing'"):

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from wholecall.errors import UnreadableRequest
+from wholecall.proxy.config.settings import ResponsesConfig
 from wholecall.proxy.holding import Holding
 from wholecall.proxy.terms import Terms, read_terms
 
@@ -49,7 +50,7 @@ def test_without_an_input_there_are_no_items() -> None:
 
 def test_what_is_not_stored_has_no_terms() -> None:
     assert read({"store": False})[0] is None
-    assert read({}, Holding(alone=False))[0] is None
+    assert read({}, Holding(ResponsesConfig(kept_seconds=0)))[0] is None
 
 
 def test_in_the_background_it_is_a_stream_for_us() -> None:
@@ -111,7 +112,7 @@ def test_what_cannot_be_agreed_on_names_its_field(body: Any, param: str) -> None
     assert caught.value.param == param
 
 
-def test_where_nothing_is_held_nothing_is_made_in_the_background() -> None:
+def test_where_others_serve_the_same_clients_nothing_is_made_in_the_background() -> None:
     with pytest.raises(UnreadableRequest) as caught:
-        read({"background": True}, Holding(alone=False))
+        read({"background": True}, Holding(background=False))
     assert caught.value.param == "background"

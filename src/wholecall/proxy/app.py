@@ -15,7 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wholecall.errors import WholecallError
-from wholecall.proxy.building import Tools, make_models, state_path
+from wholecall.proxy.building import Tools, make_models, responses_path, state_path
 from wholecall.proxy.catalogue import Catalogue
 from wholecall.proxy.chat import CHAT
 from wholecall.proxy.config import Changes, Config, ServerLimits, changes
@@ -99,7 +99,7 @@ class Proxy:
         if self.observing.inspecting is not None:
             self.service.approving = self.observing.inspecting.approving
         self.service.beat_seconds = config.limits.keep_alive_seconds
-        self.service.holding = Holding(config.responses, alone=config.listen.workers == 1)
+        self._hold_responses(config)
         keys = KeyStore(config.keys.path) if needs_keys(config) else None
         self._endpoints = {
             client.path: Endpoint(self.service, client) for client in (CHAT, RESPONSES, MESSAGES)
@@ -173,6 +173,12 @@ class Proxy:
         held = any(served.upstream.protocol == RESPONSES.protocol for served in models)
         needed = runs or (held and needs_keys(config))
         return Shelf(state_path(config) if needed else None)
+
+    def _hold_responses(self, config: Config) -> None:
+        """In memory; several processes hold what is over in a file that they share."""
+        holding = Holding(config.responses, background=config.listen.workers == 1)
+        path = responses_path(config)
+        self.service.hold_responses(holding, None if path is None else Shelf(path))
 
     # ── Routes ──────────────────────────────────────────────────────────────────────
 

@@ -22,6 +22,8 @@ from wholecall.upstreams.retry import RetryPolicy
 
 STATE_FILE = "wholecall-state.sqlite"
 """Beside the file of the keys: what conversations with tools of both sides need to go on."""
+RESPONSES_FILE = "wholecall-responses.sqlite"
+"""Beside it, too: the responses that several processes hold."""
 
 
 def make_models(
@@ -139,3 +141,9 @@ class Tools:
 def state_path(config: Config) -> Path:
     """Where the state is kept."""
     return Path(config.keys.path).with_name(STATE_FILE)
+
+
+def responses_path(config: Config) -> Path | None:
+    """Where responses are held that several processes serve; None: in the memory of one."""
+    shared = config.listen.workers > 1 and config.responses.kept_seconds > 0
+    return Path(config.keys.path).with_name(RESPONSES_FILE) if shared else None

@@ -118,7 +118,7 @@ async def _keep(response: bytes, *, service: Service, prepared: Prepared) -> Non
     if prepared.bound:
         await service.binding.bind(key_id, response)
     if terms is not None:
-        service.holding.keep(response, key_id=key_id, items=terms.items)
+        await service.sharing.keep(response, key_id=key_id, items=terms.items)
 
 
 async def _read_along(answer: LiveAnswer, sink: ClientSink, *, watch: Watch) -> None:

@@ -2,8 +2,8 @@
 
 Whoever answers OpenAI's Responses keeps them, unless a request says `store: false`; no other
 upstream does, so the proxy holds them itself. A response belongs to the key that asked for it,
-and to anybody else it does not exist. What is held lives in the memory of one process, for a
-while and not more than fits: the oldest goes first.
+and to anybody else it does not exist. What is held lives in the memory of one process (see
+`sharing` for several), for a while and not more than fits: the oldest goes first.
 """
 
 from __future__ import annotations
@@ -97,12 +97,13 @@ class Holding:
         self,
         settings: ResponsesConfig | None = None,
         *,
-        alone: bool = True,
+        background: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`alone`: whether no other process serves the same clients, who would find nothing."""
+        """`background`: whether work may be held that is not over. Other processes that serve the
+        same clients would not find it."""
         self.settings = settings or ResponsesConfig()
-        self._alone = alone
+        self._background = background
         self._clock = clock
         self._live: dict[str, Held] = {}
         self._dropped: dict[str, Held] = {}
@@ -113,7 +114,12 @@ class Holding:
     @property
     def enabled(self) -> bool:
         """Whether anything is held at all."""
-        return self._alone and self.settings.kept_seconds > 0
+        return self.settings.kept_seconds > 0
+
+    @property
+    def has_background(self) -> bool:
+        """Whether responses may be made that nobody waits for."""
+        return self._background and self.enabled
 
     def find(self, key_id: str, id: str) -> Held | None:
         """The response of this id, if it is this key's."""
@@ -150,6 +156,12 @@ class Holding:
         self._dropped.pop(held.id, None)
         if self._live.pop(held.id, None) is not None:
             self._settle(held)
+
+    def forget(self, id: str) -> None:
+        """A response that is over is held no more."""
+        held = self._over.get(id)
+        if held is not None:
+            self.drop(held)
 
     def drop(self, held: Held) -> None:
         """Forget a response. One that is being made has its place until it is settled."""

@@ -93,6 +93,7 @@ async def prepare(service: Service, asked: Asked) -> Prepared:
     _refuse_threads(fields)
     terms: Terms | None = None
     if asked.client.holds:
+        await service.sharing.fetch(read_previous(fields))
         terms, agreed = read_terms(service.holding, fields, key_id=asked.key.id)
         if agreed is not fields:
             fields, content = agreed, msgspec.json.encode(agreed)

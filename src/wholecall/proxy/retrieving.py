@@ -62,7 +62,9 @@ class Retrieval:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         """Answer one request."""
         caller: Caller = scope[CALLER]
-        held = self._service.holding.find(caller.key.id, scope["path_params"]["id"])
+        id = scope["path_params"]["id"]
+        await self._service.sharing.fetch(id)
+        held = self._service.holding.find(caller.key.id, id)
         if held is None:
             raise Refused(404, _NOT_FOUND, code="response_not_found")
         sink = ClientSink(send)
@@ -84,7 +86,7 @@ def make_response_routes(service: Service) -> list[Route]:
     async def delete(held: Held, _: QueryParams, sink: ClientSink) -> None:
         if isinstance(held.work, Background):
             await held.work.cancel()
-        service.holding.drop(held)
+        await service.sharing.drop(held)
         told = {"id": held.id, "object": "response", "deleted": True}
         await sink.send_body(Body(_OK, msgspec.json.encode(told)))
 

@@ -18,6 +18,7 @@ from wholecall.proxy.keys import Key
 from wholecall.proxy.ownership import Ownership
 from wholecall.proxy.piping import Pipe
 from wholecall.proxy.resends import Resends
+from wholecall.proxy.sharing import Sharing
 from wholecall.proxy.shelf import Shelf
 from wholecall.proxy.sinks import BEAT_SECONDS
 from wholecall.proxy.taps import Tap
@@ -95,14 +96,19 @@ class Service:
         self.binding = Binding(self._shelf)
         """Whose the responses are that upstreams hold."""
         self.resends = Resends()
-        self.holding = Holding()
-        """Responses that can be asked for again."""
+        self.hold_responses(Holding())
         self.approving = Approving()
         """Where runs ask for approval."""
         self.beat_seconds = BEAT_SECONDS
         """How long a stream may be silent."""
         self.taps: tuple[Tap, ...] = ()
         """Who reads along."""
+
+    def hold_responses(self, holding: Holding, shelf: Shelf | None = None) -> None:
+        """Hold responses here; with a shelf, together with other processes."""
+        self.holding = holding
+        """Responses that can be asked for again."""
+        self.sharing = Sharing(holding, shelf)
 
     # ── Models and tools ────────────────────────────────────────────────────────────
 
@@ -171,6 +177,7 @@ class Service:
         for served in self._models.values():
             await served.close()
         self._shelf.close()
+        self.sharing.close()
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

@@ -36,10 +36,14 @@ class Shelf:
         most_bytes: int = MOST_BYTES,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._seconds = seconds
-        self._most_bytes = most_bytes
+        self.seconds = seconds
+        """How long a text is kept."""
+        self.most_bytes = most_bytes
+        """Of all texts."""
         self._clock = clock
         self._lock = threading.Lock()
+        if path is not None:
+            path.touch(mode=0o600)  # what was said is nobody else's business
         self._database = sqlite3.connect(
             ":memory:" if path is None else path,
             timeout=_BUSY_SECONDS,
@@ -68,13 +72,20 @@ class Shelf:
 
     def find(self, names: Sequence[str]) -> Mapping[str, bytes]:
         """The texts under these names, as far as they are kept."""
-        oldest = self._clock() - self._seconds
+        oldest = self._clock() - self.seconds
         query = (
             "SELECT name, text FROM names JOIN texts USING (number) WHERE name = ? AND kept_at > ?"
         )
         with self._lock:
             rows = [self._database.execute(query, (name, oldest)).fetchone() for name in names]
         return dict(row for row in rows if row is not None)
+
+    def drop(self, names: Sequence[str]) -> None:
+        """Forget the texts under these names."""
+        rows = [(name,) for name in names]
+        query = "DELETE FROM texts WHERE number = (SELECT number FROM names WHERE name = ?)"
+        with self._lock:
+            self._database.executemany(query, rows)
 
     def close(self) -> None:
         """Close the file."""
@@ -83,9 +94,9 @@ class Shelf:
 
     def _make_room(self, now: float) -> None:
         run = self._database.execute
-        run("DELETE FROM texts WHERE kept_at <= ?", (now - self._seconds,))
+        run("DELETE FROM texts WHERE kept_at <= ?", (now - self.seconds,))
         (size,) = run("SELECT total(length(text)) FROM texts").fetchone()
-        while size > self._most_bytes:
+        while size > self.most_bytes:
             row = run("SELECT number, length(text) FROM texts ORDER BY number LIMIT 1").fetchone()
             run("DELETE FROM texts WHERE number = ?", (row[0],))
             size -= row[1]

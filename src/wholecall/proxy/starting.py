@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
+from wholecall.proxy.building import responses_path
 from wholecall.proxy.config.functions import load_functions
 from wholecall.proxy.config.loading import FILE_NAME, Loaded
 from wholecall.proxy.config.problems import ConfigError, ConfigProblem, Place
@@ -25,6 +27,7 @@ def check_start(
     """
     _check_models(loaded, environ)
     _check_keys(loaded)
+    _check_responses(loaded)
     return load_functions(loaded) if tools else ()
 
 
@@ -43,6 +46,19 @@ def _check_models(loaded: Loaded, environ: Mapping[str, str]) -> None:
             problems.append(ConfigProblem(loaded.places[path], ".".join(path), why))
     if problems:
         raise ConfigError(problems)
+
+
+def _check_responses(loaded: Loaded) -> None:
+    path = responses_path(loaded.config)
+    if path is None or os.access(path if path.exists() else path.parent, os.W_OK):
+        return
+    why = (
+        f"several workers hold responses in {path}, which cannot be written: name another folder "
+        "in keys.path, or set responses.kept_seconds to 0"
+    )
+    setting = ("listen", "workers")
+    place = loaded.places.get(setting, Place(str(loaded.file or FILE_NAME)))
+    raise ConfigError([ConfigProblem(place, ".".join(setting), why)])
 
 
 def _check_keys(loaded: Loaded) -> None:

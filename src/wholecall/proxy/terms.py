@@ -80,10 +80,10 @@ def _check_background(holding: Holding, *, stored: bool) -> None:
     if not stored:
         why = "what is made in the background has to be stored: leave `store` out"
         raise UnreadableRequest(why, param="store")
-    if not holding.enabled:
+    if not holding.has_background:
         why = (
-            "nothing is made in the background here, because nothing is held: the operator can "
-            "set responses.kept_seconds, and listen.workers to 1"
+            "nothing is made in the background here: the operator can set responses.kept_seconds, "
+            "and listen.workers to 1"
         )
         raise UnreadableRequest(why, param="background")
 

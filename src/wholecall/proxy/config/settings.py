@@ -205,7 +205,8 @@ class ResponsesConfig:
 
     kept_seconds: Annotated[float, Range(0)] = 3600.0
     """Seconds that a response can be asked for by its id and continued by
-    `previous_response_id`; 0: none is held. With more than one worker none is held either."""
+    `previous_response_id`; 0: none is held. In memory; with more than one worker in
+    `wholecall-responses.sqlite` beside the keys, and then none is made in the background."""
     megabytes: int = 32
     """Megabytes that are held of responses that are over. The oldest go first. What is being
     made comes on top, up to 16 megabytes each, and so does what a resend may ask for, for two
