@@ -71,6 +71,7 @@ MISTAKES: list[tuple[str, Any, str, str]] = [
     ("no name in a function", [{"type": "function"}], r"tools\[0\]\.name is None", "the name"),
     ("a name that is no text", [{"name": 5}], r"tools\[0\]\.name is 5", "the name"),
     ("a schema of text", [{"name": "f", "parameters": "abc"}], "parameters is 'abc'", "a JSON Sch"),
+    ("a list as description", [{"name": "f", "description": ["a"]}], "description is", "what the"),
     ("a wrapper around text", [{"function": "f"}], "function is 'f'", "a definition"),
     ("a wrapper around no list", [{"functionDeclarations": "f"}], "Declarations is 'f'", "a list"),
     ("a long culprit is cut", ["x" * 999], r"'x{5,20}\.\.\.x{5,20}'", "a definition"),

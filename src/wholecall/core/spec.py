@@ -110,7 +110,10 @@ def _read_body(body: Any, path: str, *, start: Start) -> ToolSpec | None:
     _demand(isinstance(schema, Mapping), schema, path=f"{path}.{key}", expected=_SCHEMA)
     if isinstance(schema.get(_SCHEMA_WRAPPER), Mapping):
         schema = schema[_SCHEMA_WRAPPER]
-    return ToolSpec(name, schema, body.get("description") or "", start)
+    description = body.get("description") or ""
+    place = f"{path}.description"
+    _demand(isinstance(description, str), description, path=place, expected=_DESCRIPTION)
+    return ToolSpec(name, schema, description, start)
 
 
 def _is_ours(body: Mapping[str, Any]) -> bool:
@@ -123,6 +126,7 @@ def _is_ours(body: Mapping[str, Any]) -> bool:
 
 _DEFINITION = 'a ToolSpec or a definition: {"name": "weather", "parameters": {"type": "object"}}'
 _LIST = "a list of definitions"
+_DESCRIPTION = 'what the tool is for: {"name": "weather", "description": "Weather of a city", …}'
 _NAME = 'the name of the tool: {"name": "weather", …}'
 _SCHEMA = 'a JSON Schema: {"type": "object", "properties": {…}}'
 

@@ -205,12 +205,27 @@ def message(*content: Any) -> dict[str, Any]:
             "messages[0].content[0].content[0].type",
         ),
         (message({"type": "image"}), "messages[0].content[0].source"),
-        (message({"type": "redacted_thinking"}), "messages[0].content[0].data"),
+        (
+            {"messages": [{"role": "assistant", "content": [{"type": "redacted_thinking"}]}]},
+            "messages[0].content[0].data",
+        ),
         (
             message({"type": "tool_result", "content": [{"type": "text"}]}),
             "messages[0].content[0].content[0].text",
         ),
         ({"messages": [], "system": [{"type": "text"}]}, "system[0].text"),
+        *(
+            (
+                {
+                    "messages": [
+                        {"role": role, "content": [{"type": kind, "name": "f", "data": ""}]}
+                    ]
+                },
+                "messages[0].content[0]",
+            )
+            for role in ("user", "system")
+            for kind in ("tool_use", "thinking", "redacted_thinking")
+        ),
         ({"messages": [], "system": 1}, "system"),
         (
             {"messages": [], "output_config": {"format": {"type": "json_schema"}}},

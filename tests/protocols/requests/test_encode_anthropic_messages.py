@@ -158,6 +158,17 @@ MESSAGES: list[tuple[str, list[Message], list[Any]]] = [
         ],
     ),
     (
+        "what the model says behind results stands apart",
+        [USER, answer(CALL), result("a", Text("1")), answer(Text("t")), USER],
+        [
+            HI,
+            {"role": "assistant", "content": [CALLED]},
+            {"role": "user", "content": [ok("a", "1")]},
+            {"role": "assistant", "content": [{"type": "text", "text": "t"}]},
+            HI,
+        ],
+    ),
+    (
         "a failure is a failure, and images stand in results",
         [USER, answer(CALL), result("a", Text("no"), PICTURE, failed=True)],
         [

@@ -50,6 +50,12 @@ def test_what_does_not_fit_is_named(value: Any, at: str, *, param: str, message:
     assert (caught.value.param, str(caught.value)) == (param, message)
 
 
+def test_half_of_a_character_is_named() -> None:
+    with pytest.raises(UnreadableRequest, match="surrogates") as caught:
+        fit("\ud83d", Shape, at="messages[0]")
+    assert caught.value.param == "messages[0]"
+
+
 def test_what_fits_is_read() -> None:
     assert fit({"model": "m", "new": 1}, Shape) == Shape("m")
 

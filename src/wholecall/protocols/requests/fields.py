@@ -29,7 +29,7 @@ def fit(value: Any, shape: type[_Shape], *, at: str = "") -> _Shape:
     """Check a part of the request once; `at` says where it stands."""
     try:
         return msgspec.convert(value, shape)
-    except msgspec.ValidationError as error:
+    except ValueError as error:  # half of a surrogate pair is another one than what does not fit
         raise _explain(str(error), at) from None
 
 

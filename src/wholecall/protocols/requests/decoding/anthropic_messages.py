@@ -39,6 +39,7 @@ from wholecall.protocols.requests.fields import (
     keep_rest,
     read_id,
     read_kind,
+    refuse,
     refuse_role,
     without,
 )
@@ -175,7 +176,10 @@ class _History:
             yield Message(role, said, Native(PROTOCOL, (native,)))
             return
         where = at if at == _SYSTEM else f"{at}.content"
-        read = [self._block(b, f"{where}[{place}]") for place, b in enumerate(message.content)]
+        read = [
+            self._block(block, f"{where}[{place}]", role=role)
+            for place, block in enumerate(message.content)
+        ]
         paired = list(zip(read, message.content, strict=True))
         # Results stand first, or are put there: nobody accepts them in another place.
         ordered = sorted(paired, key=lambda pair: not isinstance(pair[0], CallResult))
@@ -185,8 +189,11 @@ class _History:
             parts = tuple(part for part, _ in some)
             yield Message(Role.TOOL if are_results else role, parts, Native(PROTOCOL, (wire,)))
 
-    def _block(self, block: Any, at: str) -> Part:
-        reader = _BLOCKS.get(read_kind(block, at))
+    def _block(self, block: Any, at: str, *, role: Role) -> Part:
+        kind = read_kind(block, at)
+        if kind in _OF_MODELS and role is not Role.ASSISTANT:
+            raise refuse(at, f"a block of the type {kind!r} can only be the assistant's")
+        reader = _BLOCKS.get(kind)
         return reader(self, block, at) if reader is not None else Native(PROTOCOL, block)
 
     def read_text(self, block: Any, at: str) -> Part:
@@ -222,6 +229,7 @@ class _History:
 # The field that holds what is said before all messages; it is read like one.
 _SYSTEM = "system"
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
+_OF_MODELS = frozenset({"tool_use", "thinking", "redacted_thinking"})
 _BLOCKS: dict[str, Callable[[_History, Any, str], Part]] = {
     "text": _History.read_text,
     "image": _History.read_media,
