@@ -319,9 +319,19 @@ def test_what_is_inside_a_wrapper_is_coerced_and_cleared_of_extras_too() -> None
 
 
 def test_a_wrapper_of_which_nothing_is_left_is_an_extra_parameter_itself() -> None:
-    read = read_arguments('{"input": {"unit": "x"}}', OPTIONAL, whole=True)
+    read = read_arguments('{"path": "a", "input": {"unit": "x"}}', OPTIONAL, whole=True)
 
-    assert read == Arguments({}, dropped=("input",))
+    assert read == Arguments({"path": "a"}, dropped=("input",))
+
+
+def test_arguments_of_which_nothing_is_left_were_not_meant_for_the_tool() -> None:
+    read = read_arguments('{"file": "a", "unit": 5}', OPTIONAL, whole=True)
+
+    assert isinstance(read, Refused)
+    assert [(each.path, each.expected) for each in read.problems] == [
+        ("$.file", 'only "path"'),
+        ("$.unit", 'only "path"'),
+    ]
 
 
 # ── The laws ────────────────────────────────────────────────────────────────────────

@@ -58,6 +58,7 @@ ROWS = [
     ("the same parameter twice", "qwen3_xml", Q.format(P.format("query", "x") * 2), "!schema find"),
     ("a closing tag in the value", "qwen3_xml", Q.format(P.format("query", "a </parameter> b </function> c")), 'find {"query": "a </parameter> b </function> c"}'),
     ("a value's closing tag left out", "qwen3_xml", Q.format("<parameter=query>\nx\n<parameter=limit>3</parameter>"), 'find {"query": "x", "limit": 3}'),
+    ("a closing tag in a value whose own was left out", "qwen3_xml", "<tool_call><function=find><parameter=query>x</parameter></funct</tool_call><tool_call><function=now></function></tool_call>", "!bad_markup find | now {}"),
     ("a value's closing tag left out at the end", "qwen3_xml", Q.format("<parameter=query>\nx\n"), CALL),
     ("a stray closing tag", "qwen3_xml", Q.format(P.format("query", "x") + "</parameter>"), CALL),
     ("the call's closing tag left out", "qwen3_xml", "<tool_call><function=find><parameter=query>x</parameter></tool_call>", CALL),
@@ -167,7 +168,7 @@ ROWS = [
     ("a closing tag and a comment inside of a value", "anthropic_xml", INVOKE.format('<parameter name="query">a</parameter><!-- b -->c</parameter>'), 'find {"query": "a</parameter><!-- b -->c"}'),
     ("a comment without end", "anthropic_xml", '<invoke name="find"><!-- x', "!truncated find"),
     ("a comment without end behind a parameter", "anthropic_xml", '<invoke name="find"><parameter name="query">x</parameter><!-- y', "!truncated find"),
-    ("a comment that is too long to be one", "anthropic_xml", INVOKE.format('<parameter name="query">x</parameter><!--' + "y" * 1024 + "-->"), 'find {"query": "x</parameter><!--' + "y" * 1024 + '-->"}'),
+    ("a comment that is too long to be one", "anthropic_xml", INVOKE.format('<parameter name="query">x</parameter><!--' + "y" * 1024 + "-->"), "!bad_markup find"),
     ("no comments in a format that has none", "minimax_m2", '<minimax:tool_call><invoke name="find"><parameter name="query">x</parameter><!-- y --></parameter></invoke></minimax:tool_call>', 'find {"query": "x</parameter><!-- y -->"}'),
     ("prose behind CDATA", "minicpm5", '<function name="find"><param name="query"><![CDATA[x]]></param>so</function>then', "!bad_markup find | 'then'"),
 ]  # fmt: skip

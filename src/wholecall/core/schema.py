@@ -81,6 +81,10 @@ def check(value: dict[str, JSON], spec: ToolSpec, *, options: CoercionOptions = 
         missing = {problem.path for problem in problems}
         misspelt = _report_misspelt(compiled, value, dropped=dropped, missing=missing)
         problems += tuple(islice(misspelt, PROBLEMS - len(problems)))
+        if not kept and not problems:
+            # Of arguments of which nothing is left, none was meant for this tool.
+            strangers = _report_strangers(compiled, value, dropped=dropped)
+            problems = tuple(islice(strangers, PROBLEMS))
     return Checked(kept, coercions, dropped, problems)
 
 
@@ -154,6 +158,16 @@ def _report_misspelt(
     for name, meant in find_misspelt(dropped, absent).items():
         path = join_path("$", name)
         message = f"{path} is no parameter of this tool; did you mean {show(meant)}?"
+        yield Problem(path, "unknown_parameter", message, show(value[name]), expected)
+
+
+def _report_strangers(
+    compiled: Compiled, value: dict[str, JSON], *, dropped: Iterable[str]
+) -> Iterator[Problem]:
+    expected = f"only {show_names(sorted(compiled.names))}"
+    for name in dropped:
+        path = join_path("$", name)
+        message = f"{path} is no parameter of this tool"
         yield Problem(path, "unknown_parameter", message, show(value[name]), expected)
 
 

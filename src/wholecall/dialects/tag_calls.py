@@ -298,6 +298,7 @@ class _Reading:
         """
         own = f"</{key}>"
         marks = marks_of((*self._grammar.value_ends, own))
+        closes = False
         while True:
             mark = yield from self._source.flow(marks, writer.put)
             if not mark:
@@ -306,10 +307,12 @@ class _Reading:
                 follows = yield from self._follows_value()
                 if self._ends_at(mark, follows):
                     return True
+                closes = closes or mark in self._value_close
             else:
                 self._source.at -= len(mark)
                 if (yield from self._ends_value(mark)):
-                    return True
+                    # Its end was left out, or it stood before: one of them is wrong.
+                    return not closes
                 self._source.at += len(mark)
             writer.put(mark)
 
