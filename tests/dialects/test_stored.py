@@ -53,6 +53,7 @@ REFUSED: list[tuple[Any, str]] = [
     (written([""], family="json"), "an empty mark"),
     (written(["<a>"], family="json", closers=[""]), "an empty mark"),
     (stored(reasoning=[{"open": "<a>", "close": [""]}]), "an empty mark"),
+    (stored(reasoning=["\ud83d"]), "surrogates"),
     (
         written(["<a>"], family="headed", calls=["<a>"], head_end=["{"], head="id_first"),
         "needs a name_mark before the name",

@@ -95,8 +95,9 @@ def test_a_type_without_a_schema_is_refused() -> None:
         (City, {"name": "Oslo"}, None),
         (City, "Oslo", None),
         (City, None, None),
+        (str, "half of a character: \ud83d", None),
     ],
-    ids=str,
+    ids=repr,
 )
 def test_what_a_tool_gave_becomes_a_value_if_it_fits(
     form: Any, given: object, *, value: object

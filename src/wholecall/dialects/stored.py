@@ -96,7 +96,7 @@ def read_dialect(stored: object) -> Dialect:
         raise UnusableDialect(f"a dialect has no field {', '.join(map(repr, sorted(unknown)))}")
     try:
         dialect = msgspec.convert(described, Dialect, dec_hook=_read_grammar)
-    except msgspec.ValidationError as error:
+    except ValueError as error:
         raise UnusableDialect(str(error)) from None
     if "" in _marks_in(described):
         raise UnusableDialect(f"an empty mark in the dialect {dialect.name!r} would be everywhere")
