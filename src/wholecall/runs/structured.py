@@ -81,7 +81,7 @@ class TypedOutput:
         given = result.text if result.structured is None else result.structured
         try:
             return self._adapter.validate_python(given)
-        except ValueError:  # it does not fit, or has half of a character
+        except ValidationError:
             value, _ = self.read(result.text)
             return value
 
