@@ -29,7 +29,7 @@ from wholecall.upstreams.names import Route
 from wholecall.upstreams.replay import ReplayUpstream
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-PROGRAM = [sys.executable, "-c", "from wholecall.cli import main; main()", "chat"]
+PROGRAM = [sys.executable, "-m", "wholecall", "chat"]
 
 
 def chunk(delta: dict[str, object], finish: str | None = None) -> bytes:

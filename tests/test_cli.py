@@ -17,7 +17,7 @@ import pytest
 
 from wholecall import cli
 
-PROGRAM = [sys.executable, "-c", "from wholecall.cli import main; main()"]
+PROGRAM = [sys.executable, "-m", "wholecall"]
 SECONDS = 60
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

@@ -28,7 +28,7 @@ from wholecall.errors import UnknownModel
 from wholecall.upstreams.local import fitness
 
 LAST_LINE = "Ctrl-C ends it.\n"
-PROGRAM = [sys.executable, "-c", "from wholecall.cli import main; main()", "demo"]
+PROGRAM = [sys.executable, "-m", "wholecall", "demo"]
 
 
 @pytest.fixture(autouse=True)

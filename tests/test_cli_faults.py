@@ -19,7 +19,7 @@ from wholecall import cli
 from wholecall.faults.scenarios import SCENARIOS
 
 HERE = Path(__file__).parent / "faults"
-PROGRAM = [sys.executable, "-c", "from wholecall.cli import main; main()"]
+PROGRAM = [sys.executable, "-m", "wholecall"]
 SECONDS = 120
 
 

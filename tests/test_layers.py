@@ -18,7 +18,6 @@ ORDER = (
     "tools",
     "upstreams",
     "runs",
-    "journal",
     "inspector",
     "proxy",
     "faults",
