@@ -61,6 +61,8 @@ ROWS = [
     ("a recipient at the beginning", "harmony", f" to=functions.find<|channel|>commentary<|message|>{ARGS}", f"{CALL} | ' '"),
     ("a header without its tokens", "auto", f"Hm.assistantcommentary to=functions.find json{ARGS}", f"{CALL} | 'Hm.'"),
     ("headers without their tokens", "harmony", f"commentary to=functions.find code{ARGS}commentary to=functions.find{ARGS}", f"{CALL} | {CALL}"),
+    ("a channel behind the recipient", "auto", f"assistant to=functions.find commentary json\n{ARGS}", CALL),
+    ("thoughts behind the recipient", "auto", f"assistant to=functions.find analysis json\n{ARGS}", f"'assistant to=functions.find analysis json\n{ARGS}'"),
     ("a header without its tokens, cut", "auto", f"commentary to=functions.find json{ARGS[:-1]}", "!truncated find"),
     ("a recipient in prose", "auto", f"say to=functions.find with {ARGS}", f"'say to=functions.find with {ARGS}'"),
     ("a plan without its tokens", "harmony", f"analysis to=functions.find json{ARGS}", f"'analysis to=functions.find json{ARGS}'"),

@@ -29,6 +29,8 @@ SUFFIXED = (
 )
 SUFFIXED = SUFFIXED.format(PAIR.format("query", "x")).replace(">", ":opensource>")
 
+XTML = '<|open|>tools<|sep|><|open|>call tool="find" index="1"<|sep|>{}<|close|>call<|sep|><|close|>tools<|sep|>'
+
 ROWS = [
     ("one parameter", "qwen3_xml", Q.format(P.format("query", "x")), CALL),
     ("two parameters", "qwen3_xml", Q.format(P.format("query", "x") + P.format("limit", "3")), 'find {"query": "x", "limit": 3}'),
@@ -58,6 +60,10 @@ ROWS = [
     ("the same parameter twice", "qwen3_xml", Q.format(P.format("query", "x") * 2), "!schema find"),
     ("a closing tag in the value", "qwen3_xml", Q.format(P.format("query", "a </parameter> b </function> c")), 'find {"query": "a </parameter> b </function> c"}'),
     ("a value's closing tag left out", "qwen3_xml", Q.format("<parameter=query>\nx\n<parameter=limit>3</parameter>"), 'find {"query": "x", "limit": 3}'),
+    ("a closing tag that lacks its last mark", "qwen3_xml", Q.format("<parameter=query>\nx\n</parameter\n") + Q.format(P.format("query", "x")), f"!bad_markup find | {CALL}"),
+    ("a closing tag that lacks its first marks", "glm45", GLM.format("<arg_key>query</arg_key>\n<arg_value>xarg_value>\n<arg_key>limit</arg_key><arg_value>3</arg_value>") + "so", "!bad_markup find | 'so'"),
+    # https://github.com/can1357/oh-my-pi/issues/8495
+    ("a token that a server dropped", "kimi_k3", XTML.format('<|open|>argument key="query" type="string"<|sep|>xargument<|sep|>') + "so", "!bad_markup find | 'so'"),
     ("a closing tag in a value whose own was left out", "qwen3_xml", "<tool_call><function=find><parameter=query>x</parameter></funct</tool_call><tool_call><function=now></function></tool_call>", "!bad_markup find | now {}"),
     ("a value's closing tag left out at the end", "qwen3_xml", Q.format("<parameter=query>\nx\n"), CALL),
     ("a stray closing tag", "qwen3_xml", Q.format(P.format("query", "x") + "</parameter>"), CALL),

@@ -34,7 +34,9 @@ class Header(enum.Enum):
 
 _COUNTED = re.compile(r"(.*?)\s*:\s*\d++\Z", re.DOTALL)
 _NAMELESS = re.compile(r"(?:\d++|call_\w++)\Z")
-_RECIPIENT = re.compile(r"([^\s<]++)\s*+(?:<.*|json|code)?\Z", re.DOTALL)
+_RECIPIENT = re.compile(
+    r"([^\s<]++)\s*+(?:(?:commentary|final)\b\s*+)?(?:<.*|json|code)?\s*+\Z", re.DOTALL
+)
 
 
 def _name(text: str, _: HeadedCalls) -> tuple[str, str | None]:

@@ -22,7 +22,7 @@ from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import Steps, ignore
 from wholecall.dialects.tag_heads import Head, Tag, head_of
-from wholecall.dialects.writing import Shape, Trim, ValueWriter, shape_of, types_of
+from wholecall.dialects.writing import Ending, Shape, Trim, ValueWriter, shape_of, types_of
 
 _CDATA = ("<![CDATA[", "]]>")
 _COMMENT, _COMMENT_END = "<!--", "-->"
@@ -57,6 +57,9 @@ class TagCalls:
     its parameters: the last one is closed, and the tool has no other."""
     glued: tuple[str, ...] = ()
     """What the tokenizer left between a tag's name and its attribute."""
+    tokens: bool = False
+    """The tags are tokens of the model. It does not forget one, but servers drop them, and then
+    words of the tag stay in the value: it ends with its own closing tag or not at all."""
     escaped_blanks: bool = False
     """Line ends between tags may be written as `\\n`, as inside of a JSON string."""
     stray: tuple[str, ...] = ()
@@ -298,9 +301,10 @@ class _Reading:
         """
         own = f"</{key}>"
         marks = marks_of((*self._grammar.value_ends, own))
-        closes = False
+        closes = self._grammar.tokens
+        ending = Ending(writer.put)
         while True:
-            mark = yield from self._source.flow(marks, writer.put)
+            mark = yield from self._source.flow(marks, ending.put)
             if not mark:
                 return False
             if mark == own or mark in self._value_close:
@@ -311,10 +315,10 @@ class _Reading:
             else:
                 self._source.at -= len(mark)
                 if (yield from self._ends_value(mark)):
-                    # Its end was left out, or it stood before: one of them is wrong.
-                    return not closes
+                    # Its end was left out, or it stood before, or it is torn.
+                    return not closes and not ending.is_torn(self._grammar.value_close)
                 self._source.at += len(mark)
-            writer.put(mark)
+            ending.put(mark)
 
     def _ends_at(self, mark: str, follows: str | None) -> bool:
         """Whether a closing tag ends the value. A wrong one does not, if the right one follows."""

@@ -172,6 +172,7 @@ _XTML = TagCalls(
     value_close=("<|close|>argument<|sep|>",),
     type_attribute="type",
     trim=Trim.NOTHING,
+    tokens=True,
 )
 KIMI_K3 = _dialect("kimi_k3", _XTML, models="Kimi K3", bare_call=False).amid(
     reasoning=(Channel("<|open|>think<|sep|>", ("<|close|>think<|sep|>",), prompted=True),),
