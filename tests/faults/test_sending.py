@@ -10,6 +10,7 @@ from typing import cast
 import aiohttp
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from wholecall.faults.running import FaultServer
 from wholecall.faults.script import Answer, Reset
@@ -96,3 +97,21 @@ def test_a_page_comes_instead_of_an_answer() -> None:
     assert page.startswith(b"<html>")
     with pytest.raises(ValueError, match="Expecting value"):
         json.loads(page)
+
+
+def test_a_client_that_leaves_at_once_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    body = json.dumps({"model": "good", "messages": [], "stream": True}).encode()
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ncontent-length: {len(body)}\r\n\r\n"
+
+    async def scenario() -> None:
+        async with FaultServer() as server:
+            address = URL(server.base_url)
+            for count in range(1, 21):
+                _, writer = await asyncio.open_connection(address.host, address.port)
+                writer.write(head.encode() + body)
+                writer.transport.abort()
+                while len(server.received) < count:
+                    await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+    assert not [record.getMessage() for record in caplog.records]

@@ -50,7 +50,10 @@ class AnswerSender:
         if isinstance(first, _ACTS):
             await self._act(first, request)
             return web.StreamResponse()
-        return await (self._stream if reply.streamed else self._send_whole)(request, reply)
+        try:
+            return await (self._stream if reply.streamed else self._send_whole)(request, reply)
+        except ConnectionError:
+            return web.StreamResponse()  # the client was faster
 
     async def _stream(self, request: web.Request, reply: Reply) -> web.StreamResponse:
         answer, writer = reply.answer, reply.writer

@@ -118,7 +118,10 @@ class Run:
         """Calls that wait for somebody's approval, and where it is given."""
 
     async def result(self) -> RunResult:
-        """Wait for the end. A run that fails raises here, and where it is iterated over."""
+        """Wait for the end. A run that fails raises here, and where it is iterated over.
+
+        Whoever stops waiting does not stop the run: `cancel` does, or leaving its block.
+        """
         task = self._begin()
         with self._channel.without_back_pressure():
             await _wait_for(task)
