@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from wholecall.core.assembler import Assembler
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.spec import read_offer
@@ -12,11 +14,12 @@ from wholecall.core.values import (
     Event,
     Hint,
     HintGiven,
+    Reasoning,
     Rejected,
     Terminated,
     Text,
 )
-from wholecall.dialects.rescue import Rescuer
+from wholecall.dialects.rescue import MOST_THOUGHTS, Rescuer
 
 TOOLS = [
     {"name": "find", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}}
@@ -59,6 +62,39 @@ def test_a_stream_that_breaks_off_runs_nothing() -> None:
     outcome = rescue(Text(LEAKED))
     assert outcome.calls == ()
     assert [each.reason.value for each in outcome.rejected] == ["stream_dropped"]
+
+
+# what holds, the deltas of a turn, the arguments that run
+THOUGHTS: list[tuple[str, list[Delta], list[str]]] = [
+    (
+        "the last words",
+        [Reasoning("Hm. " + LEAKED[:20]), Reasoning(LEAKED[20:] + "\n"), STOP],
+        ["x"],
+    ),
+    ("blank text", [Reasoning(LEAKED), Text("\n"), STOP], ["x"]),
+    ("words behind it", [Reasoning(LEAKED + " Or so."), STOP], []),
+    ("words between two", [Reasoning(LEAKED + "No. " + LEAKED.replace('"x"', '"z"')), STOP], ["z"]),
+    ("an answer", [Reasoning(LEAKED), Text("so"), STOP], []),
+    ("a native call", [Reasoning(LEAKED), NATIVE, CallSealed(0), STOP], ["y"]),
+    ("the output limit", [Reasoning(LEAKED), HintGiven(Hint.LENGTH, "length")], []),
+    ("a cut call", [Reasoning(LEAKED[:-20]), STOP], []),
+    ("no hint", [Reasoning(LEAKED)], []),
+    ("too many", [Reasoning(LEAKED), Reasoning("x" * MOST_THOUGHTS), STOP], []),
+    ("none", [STOP], []),
+]
+
+
+@pytest.mark.parametrize(
+    ("deltas", "run"), [row[1:] for row in THOUGHTS], ids=[row[0] for row in THOUGHTS]
+)
+def test_reasoning_that_ends_with_a_call(deltas: list[Delta], run: list[str]) -> None:
+    outcome = rescue(*deltas, Terminated())
+    assert [call.arguments["query"] for call in outcome.calls] == run
+
+
+def test_beside_a_native_call_thoughts_are_not_looked_at() -> None:
+    outcome = rescue(Reasoning(LEAKED), NATIVE, CallSealed(0), STOP, Terminated())
+    assert outcome.rejected == ()
 
 
 def test_a_plan_is_no_call() -> None:

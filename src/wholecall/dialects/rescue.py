@@ -6,6 +6,10 @@ at once and hands on deltas. Text streams on as it came, but for what may be a c
 
 A native call in the same answer wins: then what the text says is an echo of it, and
 running both would run it twice. So rescued calls are held until the answer is over.
+
+Servers also take for reasoning what a model wrote without closing its thoughts. Where an
+answer is nothing but reasoning, ended well, and its last words are a call, that is one; a
+call with words behind it, or an answer, was a plan.
 """
 
 from __future__ import annotations
@@ -20,8 +24,10 @@ from wholecall.core.values import (
     CallSealed,
     Delta,
     Fault,
+    Hint,
     HintGiven,
     Reason,
+    Reasoning,
     Rejected,
     Terminated,
     Text,
@@ -31,7 +37,10 @@ from wholecall.dialects.output import Given, Retracted
 from wholecall.dialects.registry import AUTO
 from wholecall.dialects.vocabulary import Vocabulary
 
-_END = (HintGiven, Terminated, Fault)
+_END = (Terminated, Fault)
+_WELL = frozenset({Hint.STOP, Hint.TOOL_CALLS})
+MOST_THOUGHTS = 1_000_000
+"""Characters of reasoning that are kept to be looked at in the end."""
 
 
 class Rescuer:
@@ -43,30 +52,55 @@ class Rescuer:
         self._held: list[CallDelta | CallSealed] = []
         self._native = False
         self._over = False
+        self._said = False
+        self._thoughts: list[str] = []
+        self._room = MOST_THOUGHTS
 
     def feed(self, delta: Delta) -> list[Delta | Rejected]:
         """Take a delta of the protocol; return what is to be assembled instead."""
         if isinstance(delta, Text) and not self._over:
-            if self._engine is None:
-                self._engine = _begin(self._offer)
-            return self._sort(self._engine.feed(delta.text))
-        if isinstance(delta, CallDelta):
+            return self._read(delta.text)
+        if isinstance(delta, Reasoning):
+            self._room -= len(delta.text)
+            self._thoughts += [delta.text] if self._room >= 0 else []
+        elif isinstance(delta, CallDelta):
             self._native = True
-        if isinstance(delta, _END):
+        elif isinstance(delta, HintGiven):
+            return [*self.end(well=delta.hint in _WELL), delta]
+        elif isinstance(delta, _END):
             return [*self.end(), delta]
         return [delta]
 
-    def end(self) -> list[Delta | Rejected]:
+    def _read(self, text: str) -> list[Delta | Rejected]:
+        self._said = self._said or not text.isspace()
+        if self._engine is None:
+            self._engine = _begin(self._offer)
+        return self._sort(self._engine.feed(text))
+
+    def end(self, *, well: bool = False) -> list[Delta | Rejected]:
         """The answer is over: the rescued calls, unless there were native ones."""
         if self._over:
             return []
         self._over = True
         given = [] if self._engine is None else self._sort(self._engine.end())
+        if well and not self._said and not self._native and self._room >= 0:
+            self._held = self._last_thoughts()
         held, self._held = self._held, []
         if not self._native:
             return [*given, *held]
         opened = (delta for delta in held if isinstance(delta, CallDelta) and delta.opens)
         return [*given, *(_refuse(delta.name) for delta in opened)]
+
+    def _last_thoughts(self) -> list[CallDelta | CallSealed]:
+        """The calls with which the reasoning ends."""
+        engine = _begin(self._offer)
+        calls: list[CallDelta | CallSealed] = []
+        for each in [*engine.feed("".join(self._thoughts)), *engine.end()]:
+            if isinstance(each, CallDelta | CallSealed):
+                calls.append(msgspec.structs.replace(each, slot=f"thought {each.slot}"))
+            elif not isinstance(each, Text) or not each.text.isspace():
+                calls.clear()
+        return calls
 
     def _sort(self, given: list[Given]) -> list[Delta | Rejected]:
         """Hold calls back, let all else pass."""
