@@ -98,6 +98,22 @@ def wait_for_runs(url: str, *, more_than: int) -> list[Any]:
     return list(runs)
 
 
+EARLY = """\
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # it waits until it is let through
+os.kill(os.getpid(), signal.SIGINT)
+from wholecall.cli import main
+main(["demo", "--model", "demo", "--port", "0"])
+"""
+
+
+def test_who_ends_it_before_it_has_begun_reads_no_words_of_pythons() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", EARLY], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_sigterm_ends_it_too_and_a_missing_registry_brings_the_script() -> None:
     with showing() as (printed, process):
         assert "Wholecall serves demo, with four tools" in printed

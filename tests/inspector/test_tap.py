@@ -204,6 +204,24 @@ async def test_whoever_looks_later_finds_what_happened_before() -> None:
 
 
 @in_loop
+async def test_a_run_that_begins_when_the_server_has_ended_breaks_nothing() -> None:
+    store, ticked, broken = Store(), asyncio.Event(), list[object]()
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: broken.append(context))
+    tap = InspectorTap(store, Live(), paces=Paces(0.0, 0.0), notes=NOTES)
+    await tap.close()
+    writer = tap.open(lambda: ABOUT)
+    for event in STORY:
+        writer.take(event)
+    writer.end(OVER)
+    loop.call_later(0.01, ticked.set)  # the tap's own timer is up before
+    await ticked.wait()
+    assert not broken
+    assert not store.list_runs(Filter())
+    store.close()
+
+
+@in_loop
 async def test_a_tap_that_saw_nothing_ends_at_once() -> None:
     store = Store()
     tap = InspectorTap(store, Live(), notes=NOTES)

@@ -101,6 +101,7 @@ class InspectorTap:
         self._working: asyncio.Future[_Done] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inspector")
+        self._over = False
         live.on_look = self._look
         live.catch_up = self._catch_up
 
@@ -108,7 +109,7 @@ class InspectorTap:
         """A run begins."""
         writer = Writer(self, describe, quoting=self._quoting())
         self._writers[writer] = None
-        if self._timer is None:
+        if self._timer is None and not self._over:
             self._arm()
         return writer
 
@@ -131,6 +132,7 @@ class InspectorTap:
             self._timer.cancel()
         while self._working is not None or any(writer.items for writer in self._writers):
             await self._catch_up()
+        self._over = True
         self._thread.shutdown()
 
     # ── In the loop ─────────────────────────────────────────────────────────────────
@@ -173,7 +175,10 @@ class InspectorTap:
             await asyncio.wait([self._working])
 
     def _hand_over(self, writers: Iterable[Writer]) -> None:
-        """Give what has come to the thread. While it is still at work, that has to wait."""
+        """Give what has come to the thread. While it is still at work, that has to wait; and a
+        run that begins when the server has ended is not written down."""
+        if self._over:
+            return
         if self._working is not None:
             self._drop_what_is_too_much()
         elif any(writer.items for writer in writers):

@@ -16,11 +16,12 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from types import FrameType
 
 import uvicorn
+from uvicorn.server import HANDLED_SIGNALS
 
 from wholecall.errors import WholecallError
 from wholecall.proxy.app import Proxy, make_app
@@ -119,7 +120,7 @@ def serve(config: Config, *, announce: Callable[[str], None]) -> None:
         if config.listen.workers > 1:
             _run_workers(config, listening, bound=bound)
         else:
-            uvicorn.Server(listening).run(sockets=[bound])
+            _Server(listening).run(sockets=[bound])
 
 
 def _run_workers(config: Config, listening: uvicorn.Config, *, bound: socket.socket) -> None:
@@ -135,7 +136,25 @@ def run_app(app: Proxy, bound: socket.socket, *, leave: Callable[[], None]) -> N
     _LeavingServer(make_server_config(app.config, app), leave).run(sockets=[bound])
 
 
-class _LeavingServer(uvicorn.Server):
+class _Server(uvicorn.Server):
+    """Heeds a signal that comes before it has begun: it would otherwise end in the midst of that,
+    and with words of Python's."""
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)
+        try:
+            super().run(sockets)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        with super().capture_signals():
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)
+            yield
+
+
+class _LeavingServer(_Server):
     """Tells of a signal before it waits for the answers that are under way."""
 
     def __init__(self, config: uvicorn.Config, leave: Callable[[], None]) -> None:
