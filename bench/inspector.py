@@ -5,10 +5,10 @@
 
 The same proxy five times, all started at once: without the inspector, with it, with a page that
 looks, and both again with bodies kept (texts, arguments and every chunk). At a model's pace all
-of them are under load at the same time. At full speed they take turns, in short windows and in
-another order each round. What counts is the median of the ratios within each round, so that a
-slow minute of the machine hits all alike. Processor time is what the kernel counted for the
-proxy's process, to the nanosecond, writing to the file included.
+of them are under load at the same time. At full speed they take turns of a tenth of a second, each
+time in another order. What counts is the median of the ratios within each round, so that a slow
+minute of the machine hits all alike. Processor time is what the kernel counted for the proxy's
+process, to the nanosecond, writing to the file included.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import uvloop
 
 from proxies.answers import DELTAS
 from proxies.clocks import cpu_seconds
-from proxies.load import Address, ask_for, complain, connect
+from proxies.load import Address, Client, complain, connect
 from proxies.subjects import BENCH, Place, Running, Subject, run, run_upstream
 from proxies.upstream import PACE, SLOW_SECONDS
 from tables import markdown, write_section
@@ -43,6 +44,8 @@ STREAMS = 50
 CHUNKS = DELTAS + 3
 """Chunks of a fast stream: its opening, its deltas, its finish and `[DONE]`."""
 FAST = {"call": "a tool call", "text": "text, a tool offered", "plain": "text, no tools"}
+TURN = 0.1
+"""Seconds at full speed until it is the next proxy's turn."""
 WINDOW = 5.0
 """Seconds of one round at a model's pace."""
 SETTLE = 1.5
@@ -69,11 +72,10 @@ VARIANTS = (
 )
 
 
-@dataclass
-class Measured:
-    """Microseconds of a chunk, in each round of each load."""
-
-    loads: dict[str, list[float]] = field(default_factory=dict)
+Spent: TypeAlias = dict[Variant, float]
+"""Microseconds of a chunk in one round."""
+Measured: TypeAlias = dict[str, list[Spent]]
+"""The rounds of each load."""
 
 
 # ── Running ─────────────────────────────────────────────────────────────────────────
@@ -122,29 +124,62 @@ def _run_all(upstream: Address) -> Iterator[dict[Variant, Running]]:
 # ── Measuring ───────────────────────────────────────────────────────────────────────
 
 
-def _ask(one: Running, kind: str, *, seconds: float) -> int:
-    """Chunks that it passed on."""
-    load = uvloop.run(ask_for(one.address, kind, connections=CONNECTIONS, seconds=seconds))
-    if load.errors:
-        raise RuntimeError(load.errors[0])
-    return len(load.latencies) * CHUNKS
+class _Clients:
+    """Connections to one proxy that stay open: to open them is not what is measured."""
+
+    def __init__(self, address: Address, clients: list[Client]) -> None:
+        self._address = address
+        self._clients = clients
+
+    @classmethod
+    async def connect(cls, address: Address) -> _Clients:
+        return cls(address, [await connect(address) for _ in range(CONNECTIONS)])
+
+    async def ask(self, kind: str) -> int:
+        """Chunks that came in one turn."""
+        request, until = self._address.write(kind), time.monotonic() + TURN
+        answers = await asyncio.gather(*(self._ask(each, request, until) for each in self._clients))
+        bodies = [body for some in answers for body in some]
+        wrong = complain(kind, random.choice(bodies))
+        if wrong:
+            raise RuntimeError(wrong)
+        return len(bodies) * CHUNKS
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+
+    async def _ask(self, client: Client, request: bytes, until: float) -> list[bytes]:  # noqa: PLR0917 - one short line
+        answers = [await client.ask(request)]
+        while time.monotonic() < until:
+            answers.append(await client.ask(request))
+        return answers
 
 
 def _read_clocks(running: dict[Variant, Running]) -> dict[Variant, float]:
     return {variant: cpu_seconds(one.process.pid) for variant, one in running.items()}
 
 
-def _measure_round(
-    running: dict[Variant, Running], kind: str, *, seconds: float
-) -> dict[Variant, float]:
+async def _measure_round(running: dict[Variant, Running], kind: str, *, turns: int) -> Spent:
     """Each in turn; what it does behind its own turn counts as well."""
-    before = _read_clocks(running)
-    order = random.sample(list(running), len(running))
-    chunks = {variant: _ask(running[variant], kind, seconds=seconds) for variant in order}
-    time.sleep(SETTLE)
+    clients = {each: await _Clients.connect(one.address) for each, one in running.items()}
+    for some in clients.values():
+        await some.ask(kind)
+    await asyncio.sleep(SETTLE)
+    before, chunks = _read_clocks(running), dict.fromkeys(running, 0)
+    for _ in range(turns):
+        for each in random.sample(list(running), len(running)):
+            chunks[each] += await clients[each].ask(kind)
+    await asyncio.sleep(SETTLE)
     after = _read_clocks(running)
-    spent = {each: (after[each] - before[each]) / chunks[each] * 1e6 for each in running}
-    print(kind, *(f"{each:.2f}" for each in spent.values()), file=sys.stderr)
+    for some in clients.values():
+        some.close()
+    return _tell(kind, {each: (after[each] - before[each]) / chunks[each] for each in running})
+
+
+def _tell(load: str, seconds: Spent) -> Spent:
+    spent = {variant: each * 1e6 for variant, each in seconds.items()}
+    print(load, *(f"{each:.2f}" for each in spent.values()), file=sys.stderr)
     return spent
 
 
@@ -159,10 +194,8 @@ async def _stream_slowly(address: Address, number: int) -> None:
             raise RuntimeError(wrong)
 
 
-async def _measure_slow(
-    running: dict[Variant, Running], windows: int
-) -> list[dict[Variant, float]]:
-    """Microseconds of a chunk in each window, after all streams have begun."""
+async def _measure_slow(running: dict[Variant, Running], windows: int) -> list[Spent]:
+    """In each window, after all streams have begun."""
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(_stream_slowly(one.address, number))
@@ -176,54 +209,47 @@ async def _measure_slow(
     return measured
 
 
-async def _measure_window(running: dict[Variant, Running]) -> dict[Variant, float]:
+async def _measure_window(running: dict[Variant, Running]) -> Spent:
     before, begun = _read_clocks(running), time.monotonic()
     await asyncio.sleep(WINDOW)
     after, seconds = _read_clocks(running), time.monotonic() - begun
     chunks = STREAMS * PACE * seconds
-    spent = {each: (after[each] - before[each]) / chunks * 1e6 for each in running}
-    print("slow", *(f"{each:.2f}" for each in spent.values()), file=sys.stderr)
-    return spent
+    return _tell("slow", {each: (after[each] - before[each]) / chunks for each in running})
 
 
-def measure(running: dict[Variant, Running], *, rounds: int, seconds: float) -> list[Measured]:
-    """All variants under all loads."""
-    measured = {variant: Measured() for variant in running}
+async def measure(running: dict[Variant, Running], *, rounds: int, turns: int) -> Measured:
+    """All variants under all loads, round by round."""
+    measured: Measured = {}
     for kind in FAST:
-        _measure_round(running, kind, seconds=seconds)  # makes connections, compiles schemas
-        for _ in range(rounds):
-            for variant, spent in _measure_round(running, kind, seconds=seconds).items():
-                measured[variant].loads.setdefault(kind, []).append(spent)
-    for window in uvloop.run(_measure_slow(running, rounds)):
-        for variant, spent in window.items():
-            measured[variant].loads.setdefault("slow", []).append(spent)
-    return list(measured.values())
+        await _measure_round(running, kind, turns=1)  # compiles schemas
+        measured[kind] = [await _measure_round(running, kind, turns=turns) for _ in range(rounds)]
+    measured["slow"] = await _measure_slow(running, rounds)
+    return measured
 
 
 # ── The table ───────────────────────────────────────────────────────────────────────
 
 
-def _show(one: Measured, base: Measured, *, load: str) -> str:
+def _show(variant: Variant, rounds: list[Spent]) -> str:
     """The median, and that of the ratios within each round."""
-    value = statistics.median(one.loads[load])
-    if one is base:
+    base = VARIANTS[0]
+    value = statistics.median(spent[variant] for spent in rounds)
+    if variant is base:
         return f"{value:.1f}"
-    pairs = zip(one.loads[load], base.loads[load], strict=True)
-    ratio = statistics.median(mine / theirs for mine, theirs in pairs)
+    ratio = statistics.median(spent[variant] / spent[base] for spent in rounds)
     return f"{value:.1f} ({(ratio - 1) * 100:+.0f} %)"
 
 
-def report(every: list[Measured]) -> str:
+def report(measured: Measured) -> str:
     """µs a chunk, and what that is more than without the inspector."""
     header = [
         "µs CPU a chunk",
         f"at a model's pace ({STREAMS} streams, {PACE} chunks/s)",
         *(f"at full speed: {words}" for words in FAST.values()),
     ]
-    base = every[0]
     rows = [
-        [variant.name, *(_show(one, base, load=load) for load in ("slow", *FAST))]
-        for variant, one in zip(VARIANTS, every, strict=True)
+        [variant.name, *(_show(variant, measured[load]) for load in ("slow", *FAST))]
+        for variant in VARIANTS
     ]
     return markdown(header, rows)
 
@@ -231,11 +257,12 @@ def report(every: list[Measured]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="What the inspector costs.")
     parser.add_argument("--write", action="store_true", help="put the table into the docs")
-    parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of one turn at full speed")
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--turns", type=int, default=8, help="of each proxy in a round")
     given = parser.parse_args()
     with run_upstream() as upstream, _run_all(upstream) as running:
-        table = report(measure(running, rounds=given.rounds, seconds=given.seconds))
+        measured = uvloop.run(measure(running, rounds=given.rounds, turns=given.turns))
+    table = report(measured)
     print(table)
     if given.write:
         write_section("inspector", table)

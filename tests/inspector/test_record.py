@@ -56,9 +56,11 @@ def test_pieces_of_the_same_moment_are_one_event() -> None:
 
 def test_events_are_published_once() -> None:
     made = record([Text("a")])
+    made.join()
     assert [event["kind"] for event in made.publish()] == ["run", "text"]
     assert made.publish() == []
     made.take_all([103.0, Text("b")])
+    made.join()
     assert [event["text"] for event in made.publish()] == ["b"]
 
 
@@ -80,7 +82,7 @@ def test_a_secret_is_nowhere_in_what_is_kept() -> None:
     for number, piece in enumerate(["key: ", SECRET[:9], SECRET[9:], " and more"]):
         made.take_all([200.0 + number, Text(piece)])
         made.take_all([200.0 + number, Received("openai-chat", STREAM)])
-        made.publish()
+        made.join()
     made.take_all([300.0, ENDED])
     made.take_all([301.0, Note({"kind": "over", "fate": "failed", "message": f"bad {SECRET}"})])
     kept = made.keep()
@@ -104,7 +106,7 @@ def test_a_secret_in_one_text_does_not_touch_the_others() -> None:
 
 def test_a_secret_is_taken_back_although_no_turn_was_told_of() -> None:
     made = record([Text(SECRET[:5])])
-    made.publish()
+    made.join()
     made.take_all([200.0, Text(SECRET[5:])])
     made.take_all([201.0, OVER])
     assert [event["text"] for event in of(made, "text")] == ["", "", "***"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from wholecall.core.conversation import CallResult, Message, PastCall, Request
@@ -104,7 +104,7 @@ class Quoting(NamedTuple):
 
     def name(self, text: str | None) -> str:
         """A name. Models write whole sentences where names should stand."""
-        if not text or self.bodies or _NAME.fullmatch(text):
+        if not text or self.bodies or _is_name(text):
             return self.clean(text or "")
         return f"({len(text)} characters that are no name)"
 
@@ -113,14 +113,22 @@ class Quoting(NamedTuple):
         return self.quote(json.dumps(value, ensure_ascii=False)) if self.bodies else ""
 
 
+@lru_cache(maxsize=1024)
+def _is_name(text: str) -> bool:
+    return _NAME.fullmatch(text) is not None
+
+
 def encode_event(event: object, quoting: Quoting) -> Fields | None:
     """An event for the page; None for those that it does not show."""
-    encode = _ENCODERS.get(type(event))
+    kind = type(event)
+    encode = _ENCODERS.get(kind)
     if encode is None:
         return None
+    fields = encode(event, quoting)
+    if kind in _FULL:
+        return fields
     # What is empty says nothing; 0 and False do.
-    fields = encode(event, quoting).items()
-    return {name: value for name, value in fields if value or value == 0}
+    return {name: value for name, value in fields.items() if value or value == 0}
 
 
 # ── Calls ───────────────────────────────────────────────────────────────────────────
@@ -137,8 +145,7 @@ def _proved(event: Proved, _: Quoting) -> Fields:
 
 def _released(event: Released, quoting: Quoting) -> Fields:
     call = event.call
-    changed = bool(call.repairs or call.coercions or call.dropped)
-    return {
+    told = {
         "kind": "released",
         "number": call.number,
         "id": quoting.clean(call.id),
@@ -146,7 +153,12 @@ def _released(event: Released, quoting: Quoting) -> Fields:
         "evidence": _list_evidence(call.evidence),
         "characters": len(call.raw),
         "raw": quoting.quote(call.raw),
-        "arguments": quoting.value(dict(call.arguments)) if changed else "",
+    }
+    if not (call.repairs or call.coercions or call.dropped):
+        return told
+    return {
+        **told,
+        "arguments": quoting.value(dict(call.arguments)),
         "repairs": [_repair(repair, quoting) for repair in call.repairs],
         "coercions": [_coercion(coercion, quoting) for coercion in call.coercions],
         "dropped": [quoting.name(name) for name in call.dropped],
@@ -328,5 +340,7 @@ _ENCODERS: Mapping[type, Callable[[Any, Quoting], Fields]] = {
     ApprovalAsked: _approval_asked,
     ApprovalAnswered: _approval_answered,
 }
+_FULL = frozenset({Proved, Repeated, TurnStarted})
+"""Those that have no empty field."""
 SHOWN = tuple(_ENCODERS)
 """The types of events that the page shows, besides texts that grow."""

@@ -85,7 +85,9 @@ class Record:
         self._notes = notes or {}
         self._most_events = most_events
         self._tally = Tally()
-        self._texts = GrowingTexts(quoting.hides, most=most_grown)
+        self._most_grown = most_grown
+        self._texts: GrowingTexts | None = None
+        """Made when there is one."""
         self._left_out = 0
         self._answers: list[RawAnswer] = []
         self._told = 0
@@ -100,24 +102,25 @@ class Record:
 
     def take_all(self, items: Iterable[object]) -> None:
         """Take what happened; a number is the time of what stands behind it."""
-        started = self.about.started
+        started, takes = self.about.started, _TAKES
         for item in items:
             kind = type(item)
             if kind is float:
                 self._now = cast(float, item) - started
             elif kind is bytes and self._answers:
                 self._answers[-1].take(self._now, cast(bytes, item))
+            elif kind in takes:
+                takes[kind](self, item)
             else:
-                _TAKES.get(kind, Record._take_event)(self, item)
+                self._take_event(kind, item)
 
-    def _take_event(self, item: object) -> None:
-        if self._texts.fresh:
-            self._join()
-        kind, quoting = type(item), self._quoting
+    def _take_event(self, kind: type, item: object) -> None:
+        if self._texts is not None:
+            self.join()
         if kind in _ENDS_OF_TEXTS:
             self._end_texts()
         note = self._notes.get(kind)
-        event = encode_event(item, quoting) if note is None else note(item, quoting)
+        event = encode_event(item, self._quoting) if note is None else note(item, self._quoting)
         if event is None:
             return
         if event["kind"] == "over":
@@ -131,8 +134,6 @@ class Record:
 
     def publish(self) -> list[Fields]:
         """The events since the last time."""
-        if self._texts.fresh:
-            self._join()
         fresh = self.events[self._published :]
         self._published = len(self.events)
         return fresh
@@ -153,23 +154,32 @@ class Record:
 
     @property
     def _lost(self) -> int:
-        return self.dropped + self._left_out + self._texts.left_out
+        left_out = 0 if self._texts is None else self._texts.left_out
+        return self.dropped + self._left_out + left_out
 
     # ── Texts that grow ─────────────────────────────────────────────────────────────
 
     def _take_grew(self, event: Grew) -> None:
-        self._texts.add_arguments(self._now, event.number, text=event.text)
+        texts = self._texts or self._begin_texts()
+        texts.add_arguments(self._now, event.number, text=event.text)
 
     def _take_text(self, event: Text) -> None:
-        self._texts.add(self._now, TEXT, text=event.text)
+        texts = self._texts or self._begin_texts()
+        texts.add(self._now, TEXT, text=event.text)
 
     def _take_reasoning(self, event: Reasoning) -> None:
-        self._texts.add(self._now, REASONING, text=event.text)
+        texts = self._texts or self._begin_texts()
+        texts.add(self._now, REASONING, text=event.text)
 
-    def _join(self) -> None:
-        """Make events of the pieces that came since the last one."""
-        for grown in self._texts.join(self._now):
-            self._show(grown)
+    def _begin_texts(self) -> GrowingTexts:
+        self._texts = GrowingTexts(self._quoting.hides, most=self._most_grown)
+        return self._texts
+
+    def join(self) -> None:
+        """Make events of the pieces of texts that came since the last one."""
+        if self._texts is not None and self._texts.fresh:
+            for grown in self._texts.join(self._now):
+                self._show(grown)
 
     def _show(self, grown: Grown) -> None:
         kind, number = grown.place
@@ -189,7 +199,7 @@ class Record:
                 event["text"] = ""
 
     def _end_texts(self) -> None:
-        for grown in self._texts.end(self._now):
+        for grown in () if self._texts is None else self._texts.end(self._now):
             if grown.whole:
                 self._show(grown)
             if self._answers:
@@ -198,8 +208,8 @@ class Record:
     # ── Answers ───────────────────────────────────────────────────────────────────────
 
     def _take_asked(self, asked: Asked) -> None:
-        if self._texts.fresh:
-            self._join()
+        if self._texts is not None:
+            self.join()
         request = asked.request
         if self._quoting.bodies:
             title = f"{self.id}, answer {len(self._answers) + 1}"
@@ -240,7 +250,7 @@ class Record:
             model=self.head["model"],
             summary={**self.head, **self._tally.summarise(), "dropped": self._lost},
             calls=tuple(self._tally.calls.values()),
-            oddities=dict(self._tally.oddities),
+            oddities=self._tally.oddities,
             events=msgspec.json.encode(self.events),
             answers=tuple(self._write_answers()),
         )

@@ -219,12 +219,13 @@ class InspectorTap:
         for writer, record, items in touched:
             record.dropped = writer.dropped
             record.take_all(items)
-        fresh = [(record, record.publish()) for _, record, _ in touched]
+            record.join()
         # Whoever begins to look after this line finds the events in the record.
-        shown = fresh if self.live.is_watched else []
+        seen = touched if self.live.is_watched else []
+        fresh = [(record, record.publish()) for _, record, _ in seen]
         over = [record for _, record, _ in touched if record.is_over]
         failed = 0 if self._keep(over) else len(over)
-        messages = [Message.of(*each) for each in shown if each[1]]
+        messages = [Message.of(*each) for each in fresh if each[1]]
         return _Done(messages, [each[:2] for each in touched], failed)
 
     def _begin(self, writer: Writer) -> Record:
