@@ -12,6 +12,8 @@ from wholecall.core.values import (
     CallSealed,
     Delta,
     Event,
+    Fault,
+    FaultKind,
     Hint,
     HintGiven,
     Reasoning,
@@ -50,10 +52,18 @@ def test_a_native_call_wins() -> None:
     assert [(each.name, each.reason.value) for each in outcome.rejected] == [("find", "ambiguous")]
 
 
+@pytest.mark.parametrize("end", [[STOP], [STOP, Terminated(closes=False)]], ids=["hint", "weak"])
+def test_a_native_call_wins_behind_the_finish_reason_too(end: list[Delta]) -> None:
+    outcome = rescue(Text(LEAKED), *end, NATIVE, CallSealed(0), STOP)
+    assert [dict(call.arguments) for call in outcome.calls] == [{"query": "y"}]
+    assert [(each.name, each.reason.value) for each in outcome.rejected] == [("find", "ambiguous")]
+
+
 def test_text_streams_on() -> None:
     rescuer = Rescuer(read_offer(TOOLS))
     assert rescuer.feed(Text("Hello <")) == [Text("Hello ")]
-    assert rescuer.feed(STOP) == [Text("<"), STOP]
+    assert rescuer.feed(STOP) == [STOP]
+    assert rescuer.feed(Terminated()) == [Text("<"), Terminated()]
     assert rescuer.feed(Text("late")) == [Text("late")]
     assert rescuer.end() == []
 
@@ -77,6 +87,9 @@ THOUGHTS: list[tuple[str, list[Delta], list[str]]] = [
     ("an answer", [Reasoning(LEAKED), Text("so"), STOP], []),
     ("a native call", [Reasoning(LEAKED), NATIVE, CallSealed(0), STOP], ["y"]),
     ("the output limit", [Reasoning(LEAKED), HintGiven(Hint.LENGTH, "length")], []),
+    ("an answer behind the finish reason", [Reasoning(LEAKED), STOP, Text("no"), STOP], []),
+    ("a better finish reason", [Reasoning(LEAKED), HintGiven(Hint.LENGTH, "length"), STOP], []),
+    ("a failure", [Reasoning(LEAKED), STOP, Fault(FaultKind.UPSTREAM_ERROR, "gone")], []),
     ("a cut call", [Reasoning(LEAKED[:-20]), STOP], []),
     ("no hint", [Reasoning(LEAKED)], []),
     ("too many", [Reasoning(LEAKED), Reasoning("x" * MOST_THOUGHTS), STOP], []),

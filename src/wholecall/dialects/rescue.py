@@ -5,7 +5,8 @@ stands between a protocol's decoder and the assembler: it reads the text in ever
 at once and hands on deltas. Text streams on as it came, but for what may be a call.
 
 A native call in the same answer wins: then what the text says is an echo of it, and
-running both would run it twice. So rescued calls are held until the answer is over.
+running both would run it twice. So rescued calls are held until the answer is over; a finish
+reason is not its end, because some servers go on behind it.
 
 Servers also take for reasoning what a model wrote without closing its thoughts. Where an
 answer is nothing but reasoning, ended well, and its last words are a call, that is one; a
@@ -37,7 +38,6 @@ from wholecall.dialects.output import Given, Retracted
 from wholecall.dialects.registry import AUTO
 from wholecall.dialects.vocabulary import Vocabulary
 
-_END = (Terminated, Fault)
 _WELL = frozenset({Hint.STOP, Hint.TOOL_CALLS})
 MOST_THOUGHTS = 1_000_000
 """Characters of reasoning that are kept to be looked at in the end."""
@@ -52,6 +52,8 @@ class Rescuer:
         self._held: list[CallDelta | CallSealed] = []
         self._native = False
         self._over = False
+        self._well: bool | None = None
+        """Whether all that was said of its end is good; None: nothing was."""
         self._said = False
         self._thoughts: list[str] = []
         self._room = MOST_THOUGHTS
@@ -66,8 +68,11 @@ class Rescuer:
         elif isinstance(delta, CallDelta):
             self._native = True
         elif isinstance(delta, HintGiven):
-            return [*self.end(well=delta.hint in _WELL), delta]
-        elif isinstance(delta, _END):
+            self._well = delta.hint in _WELL and self._well is not False
+        elif isinstance(delta, Fault):
+            self._well = False
+            return [*self.end(), delta]
+        elif isinstance(delta, Terminated) and delta.closes:
             return [*self.end(), delta]
         return [delta]
 
@@ -77,13 +82,13 @@ class Rescuer:
             self._engine = _begin(self._offer)
         return self._sort(self._engine.feed(text))
 
-    def end(self, *, well: bool = False) -> list[Delta | Rejected]:
+    def end(self) -> list[Delta | Rejected]:
         """The answer is over: the rescued calls, unless there were native ones."""
         if self._over:
             return []
         self._over = True
         given = [] if self._engine is None else self._sort(self._engine.end())
-        if well and not self._said and not self._native and self._room >= 0:
+        if self._well and not self._said and not self._native and self._room >= 0:
             self._held = self._last_thoughts()
         held, self._held = self._held, []
         if not self._native:
