@@ -324,6 +324,27 @@ def test_a_wrapper_of_which_nothing_is_left_is_an_extra_parameter_itself() -> No
     assert read == Arguments({"path": "a"}, dropped=("input",))
 
 
+@pytest.mark.parametrize("spec", [OPTIONAL, NOTHING])
+def test_the_definition_of_a_tool_is_no_call_of_it(spec: ToolSpec) -> None:
+    # https://github.com/zeroclaw-labs/zeroclaw/pull/9477
+    read = read_arguments(dict(spec.parameters), spec, whole=True)
+
+    assert isinstance(read, Refused)
+    assert "definition of the tool" in read.detail
+
+
+def test_another_definition_is_a_value_like_any_other() -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {"path": {}}}
+    assert read_arguments(schema, ANYTHING, whole=True) == Arguments(schema)
+
+
+def test_a_tool_may_take_a_definition() -> None:
+    spec = tool(type="string", properties="object")
+    read = read_arguments('{"type": "object", "properties": {"path": {}}}', spec, whole=True)
+
+    assert read == Arguments({"type": "object", "properties": {"path": {}}})
+
+
 def test_arguments_of_which_nothing_is_left_were_not_meant_for_the_tool() -> None:
     read = read_arguments('{"file": "a", "unit": 5}', OPTIONAL, whole=True)
 

@@ -62,6 +62,12 @@ ROWS = [
     ("a value's closing tag left out", "qwen3_xml", Q.format("<parameter=query>\nx\n<parameter=limit>3</parameter>"), 'find {"query": "x", "limit": 3}'),
     ("a closing tag that lacks its last mark", "qwen3_xml", Q.format("<parameter=query>\nx\n</parameter\n") + Q.format(P.format("query", "x")), f"!bad_markup find | {CALL}"),
     ("a closing tag that lacks its first marks", "glm45", GLM.format("<arg_key>query</arg_key>\n<arg_value>xarg_value>\n<arg_key>limit</arg_key><arg_value>3</arg_value>") + "so", "!bad_markup find | 'so'"),
+    # https://github.com/sgl-project/sglang/issues/40236
+    ("a tag without its end, and a call behind it", "anthropic_xml", '<function_calls><invoke name="find"><parameter name="query\n</invoke>\n<invoke name="now"></invoke></function_calls>', "!bad_markup find | now {}"),
+    ("a call without the end of its tag", "anthropic_xml", '<invoke name="find\n<invoke name="now"></invoke>', "now {} | '<invoke name=\"find\n'"),
+    # https://github.com/lsdefine/GenericAgent/issues/804
+    ("another bar", "deepseek_v4_dsml", "<\u2016DSML\u2016tool_calls><\u2016DSML\u2016invoke name=\"now\"></\u2016DSML\u2016invoke></\u2016DSML\u2016tool_calls>", "now {}"),
+    ("blanks behind the bars", "auto", f'<{DSML} calls>\n<{DSML} invoke name="find">\n<{DSML} parameter name="query">x</{DSML} parameter>\n</{DSML} invoke>\n</{DSML} calls>', CALL),
     # https://github.com/can1357/oh-my-pi/issues/8495
     ("a token that a server dropped", "kimi_k3", XTML.format('<|open|>argument key="query" type="string"<|sep|>xargument<|sep|>') + "so", "!bad_markup find | 'so'"),
     ("a closing tag in a value whose own was left out", "qwen3_xml", "<tool_call><function=find><parameter=query>x</parameter></funct</tool_call><tool_call><function=now></function></tool_call>", "!bad_markup find | now {}"),

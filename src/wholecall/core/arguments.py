@@ -168,6 +168,8 @@ class _Fitting(NamedTuple):
     options: CoercionOptions
 
     def fit(self, value: dict[str, JSON], repairs: tuple[Repair, ...]) -> Arguments | Refused:
+        if self._is_definition(value):
+            return _DEFINITION
         checked = check(value, self.spec, options=self.options)
         if checked.problems or checked.dropped or self._has_unknown(value):
             unwrapped = self._unwrap(value)
@@ -179,6 +181,12 @@ class _Fitting(NamedTuple):
         if swallowed:
             return _refuse_swallowed(swallowed)
         return Arguments(checked.value, repairs, checked.coercions, checked.dropped)
+
+    def _is_definition(self, value: dict[str, JSON]) -> bool:
+        """Whether this is the schema of the tool: models that echo their prompt send it."""
+        described, names = value.get("properties"), self._names()
+        echoes = isinstance(described, dict) and described.keys() == names
+        return echoes and value.get("type") == "object" and "properties" not in names
 
     def _names(self) -> frozenset[str]:
         """The parameters that the tool describes."""
@@ -229,6 +237,11 @@ _TYPES = {
     list: "an array",
     type(None): "null",
 }
+
+
+_DEFINITION = Refused(
+    Reason.SCHEMA, "the arguments are the definition of the tool, and no values for its parameters"
+)
 
 
 def _refuse(unparsed: Unparsed) -> Refused:

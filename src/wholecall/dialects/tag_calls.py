@@ -363,9 +363,11 @@ class _Reading:
         if tag.begin.endswith(">"):
             yield from self._source.skip()  # the name stands behind the tag, maybe in its own line
         glued = (tag.glued,) if tag.glued else ()
-        ends = marks_of((*tag.end, *tag.keeps, *glued))
+        ends = marks_of((*tag.end, *tag.keeps, *glued, *tag.stops))
         text, end = yield from self._source.header(ends, LONGEST_NAME)
-        if not end:
+        if end in tag.stops:
+            self._source.at -= len(end)
+        if not end or end in tag.stops:
             return None
         if end in glued:
             return Head(text.strip(), glued=True)

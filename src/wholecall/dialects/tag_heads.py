@@ -27,6 +27,11 @@ class Tag:
     escapes: bool = False
     """Whether attributes are written with entities."""
 
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """What shows that the tag has no end: the beginning of another one."""
+        return ("<",) if self.attribute and self.end == (">",) else ()
+
 
 @dataclass(slots=True)
 class Head:

@@ -79,25 +79,29 @@ DOTS = _dialect("dots", _invoke("", "dots_function_call"), models="dots")
 
 
 def _dsml(name: str, *sections: str, models: str) -> Dialect:
-    """With its full-width bars, and with those that backends make of them: ASCII, doubled."""
+    """With its full-width bars, and with those that backends make of them: ASCII, doubled, a
+    blank behind them."""
     own, *others = (
         _dialect(
             name,
             _invoke(
-                f"{bar}DSML{bar}",
-                *(f"{bar}DSML{bar}{section}" for section in sections),
+                f"{bar}DSML{bar}{blank}",
+                *(f"{bar}DSML{bar}{blank}{section}" for section in sections),
                 type_attribute="string",
                 trim=Trim.NOTHING,
             ),
             models=models,
         )
-        for bar in (BAR, "|", BAR * 2, "||")
+        for blank in ("", " ")
+        for bar in (BAR, "|", BAR * 2, "||", "\u2016")
     )
     return own.spelled(*others)
 
 
-DEEPSEEK_V32 = _dsml("deepseek_v32_dsml", "function_calls", models="DeepSeek V3.2")
-DEEPSEEK_V4 = _dsml("deepseek_v4_dsml", "tool_calls", "function_calls", models="DeepSeek V4")
+DEEPSEEK_V32 = _dsml("deepseek_v32_dsml", "function_calls", "calls", models="DeepSeek V3.2")
+DEEPSEEK_V4 = _dsml(
+    "deepseek_v4_dsml", "tool_calls", "function_calls", "calls", models="DeepSeek V4"
+)
 
 _STEP_SECTION = f"<{BAR}tool_calls_begin{BAR}>"
 _STEP_BEGIN = f"<{BAR}tool_call_begin{BAR}>"
