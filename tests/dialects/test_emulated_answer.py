@@ -22,6 +22,7 @@ from wholecall.core.values import (
     Reasoning,
     Released,
     Start,
+    Terminated,
     Text,
 )
 from wholecall.dialects.emulate import emulate
@@ -148,9 +149,14 @@ def test_the_limit_is_named_where_it_cut() -> None:
     assert "cut off by the output limit" in rejected.detail
 
 
-def test_text_behind_the_finish_reason_is_text_and_behind_the_end_nothing() -> None:
+def test_text_behind_the_finish_reason_counts_and_behind_the_end_nothing() -> None:
     hint, end = STOP
-    assert understand(HERMES, [], ending=[hint, Text(OSLO), end]).text == OSLO
+    weak = Terminated(closes=False)
+    pieces = [Text(OSLO[:9]), hint, weak, Text(OSLO[9:30]), hint, weak, Text(OSLO[30:]), hint, weak]
+    assert say(understand(HERMES, [], ending=pieces)) == "weather"
+    assert say(understand(HERMES, [], ending=[hint, Text(OSLO), end])) == "weather"
+    planned = understand(HERMES, OSLO, ending=[hint, Text("</think>so"), end])
+    assert say(planned) == "!bad_markup 'so'"
     behind = understand(HERMES, [], ending=[hint, end, Text(OSLO)])
     assert (behind.text, behind.calls) == ("", ())
     assert [each.oddity for each in behind.inconsistencies] == [Oddity.AFTER_END]

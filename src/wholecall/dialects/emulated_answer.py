@@ -39,7 +39,6 @@ from wholecall.protocols.reader import TurnAssembler
 MOST_BLANKS = 1024
 """White space that is held back because a call may follow it."""
 
-_END = (HintGiven, Terminated, Fault)
 _ECHO = Refusal(
     Reason.AMBIGUOUS, "the answer holds the same calls twice, natively and as text; one kind ran"
 )
@@ -70,8 +69,10 @@ class EmulatedAssembler:
         """Why the calls that are found in the text from now on are refused."""
         self._native_refusal: Refusal | None = None
         self._met_native = False
+        self._limited = False
+        """Whether the upstream said that the output limit ends the answer."""
         self._cut = False
-        """Whether the output limit ended the text."""
+        """Whether it has ended the text."""
         self._blanks = ""
 
     def feed(self, delta: Delta) -> list[Event]:
@@ -80,12 +81,14 @@ class EmulatedAssembler:
             return self._read(self._engine.feed(self._prefilled.take(delta.text)))
         if isinstance(delta, CallDelta) and not self._met_native:
             self._meet_native()
-        ended = self._finish(delta) if isinstance(delta, _END) else []
+        if isinstance(delta, HintGiven):
+            self._limited = self._limited or delta.hint is Hint.LENGTH
+        ended = self._finish() if _is_end(delta) else []
         return ended + self._tell(self._assembler.feed(delta))
 
     def end(self) -> list[Event]:
         """The stream is over, with or without a terminator: settle every draft."""
-        return self._finish(None) + self._tell(self._assembler.end())
+        return self._finish() + self._tell(self._assembler.end())
 
     # ── Text ────────────────────────────────────────────────────────────────────────
 
@@ -112,14 +115,14 @@ class EmulatedAssembler:
         apart = msgspec.structs.replace(delta, slot=f"text {delta.slot}")
         return self._tell(self._assembler.feed(apart), slot=delta.slot)
 
-    def _finish(self, delta: Delta | None) -> list[Event]:
+    def _finish(self) -> list[Event]:
         """The text is over. If the output limit is why, then a call that is found or ended
         only now may not have been meant, or not so."""
         engine, self._engine = self._engine, None
         if engine is None:
             return []
         events = self._read(engine.feed(self._prefilled.end()))
-        self._cut = isinstance(delta, HintGiven) and delta.hint is Hint.LENGTH
+        self._cut = self._limited
         if self._cut:
             self._text_refusal = self._text_refusal or _UNCERTAIN
         events += self._read(engine.end())
@@ -173,3 +176,8 @@ class EmulatedAssembler:
         if event.number is None:
             return bool(self._written)
         return event.number in self._written.values()
+
+
+def _is_end(delta: Delta) -> bool:
+    """Whether no text follows. A finish reason is no end: some servers go on behind it."""
+    return isinstance(delta, Fault) or (isinstance(delta, Terminated) and delta.closes)
