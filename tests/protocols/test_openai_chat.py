@@ -283,6 +283,24 @@ RESPONSES = [
         [Fault(UPSTREAM, "broken", {"message": "broken"}), Terminated()],
     ),
     Row(
+        "it may stand in an envelope",
+        [
+            {
+                "success": True,
+                "data": {"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]},
+            }
+        ],
+        [Text("a"), HintGiven(Hint.STOP, "stop"), Terminated()],
+    ),
+    Row(
+        "an envelope of something else is none",
+        [{"success": False, "data": {"id": 1}}],
+        [
+            Fault(FaultKind.PROTOCOL, "the answer has neither choices nor an error"),
+            Terminated(),
+        ],
+    ),
+    Row(
         "an answer without an answer is one too",
         [{"choices": []}],
         [

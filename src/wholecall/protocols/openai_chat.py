@@ -35,6 +35,7 @@ from wholecall.protocols.wire import (
     Decoded,
     Payload,
     explain,
+    fit,
     guard,
     plain,
     present,
@@ -106,6 +107,7 @@ class _Chunk(msgspec.Struct):
     message: Any = None  # of an `object` that is "error": vLLM
     detail: Any = None  # FastAPI
     code: Any = None
+    data: Any = None  # the answer itself, in an envelope of its gateway
 
 
 _CHUNK = msgspec.json.Decoder(_Chunk)
@@ -151,6 +153,8 @@ class Decoder:
 
     def _read_whole(self, body: Payload) -> Decoded:
         answer = read(body, _CHUNK)
+        if isinstance(answer.data, Mapping) and not answer.choices:
+            answer = fit(answer.data, _Chunk)
         if not answer.choices and not _failure(answer):
             raise ProtocolError("the answer has neither choices nor an error")
         _number(answer.choices or [])

@@ -128,7 +128,7 @@ _STRIPPED = replace(
     _HARMONY,
     calls=tuple(
         f"{words}to=functions."
-        for words in ("assistantcommentary ", "commentary ", "assistant ", " ", "")
+        for words in ("assistantcommentary ", "commentary ", "assistant ", "")
     ),
     head_end=("<|message|>", "json{", "code{", "{"),
 )

@@ -78,6 +78,10 @@ MINIMAX_M2 = _dialect("minimax_m2", _invoke("", "minimax:tool_call"), models="Mi
 DOTS = _dialect("dots", _invoke("", "dots_function_call"), models="dots")
 
 
+_BARS = (BAR, "|", BAR * 2, "||", "\u2016")
+_DSML_BARS = (*((bar, bar) for bar in _BARS), (BAR, f"{BAR} "), (BAR * 2, f"{BAR * 2} "))
+
+
 def _dsml(name: str, *sections: str, models: str) -> Dialect:
     """With its full-width bars, and with those that backends make of them: ASCII, doubled, a
     blank behind them."""
@@ -85,15 +89,14 @@ def _dsml(name: str, *sections: str, models: str) -> Dialect:
         _dialect(
             name,
             _invoke(
-                f"{bar}DSML{bar}{blank}",
-                *(f"{bar}DSML{bar}{blank}{section}" for section in sections),
+                f"{bar}DSML{behind}",
+                *(f"{bar}DSML{behind}{section}" for section in sections),
                 type_attribute="string",
                 trim=Trim.NOTHING,
             ),
             models=models,
         )
-        for blank in ("", " ")
-        for bar in (BAR, "|", BAR * 2, "||", "\u2016")
+        for bar, behind in _DSML_BARS
     )
     return own.spelled(*others)
 
