@@ -184,6 +184,39 @@ ROWS: list[tuple[str, list[Any], list[Any]]] = [
         ],
     ),
     (
+        "the end repeats a call under an id that it made up, as vLLM's does",
+        [("finish", ITEM, HERE), ("repeat", item(id="g", call_id="y"), {"y"}), ("conclude",)],
+        [WHOLE, SEALED],
+    ),
+    (
+        "and in other words",
+        [("finish", ITEM, HERE), ("repeat", item(call_id="y", arguments='{"a": 1}'), {"y"})],
+        [WHOLE, SEALED, CallSealed(0, '{"a": 1}')],
+    ),
+    (
+        "and where the stream has not said that the call is over",
+        [("begin", BEGUN, HERE), ("grow", '{"a":1}', HERE), ("repeat", item(call_id="y"), {"y"})],
+        [OPENED, CallDelta(0, '{"a":1}'), SEALED],
+    ),
+    *(
+        (
+            f"but {why} is another call",
+            [("finish", ITEM, HERE), ("repeat", item(call_id="y", **fields), ids)],
+            [
+                WHOLE,
+                SEALED,
+                CallDelta(None, text, fields.get("name", "f"), "y", opens=True),
+                CallSealed(None, text),
+            ],
+        )
+        for why, fields, ids, text in [
+            ("another name", {"name": "g"}, {"y"}, '{"a":1}'),
+            ("another object", {"arguments": '{"a":2}'}, {"y"}, '{"a":2}'),
+            ("one that is cut", {"arguments": '{"a"'}, {"y"}, '{"a"'),
+            ("one beside the call itself", {}, {"x", "y"}, '{"a":1}'),
+        ]
+    ),
+    (
         "calls without ids are repeated in their order",
         [("finish", item(), Address(0)), ("repeat", item(call_id="x"))],
         [

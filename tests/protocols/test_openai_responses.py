@@ -93,6 +93,27 @@ ITEMS = [
         ],
     ),
     Row(
+        "two calls are not repeated under ids that were made up for the end",
+        [
+            done(CALL),
+            done({**CALL, "id": "fd", "call_id": "z"}, 1),
+            end(
+                output=[
+                    THINKING,
+                    {**CALL, "id": "m", "call_id": "n"},
+                    {**CALL, "id": "o", "call_id": "p"},
+                ]
+            ),
+        ],
+        [
+            WHOLE,
+            CallSealed(0, '{"a":1}'),
+            CallDelta(1, '{"a":1}', "f", "z", opens=True, extras={"item_id": "fd"}),
+            CallSealed(1, '{"a":1}'),
+            *COMPLETED,
+        ],
+    ),
+    Row(
         "an incomplete call is not sealed",
         [done({**CALL, "status": "incomplete"})],
         [WHOLE],

@@ -2,19 +2,20 @@
 
 OpenAI says the same four times: the item when it begins, its arguments in pieces and
 whole, the item when it is done, all items at the end. Imitators leave out any of it and
-renumber the rest. So a call is found by its ids, else by its index; it is opened when
+renumber or rename the rest. So a call is found by its ids, else by its index; it is opened when
 its name is known; and what was said before is not handed on again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from wholecall.core.limits import DEFAULT
+from wholecall.core.merge import same_json
 from wholecall.core.values import CallDelta, CallSealed, Delta, Slot
 from wholecall.errors import ProtocolError
 from wholecall.protocols.pieces import Pieces
@@ -46,11 +47,12 @@ class Address(msgspec.Struct):
 
 
 class _Call:
-    __slots__ = ("filled", "held", "id", "opened", "sealed", "slot")
+    __slots__ = ("filled", "held", "id", "name", "opened", "sealed", "slot")
 
     def __init__(self, slot: Slot | None) -> None:
         self.slot = slot
         self.id: str | None = None
+        self.name: str | None = None
         self.opened = False
         self.held = Pieces("a function call without a name")
         self.filled = False
@@ -60,6 +62,11 @@ class _Call:
 
     def may_be(self, item: CallItem) -> bool:
         return not (self.id and item.call_id) or self.id == item.call_id
+
+    def says(self, item: CallItem) -> bool:
+        """Whether an item says the same, as far as it is known by now."""
+        told = self.sealed is None or _same_arguments(self.sealed, read_text(item.arguments))
+        return self.name == item.name and told
 
 
 class FunctionCalls:
@@ -102,11 +109,14 @@ class FunctionCalls:
         """The item is done, and comes once more as a whole."""
         yield from self._finish(self._find(item, self._known(address)) or self._add(address), item)
 
-    def repeat(self, item: CallItem) -> Iterator[Delta]:
-        """The response is over, and its items come once more, in order."""
+    def repeat(self, item: CallItem, ids: Container[str | None] = frozenset()) -> Iterator[Delta]:
+        """The response is over, and its items come once more, in order. `ids` are those of all."""
         if self._unrepeated is None:
             self._unrepeated = iter(tuple(self._calls))
-        call = self._find(item, next(self._unrepeated, None))
+        there = next(self._unrepeated, None)
+        call = self._find(item, there)
+        if call is None and there is not None and there.id not in ids and there.says(item):
+            call = there  # under another id, as vLLM makes one up for the end
         yield from self._finish(call or self._add(Address(item_id=item.id)), item)
 
     def conclude(self) -> Iterator[Delta]:
@@ -159,7 +169,7 @@ class FunctionCalls:
         if late:
             yield CallDelta(call.slot, id=call.id)
         elif item.name and not call.opened:
-            call.opened = True
+            call.opened, call.name = True, item.name
             extras = {"item_id": item.id, "namespace": item.namespace, "caller": plain(item.caller)}
             yield _opening(call, item.name, extras=present(extras))
 
@@ -186,6 +196,13 @@ def _seal(call: _Call, text: str) -> Iterator[Delta]:
         call.sealed = text
         call.filled = True
         yield CallSealed(call.slot, text or None)
+
+
+def _same_arguments(one: str, other: str) -> bool:
+    try:
+        return one == other or same_json(json.loads(one), json.loads(other))
+    except (ValueError, RecursionError):
+        return False
 
 
 def read_text(arguments: Any) -> str:

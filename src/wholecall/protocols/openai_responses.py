@@ -245,10 +245,11 @@ def _terminal(stream: _Stream, event: _Event) -> Iterator[Delta]:
 
 def _conclude(stream: _Stream, response: _Response, *, status: str) -> Iterator[Delta]:
     silent = not stream.said
+    ids = _list_call_ids(response)
     for item in response.output or ():
         kind = fit(item, _Kind).type
         if kind == _FUNCTION_CALL:
-            yield from stream.calls.repeat(fit(item, CallItem))
+            yield from stream.calls.repeat(fit(item, CallItem), ids)
         elif kind == _MESSAGE:
             yield from chain(_message(item), _envelope(item)) if silent else ()
         elif not stream.has_items:
@@ -259,6 +260,11 @@ def _conclude(stream: _Stream, response: _Response, *, status: str) -> Iterator[
     )
     ending = _failed if response.error else _ENDINGS.get(status, _unfinished)
     yield from ending(response, status)
+
+
+def _list_call_ids(response: _Response) -> frozenset[str | None]:
+    items = (item for item in response.output or () if fit(item, _Kind).type == _FUNCTION_CALL)
+    return frozenset(fit(item, CallItem).call_id for item in items)
 
 
 def _other_item(stream: _Stream, kind: str | None, *, item: Any) -> Iterator[Delta]:
