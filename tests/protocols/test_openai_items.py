@@ -174,6 +174,16 @@ ROWS: list[tuple[str, list[Any], list[Any]]] = [
         ],
     ),
     (
+        "but the same item with the same arguments is the same call, whatever its id is by now",
+        [
+            ("begin", BEGUN, HERE),
+            ("complete", '{"a":1}', HERE),
+            ("finish", item(id="fc", call_id="y"), HERE),
+            ("repeat", item(id="fc", call_id="y"), {"y"}),
+        ],
+        [OPENED, SEALED],
+    ),
+    (
         "the end tells calls that came nowhere before",
         [("finish", ITEM, HERE), ("repeat", ITEM), ("repeat", item(call_id="y")), ("conclude",)],
         [

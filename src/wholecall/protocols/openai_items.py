@@ -107,7 +107,11 @@ class FunctionCalls:
 
     def finish(self, item: CallItem, address: Address) -> Iterator[Delta]:
         """The item is done, and comes once more as a whole."""
-        yield from self._finish(self._find(item, self._known(address)) or self._add(address), item)
+        call = self._find(item, self._known(address))
+        there = self._by_item_id.get(address.item_id)
+        if call is None and there is not None and there.sealed is not None and there.says(item):
+            call = there  # only its id was made up anew
+        yield from self._finish(call or self._add(address), item)
 
     def repeat(self, item: CallItem, ids: Container[str | None] = frozenset()) -> Iterator[Delta]:
         """The response is over, and its items come once more, in order. `ids` are those of all."""
