@@ -257,7 +257,7 @@ def report(measured: Measured) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="What the inspector costs.")
     parser.add_argument("--write", action="store_true", help="put the table into the docs")
-    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--turns", type=int, default=8, help="of each proxy in a round")
     given = parser.parse_args()
     with run_upstream() as upstream, _run_all(upstream) as running:
