@@ -105,6 +105,7 @@ async def proxying(offer: Offer | Proxy) -> AsyncIterator[Served]:
         access_log=False,
         proxy_headers=False,
         timeout_graceful_shutdown=2,
+        timeout_keep_alive=75,  # as in the product: a busy machine takes its time between two
     )
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve())

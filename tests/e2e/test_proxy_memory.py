@@ -154,6 +154,7 @@ async def left_by(ask: Callable[[], Awaitable[Any]]) -> dict[str, int]:
     """What of ours only the collector could free after a request."""
     await ask()  # the first one also imports and connects
     gc.collect()
+    gc.freeze()  # what is there by now is not looked through again, which would take long
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)
     try:
@@ -163,5 +164,6 @@ async def left_by(ask: Callable[[], Awaitable[Any]]) -> dict[str, int]:
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
+        gc.unfreeze()
         gc.enable()
     return {name: count for name, count in found.items() if name.startswith("wholecall.")}
