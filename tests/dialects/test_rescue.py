@@ -22,6 +22,7 @@ from wholecall.core.values import (
     Text,
 )
 from wholecall.dialects.rescue import MOST_THOUGHTS, Rescuer
+from wholecall.dialects.vocabulary import MANY
 
 TOOLS = [
     {"name": "find", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}}
@@ -31,8 +32,8 @@ STOP = HintGiven(Hint.STOP, "stop")
 NATIVE = CallDelta(0, '{"query": "y"}', name="find", id="call_1")
 
 
-def rescue(*deltas: Delta) -> Outcome:
-    offer = read_offer(TOOLS)
+def rescue(*deltas: Delta, others: int = 0) -> Outcome:
+    offer = read_offer([*TOOLS, *({"name": f"tool_{number}"} for number in range(others))])
     rescuer, assembler = Rescuer(offer), Assembler(offer.values())
     events: list[Event] = []
     for given in [*(each for delta in deltas for each in rescuer.feed(delta)), *rescuer.end()]:
@@ -114,3 +115,7 @@ def test_a_plan_is_no_call() -> None:
     outcome = rescue(Text(LEAKED + "</think>so"), STOP)
     assert outcome.calls == ()
     assert outcome.text == "so"
+
+
+def test_calls_are_found_among_any_number_of_tools() -> None:
+    assert [call.name for call in rescue(Text(LEAKED), STOP, others=MANY).calls] == ["find"]

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from wholecall.dialects.machine import LONGEST_NAME
+from wholecall.dialects.marks import marks_of
 from wholecall.dialects.registry import AUTO
-from wholecall.dialects.vocabulary import Vocabulary
+from wholecall.dialects.vocabulary import MANY, Vocabulary
 
 
 def test_a_tool_has_a_tag_unless_its_name_is_longer_than_any_header() -> None:
     names = ("search", "a" * LONGEST_NAME, "b" * (LONGEST_NAME + 1))
     grammars = Vocabulary.of(AUTO, names).grammars
     assert [f"<{name}>" in grammars for name in names] == [True, True, False]
+
+
+def test_of_many_tools_nothing_is_kept() -> None:
+    names = tuple(f"tool_{number}" for number in range(MANY + 1))
+    Vocabulary.of(AUTO, ())  # what goes without names
+    before = marks_of.cache_info().currsize
+    assert f"<{names[-1]}>" in Vocabulary.of(AUTO, names).marks
+    assert marks_of.cache_info().currsize == before
+    Vocabulary.of(AUTO, names[1:])
+    assert marks_of.cache_info().currsize > before

@@ -67,7 +67,9 @@ def test_tokens_are_summed_over_turns_and_the_last_word_of_each_counts() -> None
         {"kind": "usage", "input": 5, "output": 2},
         {"kind": "ended"},
         {"kind": "ended"},
-        {"kind": "usage", "input": 7, "output": 1},
+        # As Anthropic does: each part of it once.
+        {"kind": "usage", "input": 7},
+        {"kind": "usage", "input": None, "output": 1},
         {"kind": "ended"},
     )
     summary = tally.summarise()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -67,6 +68,16 @@ async def test_a_list_is_believed_for_a_while() -> None:
     now *= 2
     assert await listing.find_names(pipe) == ()
     await pipe.close()
+
+
+@in_loop
+async def test_who_asks_meanwhile_gets_the_same_list() -> None:
+    async with serving(always(lambda: web.json_response({"data": [{"id": "a"}]}))) as behind:
+        listing, pipe = Listing(), Pipe(Endpoint("openai-chat", behind.url))
+        asked = [listing.find_names(pipe) for _ in range(3)]
+        assert await asyncio.gather(*asked) == [("a",)] * 3
+        assert len(behind.requests) == 1
+        await pipe.close()
 
 
 @in_loop

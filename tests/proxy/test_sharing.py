@@ -95,6 +95,11 @@ async def test_a_file_that_fails_breaks_no_answer(
     assert await process.find("r") == RESPONSE + b"[]"  # in this process, at least
     assert "cannot be written" in caplog.text
     assert "cannot be read" in caplog.text
+    held = process.holding.find("k", "r")
+    assert held is not None
+    await process.sharing.drop(held)
+    assert "cannot be taken out" in caplog.text
+    assert process.holding.find("k", "r") is None
 
 
 @in_loop

@@ -36,7 +36,7 @@ from wholecall.core.values import (
 from wholecall.dialects.engine import Engine
 from wholecall.dialects.output import Given, Retracted
 from wholecall.dialects.registry import AUTO
-from wholecall.dialects.vocabulary import Vocabulary
+from wholecall.dialects.vocabulary import MANY, Vocabulary
 
 _WELL = frozenset({Hint.STOP, Hint.TOOL_CALLS})
 MOST_THOUGHTS = 1_000_000
@@ -121,7 +121,8 @@ class Rescuer:
 
 
 def _begin(offer: Offer) -> Engine:
-    return Engine(AUTO, offer, vocabulary=_know(tuple(offer)))
+    vocabulary = _know(tuple(offer)) if len(offer) <= MANY else None
+    return Engine(AUTO, offer, vocabulary=vocabulary)
 
 
 @lru_cache(maxsize=256)

@@ -13,6 +13,8 @@ from wholecall.dialects.nested_calls import NamedTagCalls
 from wholecall.dialects.yaml_calls import NamedYamlCalls
 
 FENCE = "```"
+MANY = 128
+"""More tools are hardly ever offered, and to remember the names of so many takes room."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,6 +45,8 @@ class Vocabulary:
     @classmethod
     def of(cls, dialect: Dialect, names: tuple[str, ...]) -> Vocabulary:
         """The vocabulary of a dialect, where tools of these names are on offer."""
+        # Of many names nothing is kept for the next answer: there would be no end of them.
+        look_for = marks_of if len(names) <= MANY else Marks
         grammars = _table(dialect, names)
         reasoning = {channel.open: channel.close for channel in dialect.reasoning}
         texts = {channel.open: marks_of(channel.close) for channel in dialect.texts}
@@ -59,10 +63,10 @@ class Vocabulary:
             ),
             dropped=dropped,
             remnants=remnants,
-            openers=marks_of(tuple(grammars)),
+            openers=look_for(tuple(grammars)),
             first=marks_of(tuple(each[1:] for each in grammars if each.startswith("\n"))),
-            behind=marks_of((*remnants, *begins)),
-            marks=marks_of((FENCE, *grammars, *reasoning, *texts, *dropped)),
+            behind=look_for((*remnants, *begins)),
+            marks=look_for((FENCE, *grammars, *reasoning, *texts, *dropped)),
         )
 
 

@@ -107,8 +107,8 @@ class Tally:
         _count_one(self._faults, event["fault"])
 
     def _take_usage(self, event: Fields) -> None:
-        """It is told anew as a turn goes on; the last word counts."""
-        self._usage = event
+        """It is told anew, and in parts, as a turn goes on; the last word on each counts."""
+        self._usage |= {name: value for name, value in event.items() if value is not None}
 
     def _ended(self, _: Fields) -> None:
         self._input_tokens += self._usage.get("input", 0)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -38,16 +39,18 @@ class Listing:
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._asking = asyncio.Lock()
         self._pipe: Pipe | None = None
         self._asked_at = 0.0
         self._names: tuple[str, ...] = ()
 
     async def find_names(self, pipe: Pipe) -> tuple[str, ...]:
         """The names of the models, as the upstream writes them."""
-        if pipe is not self._pipe or self._clock() >= self._asked_at + FRESH_SECONDS:
-            self._pipe, self._asked_at = pipe, self._clock()
-            self._names = await _ask(pipe)
-        return self._names
+        async with self._asking:  # who comes meanwhile waits for the same list
+            if pipe is not self._pipe or self._clock() >= self._asked_at + FRESH_SECONDS:
+                self._names = await _ask(pipe)
+                self._pipe, self._asked_at = pipe, self._clock()
+            return self._names
 
 
 async def _ask(pipe: Pipe) -> tuple[str, ...]:

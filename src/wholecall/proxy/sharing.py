@@ -69,8 +69,12 @@ class Sharing:
         """Forget a response, in every process."""
         self._holding.drop(held)
         shelf = self._find_shelf()
-        if shelf is not None:
+        if shelf is None:
+            return
+        try:
             await asyncio.to_thread(shelf.drop, (held.id,))
+        except sqlite3.Error:
+            _LOG.warning("a response cannot be taken out of its file", exc_info=True)
 
     def close(self) -> None:
         """Close the file."""
