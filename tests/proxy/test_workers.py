@@ -49,7 +49,7 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
     monkeypatch.setattr("wholecall.proxy.workers._PAUSE", 0.0)
     before = {each: signal.getsignal(each) for each in signal.valid_signals()}
     with socket.socket() as bound:
-        made = Workers(uvicorn.Config("none"), sockets=[bound])
+        made = Workers(uvicorn.Config("none", log_config=None), sockets=[bound])
         made.processes = [Mine(), Mine()]  # type: ignore[list-item]  # as far as they are used here
         yield made
     for each, handler in before.items():
