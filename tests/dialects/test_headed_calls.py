@@ -33,6 +33,8 @@ ROWS = [
     ("broken arguments without a closer", "mistral", '[TOOL_CALLS]find[ARGS]{"query": ]}', "!bad_markup find | ']}'"),
     ("cut before the arguments", "kimi_k2", "<|tool_call_begin|>find:0<|tool_call_argument_begin|>", "!truncated find"),
     ("cut in the header", "kimi_k2", "<|tool_call_begin|>fi", "'<|tool_call_begin|>fi'"),
+    ("a header whose end begins just in time", "kimi_k2", KIMI.format("x" * 250, ARGS), "!unknown_tool " + "x" * 250),
+    ("a header whose end begins too late", "kimi_k2", KIMI.format("x" * 257, ARGS) + "so", f"'<|tool_call_begin|>{'x' * 257}{ARGS}so'"),
     ("a header without an end", "kimi_k2", "<|tool_call_begin|>" + "x" * 300, "'<|tool_call_begin|>" + "x" * 300 + "'"),
     ("name and arguments", "mistral", f"[TOOL_CALLS]find[ARGS]{ARGS}", CALL),
     ("name and brace", "mistral", f"[TOOL_CALLS]find{ARGS}so", f"{CALL} | 'so'"),

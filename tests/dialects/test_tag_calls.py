@@ -70,6 +70,8 @@ ROWS = [
     ("blanks behind the bars", "auto", f'<{DSML} calls>\n<{DSML} invoke name="find">\n<{DSML} parameter name="query">x</{DSML} parameter>\n</{DSML} invoke>\n</{DSML} calls>', CALL),
     # https://github.com/can1357/oh-my-pi/issues/8495
     ("a token that a server dropped", "kimi_k3", XTML.format('<|open|>argument key="query" type="string"<|sep|>xargument<|sep|>') + "so", "!bad_markup find | 'so'"),
+    ("cut behind a mark in a value", "minimax_m2", '<minimax:tool_call><invoke name="find"><parameter name="query">x </minimax:tool_call>', "!truncated find"),
+    ("cut behind the end of a call in a value", "qwen3_xml", "<function=find><parameter=query>x </function>", "!truncated find"),
     ("a closing tag in a value whose own was left out", "qwen3_xml", "<tool_call><function=find><parameter=query>x</parameter></funct</tool_call><tool_call><function=now></function></tool_call>", "!bad_markup find | now {}"),
     ("a value's closing tag left out at the end", "qwen3_xml", Q.format("<parameter=query>\nx\n"), CALL),
     ("a stray closing tag", "qwen3_xml", Q.format(P.format("query", "x") + "</parameter>"), CALL),

@@ -187,8 +187,9 @@ class Source:
                 head = self.text[self.at : found.start()]
                 self.at = found.end()
                 return head, found.group()
+            # One that begins near enough may end farther away, and not be here yet.
             searched = marks.safe_end(self.text, self.at + searched) - self.at
-            if len(self.text) - self.at > longest or not (yield from self.more()):
+            if found is not None or searched > longest or not (yield from self.more()):
                 return "", ""
 
     def hand_on(self, end: int, sink: Sink) -> None:

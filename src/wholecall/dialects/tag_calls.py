@@ -339,11 +339,15 @@ class _Reading:
                 return ""
 
     def _ends_value(self, mark: str) -> Steps[bool]:
-        """Whether a mark right here ends a value whose own closing tag was left out."""
+        """Whether a mark right here ends a value whose own closing tag was left out.
+
+        What follows the mark has to show it: where the text is over, it may be cut in a value
+        that holds the mark.
+        """
         if mark == self._grammar.value.begin:
             return not (yield from self._goes_on_as_word(mark))
         follows = yield from self._source.sees_ahead(self._after_call, len(mark))
-        return follows is None or bool(follows)
+        return bool(follows)
 
     def _cdata(self) -> Steps[bool]:
         begin, end = _CDATA
