@@ -7,6 +7,7 @@ somebody echoed is found wherever the network cut it.
 from __future__ import annotations
 
 import codecs
+import json
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -14,10 +15,11 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from wholecall.core.conversation import Request
 from wholecall.core.spec import ToolSpec
 from wholecall.core.words import cut
-from wholecall.protocols.answers import dump
 from wholecall.protocols.reader import Chunk
 from wholecall.protocols.wire import read_json
 from wholecall.upstreams.base import Answer, Upstream
@@ -71,7 +73,7 @@ class RecordingUpstream:
     def _save(self, request: Request, answered: Mapping[str, Any]) -> None:
         tools = [define(tool) for tool in request.tools] or None
         case = {"title": _title(request), "tools": tools, **answered}
-        self._write(self._hide_secrets(dump(case).decode()) + "\n")
+        self._write(self._hide_secrets(_write_json(case)) + "\n")
 
     def _hide_secrets(self, text: str) -> str:
         return _KEYS.sub(HIDDEN, hide(text, self._secrets))
@@ -137,6 +139,13 @@ class Tape:
         self._events.append(event)
         self._pauses.append(round(now - self._last, 4))
         self._last = now
+
+
+def _write_json(case: Mapping[str, Any]) -> str:
+    try:
+        return msgspec.json.encode(case).decode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can write
+        return json.dumps(case)
 
 
 def _title(request: Request) -> str:

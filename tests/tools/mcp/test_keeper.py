@@ -242,15 +242,3 @@ async def test_a_server_that_does_not_list_again_is_given_up() -> None:
         await call(tools, "s__change")
         lost = await ear.wait_for(ServerLost)
         assert "ValidationError" in lost.reason
-
-
-@in_loop
-async def test_what_a_tap_raises_is_not_hidden() -> None:
-    def break_down(event: object) -> None:
-        if isinstance(event, ServerLost):
-            raise KeyError(event)
-
-    server = McpServer("s", command=sys.executable, args=("-c", ""), required=False)
-    with pytest.raises(KeyError):
-        async with opened(server, tap=break_down):
-            pass
