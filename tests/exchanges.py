@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wholecall.core.values import Call, Evidence
-from wholecall.proxy.taps import Exchange, Readers, Tap, TapEvent, Watch
+from wholecall.proxy.taps import Exchange, Reading, Tap, TapEvent, Watch
 
 
 class Clock:
@@ -26,8 +26,8 @@ class Recorder:
     kinds: tuple[type, ...]
     seen: list[TapEvent] = field(default_factory=list)
 
-    def open(self, exchange: Exchange) -> Readers:  # noqa: ARG002 - of all exchanges alike
-        return dict.fromkeys(self.kinds, self.seen.append)
+    def open(self, exchange: Exchange) -> Reading:  # noqa: ARG002 - of all exchanges alike
+        return self.seen, dict.fromkeys(self.kinds, list.append)
 
 
 def exchange(**fields: Any) -> Exchange:

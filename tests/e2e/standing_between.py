@@ -12,7 +12,7 @@ from aiohttp import web
 
 from proxying import Offer, Served, proxying, upstream
 from upstreams.serving import Server, begin, serving
-from wholecall.proxy.taps import Exchange, ExchangeEnded, Readers
+from wholecall.proxy.taps import Exchange, ExchangeEnded, Reading
 from wholecall.tools.from_function import make_tool
 from wholecall.tools.tool import Tool
 
@@ -76,8 +76,8 @@ class Ends:
     def __init__(self) -> None:
         self.told: asyncio.Queue[ExchangeEnded] = asyncio.Queue()
 
-    def open(self, _: Exchange) -> Readers:
-        return {ExchangeEnded: self.told.put_nowait}
+    def open(self, _: Exchange) -> Reading:
+        return self.told, {ExchangeEnded: asyncio.Queue.put_nowait}
 
 
 class Digging:

@@ -18,7 +18,7 @@ from wholecall.proxy.app import make_app
 from wholecall.proxy.config import Config, KeysConfig
 from wholecall.proxy.config.settings import ResponsesConfig, ServerLimits
 from wholecall.proxy.keys import ANONYMOUS, Key, KeyStore
-from wholecall.proxy.taps import Exchange, ExchangeEnded, Readers
+from wholecall.proxy.taps import Exchange, ExchangeEnded, Reading
 from wholecall.runs.events import ToolEnded
 
 
@@ -74,13 +74,13 @@ class Seen:
         self.events: list[str] = []
         self.over = asyncio.Event()
 
-    def open(self, _: Exchange) -> Readers:
-        return {
-            ToolEnded: lambda event: self.events.append(event.status.value),
-            ExchangeEnded: self._end,
-        }
+    def open(self, _: Exchange) -> Reading:
+        return self, {ToolEnded: Seen.take_result, ExchangeEnded: Seen.take_end}
 
-    def _end(self, event: ExchangeEnded) -> None:
+    def take_result(self, event: ToolEnded) -> None:
+        self.events.append(event.status.value)
+
+    def take_end(self, event: ExchangeEnded) -> None:
         self.events.append(event.code)
         self.over.set()
 

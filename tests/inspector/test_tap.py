@@ -137,7 +137,7 @@ async def test_texts_are_dropped_before_verdicts_and_the_end_never_is() -> None:
         writer = tap.open(lambda: ABOUT)
         many = MOST_WAITING // 128
         for _ in range(many):
-            writer.add(Text("x"))
+            writer.hear(Text("x"))
         for event in STORY:
             writer.take(event)
         while not writer.dropped:
@@ -195,7 +195,7 @@ async def test_whoever_looks_later_finds_what_happened_before() -> None:
     store, live = Store(), Live()
     tap = InspectorTap(store, live, quoting=lambda: HIDING, paces=QUICK, notes=NOTES)
     writer = tap.open(lambda: ABOUT)
-    writer.add(Text(f"the key is {SECRET}"))
+    writer.hear(Text(f"the key is {SECRET}"))
     await live.catch_up()
     [run] = live.show(None)
     assert run.events[1]["text"] == "the key is ***"
@@ -266,7 +266,7 @@ async def test_who_begins_to_look_does_not_wait_for_the_next_time() -> None:
     with live.listen(None):
         """Nothing happens yet."""
     writer = tap.open(lambda: ABOUT)
-    writer.add(Text("words"))
+    writer.hear(Text("words"))
     with live.listen(None) as listener:
         [shown] = json.loads(await listener.next())
     assert [event["kind"] for event in shown["events"]] == ["run", "text"]
@@ -279,13 +279,13 @@ async def test_while_nobody_looks_a_run_is_left_alone_until_it_is_over() -> None
     store, live = Store(), Live()
     tap = InspectorTap(store, live, quoting=lambda: HIDING, paces=QUICK, notes=NOTES)
     short, ended = tap.open(lambda: ABOUT), tap.open(lambda: ABOUT)
-    short.add(Text("words"))
+    short.hear(Text("words"))
     ended.end(OVER)
     while ended.items:
         await asyncio.sleep(0)
     assert short.items
     for _ in range(5000):
-        short.add(Text("x"))
+        short.hear(Text("x"))
     while not live.running:
         await asyncio.sleep(0)
     [record] = live.show(None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from wholecall.proxy.edge import CALLER, Caller
 from wholecall.proxy.endpoint import Endpoint
 from wholecall.proxy.keys import ANONYMOUS
 from wholecall.proxy.serving import Mode, Served, Service
-from wholecall.proxy.taps import Exchange, ExchangeEnded, Fate
+from wholecall.proxy.taps import Exchange, ExchangeEnded, Fate, Reading
 from wholecall.tools.from_function import make_tool
 from wholecall.tools.tool import Tool
 from wholecall.upstreams.replay import ReplayUpstream, Turn
@@ -65,12 +64,12 @@ class Ends:
         self.ended: list[tuple[str, Fate, int]] = []
         self.codes: list[str] = []
 
-    def open(self, exchange: Exchange) -> dict[type, Callable[[Any], None]]:
-        def end(event: ExchangeEnded) -> None:
+    def open(self, exchange: Exchange) -> Reading:
+        def end(_: Ends, event: ExchangeEnded) -> None:
             self.ended.append((exchange.way, event.fate, event.status))
             self.codes.append(event.code)
 
-        return {ExchangeEnded: end}
+        return self, {ExchangeEnded: end}
 
 
 class Bench:

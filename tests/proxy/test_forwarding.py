@@ -17,7 +17,14 @@ from wholecall.errors import UpstreamError
 from wholecall.proxy.forwarding import Forwarding
 from wholecall.proxy.frames import MOST_HELD
 from wholecall.proxy.piping import Letter, Pipe
-from wholecall.proxy.taps import Exchange, ExchangeEnded, Fate, UpstreamAnswered, Watch
+from wholecall.proxy.taps import (
+    Exchange,
+    ExchangeEnded,
+    Fate,
+    Reading,
+    UpstreamAnswered,
+    Watch,
+)
 from wholecall.upstreams.endpoint import Endpoint
 from wholecall.upstreams.http import HttpSettings, Timeouts
 
@@ -34,8 +41,9 @@ class Seen:
     def __init__(self) -> None:
         self.events: list[Any] = []
 
-    def open(self, _: Exchange) -> dict[type, Any]:
-        return dict.fromkeys((Text, Ended, UpstreamAnswered, ExchangeEnded), self.events.append)
+    def open(self, _: Exchange) -> Reading:
+        kinds = (Text, Ended, UpstreamAnswered, ExchangeEnded)
+        return self.events, dict.fromkeys(kinds, list.append)
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Ended, Rejected, Text, Usage
 from wholecall.errors import UpstreamError
 from wholecall.proxy.gating import Gating, Question
-from wholecall.proxy.taps import Exchange, Readers, Watch
+from wholecall.proxy.taps import Exchange, Reading, Watch
 from wholecall.runs.events import TurnRetried
 from wholecall.runs.sending import sender_for
 from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer
@@ -39,8 +39,8 @@ class Seen:
     def __init__(self) -> None:
         self.retried: list[TurnRetried] = []
 
-    def open(self, _: Exchange) -> Readers:
-        return {TurnRetried: self.retried.append}
+    def open(self, _: Exchange) -> Reading:
+        return self.retried, {TurnRetried: list.append}
 
 
 async def gate(

@@ -245,7 +245,7 @@ class Writer:
 
     __slots__ = (
         *("_end", "_protocol", "_tap", "_weight"),
-        *("add", "bodies", "describe", "dropped", "items", "quoting", "record"),
+        *("bodies", "describe", "dropped", "items", "quoting", "record"),
     )
 
     def __init__(
@@ -260,8 +260,6 @@ class Writer:
         """What was made of it, in the thread. Until somebody looks, or it is over, nothing is."""
         self.items: list[object] = []
         """What happened, and before it the time. The time of a text is that of its chunk."""
-        self.add = self.items.append
-        """A piece of text came."""
         self.dropped = 0
         """Events that came faster than they could be written down."""
         self._end: object = None
@@ -274,6 +272,10 @@ class Writer:
         """A request goes to the upstream; the chunks that come now are those of its answer."""
         self._protocol = ""
         self.take(Asked(asking.request))
+
+    def hear(self, piece: object) -> None:
+        """A piece of text came."""
+        self.items.append(piece)
 
     def take(self, event: object) -> None:
         """Something happened."""
@@ -304,8 +306,7 @@ class Writer:
 
     def empty(self) -> list[object]:
         """What happened since the last time."""
-        items = self.items[:]
-        self.items.clear()  # it stays the same list: `add` belongs to it
+        items, self.items = self.items, []
         self._lighten()
         return items
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from starlette.requests import Request
 from starlette.routing import Route
@@ -19,7 +19,7 @@ from wholecall.inspector.live import Live
 from wholecall.inspector.record import About, Notes
 from wholecall.inspector.routes import make_routes
 from wholecall.inspector.store import Store
-from wholecall.inspector.tap import InspectorTap
+from wholecall.inspector.tap import InspectorTap, Writer
 from wholecall.proxy.approving import Approving
 from wholecall.proxy.config.settings import Config
 from wholecall.proxy.edge import CALLER
@@ -28,7 +28,7 @@ from wholecall.proxy.taps import (
     ChunkCame,
     Exchange,
     ExchangeEnded,
-    Readers,
+    Reading,
     UpstreamAnswered,
     UpstreamAsked,
     UpstreamFailed,
@@ -115,17 +115,10 @@ class Inspecting:
         await self._tap.close()
         self._tap.store.close()
 
-    def open(self, exchange: Exchange) -> Readers:
+    def open(self, exchange: Exchange) -> Reading:
         """A run begins."""
         writer = self._tap.open(partial(_describe, exchange, time.time()))
-        # Nothing is made of an event here: that has time, and is done elsewhere.
-        readers: dict[type, Callable[[Any], None]] = dict.fromkeys(_WANTED, writer.take)
-        readers[UpstreamAsked] = writer.ask
-        readers[ExchangeEnded] = writer.end
-        if writer.bodies:
-            readers[Text] = readers[Grew] = readers[Reasoning] = writer.add
-            readers[ChunkCame] = writer.receive
-        return readers
+        return writer, _READS_WITH_BODIES if writer.bodies else _READS
 
 
 def _describe(exchange: Exchange, began: float) -> About:
@@ -187,7 +180,18 @@ _NOTES: Notes = {
     AnswerBegan: _tell_began,
     ExchangeEnded: _tell_ended,
 }
-_WANTED = (*SHOWN, *_NOTES)
+# Nothing is made of an event at once: that has time, and is done elsewhere.
+_Reads: TypeAlias = dict[type, Callable[[Writer, Any], None]]
+_READS: _Reads = {
+    **dict.fromkeys((*SHOWN, *_NOTES), Writer.take),
+    UpstreamAsked: Writer.ask,
+    ExchangeEnded: Writer.end,
+}
+_READS_WITH_BODIES: _Reads = {
+    **_READS,
+    **dict.fromkeys((Text, Grew, Reasoning), Writer.hear),
+    ChunkCame: Writer.receive,
+}
 
 
 def _find_owner(request: Request) -> str | None:

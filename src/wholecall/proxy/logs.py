@@ -34,7 +34,7 @@ from wholecall.proxy.taps import (
     Exchange,
     ExchangeEnded,
     Fate,
-    Readers,
+    Reading,
     UpstreamFailed,
     UpstreamRetried,
 )
@@ -72,9 +72,11 @@ class LogTap:
         self._log = log
         self._bodies = bodies
 
-    def open(self, exchange: Exchange) -> Readers:
+    def open(self, exchange: Exchange) -> Reading:
         """Begin the line of an exchange."""
-        return _Line(self._log, exchange, bodies=self._bodies()).readers()
+        bodies = self._bodies()
+        reads = _READS_WITH_BODIES if bodies else _READS
+        return _Line(self._log, exchange, bodies=bodies), reads
 
 
 class _Line:
@@ -93,29 +95,6 @@ class _Line:
         self._tools: list[Fields] = []
         self._texts: list[str] = []
         self._text_left = MOST_TEXT
-
-    def readers(self) -> Readers:
-        readers: dict[type, Callable[[Any], None]] = {
-            Released: self._release,
-            Rejected: self._reject,
-            Inconsistent: self._wonder,
-            Fault: self._fault,
-            Usage: self._take_usage,
-            Ended: self._end_turn,
-            TurnStarted: self._start_turn,
-            TurnRetried: self._retry_turn,
-            ToolEnded: self._end_tool,
-            ToolAbandoned: self._abandon_tool,
-            ApprovalAsked: self._ask_for_approval,
-            ApprovalAnswered: self._answer_approval,
-            UpstreamRetried: self._retry_upstream,
-            UpstreamFailed: self._fail_upstream,
-            AnswerBegan: self._begin,
-            ExchangeEnded: self._end,
-        }
-        if self._bodies:
-            readers[Text] = self._take_text
-        return readers
 
     # ── Calls ───────────────────────────────────────────────────────────────────────
 
@@ -260,6 +239,27 @@ class _Line:
     def _quote(self, **texts: str) -> Fields:
         """What was said, if it may be written down."""
         return {name: _cut(text) for name, text in texts.items()} if self._bodies else {}
+
+
+_READS: dict[type, Callable[[_Line, Any], None]] = {
+    Released: _Line._release,
+    Rejected: _Line._reject,
+    Inconsistent: _Line._wonder,
+    Fault: _Line._fault,
+    Usage: _Line._take_usage,
+    Ended: _Line._end_turn,
+    TurnStarted: _Line._start_turn,
+    TurnRetried: _Line._retry_turn,
+    ToolEnded: _Line._end_tool,
+    ToolAbandoned: _Line._abandon_tool,
+    ApprovalAsked: _Line._ask_for_approval,
+    ApprovalAnswered: _Line._answer_approval,
+    UpstreamRetried: _Line._retry_upstream,
+    UpstreamFailed: _Line._fail_upstream,
+    AnswerBegan: _Line._begin,
+    ExchangeEnded: _Line._end,
+}
+_READS_WITH_BODIES = {**_READS, Text: _Line._take_text}
 
 
 def _full(fields: Fields) -> Fields:

@@ -18,7 +18,7 @@ from wholecall.proxy.taps import (
     Exchange,
     ExchangeEnded,
     Fate,
-    Readers,
+    Reading,
     UpstreamAnswered,
     UpstreamFailed,
     UpstreamRetried,
@@ -49,11 +49,10 @@ class MetricsTap:
         self._names = names
         self.figures = figures or Figures()
 
-    def open(self, exchange: Exchange) -> Readers:
+    def open(self, exchange: Exchange) -> Reading:
         """Count an exchange."""
         model = exchange.model if exchange.model in self._names.models() else OTHER
-        counting = _Counting(self.figures, exchange, model=model, tools=self._names.tools)
-        return counting.readers()
+        return _Counting(self.figures, exchange, model=model, tools=self._names.tools), _READS
 
 
 class _Counting:
@@ -76,24 +75,6 @@ class _Counting:
         self._usage = Usage()
         if exchange.stream:
             figures.shift("active_streams", 1, exchange.protocol)
-
-    def readers(self) -> dict[type, Callable[[Any], None]]:
-        return {
-            Released: self._release,
-            Rejected: self._reject,
-            Inconsistent: self._wonder,
-            Usage: self._take_usage,
-            Ended: self._end_turn,
-            TurnStarted: self._start_turn,
-            TurnRetried: self._retry_turn,
-            ToolEnded: self._end_tool,
-            ToolAbandoned: self._abandon_tool,
-            UpstreamRetried: self._retry_upstream,
-            UpstreamAnswered: self._answer,
-            UpstreamFailed: self._fail,
-            AnswerBegan: self._begin,
-            ExchangeEnded: self._end,
-        }
 
     # ── Calls ───────────────────────────────────────────────────────────────────────
 
@@ -179,6 +160,24 @@ class _Counting:
         if self._retried:
             outcome = "done" if event.fate is Fate.DONE else "failed"
             figures.count("turn_retries_settled", model, outcome)
+
+
+_READS: dict[type, Callable[[_Counting, Any], None]] = {
+    Released: _Counting._release,
+    Rejected: _Counting._reject,
+    Inconsistent: _Counting._wonder,
+    Usage: _Counting._take_usage,
+    Ended: _Counting._end_turn,
+    TurnStarted: _Counting._start_turn,
+    TurnRetried: _Counting._retry_turn,
+    ToolEnded: _Counting._end_tool,
+    ToolAbandoned: _Counting._abandon_tool,
+    UpstreamRetried: _Counting._retry_upstream,
+    UpstreamAnswered: _Counting._answer,
+    UpstreamFailed: _Counting._fail,
+    AnswerBegan: _Counting._begin,
+    ExchangeEnded: _Counting._end,
+}
 
 
 def _why(error: UpstreamError) -> str:

@@ -140,14 +140,15 @@ ExchangeEvent: TypeAlias = (
 )
 TapEvent: TypeAlias = RunEvent | ExchangeEvent
 
-Readers: TypeAlias = Mapping[type, Callable[[Any], None]]
-"""What a tap does with each type of event that it wants to see, of one exchange."""
+Reading: TypeAlias = tuple[Any, Mapping[type, Callable[[Any, Any], None]]]
+"""Who reads one exchange, and what it does with each type of event that it wants to see. The
+latter is the same for many: methods of its class."""
 
 
 class Tap(Protocol):
     """Reads exchanges. The last event of each is an `ExchangeEnded`."""
 
-    def open(self, exchange: Exchange) -> Readers:
+    def open(self, exchange: Exchange) -> Reading:
         """An exchange begins."""
 
 
@@ -166,7 +167,7 @@ class Watch:
     ) -> None:
         self.exchange = exchange
         self._clock = clock
-        self._readers = [tap.open(exchange) for tap in taps]
+        self._readings = [tap.open(exchange) for tap in taps]
         self._asked_first: float | None = None
         self._answered_last: float | None = None
         self._retries = 0
@@ -179,10 +180,10 @@ class Watch:
             # A call is a call, whichever of several answers it belongs to.
             event = event.value
         kind = type(event)
-        for readers in self._readers:
-            read = readers.get(kind)
+        for reader, reads in self._readings:
+            read = reads.get(kind)
             if read is not None:
-                read(event)
+                read(reader, event)
 
     def begin(self) -> None:
         """The first bytes are on their way to the client. Further ones are none of our business."""
@@ -234,7 +235,7 @@ class Watch:
     @property
     def wants_chunks(self) -> bool:
         """Whether anybody wants to see chunks."""
-        return any(ChunkCame in readers for readers in self._readers)
+        return any(ChunkCame in reads for _, reads in self._readings)
 
     def retry(self, delay: float) -> None:
         """The upstream is asked again."""

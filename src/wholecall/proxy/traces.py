@@ -20,7 +20,7 @@ from wholecall.proxy.taps import (
     Exchange,
     ExchangeEnded,
     Fate,
-    Readers,
+    Reading,
     UpstreamAnswered,
     UpstreamAsked,
     UpstreamFailed,
@@ -67,10 +67,10 @@ class TraceTap:
         self._tracer = tracer
         self._extract: Callable[[Mapping[str, str]], Context] = propagate.extract
 
-    def open(self, exchange: Exchange) -> Readers:
+    def open(self, exchange: Exchange) -> Reading:
         """Begin the spans of an exchange."""
         parent = self._extract(exchange.trace_headers)
-        return _Spans(self._tracer, exchange, parent=parent).readers()
+        return _Spans(self._tracer, exchange, parent=parent), _READS
 
 
 class _Spans:
@@ -97,23 +97,6 @@ class _Spans:
         self._inside = trace.set_span_in_context(self._root)
         self._chat: Span | None = None
         self._tools: dict[str, Span] = {}
-
-    def readers(self) -> dict[type, Callable[[Any], None]]:
-        return {
-            UpstreamAsked: self._ask,
-            UpstreamRetried: self._retry,
-            UpstreamAnswered: self._answer,
-            UpstreamFailed: self._fail,
-            Usage: self._take_usage,
-            Rejected: self._reject,
-            Inconsistent: self._wonder,
-            Ended: self._end_turn,
-            TurnRetried: self._retry_turn,
-            ToolStarted: self._start_tool,
-            ToolEnded: self._end_tool,
-            AnswerBegan: self._begin,
-            ExchangeEnded: self._end,
-        }
 
     # ── The model ───────────────────────────────────────────────────────────────────
 
@@ -222,3 +205,20 @@ class _Spans:
     def _blame(self, span: Span, error: str) -> None:
         span.set_attribute("error.type", error or "_OTHER")
         span.set_status(self._trace.StatusCode.ERROR)
+
+
+_READS: dict[type, Callable[[_Spans, Any], None]] = {
+    UpstreamAsked: _Spans._ask,
+    UpstreamRetried: _Spans._retry,
+    UpstreamAnswered: _Spans._answer,
+    UpstreamFailed: _Spans._fail,
+    Usage: _Spans._take_usage,
+    Rejected: _Spans._reject,
+    Inconsistent: _Spans._wonder,
+    Ended: _Spans._end_turn,
+    TurnRetried: _Spans._retry_turn,
+    ToolStarted: _Spans._start_tool,
+    ToolEnded: _Spans._end_tool,
+    AnswerBegan: _Spans._begin,
+    ExchangeEnded: _Spans._end,
+}
