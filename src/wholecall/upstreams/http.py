@@ -16,22 +16,19 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import aiohttp
-import msgspec
 from yarl import URL
 
 from wholecall.core.conversation import Request
-from wholecall.core.surrogates import join_halves
 from wholecall.core.values import FaultKind
 from wholecall.errors import UpstreamError
+from wholecall.protocols.answers import dump
 from wholecall.protocols.detect import is_whole
 from wholecall.protocols.requests import encode_request
 from wholecall.upstreams import refusals
@@ -106,14 +103,6 @@ def open_body(body: bytes) -> bytes | io.BytesIO:
     return body if len(body) <= _LARGE_REQUEST else io.BytesIO(body)
 
 
-def _write_json(body: Mapping[str, Any]) -> bytes:
-    try:
-        return msgspec.json.encode(body)
-    except UnicodeEncodeError:
-        # A lone surrogate in some text: no upstream reads it, and the rest of it is fine.
-        return join_halves(json.dumps(body, ensure_ascii=False)).encode()
-
-
 def sessions_for(endpoint: Endpoint, settings: HttpSettings) -> Sessions:
     """Pools of connections to one endpoint."""
 
@@ -180,7 +169,7 @@ class HttpUpstream:
         return _Prepared(
             url=self.endpoint.url_for(request.model, stream=request.stream),
             headers=self.endpoint.headers_for(stream=request.stream),
-            body=_write_json(encode_request(self.protocol, request)),
+            body=dump(encode_request(self.protocol, request)),
             stream=request.stream,
         )
 
