@@ -58,6 +58,13 @@ def test_a_request_that_is_turned_away_is_logged_and_counted() -> None:
     quiet.take_refusal(Refusal("req_2", "/", status=404, code="not_found"))
 
 
+def test_a_path_is_the_clients_and_may_hold_a_secret() -> None:
+    stream = io.StringIO()
+    path = "/v1/wc_Zq81hHw0pLx5RkT2/models"
+    observe(Config(), stream).take_refusal(Refusal("req_1", path, status=404, code="not_found"))
+    assert json.loads(stream.getvalue())["path"] == "/v1/wc-***/models"
+
+
 def test_who_answered_for_a_call_is_logged() -> None:
     stream = io.StringIO()
     given = ApprovalGiven(

@@ -18,7 +18,7 @@ from wholecall.proxy.hiding import Hiding
 _FIRST = ("timestamp", "level", "event")
 _LEVELS = logging.getLevelNamesMapping()
 _PLAIN = frozenset({bool, int, float, type(None)})
-_OURS = frozenset({"level", "path", "upstream", "way", "outcome", "finish_reason"})
+_OURS = frozenset({"level", "upstream", "way", "outcome", "finish_reason"})
 """Fields with a word out of few, all of which are ours."""
 _SECOND, _MICROSECOND = 1_000_000_000, 1_000
 _DEEPEST = 6
