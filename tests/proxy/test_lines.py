@@ -95,3 +95,19 @@ def test_what_json_does_not_know_is_written_as_text() -> None:
     writer, stream = make()
     writer.log.info("look", error=ValueError("no"))
     assert json.loads(stream.getvalue())["error"] == "no"
+
+
+def test_fields_may_come_as_one_dictionary() -> None:
+    writer, stream = make()
+    writer.log.info("look", port=1, fields={"status": 200, "key": KEY, "calls": [KEY]})
+    line = json.loads(stream.getvalue())
+    assert list(line) == ["timestamp", "level", "event", "port", "status", "key", "calls"]
+    assert list(line.values())[2:] == ["look", 1, 200, "***", ["***"]]
+
+
+def test_a_failure_is_told_without_secrets() -> None:
+    writer, stream = make()
+    writer.log.error("failed", port=1, exc_info=ValueError(KEY))
+    line = json.loads(stream.getvalue())
+    assert list(line) == ["timestamp", "level", "event", "port", "exception"]
+    assert line["exception"] == "ValueError: ***"

@@ -73,10 +73,8 @@ _ANY_MAKER = re.compile(rf"[-_](?=[\w-]{{12}})(?:{_AFTER_MAKER})")
 
 def _has_form(text: str) -> bool:
     # A single character is found at once, and plain words have none of these.
-    if "-" in text or "_" in text:
-        makers = _MAKER_FINDERS if len(text) > _SHORT else (_ANY_MAKER,)
-        if any(finder.search(text) for finder in makers):
-            return True
+    if ("-" in text or "_" in text) and _has_maker(text):
+        return True
     if _SIGN.search(text) is None:
         return False  # as most words of a log
     if any(finder.search(text) for finder in _FINDERS):
@@ -88,6 +86,12 @@ def _has_form(text: str) -> bool:
         return True
     assigns = ":" in small or "=" in small
     return assigns and any(finder.search(small) for finder in _WORD_FINDERS)
+
+
+def _has_maker(text: str) -> bool:
+    if len(text) <= _SHORT:
+        return _ANY_MAKER.search(text) is not None
+    return any(finder.search(text) for finder in _MAKER_FINDERS)
 
 
 class Hiding:

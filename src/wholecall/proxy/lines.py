@@ -15,10 +15,12 @@ from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 from wholecall.proxy.config.settings import LogConfig
 from wholecall.proxy.hiding import Hiding
 
-_FIRST = ("timestamp", "level", "event")
-_LEVELS = logging.getLevelNamesMapping()
+FIELDS = "fields"
+"""Under this name an event may bring its fields as one dictionary. By their own names they would be
+copied four times on their way through structlog."""
+_LEVELS = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
 _PLAIN = frozenset({bool, int, float, type(None)})
-_OURS = frozenset({"level", "upstream", "way", "outcome", "finish_reason"})
+_OURS = frozenset({"upstream", "way", "outcome", "finish_reason"})
 """Fields with a word out of few, all of which are ours."""
 _SECOND, _MICROSECOND = 1_000_000_000, 1_000
 _DEEPEST = 6
@@ -32,13 +34,11 @@ class LogWriter:
         self._settings = settings
         self._hiding = hiding
         self._least = _number(settings)
+        self._clock = _Clock()
         self.log: FilteringBoundLogger = structlog.wrap_logger(
             _Lines(stream),
             processors=[
-                self._drop,
-                structlog.processors.format_exc_info,
-                self._hide,
-                _Stamp(),
+                self._compose,
                 _render_json if settings.format == "json" else _make_console(stream),
             ],
             wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
@@ -54,20 +54,31 @@ class LogWriter:
         self._settings = settings
         self._least = _number(settings)
 
-    def _drop(self, _: WrappedLogger, method: str, event: EventDict) -> EventDict:
-        if _LEVELS[method.upper()] < self._least:
-            raise structlog.DropEvent
-        event["level"] = method
-        return event
+    def _compose(self, _: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        """The line in the order in which it is written, without secrets.
 
-    def _hide(self, _: WrappedLogger, __: str, event: EventDict) -> EventDict:
-        for name, value in event.items():
+        That is one processor and not one for each of its steps, because a line is written for
+        every request: so it is gone through once.
+        """
+        if _LEVELS[method] < self._least:
+            raise structlog.DropEvent
+        if "exc_info" in event:
+            event = structlog.processors.format_exc_info(None, method, event)
+        fields: EventDict = event.pop(FIELDS, {})
+        line: EventDict = {"timestamp": self._clock.read(), "level": method, "event": ""}
+        self._put(event, line)  # with what happened, in its place
+        self._put(fields, line)
+        return line
+
+    def _put(self, fields: EventDict, line: EventDict) -> None:
+        for name, value in fields.items():
             kind = type(value)
-            if kind is str and name not in _OURS:
-                event[name] = self._hiding.hide(value)
-            elif kind is not str and kind not in _PLAIN:
-                event[name] = self._clean(value, _DEEPEST)
-        return event
+            if kind in _PLAIN or name in _OURS:
+                line[name] = value
+            elif kind is str:
+                line[name] = self._hiding.hide(value)
+            else:
+                line[name] = self._clean(value, _DEEPEST)
 
     def _clean(self, value: object, depth: int) -> object:
         """Every text of a value without secrets; the names of fields are ours."""
@@ -84,20 +95,19 @@ class LogWriter:
                 return self._hiding.hide(str(value))
 
 
-class _Stamp:
-    """Says when a line was written. All but the fraction is the same for a second."""
+class _Clock:
+    """Says when a line is written. All but the fraction is the same for a second."""
 
     def __init__(self) -> None:
         self._second = 0
         self._written = ""
 
-    def __call__(self, _: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    def read(self) -> str:
         second, nanoseconds = divmod(time.time_ns(), _SECOND)
         if second != self._second:
             moment = datetime.fromtimestamp(second, UTC)
             self._second, self._written = second, moment.strftime("%Y-%m-%dT%H:%M:%S")
-        event["timestamp"] = f"{self._written}.{nanoseconds // _MICROSECOND:06}Z"
-        return event
+        return f"{self._written}.{nanoseconds // _MICROSECOND:06}Z"
 
 
 class _Lines:
@@ -117,11 +127,10 @@ class _Lines:
 
 
 def _number(settings: LogConfig) -> int:
-    return _LEVELS[settings.level.upper()]
+    return _LEVELS[settings.level.lower()]
 
 
-def _render_json(_: WrappedLogger, __: str, event: EventDict) -> str:
-    line = {**{name: event.pop(name) for name in _FIRST}, **event}
+def _render_json(_: WrappedLogger, __: str, line: EventDict) -> str:
     try:
         return msgspec.json.encode(line).decode()
     except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can write

@@ -88,7 +88,7 @@ class _Line:
         self._bodies = bodies
         self._began: AnswerBegan | None = None
         self._ended: Ended | None = None
-        self._usage = Usage()
+        self._usage: Usage | None = None
         self._counts: dict[str, int] = defaultdict(int)
         self._oddities: dict[str, int] = defaultdict(int)
         self._calls: list[Fields] = []
@@ -136,9 +136,9 @@ class _Line:
 
     def _end_turn(self, event: Ended) -> None:
         self._ended = event
-        self._counts["input_tokens"] += self._usage.input_tokens or 0
-        self._counts["output_tokens"] += self._usage.output_tokens or 0
-        self._usage = Usage()
+        usage, self._usage = self._usage or Usage(), None
+        self._counts["input_tokens"] += usage.input_tokens or 0
+        self._counts["output_tokens"] += usage.output_tokens or 0
 
     def _take_usage(self, usage: Usage) -> None:
         self._usage = merge_usage(self._usage, usage)
@@ -194,7 +194,7 @@ class _Line:
         self._began = event
 
     def _end(self, event: ExchangeEnded) -> None:
-        exchange, ended = self._exchange, self._ended
+        exchange, began, ended = self._exchange, self._began, self._ended
         quoting = event.status < _SERVER_FAULT or event.code in _QUOTING
         fields: Fields = {
             "key_id": exchange.key_id,
@@ -207,31 +207,31 @@ class _Line:
             "code": event.code,
             "message": "" if quoting and not self._bodies else _cut(event.message),
             "seconds": round(event.seconds, 6),
-            "first_byte_seconds": None if self._began is None else round(self._began.seconds, 6),
-            "added_seconds": None if self._began is None else round(self._began.added, 6),
+            "first_byte_seconds": None if began is None else round(began.seconds, 6),
+            "added_seconds": None if began is None else round(began.added, 6),
             "finish_reason": None if ended is None else ended.finish_reason,
             "native_finish_reason": None if ended is None else _name(ended.native or ""),
             **self._counts,
             "calls": self._calls,
             "tools": self._tools,
-            "inconsistencies": dict(self._oddities),
-            **self._quote(text="".join(self._texts)),
+            "inconsistencies": self._oddities,
+            "text": _cut("".join(self._texts)),
         }
-        self._log.log(_level(event), "exchange", **self._who(), **_full(fields))
+        self._log.log(_level(event), "exchange", fields=_fill(self._who(), fields))
 
     # ── Lines ───────────────────────────────────────────────────────────────────────
 
     def _describe(self, place: list[Fields], **fields: Any) -> None:
         if len(place) < MOST_CALLS:
-            place.append(_full(fields))
+            place.append(_fill({}, fields))
         else:
             self._counts["left_out"] += 1
 
     def _warn(self, event: str, **fields: Any) -> None:
-        self._log.warning(event, **self._who(), **_full(fields))
+        self._log.warning(event, fields=_fill(self._who(), fields))
 
     def _tell(self, event: str, **fields: Any) -> None:
-        self._log.info(event, **self._who(), **_full(fields))
+        self._log.info(event, fields=_fill(self._who(), fields))
 
     def _who(self) -> Fields:
         return {"request_id": self._exchange.request_id, "model": _name(self._exchange.model)}
@@ -262,9 +262,12 @@ _READS: dict[type, Callable[[_Line, Any], None]] = {
 _READS_WITH_BODIES = {**_READS, Text: _Line._take_text}
 
 
-def _full(fields: Fields) -> Fields:
-    """Those that say something; 0 and False do."""
-    return {name: value for name, value in fields.items() if value or value == 0}
+def _fill(line: Fields, fields: Fields) -> Fields:
+    """Put those into a line that say something; 0 and False do."""
+    for name, value in fields.items():
+        if value or value == 0:
+            line[name] = value
+    return line
 
 
 def _level(event: ExchangeEnded) -> int:
@@ -306,7 +309,7 @@ def log_refusal(log: FilteringBoundLogger, refusal: Refusal) -> None:
         "status": refusal.status,
         "code": refusal.code,
     }
-    log.warning("request refused", **_full(fields))
+    log.warning("request refused", **_fill({}, fields))
 
 
 # ── Approvals ───────────────────────────────────────────────────────────────────────
@@ -315,7 +318,7 @@ def log_refusal(log: FilteringBoundLogger, refusal: Refusal) -> None:
 def log_approval(log: FilteringBoundLogger, given: ApprovalGiven) -> None:
     """One line for an answer: who gave it, for what. The run that waited has lines of its own."""
     fields: Fields = {**given._asdict(), "tool": _name(given.tool)}
-    log.info("approval given", **_full(fields))
+    log.info("approval given", **_fill({}, fields))
 
 
 # ── MCP servers ─────────────────────────────────────────────────────────────────────
@@ -345,7 +348,7 @@ def log_server_event(log: FilteringBoundLogger, event: McpEvent) -> None:
                 "changed": changed,
                 "refused": refused,
             }
-            log.log(level, "MCP tools listed", **_full(fields))
+            log.log(level, "MCP tools listed", **_fill({}, fields))
 
 
 # ── Libraries ───────────────────────────────────────────────────────────────────────

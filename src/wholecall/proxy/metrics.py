@@ -72,7 +72,7 @@ class _Counting:
         self._tools = tools
         self._turns = 0
         self._retried = False
-        self._usage = Usage()
+        self._usage: Usage | None = None
         if exchange.stream:
             figures.shift("active_streams", 1, exchange.protocol)
 
@@ -108,7 +108,7 @@ class _Counting:
         self._usage = merge_usage(self._usage, usage)
 
     def _end_turn(self, _: Ended) -> None:
-        usage, self._usage = self._usage, Usage()
+        usage, self._usage = self._usage or Usage(), None
         if usage.input_tokens:
             self._figures.count("tokens", self._model, "input", by=usage.input_tokens)
         if usage.output_tokens:
