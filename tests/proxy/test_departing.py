@@ -51,7 +51,7 @@ async def test_what_is_done_for_a_client_ends_when_it_leaves() -> None:
     told: list[bool] = []
 
     async def work() -> None:
-        async with UntilGone(client.receive, lambda: told.append(ended.is_set())):
+        with UntilGone(client.receive, lambda: told.append(ended.is_set())):
             asyncio.get_running_loop().call_soon(client.leaves.set)
             try:
                 # Were it not broken off, this would end in another way.
@@ -71,7 +71,7 @@ async def test_what_is_done_for_a_client_ends_when_it_leaves() -> None:
 
 @in_loop
 async def test_what_is_done_comes_to_its_end_while_the_client_waits() -> None:
-    async with UntilGone(Client().receive, pytest.fail):
+    with UntilGone(Client().receive, pytest.fail):
         done = True
     assert done
 
@@ -82,7 +82,7 @@ async def test_the_servers_own_cancellation_goes_on() -> None:
     inside = asyncio.Event()
 
     async def work() -> None:
-        async with UntilGone(client.receive, pytest.fail):
+        with UntilGone(client.receive, pytest.fail):
             inside.set()
             await asyncio.Event().wait()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TypeAlias
@@ -182,12 +182,12 @@ class Proxy:
 
     # ── Routes ──────────────────────────────────────────────────────────────────────
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
+    def _serve(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:  # noqa: PLR0917 - ASGI
         """Questions to a model go straight to their endpoint; the router costs more than it."""
         app: ASGIApp = self._routed
         if scope["type"] == "http" and scope["method"] == "POST":
             app = self._endpoints.get(scope["path"], app)
-        await app(scope, receive, send)
+        return app(scope, receive, send)
 
     def _make_routes(self) -> list[Route]:
         catalogue = Catalogue(self.service)

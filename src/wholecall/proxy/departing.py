@@ -48,11 +48,11 @@ class UntilGone:
         self._timer: asyncio.TimerHandle | None = None
         self._watcher: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> None:
+    def __enter__(self) -> None:
         self._task = asyncio.current_task()
         self._timer = asyncio.get_running_loop().call_later(AT_ONCE_SECONDS, self._begin)
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         task, watcher = self._task, self._watcher

@@ -40,7 +40,8 @@ class Intake:
         if self._whole:
             return _GONE if self._reply.refused else await self._receive()
         try:
-            message = await self._wait()
+            came = BODY_CAME in self._scope
+            message = await (self._receive() if came else self._receive_in_time())
         except TimeoutError:
             return await self._turn_away(_refuse_slowness(self._limits))
         self._bytes += len(message.get("body", b""))
@@ -49,9 +50,7 @@ class Intake:
         self._whole = not message.get("more_body", False)
         return message
 
-    async def _wait(self) -> Message:
-        if BODY_CAME in self._scope:
-            return await self._receive()
+    async def _receive_in_time(self) -> Message:
         async with asyncio.timeout_at(self._find_deadline()):
             return await self._receive()
 

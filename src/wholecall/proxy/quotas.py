@@ -8,7 +8,6 @@ The figures are of this process.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -31,12 +30,9 @@ class Quotas:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._buckets: dict[str, _Bucket] = {}
-        self._running: Counter[str] = Counter()
-
-    @property
-    def running(self) -> int:
+        self._running: dict[str, int] = {}
+        self.running = 0
         """Requests to models that are under way."""
-        return self._running.total()
 
     def take(self, key: Key) -> float:
         """Count a request. 0: it may pass; otherwise the seconds after which one may."""
@@ -54,13 +50,16 @@ class Quotas:
 
     def begin(self, key: Key) -> bool:
         """Count a request to a model that begins; False: the key has no place for it."""
-        if key.concurrent is not None and self._running[key.id] >= key.concurrent:
+        running = self._running.get(key.id, 0)
+        if key.concurrent is not None and running >= key.concurrent:
             return False
-        self._running[key.id] += 1
+        self._running[key.id] = running + 1
+        self.running += 1
         return True
 
     def end(self, key: Key) -> None:
         """It is over."""
+        self.running -= 1
         self._running[key.id] -= 1
         if not self._running[key.id]:
             del self._running[key.id]

@@ -11,6 +11,7 @@ import msgspec
 from wholecall.protocols.answers.failures import Failure, anthropic_error, openai_error
 
 _ANTHROPIC = "/v1/messages"
+_BELOW_ANTHROPIC = f"{_ANTHROPIC}/"
 
 
 class Refused(Exception):
@@ -61,4 +62,4 @@ def _shape_of(path: str) -> Callable[[Failure], dict[str, Any]]:
 
 
 def _is_anthropic(path: str) -> bool:
-    return path == _ANTHROPIC or path.startswith(f"{_ANTHROPIC}/")
+    return path == _ANTHROPIC or path.startswith(_BELOW_ANTHROPIC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from starlette.types import Message, Receive, Send
 
@@ -13,6 +13,7 @@ from wholecall.proxy.refusing import Refused, encode_refusal, request_id_header
 
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 8 * 1024 * 1024
+_Headers: TypeAlias = list[tuple[bytes, bytes]]
 _START = "http.response.start"
 _BODY = "http.response.body"
 _EXPOSED = b"x-request-id, request-id, retry-after, x-should-retry"
@@ -65,14 +66,10 @@ class Reply:
 
     async def send(self, message: Message) -> None:
         """Pass on what the application says."""
-        if not self.refused:
-            await self._forward(message)
-
-    async def _forward(self, message: Message) -> None:
+        if self.refused:
+            return
         if not self._begun and message["type"] == _START:
-            self._begun = True
-            given = list(message.get("headers", ()))
-            message = {**message, "headers": [*given, *self._missing_from(given)]}
+            message = self._begin(message)
         await self._send(message)
 
     async def refuse(self, refused: Refused) -> None:
@@ -87,11 +84,11 @@ class Reply:
             (b"content-length", str(len(body)).encode()),
             *refused.headers,
         ]
-        await self._forward({"type": _START, "status": refused.status, "headers": headers})
-        await self._forward({"type": _BODY, "body": body, "more_body": refused.unread})
+        await self._start(refused.status, headers)
+        await self._send({"type": _BODY, "body": body, "more_body": refused.unread})
         if refused.unread:
             await self._linger()
-            await self._forward({"type": _BODY, "body": b""})
+            await self._send({"type": _BODY, "body": b""})
 
     def note(self, refused: Refused) -> None:
         """Tell of a refusal those who look after the proxy."""
@@ -113,16 +110,23 @@ class Reply:
                     left -= len(message.get("body", b""))
                     more = message.get("more_body", False)
 
-    async def approve(self, headers: list[tuple[bytes, bytes]]) -> None:
+    async def approve(self, headers: _Headers) -> None:
         """Answer a browser that asks whether a page may call us."""
-        await self._forward({"type": _START, "status": 204, "headers": headers})
-        await self._forward({"type": _BODY, "body": b""})
+        await self._start(204, headers)
+        await self._send({"type": _BODY, "body": b""})
 
-    def _missing_from(self, given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    async def _start(self, status: int, headers: _Headers) -> None:
+        await self._send(self._begin({"type": _START, "status": status, "headers": headers}))
+
+    def _begin(self, message: Message) -> Message:
+        """The head of the answer, with the headers that every one has."""
+        self._begun = True
+        given = list(message.get("headers", ()))
         names = {name.lower() for name, _ in given}
-        return [(name, value) for name, value in self._own_headers() if name not in names]
+        missing = [header for header in self._own_headers() if header[0] not in names]
+        return {**message, "headers": given + missing}
 
-    def _own_headers(self) -> list[tuple[bytes, bytes]]:
+    def _own_headers(self) -> _Headers:
         own = [(request_id_header(self._path), self.request_id.encode())]
         if self.origin is not None:
             own += [

@@ -72,7 +72,7 @@ class Retrieval:
             self._service.beat_seconds
         )
         try:
-            async with UntilGone(receive, sink.note_departure):
+            with UntilGone(receive, sink.note_departure):
                 await self._answer(held, QueryParams(scope["query_string"]), sink)
         except ClientGone:
             return
