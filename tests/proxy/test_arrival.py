@@ -5,6 +5,7 @@ import pytest
 from asgi_calls import make_scope
 from wholecall.proxy.arrival import (
     Arrival,
+    Headers,
     approve_preflight,
     check_host,
     check_length,
@@ -17,15 +18,16 @@ from wholecall.proxy.arrival import (
 from wholecall.proxy.config.settings import ListenConfig, ServerLimits
 from wholecall.proxy.refusing import Refused
 
-Headers = list[tuple[str, str]]
+Given = list[tuple[str, str]]
 LISTEN = ListenConfig(
     hosts=("models.example", "*.wide.example", "10.0.0.5", "[fd00::1]"),
     origins=("https://chat.example",),
 )
 
 
-def arrive(headers: Headers, *, method: str = "POST") -> Arrival:
-    return Arrival(method, "/v1/models", headers=headers)
+def arrive(headers: Given, *, method: str = "POST") -> Arrival:
+    raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+    return Arrival(method, "/v1/models", headers=raw)
 
 
 def test_the_head_is_read_from_the_scope() -> None:
@@ -33,8 +35,17 @@ def test_the_head_is_read_from_the_scope() -> None:
     scope["query_string"] = b"a=b"
     arrival = Arrival.of(scope)
     assert (arrival.method, arrival.path) == ("GET", "/path")
-    assert arrival.headers == [("host", "127.0.0.1:8787"), ("x-a", "ä")]
+    assert arrival.find(b"x-a") == ["ä"]
+    assert dict(Headers(arrival.by_name)) == {"host": "127.0.0.1:8787", "x-a": "ä"}
     assert arrival.size == len("host127.0.0.1:8787" + "x-aä" + "/path" + "a=b")
+
+
+def test_headers_are_found_by_their_names() -> None:
+    headers = Headers({b"x-a": b"1", b"x-b": "ü".encode("latin-1")})
+    assert (headers["x-b"], headers.get("x-a"), headers.get("x-c")) == ("ü", "1", None)
+    assert "x-a" in headers
+    assert "x-c" not in headers
+    assert len(headers) == 2
 
 
 # ── Request ids ─────────────────────────────────────────────────────────────────────
@@ -61,8 +72,8 @@ def test_any_other_gets_one_of_ours(given: list[str]) -> None:
 def test_headers_are_limited_in_number_and_size() -> None:
     limits = ServerLimits(header_count=10, header_bytes=1024)
     check_size(arrive([("a", "b")] * 10), limits)
-    check_size(Arrival("GET", "/", headers=[("a", "b" * 1022)]), limits)
-    too_large = Arrival("GET", "/", headers=[("a", "b" * 1023)])
+    check_size(Arrival("GET", "/", headers=[(b"a", b"b" * 1022)]), limits)
+    too_large = Arrival("GET", "/", headers=[(b"a", b"b" * 1023)])
     for bad in (arrive([("a", "b")] * 11), too_large):
         with pytest.raises(Refused) as refused:
             check_size(bad, limits)
@@ -148,7 +159,7 @@ def test_a_star_serves_every_name() -> None:
     ],
 )
 def test_programs_our_own_pages_and_admitted_websites_may_call(
-    headers: Headers, origin: str | None
+    headers: Given, origin: str | None
 ) -> None:
     assert check_origin(arrive(headers), LISTEN) == origin
 
@@ -185,7 +196,7 @@ def test_other_websites_may_not(origins: list[str]) -> None:
     ],
 )
 def test_a_browsers_question_is_recognised(
-    method: str, headers: Headers, *, origin: str | None, asks: bool
+    method: str, headers: Given, *, origin: str | None, asks: bool
 ) -> None:
     assert is_preflight(arrive(headers, method=method), origin) is asks
 
@@ -224,7 +235,7 @@ def test_a_page_may_send_whatever_headers_have_plain_names(
         ([("api-key", "wc_a")], None),
     ],
 )
-def test_a_key_is_found_in_either_header(headers: Headers, key: str | None) -> None:
+def test_a_key_is_found_in_either_header(headers: Given, key: str | None) -> None:
     assert read_key(arrive(headers)) == key
 
 
@@ -235,7 +246,7 @@ def test_a_key_is_found_in_either_header(headers: Headers, key: str | None) -> N
         [("x-api-key", "wc_a"), ("x-api-key", "wc_b")],
     ],
 )
-def test_two_keys_are_none(headers: Headers) -> None:
+def test_two_keys_are_none(headers: Given) -> None:
     with pytest.raises(Refused) as refused:
         read_key(arrive(headers))
     assert refused.value.status == 401

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import TypeAlias
@@ -25,10 +25,34 @@ from wholecall.proxy.refusing import Refused
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _PORT = re.compile(r":\d{1,5}$")
 _HEADER_NAMES = re.compile(r"[A-Za-z0-9_, -]{0,2000}")
-_BEARER = "bearer "
+_BEARER = "bearer"
+_CHARSET = "latin-1"
+
+Header: TypeAlias = tuple[bytes, bytes]
 
 
-Header: TypeAlias = tuple[str, str]
+class Headers(Mapping[str, str]):
+    """The headers of a request by their names in lower case.
+
+    Clients send a dozen or two, and hardly any is ever asked for: each is decoded when it is.
+    """
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: Mapping[bytes, bytes]) -> None:
+        self._raw = raw
+
+    def __getitem__(self, name: str) -> str:
+        return self._raw[name.encode(_CHARSET)].decode(_CHARSET)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.encode(_CHARSET) in self._raw
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.decode(_CHARSET) for name in self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
 
 
 class Arrival:
@@ -52,16 +76,14 @@ class Arrival:
     @classmethod
     def of(cls, scope: Scope) -> Arrival:
         """The head, as the server describes it."""
-        raw: Iterable[tuple[bytes, bytes]] = scope["headers"]
-        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw]
         query: bytes = scope.get("query_string", b"")
-        return cls(scope["method"], scope["path"], headers=headers, query=query)
+        return cls(scope["method"], scope["path"], headers=scope["headers"], query=query)
 
-    def find(self, name: str) -> list[str]:
+    def find(self, name: bytes) -> list[str]:
         """Every value of a header."""
         if name not in self.by_name:
             return []
-        return [value for each, value in self.headers if each == name]
+        return [value.decode(_CHARSET) for each, value in self.headers if each == name]
 
 
 def wants_stream(query: QueryParams) -> bool:
@@ -71,7 +93,7 @@ def wants_stream(query: QueryParams) -> bool:
 
 def choose_request_id(arrival: Arrival) -> str:
     """The id that the client chose, if it is a plain word; else one of ours."""
-    given = arrival.find("x-request-id")
+    given = arrival.find(b"x-request-id")
     if len(given) == 1 and _REQUEST_ID.fullmatch(given[0]):
         return given[0]
     # To find a request again, and no secret: the system need not be asked for each.
@@ -92,7 +114,7 @@ def check_size(arrival: Arrival, limits: ServerLimits) -> None:
 
 def check_host(arrival: Arrival, listen: ListenConfig) -> None:
     """Refuse a request that was sent to a name that is not ours."""
-    given = arrival.find("host")
+    given = arrival.find(b"host")
     if len(given) != 1:
         raise Refused(400, "exactly one Host header is needed", code="invalid_host")
     if not _is_ours(given[0], listen.hosts):
@@ -113,13 +135,13 @@ def _is_ours(host: str, served: tuple[str, ...]) -> bool:
 
 def check_origin(arrival: Arrival, listen: ListenConfig) -> str | None:
     """The website that calls, if its pages may read the answer; refuse any other website."""
-    given = arrival.find("origin")
+    given = arrival.find(b"origin")
     if not given:
         return None
     if len(given) == 1 and given[0] in listen.origins:
         return given[0]
     # Our own pages call us, too. That the host is ours was checked before.
-    ours = {f"{scheme}://{host}" for host in arrival.find("host") for scheme in ("http", "https")}
+    ours = {f"{scheme}://{host}" for host in arrival.find(b"host") for scheme in ("http", "https")}
     if len(given) == 1 and given[0] in ours:
         return None
     raise Refused(
@@ -131,13 +153,13 @@ def check_origin(arrival: Arrival, listen: ListenConfig) -> str | None:
 
 def is_preflight(arrival: Arrival, origin: str | None) -> bool:
     """Whether a browser asks if a page of an admitted website may call. It sends no key yet."""
-    asks = arrival.method == "OPTIONS" and bool(arrival.find("access-control-request-method"))
+    asks = arrival.method == "OPTIONS" and bool(arrival.find(b"access-control-request-method"))
     return asks and origin is not None
 
 
 def approve_preflight(arrival: Arrival) -> list[tuple[bytes, bytes]]:
     """The headers that let the page call, with whichever headers it wants to send."""
-    wanted = ", ".join(arrival.find("access-control-request-headers"))
+    wanted = ", ".join(arrival.find(b"access-control-request-headers"))
     allowed = wanted if _HEADER_NAMES.fullmatch(wanted) else ""
     return [
         (b"access-control-allow-methods", b"GET, POST, DELETE"),
@@ -151,16 +173,15 @@ def read_key(arrival: Arrival) -> str | None:
 
     SDKs want some key even where none is needed, so what cannot be one of ours is none.
     """
-    bearers = (
-        value[len(_BEARER) :].strip()
-        for value in arrival.find("authorization")
-        if value[: len(_BEARER)].lower() == _BEARER
-    )
-    plain = (value.strip() for value in arrival.find("x-api-key"))
-    found = {key for key in (*bearers, *plain) if key.startswith(PREFIX)}
+    given = arrival.find(b"x-api-key")
+    for value in arrival.find(b"authorization"):
+        scheme, _, credentials = value.partition(" ")
+        if scheme.lower() == _BEARER:
+            given.append(credentials)
+    found = {key.strip() for key in given if key.lstrip().startswith(PREFIX)}
     if len(found) > 1:
         raise refuse_key("two different keys were sent")
-    return next(iter(found), None)
+    return found.pop() if found else None
 
 
 def refuse_key(message: str) -> Refused:
@@ -172,7 +193,7 @@ def refuse_key(message: str) -> Refused:
 
 def check_length(arrival: Arrival, limits: ServerLimits) -> None:
     """Refuse a body that says itself that it is too large. The others are counted as they come."""
-    for length in arrival.find("content-length"):
+    for length in arrival.find(b"content-length"):
         if length.isdecimal() and int(length[:20]) > limits.body_bytes:
             raise refuse_body(limits)
 

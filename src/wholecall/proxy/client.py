@@ -17,6 +17,8 @@ from wholecall.proxy.keys import ANONYMOUS, Key
 
 TOOLS_HEADER = "x-wholecall-tools"
 """Names of the server's tools that a request wants, separated by commas; without it, all."""
+_PATIENCE = "x-stainless-read-timeout"
+"""Seconds after which OpenAI's and Anthropic's SDKs give up if they hear nothing."""
 _SHORTEST_SILENCE = 1.0
 """Seconds. More often than that nobody needs a sign of life."""
 
@@ -73,7 +75,9 @@ class Asked(Value, frozen=True, kw_only=True, eq=False):
 
     def shorten(self, silence: float) -> float:
         """How long this client may hear nothing: it gives up after the time that its SDK tells."""
-        patience = self.headers.get("x-stainless-read-timeout", "")
+        if _PATIENCE not in self.headers:
+            return silence
+        patience = self.headers[_PATIENCE]
         if not patience.replace(".", "", 1).isdecimal():
             return silence
         return min(silence, max(float(patience) / 2, _SHORTEST_SILENCE))

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from wholecall.core.values import Value
 from wholecall.proxy.arrival import (
     Arrival,
+    Headers,
     approve_preflight,
     check_host,
     check_length,
@@ -101,16 +102,9 @@ class Edge:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - the form of ASGI
         """Serve one connection's event, as ASGI has it."""
-        match scope["type"]:
-            case "http":
-                await self._serve(scope, receive, send=send)
-            case "lifespan":
-                await self._app(scope, receive, send)
-            case _:
-                # No route speaks WebSocket.
-                await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
-
-    async def _serve(self, scope: Scope, receive: Receive, *, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._serve_other(scope, receive, send=send)
+            return
         arrival = Arrival.of(scope)
         request_id = choose_request_id(arrival)
         reply = Reply(send, arrival.path, receive=receive, request_id=request_id)
@@ -124,7 +118,8 @@ class Edge:
             reply.key_id = key.id
             takes_place = self._admit(arrival, key)
             try:
-                scope[CALLER] = Caller(key, request_id, arrival.by_name, refuse=reply.note)
+                headers = Headers(arrival.by_name)
+                scope[CALLER] = Caller(key, request_id, headers, refuse=reply.note)
                 intake = Intake(scope, receive, limits=self._config.limits, reply=reply)
                 await self._app(scope, intake.receive, reply.send)
             finally:
@@ -138,6 +133,12 @@ class Edge:
             raise
         finally:
             reply.let_go()
+
+    async def _serve_other(self, scope: Scope, receive: Receive, *, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        else:  # no route speaks WebSocket
+            await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
 
     def _look_at(self, arrival: Arrival, reply: Reply) -> None:
         config = self._config
