@@ -29,7 +29,10 @@ _FAULTS: dict[Ending, Fault] = {
         FaultKind.MALFORMED_FUNCTION_CALL, "the provider says that it made a malformed call"
     ),
 }
+_SOUND = (Ending.GOOD, Ending.LENGTH)
 _FINISH_REASON: dict[Ending, str | None] = {
+    Ending.GOOD: "stop",
+    Ending.LENGTH: "length",
     Ending.DROPPED: None,
     Ending.FAILED: None,
     Ending.MALFORMED: None,
@@ -65,7 +68,7 @@ class Turn:
     @property
     def is_sound(self) -> bool:
         """Whether nothing has been said yet that forbids every call of the turn."""
-        return self.fault is None and ending_of(self.hint) in (Ending.GOOD, Ending.LENGTH)
+        return self.fault is None and ending_of(self.hint) in _SOUND
 
     def ending(self) -> Ending:
         """How the turn ended, now that nothing more can come.
@@ -98,8 +101,7 @@ class Turn:
         return [*events, Ended(reason, self.hint, self.native, error)]
 
     def _oddities(self, ending: Ending, verdicts: tuple[Call | Rejected, ...]) -> Iterator[Oddity]:
-        calls = any(isinstance(verdict, Call) for verdict in verdicts)
-        if calls and self.hint not in (Hint.TOOL_CALLS, None):
+        if _has_call(verdicts) and self.hint not in (Hint.TOOL_CALLS, None):
             at_length = ending is Ending.LENGTH
             yield Oddity.CALLS_AT_LENGTH if at_length else Oddity.CALLS_WITH_OTHER_HINT
         if self.hint is Hint.TOOL_CALLS and not verdicts:
@@ -116,12 +118,15 @@ class Turn:
 
 def _finish_reason(ending: Ending, verdicts: tuple[Call | Rejected, ...]) -> str | None:
     """What was really delivered, whatever the upstream's hint says."""
-    if ending in _FINISH_REASON:
-        return _FINISH_REASON[ending]
-    if any(isinstance(verdict, Call) for verdict in verdicts):
+    if ending in _SOUND and _has_call(verdicts):
         return "tool_calls"
-    cut = any(_was_cut(verdict) for verdict in verdicts)
-    return "length" if cut or ending is Ending.LENGTH else "stop"
+    if ending is Ending.GOOD and any(map(_was_cut, verdicts)):
+        return "length"
+    return _FINISH_REASON[ending]
+
+
+def _has_call(verdicts: tuple[Call | Rejected, ...]) -> bool:
+    return Call in map(type, verdicts)
 
 
 def _was_cut(verdict: Call | Rejected) -> bool:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -42,6 +41,7 @@ from wholecall.core.values import (
     Rejected,
     Repair,
     Start,
+    Value,
 )
 from wholecall.core.words import cut
 
@@ -104,8 +104,7 @@ _EMPTY_HIDES_A_CUT = Refused(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Judge:
+class Judge(Value, frozen=True):
     """Knows the tools on offer and the limits; judges drafts."""
 
     offer: Offer | None = None

@@ -12,7 +12,6 @@ out, sends as null or sends in another type says so in its type.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import msgspec
@@ -44,7 +43,6 @@ from wholecall.protocols.wire import (
     read_error,
     read_mark,
     read_usage,
-    terminate,
 )
 
 _LEGACY_SLOT = "function_call"
@@ -149,7 +147,8 @@ class Decoder:
 
     def decode_response(self, body: Payload) -> Decoded:
         """Turn a whole answer into the same deltas."""
-        return terminate(chain(guard(self._read_whole(body)), self._end()))
+        yield from guard(self._read_whole(body))
+        yield from self._end()
 
     def _read_whole(self, body: Payload) -> Decoded:
         answer = read(body, _CHUNK)

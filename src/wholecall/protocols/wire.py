@@ -62,7 +62,9 @@ def explain(error: Exception) -> Fault:
 
 def terminate(deltas: Decoded) -> Decoded:
     """A whole answer is over when it has been read: it ends with exactly one `Terminated`."""
-    yield from (delta for delta in deltas if not isinstance(delta, Terminated))
+    for delta in deltas:
+        if not isinstance(delta, Terminated):
+            yield delta
     yield Terminated()
 
 
