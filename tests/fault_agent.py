@@ -16,7 +16,8 @@ from wholecall.faults.tools import TOOLS
 from wholecall.runs.events import RunEvent
 from wholecall.runs.plan import RunResult
 from wholecall.tools.tool import Context, Runner, Tool
-from wholecall.upstreams.http import HttpSettings, HttpUpstream, Timeouts
+from wholecall.upstreams.http import HttpSettings, HttpUpstream
+from wholecall.upstreams.http1.base import Timeouts
 from wholecall.upstreams.retry import RetryPolicy
 
 SILENCE = 1.0

@@ -136,7 +136,8 @@ if TYPE_CHECKING:
     from wholecall.tools.tool import Context, Tool
     from wholecall.tools.toolbox import Offered, Toolbox
     from wholecall.upstreams.base import Answer, Upstream
-    from wholecall.upstreams.http import HttpSettings, HttpUpstream, Timeouts
+    from wholecall.upstreams.http import HttpSettings, HttpUpstream
+    from wholecall.upstreams.http1.base import Timeouts
     from wholecall.upstreams.names import NamedModel, Route, find_upstream
     from wholecall.upstreams.recorder import RecordingUpstream
     from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer
@@ -355,7 +356,8 @@ _LATER = {
         "Offered",
         "Toolbox",
     ),
-    "wholecall.upstreams.http": ("HttpSettings", "HttpUpstream", "Timeouts"),
+    "wholecall.upstreams.http": ("HttpSettings", "HttpUpstream"),
+    "wholecall.upstreams.http1.base": ("Timeouts",),
     "wholecall.upstreams.names": (
         "NamedModel",
         "Route",

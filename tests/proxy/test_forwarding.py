@@ -26,7 +26,8 @@ from wholecall.proxy.taps import (
     Watch,
 )
 from wholecall.upstreams.endpoint import Endpoint
-from wholecall.upstreams.http import HttpSettings, Timeouts
+from wholecall.upstreams.http import HttpSettings
+from wholecall.upstreams.http1.base import Timeouts
 
 TEXT = b'data: {"choices":[{"index":0,"delta":{"content":"Hello"}}]}'
 STOP = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}'

@@ -11,7 +11,8 @@ from upstreams.serving import Pauses, always, begin, forever, hang_up, serving
 from wholecall.errors import UpstreamError
 from wholecall.proxy.piping import Letter, Pipe, read_whole
 from wholecall.upstreams.endpoint import Endpoint
-from wholecall.upstreams.http import HttpSettings, Timeouts
+from wholecall.upstreams.http import HttpSettings
+from wholecall.upstreams.http1.base import Timeouts
 
 LETTER = Letter(content=b'{"a": 1}', model="m", stream=False)
 

@@ -18,7 +18,8 @@ from wholecall.core.outcome import Outcome, collect
 from wholecall.core.values import Text
 from wholecall.protocols.reader import Reader
 from wholecall.upstreams.base import Answer
-from wholecall.upstreams.http import HttpSettings, HttpUpstream, Timeouts
+from wholecall.upstreams.http import HttpSettings, HttpUpstream
+from wholecall.upstreams.http1.base import Timeouts
 from wholecall.upstreams.retry import RetryPolicy
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]

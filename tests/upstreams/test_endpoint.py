@@ -8,6 +8,12 @@ from wholecall.errors import UnknownProtocol
 from wholecall.upstreams.endpoint import Endpoint
 
 CHAT = "openai-chat"
+EVERY = {
+    "User-Agent": "wholecall",
+    "Accept": "*/*",
+    "Accept-Encoding": "identity",
+    "Content-Type": "application/json",
+}
 
 
 @pytest.mark.parametrize(
@@ -84,18 +90,17 @@ def test_the_key_stands_where_the_protocol_wants_it(
     protocol: str, expected: dict[str, str]
 ) -> None:
     endpoint = Endpoint(protocol, "http://h", api_key=" k\n")
-    assert endpoint.headers_for(stream=False) == {"Content-Type": "application/json"} | expected
-    assert endpoint.headers_for(stream=True)["Accept-Encoding"] == "identity"
+    assert endpoint.headers == EVERY | expected
 
 
 def test_without_a_key_there_is_no_header_for_it() -> None:
-    assert "Authorization" not in Endpoint(CHAT, "http://h").headers_for(stream=True)
+    assert "Authorization" not in Endpoint(CHAT, "http://h").headers
 
 
 def test_given_headers_replace_our_own_in_any_case() -> None:
     given = {"authorization": "Basic abc", "ANTHROPIC-VERSION": "2030-01-01", "x-more": "1"}
     endpoint = Endpoint("anthropic", "http://h", headers=given)
-    assert endpoint.headers_for(stream=False) == {"Content-Type": "application/json"} | given
+    assert endpoint.headers == EVERY | given
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from upstreams.serving import (
 from wholecall.core.conversation import Request
 from wholecall.errors import UpstreamError
 from wholecall.upstreams import http
-from wholecall.upstreams.http import Timeouts
+from wholecall.upstreams.http1.base import Timeouts
 
 # ── Streams that break ──────────────────────────────────────────────────────────────
 

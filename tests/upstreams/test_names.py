@@ -65,7 +65,7 @@ def test_keys_come_from_the_environment_unless_they_are_given(
     settings = HttpSettings(environ={variable: KEY})
     route = find_upstream(name, api_key=given, settings=settings)
     assert isinstance(route.upstream, HttpUpstream)
-    sent = route.upstream.endpoint.headers_for(stream=True).get(header, "")
+    sent = route.upstream.endpoint.headers.get(header, "")
     assert sent.endswith(KEY if given is None else given)
     assert bool(sent) == (given != "")
 
@@ -114,7 +114,7 @@ def test_a_name_of_your_own_goes_first() -> None:
     settings = HttpSettings(environ={})
     fast = find_upstream("fast", named=named, settings=settings)
     assert isinstance(fast.upstream, HttpUpstream)
-    headers = fast.upstream.endpoint.headers_for(stream=False)
+    headers = fast.upstream.endpoint.headers
     assert (fast.model, headers["x-api-key"], headers["x-team"]) == ("c", KEY, "a")
     assert find_upstream("openai/gpt-x", named=named, settings=settings).model == "q"
     with pytest.raises(UnknownModel):

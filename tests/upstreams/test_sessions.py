@@ -11,16 +11,19 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import aiohttp
 import pytest
+from aiohappyeyeballs import AddrInfoType
+from yarl import URL
 
 from upstreams.serving import PATIENCE, in_loop
 from wholecall.faults.running import start_in_thread
+from wholecall.upstreams.http1.base import Client, Timeouts, read_some
+from wholecall.upstreams.http1.pool import OpenSocket, Pool
 from wholecall.upstreams.sessions import Sessions
 
 
-def make(open_socket: aiohttp.SocketFactoryType) -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(socket_factory=open_socket))
+def make(open_socket: OpenSocket, address: str = "http://127.0.0.1:1") -> Pool:
+    return Pool(URL(address), timeouts=Timeouts(), open_socket=open_socket)
 
 
 @in_loop
@@ -45,10 +48,10 @@ async def test_after_closing_there_is_a_new_one() -> None:
 def test_the_session_of_a_dead_loop_is_replaced_and_closed() -> None:
     sessions = Sessions(make)
 
-    async def current() -> aiohttp.ClientSession:
+    async def current() -> Client:
         return await sessions.current()
 
-    async def replace(dead: aiohttp.ClientSession) -> None:
+    async def replace(dead: Client) -> None:
         assert await sessions.current() is not dead
         assert dead.closed
         await sessions.close()
@@ -57,9 +60,9 @@ def test_the_session_of_a_dead_loop_is_replaced_and_closed() -> None:
 
 
 def test_two_who_find_a_dead_loop_share_the_new_session() -> None:
-    made: list[aiohttp.ClientSession] = []
+    made: list[Client] = []
 
-    def count(open_socket: aiohttp.SocketFactoryType) -> aiohttp.ClientSession:
+    def count(open_socket: OpenSocket) -> Client:
         made.append(make(open_socket))
         return made[-1]
 
@@ -85,7 +88,7 @@ def test_a_loop_in_another_thread_closes_its_own() -> None:
     try:
         there = asyncio.run_coroutine_threadsafe(sessions.current(), loop).result(PATIENCE)
 
-        async def use_and_close() -> aiohttp.ClientSession:
+        async def use_and_close() -> Client:
             here = await sessions.current()
             await sessions.close()
             return here
@@ -107,21 +110,21 @@ def test_a_loop_in_another_thread_closes_its_own() -> None:
 class Asking:
     """Asks a server, and remembers the sockets of its connections."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str) -> None:
         self.sockets: list[socket.socket] = []
         self.sessions = Sessions(self._make)
+        self._url = url
 
-    def _make(self, open_socket: aiohttp.SocketFactoryType) -> aiohttp.ClientSession:
-        def remember(address: aiohttp.AddrInfoType) -> socket.socket:
+    def _make(self, open_socket: OpenSocket) -> Client:
+        def remember(address: AddrInfoType) -> socket.socket:
             self.sockets.append(open_socket(address))
             return self.sockets[-1]
 
-        return make(remember)
+        return make(remember, self._url)
 
-    async def ask(self, url: str) -> aiohttp.ClientSession:
+    async def ask(self) -> Client:
         session = await self.sessions.current()
-        async with session.get(url) as answer:
-            await answer.read()
+        await read_some(await session.get(URL(self._url), headers={}), 1_000_000)
         assert self.sockets[-1].fileno() >= 0, "the connection is not kept"
         return session
 
@@ -145,7 +148,7 @@ def without_collection() -> Iterator[None]:
             gc.collect()
 
 
-Run = Callable[[Coroutine[Any, Any, aiohttp.ClientSession]], aiohttp.ClientSession]
+Run = Callable[[Coroutine[Any, Any, Client]], Client]
 
 
 def run_and_just_close(asking: Coroutine[Any, Any, Any]) -> Any:
@@ -159,10 +162,10 @@ def run_and_just_close(asking: Coroutine[Any, Any, Any]) -> Any:
     ("run", "left"), [(asyncio.run, 0), (run_and_just_close, 1)], ids=["run", "just closed"]
 )
 def test_loop_after_loop_leaves_no_socket_open(run: Run, left: int) -> None:
-    asking = Asking()
     with start_in_thread() as server, without_collection():
+        asking = Asking(f"{server.base_url}/models")
         for _ in range(3):
-            session = run(asking.ask(f"{server.base_url}/models"))
+            session = run(asking.ask())
             assert asking.left_open == left
             assert session.closed == (left == 0)
         asyncio.run(asking.sessions.close())
@@ -172,10 +175,9 @@ def test_loop_after_loop_leaves_no_socket_open(run: Run, left: int) -> None:
 
 def test_what_is_dropped_without_being_closed_is_closed_by_its_loop() -> None:
     async def forget(url: str) -> None:
-        sessions = Sessions(make)
+        sessions = Sessions(lambda open_socket: make(open_socket, url))
         session = await sessions.current()
-        async with session.get(url) as answer:
-            await answer.read()
+        await read_some(await session.get(URL(url), headers={}), 1_000_000)
         del sessions
         while not session.closed:
             await asyncio.sleep(0)

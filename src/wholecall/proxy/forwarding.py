@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import aiohttp
-
 from wholecall.core.values import Ended, Event, Fault, FaultKind
 from wholecall.errors import UpstreamError
 from wholecall.protocols.reader import Reader
@@ -19,13 +17,15 @@ from wholecall.proxy.frames import BLANK_LINE, Frames
 from wholecall.proxy.piping import Letter, Pipe, read_whole
 from wholecall.proxy.sinks import Body, Headers, Sink
 from wholecall.proxy.taps import ChunkCame, Fate, Watch
+from wholecall.upstreams.http1.base import Response, find_header
 from wholecall.upstreams.strangers import find_stranger
 
+_JSON = b"application/json"
 _EVENTS = "text/event-stream"
 _OK = 200
 _BAD_GATEWAY = 502
 # What says how much is left. Whose account it is remains ours to know.
-_KEPT_HEADERS = ("x-ratelimit-", "anthropic-ratelimit-", "openai-processing-ms")
+_KEPT_HEADERS = (b"x-ratelimit-", b"anthropic-ratelimit-", b"openai-processing-ms")
 
 
 class Forwarding:
@@ -62,13 +62,13 @@ class Forwarding:
 
     # ── In one piece ────────────────────────────────────────────────────────────────
 
-    async def _pass_whole(self, response: aiohttp.ClientResponse) -> None:
+    async def _pass_whole(self, response: Response) -> None:
         content = await self._read_whole(response)
         self._judge([*self._reader.feed_response(content), *self._reader.end()])
-        media_type = response.headers.get("content-type", "application/json").encode("latin-1")
+        media_type = find_header(response.raw_headers, b"content-type") or _JSON
         await self._sink.send_body(Body(_OK, content, _keep_headers(response), media_type))
 
-    async def _translate(self, response: aiohttp.ClientResponse) -> None:
+    async def _translate(self, response: Response) -> None:
         """The upstream sent no stream although one was asked for: write one of what it sent."""
         content = await self._read_whole(response)
         events = [*self._reader.feed_response(content), *self._reader.end()]
@@ -77,7 +77,7 @@ class Forwarding:
             self._answering.put(event)
         await self._answering.finish()
 
-    async def _read_whole(self, response: aiohttp.ClientResponse) -> bytes:
+    async def _read_whole(self, response: Response) -> bytes:
         content = await read_whole(self._pipe, response)
         self._show_chunk(content, streamed=False)
         stranger = find_stranger(response.status, response.content_type, start=content)
@@ -87,7 +87,7 @@ class Forwarding:
 
     # ── As a stream ─────────────────────────────────────────────────────────────────
 
-    async def _pass_stream(self, response: aiohttp.ClientResponse) -> None:
+    async def _pass_stream(self, response: Response) -> None:
         try:
             await self._pass_chunks(response)
             self._judge(self._reader.end())
@@ -101,8 +101,8 @@ class Forwarding:
             code, message = self._told.kind.value, self._told.message
             self._watch.end(Fate.FAILED, status=_BAD_GATEWAY, code=code, message=message)
 
-    async def _pass_chunks(self, response: aiohttp.ClientResponse) -> None:
-        sink, reader, read = self._sink, self._reader, response.content.readany
+    async def _pass_chunks(self, response: Response) -> None:
+        sink, reader, read = self._sink, self._reader, response.read
         try:
             while chunk := await read():
                 self._show_chunk(chunk)
@@ -111,7 +111,7 @@ class Forwarding:
                 await sink.flush()
         except TimeoutError as error:
             raise self._pipe.fail(error) from error
-        except (aiohttp.ClientError, OSError):
+        except OSError:
             return  # whether the answer was over by then is written in the answer itself
 
     # ── Listening ───────────────────────────────────────────────────────────────────
@@ -147,9 +147,5 @@ class Forwarding:
             self._told = fault
 
 
-def _keep_headers(response: aiohttp.ClientResponse) -> Headers:
-    return tuple(
-        (name.lower().encode("latin-1"), value.encode("latin-1"))
-        for name, value in response.headers.items()
-        if name.lower().startswith(_KEPT_HEADERS)
-    )
+def _keep_headers(response: Response) -> Headers:
+    return tuple(each for each in response.raw_headers if each[0].startswith(_KEPT_HEADERS))

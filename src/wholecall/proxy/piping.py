@@ -7,17 +7,16 @@ a body, neither on its way out nor back.
 from __future__ import annotations
 
 import asyncio
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, closing
 from functools import partial
 from types import TracebackType
 
-import aiohttp
-
 from wholecall.core.values import Value
 from wholecall.errors import UpstreamError
-from wholecall.upstreams import refusals
 from wholecall.upstreams.endpoint import Endpoint
-from wholecall.upstreams.http import MOST_BODY_BYTES, HttpSettings, open_body, sessions_for
+from wholecall.upstreams.http import MOST_BODY_BYTES, HttpSettings, sessions_for
+from wholecall.upstreams.http1.base import Client, Response, read_some
+from wholecall.upstreams.refusals import read_refusal
 from wholecall.upstreams.retry import Failure, ask
 
 LISTING_SECONDS = 5.0
@@ -44,11 +43,11 @@ class Pipe:
         self._settings = settings or HttpSettings()
         self._sessions = sessions_for(endpoint, self._settings)
 
-    def send(self, letter: Letter) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+    def send(self, letter: Letter) -> AbstractAsyncContextManager[Response]:
         """Send a body; its answer has begun well inside of the context."""
         return _Sending(self, letter)
 
-    async def open(self, letter: Letter) -> aiohttp.ClientResponse:
+    async def open(self, letter: Letter) -> Response:
         """The same for whoever closes the response on its own."""
         return await ask(partial(self._attempt, letter), self._settings.retry)
 
@@ -56,19 +55,17 @@ class Pipe:
         """The upstream's own list of its models; an `UpstreamError` if it gives none in time."""
         session = await self._sessions.current()
         try:
-            async with (
-                asyncio.timeout(LISTING_SECONDS),
-                session.get(
-                    self.endpoint.models_url,
-                    headers=self.endpoint.headers_for(stream=False),
-                    allow_redirects=False,
-                ) as response,
-            ):
-                if response.status not in _GOOD:
-                    raise UpstreamError("the upstream lists no models", status=response.status)
-                return await read_whole(self, response, most_bytes=LISTING_BYTES)
-        except (aiohttp.ClientError, OSError) as error:
+            async with asyncio.timeout(LISTING_SECONDS):
+                return await self._fetch(session)
+        except OSError as error:
             raise self.fail(error) from error
+
+    async def _fetch(self, session: Client) -> bytes:
+        response = await session.get(self.endpoint.models_url, headers=self.endpoint.headers)
+        with closing(response):
+            if response.status not in _GOOD:
+                raise UpstreamError("the upstream lists no models", status=response.status)
+            return await read_whole(self, response, most_bytes=LISTING_BYTES)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -80,31 +77,22 @@ class Pipe:
             return UpstreamError("the upstream fell silent", code="timeout")
         return UpstreamError("the connection to the upstream failed", code="connection")
 
-    async def _attempt(self, letter: Letter) -> aiohttp.ClientResponse | Failure:
+    async def _attempt(self, letter: Letter) -> Response | Failure:
         session = await self._sessions.current()
         url = self.endpoint.url_for(letter.model, stream=letter.stream)
         try:
             response = await session.post(
                 url / letter.below if letter.below else url,
-                data=open_body(letter.content),
-                headers=self.endpoint.headers_for(stream=letter.stream),
-                allow_redirects=False,
+                body=letter.content,
+                headers=self.endpoint.headers,
             )
-        except (aiohttp.ClientError, OSError) as error:
+        except OSError as error:
             # After a silence the upstream may still be at work on it.
             repeatable = not isinstance(error, TimeoutError)
             return Failure(self.fail(error), repeatable, error)
         if response.status in _GOOD:
             return response
-        return await self._refuse(response)
-
-    async def _refuse(self, response: aiohttp.ClientResponse) -> Failure:
-        try:
-            body = await response.content.read(refusals.MOST_BYTES)
-        except (aiohttp.ClientError, OSError):
-            body = b""
-        response.close()
-        return refusals.refuse(self.endpoint, response.status, headers=response.headers, body=body)
+        return await read_refusal(self.endpoint, response)
 
 
 class _Sending:
@@ -116,7 +104,7 @@ class _Sending:
         self._pipe = pipe
         self._letter = letter
 
-    async def __aenter__(self) -> aiohttp.ClientResponse:
+    async def __aenter__(self) -> Response:
         self._response = await self._pipe.open(self._letter)
         return self._response
 
@@ -126,18 +114,12 @@ class _Sending:
         self._response.close()
 
 
-async def read_whole(
-    pipe: Pipe, response: aiohttp.ClientResponse, *, most_bytes: int = MOST_BODY_BYTES
-) -> bytes:
+async def read_whole(pipe: Pipe, response: Response, *, most_bytes: int = MOST_BODY_BYTES) -> bytes:
     """A body in one piece, of a bounded size."""
-    pieces: list[bytes] = []
-    size = 0
     try:
-        async for piece in response.content.iter_any():
-            size += len(piece)
-            if size > most_bytes:
-                raise UpstreamError("the upstream's answer is too large", code="limit")
-            pieces.append(piece)
-    except (aiohttp.ClientError, OSError) as error:
+        body = await read_some(response, most_bytes)
+    except OSError as error:
         raise pipe.fail(error) from error
-    return b"".join(pieces)
+    if len(body) > most_bytes:
+        raise UpstreamError("the upstream's answer is too large", code="limit")
+    return body

@@ -26,6 +26,13 @@ HIDDEN = "***"
 # A shorter secret is a word such as "none" that local servers take; hiding it hides prose.
 _SHORTEST_SECRET = 8
 _VERSION = re.compile(r"v\d+[a-z0-9]*")
+_HEADERS = {
+    "User-Agent": "wholecall",
+    "Accept": "*/*",
+    # A compressed stream comes in lumps: whoever compresses holds it back.
+    "Accept-Encoding": "identity",
+    "Content-Type": "application/json",
+}
 _SECRET_HEADERS = frozenset(
     {"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"}
 )
@@ -110,12 +117,10 @@ class Endpoint:
         path = self._url.raw_path.removesuffix(convention.path) + convention.models
         return self._url.with_path(path, encoded=True, keep_query=True)
 
-    def headers_for(self, *, stream: bool) -> dict[str, str]:
+    @property
+    def headers(self) -> Mapping[str, str]:
         """The headers of a request, the key among them."""
-        if not stream:
-            return dict(self._headers)
-        # A compressed stream comes in lumps: whoever compresses holds it back.
-        return {"Accept-Encoding": "identity"} | self._headers
+        return self._headers
 
     @property
     def place(self) -> str:
@@ -173,7 +178,7 @@ def _has_version(path: str, convention: _Convention) -> bool:
 
 
 def _own_headers(convention: _Convention, api_key: str) -> dict[str, str]:
-    headers = {"Content-Type": "application/json"} | dict(convention.headers)
+    headers = _HEADERS | dict(convention.headers)
     if api_key:
         headers[convention.key_header] = convention.key_form.format(key=api_key)
     return headers

@@ -14,15 +14,13 @@ What goes wrong *before* an answer begins is an `UpstreamError`, after the attem
 
 from __future__ import annotations
 
-import asyncio
-import io
 import os
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-import aiohttp
 from yarl import URL
 
 from wholecall.core.conversation import Request
@@ -31,42 +29,34 @@ from wholecall.errors import UpstreamError
 from wholecall.protocols.answers import dump
 from wholecall.protocols.detect import is_whole
 from wholecall.protocols.requests import encode_request
-from wholecall.upstreams import refusals
 from wholecall.upstreams.base import Answer, once
 from wholecall.upstreams.endpoint import Endpoint
+from wholecall.upstreams.http1.base import (
+    Client,
+    ConnectTimeout,
+    NotHttp,
+    ProxyRefused,
+    Response,
+    Timeouts,
+    Unsafe,
+    read_some,
+)
+from wholecall.upstreams.http1.pool import OpenSocket, Pool
 from wholecall.upstreams.network import find_certificates, find_proxy
+from wholecall.upstreams.refusals import read_refusal
 from wholecall.upstreams.retry import Failure, RetryPolicy, ask, is_repeatable
 from wholecall.upstreams.sessions import Sessions
 from wholecall.upstreams.strangers import find_stranger
 
 MOST_BODY_BYTES = 64 * 1024 * 1024
 """Bytes of an answer that is not streamed. The longest have a few megabytes, with images."""
-MOST_CONNECTIONS = 1024
-"""Of one upstream at a time. Who comes later waits as long as a connection may take."""
-KEEP_ALIVE_SECONDS = 30.0
-"""How long an idle connection is kept: longer than most tools run between two turns."""
-# aiohttp sends bytes in one piece and warns above this size; a file it sends bit by bit.
-_LARGE_REQUEST = 1024 * 1024
 # White space may come first, as a sign of life. More of it says nothing of what follows.
 _MOST_BLANK_BYTES = 1024
-# Under these types, the last of which is aiohttp's word for none at all, a body may be one
-# JSON document although a stream was asked for.
+# Under these types, the last of which stands for none at all, a body may be one JSON document
+# although a stream was asked for.
 _WHOLE_TYPES = frozenset({"application/json", "text/plain", "application/octet-stream"})
 _GOOD = range(200, 300)
 _PROTOCOL = FaultKind.PROTOCOL.value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timeouts:
-    """How long to wait in each phase. An answer as a whole may take as long as it likes."""
-
-    connect: float | None = 10.0
-    """Seconds for a connection: a free place, the address, the handshakes."""
-    first_byte: float | None = 600.0
-    """Seconds for the headers, and again for the first byte. An answer that is not streamed
-    comes when all of it is written."""
-    between_chunks: float | None = 300.0
-    """Seconds of silence in an answer that has begun. Models think in between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +74,6 @@ class _Prepared:
     """A request, ready to be sent as often as needed."""
 
     url: URL
-    headers: Mapping[str, str]
     body: bytes
     stream: bool
 
@@ -93,33 +82,27 @@ class _Prepared:
 class _Begun:
     """An answer whose first bytes came."""
 
-    response: aiohttp.ClientResponse
+    response: Response
     start: bytes
     streamed: bool
 
 
-def open_body(body: bytes) -> bytes | io.BytesIO:
-    """A body in the form in which aiohttp sends it best."""
-    return body if len(body) <= _LARGE_REQUEST else io.BytesIO(body)
-
-
 def sessions_for(endpoint: Endpoint, settings: HttpSettings) -> Sessions:
     """Pools of connections to one endpoint."""
+    url, environ = endpoint.url_for("", stream=True), settings.environ
 
-    # Not `trust_env`: that would look up proxies and .netrc in a thread for each request,
-    # and an entry in .netrc would clash with our key.
-    def make(open_socket: aiohttp.SocketFactoryType) -> aiohttp.ClientSession:
-        timeouts, environ = settings.timeouts, settings.environ
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=MOST_CONNECTIONS,
-                keepalive_timeout=KEEP_ALIVE_SECONDS,
-                ssl=find_certificates(environ) or True,
-                socket_factory=open_socket,
-            ),
-            proxy=find_proxy(endpoint.url_for("", stream=True), environ),
-            timeout=aiohttp.ClientTimeout(connect=timeouts.connect, sock_read=timeouts.first_byte),
-            cookie_jar=aiohttp.DummyCookieJar(),
+    def trust() -> ssl.SSLContext:
+        return find_certificates(environ) or ssl.create_default_context()
+
+    def make(open_socket: OpenSocket) -> Client:
+        proxy = find_proxy(url, environ)
+        if proxy is None:
+            return Pool(url, timeouts=settings.timeouts, trust=trust, open_socket=open_socket)
+        # Few have one, and it is large.
+        from wholecall.upstreams.http1.proxied import ProxiedClient  # noqa: PLC0415
+
+        return ProxiedClient(
+            proxy, timeouts=settings.timeouts, trust=trust, open_socket=open_socket
         )
 
     return Sessions(make)
@@ -168,7 +151,6 @@ class HttpUpstream:
     def _prepare(self, request: Request) -> _Prepared:
         return _Prepared(
             url=self.endpoint.url_for(request.model, stream=request.stream),
-            headers=self.endpoint.headers_for(stream=request.stream),
             body=dump(encode_request(self.protocol, request)),
             stream=request.stream,
         )
@@ -179,51 +161,37 @@ class HttpUpstream:
         session = await self._sessions.current()
         try:
             response = await session.post(
-                prepared.url,
-                data=open_body(prepared.body),
-                headers=prepared.headers,
-                allow_redirects=False,
+                prepared.url, body=prepared.body, headers=self.endpoint.headers
             )
-        except (aiohttp.ClientError, OSError) as error:
+        except OSError as error:
             return self._explain(error)
         try:
             return await self._begin(response, prepared)
-        except (aiohttp.ClientError, OSError) as error:
+        except OSError as error:
             response.close()
             return self._explain(error)
         except BaseException:
             response.close()
             raise
 
-    async def _begin(
-        self, response: aiohttp.ClientResponse, prepared: _Prepared
-    ) -> _Begun | Failure:
+    async def _begin(self, response: Response, prepared: _Prepared) -> _Begun | Failure:
         if response.status not in _GOOD:
-            return await self._refuse(response)
-        start = await _read_start(response.content)
+            return await read_refusal(self.endpoint, response)
+        start = await _read_start(response)
         waits = len(start) >= _MOST_BLANK_BYTES and start.isspace()
         stranger = find_stranger(response.status, response.content_type, start=start)
         if stranger and not waits:
             response.close()
             said = f"{self.endpoint.place} {stranger}"
             return Failure(UpstreamError(said, code=_PROTOCOL), repeatable=False)
-        _limit_silence(response, self._settings.timeouts.between_chunks)
+        response.limit_silence(self._settings.timeouts.between_chunks)
         if prepared.stream and not self._may_be_whole(response, start):
             return _Begun(response, start, streamed=True)
         body = await self._read_whole(response, start)
         # What is neither a stream nor a whole answer (a bare error) the reader knows, too.
         return _Begun(response, body, streamed=prepared.stream and not is_whole(body))
 
-    async def _refuse(self, response: aiohttp.ClientResponse) -> Failure:
-        try:
-            async with asyncio.timeout(refusals.MOST_SECONDS):
-                body = await _read_some(response.content, refusals.MOST_BYTES)
-        except (aiohttp.ClientError, OSError):
-            body = b""  # the status says enough
-        response.close()
-        return refusals.refuse(self.endpoint, response.status, headers=response.headers, body=body)
-
-    def _may_be_whole(self, response: aiohttp.ClientResponse, start: bytes) -> bool:
+    def _may_be_whole(self, response: Response, start: bytes) -> bool:
         """Whether the upstream ignores that a stream was asked for."""
         return (
             not self.endpoint.streams_json
@@ -234,7 +202,7 @@ class HttpUpstream:
     # ── While it comes in ───────────────────────────────────────────────────────────
 
     async def _read(self, begun: _Begun) -> AsyncIterator[bytes]:
-        read = begun.response.content.readany
+        read = begun.response.read
         chunk = begun.start
         try:
             while chunk:
@@ -242,15 +210,17 @@ class HttpUpstream:
                 chunk = await read()
         except TimeoutError as error:
             raise self._fell_silent() from error
-        except (aiohttp.ClientError, OSError):
+        except OSError:
             return  # a dropped connection is the end of the chunks (see above)
 
-    async def _read_whole(self, response: aiohttp.ClientResponse, start: bytes) -> bytes:
+    async def _read_whole(self, response: Response, start: bytes) -> bytes:
         try:
-            rest = await _read_some(response.content, MOST_BODY_BYTES)
+            rest = await read_some(response, MOST_BODY_BYTES)
         except TimeoutError as error:
             raise self._fell_silent() from error
-        except (aiohttp.ClientError, OSError) as error:
+        except NotHttp:
+            raise
+        except OSError as error:
             raise UpstreamError(
                 f"the connection to {self.endpoint.place} dropped in the midst of the answer",
                 code="connection",
@@ -275,59 +245,41 @@ class HttpUpstream:
         """Why no answer began."""
         timeouts, place = self._settings.timeouts, self.endpoint.place
         match error:
-            case aiohttp.ConnectionTimeoutError():
+            case ConnectTimeout():
                 # Nothing was sent yet, so it is as if the connection had been refused.
-                said = f"no connection to {place} within {timeouts.connect:g} s"
+                said = f"no connection to {place}{_within(timeouts.connect)}"
                 return _fail(error, said, code="connection", repeatable=True)
             case TimeoutError():
                 # Not repeated: whoever asks has waited long, and the upstream may still work on it.
-                said = f"{place} did not begin to answer within {timeouts.first_byte:g} s"
+                said = f"{place} did not begin to answer{_within(timeouts.first_byte)}"
                 return _fail(error, said, code="timeout", repeatable=False)
-            case aiohttp.ClientHttpProxyError():
-                said = f"the proxy answered with status {error.status}: {error.message}"
+            case ProxyRefused():
                 repeatable = is_repeatable(error.status, {})
-                return _fail(error, said, code="connection", repeatable=repeatable)
-            case aiohttp.ClientSSLError() | aiohttp.ClientConnectorCertificateError():
+                return _fail(error, str(error), code="connection", repeatable=repeatable)
+            case Unsafe():
                 said = f"no safe connection to {place}: {error}"
                 return _fail(error, said, code="certificate", repeatable=False)
-            case aiohttp.ClientResponseError():
-                said = f"{place} does not speak HTTP: {error.message}"
+            case NotHttp():
+                said = f"{place} does not speak HTTP: {error}"
                 return _fail(error, said, code="connection", repeatable=False)
         said = self.endpoint.hide_secrets(f"the connection to {place} failed: {error}")
         return _fail(error, said, code="connection", repeatable=True)
+
+
+def _within(seconds: float | None) -> str:
+    return "" if seconds is None else f" within {seconds:g} s"
 
 
 def _fail(cause: Exception, said: str, *, code: str, repeatable: bool) -> Failure:
     return Failure(UpstreamError(said, code=code), repeatable, cause)
 
 
-def _limit_silence(response: aiohttp.ClientResponse, seconds: float | None) -> None:
-    """From now on another limit holds. aiohttp keeps the time itself, without a timer a read."""
-    connection = response.connection  # None: all of it has come
-    if connection is not None and connection.protocol is not None:
-        connection.protocol.read_timeout = seconds
-        connection.protocol.start_timeout()
-
-
-async def _read_start(content: aiohttp.StreamReader) -> bytes:
+async def _read_start(response: Response) -> bytes:
     """The first bytes that say something."""
-    start = await content.readany()
+    start = await response.read()
     while start.isspace() and len(start) < _MOST_BLANK_BYTES:
-        more = await content.readany()
+        more = await response.read()
         if not more:
             break
         start += more
     return start
-
-
-async def _read_some(content: aiohttp.StreamReader, most: int) -> bytes:
-    """A body as far as a little more than `most` bytes."""
-    pieces: list[bytes] = []
-    size = 0
-    while size <= most:
-        piece = await content.readany()
-        if not piece:
-            break
-        pieces.append(piece)
-        size += len(piece)
-    return b"".join(pieces)

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ import msgspec
 from wholecall.core.words import cut
 from wholecall.errors import UpstreamError
 from wholecall.upstreams.endpoint import Endpoint
+from wholecall.upstreams.http1.base import Response, read_some
 from wholecall.upstreams.retry import Failure, is_repeatable, read_retry_after
 
 MOST_BYTES = 64 * 1024
@@ -32,6 +34,17 @@ _WRAPPERS = ("error", "detail", "errors")
 _CODES = ("code", "type", "status")
 # Messages lie two or three levels deep.
 _DEEPEST = 4
+
+
+async def read_refusal(endpoint: Endpoint, response: Response) -> Failure:
+    """What an answer says whose status is no success. Its words may come slowly, or be cut."""
+    try:
+        async with asyncio.timeout(MOST_SECONDS):
+            body = await read_some(response, MOST_BYTES)
+    except OSError:
+        body = b""  # the status says enough
+    response.close()
+    return refuse(endpoint, response.status, headers=response.headers, body=body)
 
 
 def refuse(endpoint: Endpoint, status: int, *, headers: Mapping[str, str], body: bytes) -> Failure:

@@ -14,17 +14,20 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from weakref import WeakSet
 
-import aiohttp
+from aiohappyeyeballs import AddrInfoType
+
+from wholecall.upstreams.http1.base import Client
+from wholecall.upstreams.http1.pool import OpenSocket, open_socket
 
 
 class Sessions:
     """Makes sessions when they are needed, and closes them all."""
 
-    def __init__(self, make: Callable[[aiohttp.SocketFactoryType], aiohttp.ClientSession]) -> None:
+    def __init__(self, make: Callable[[OpenSocket], Client]) -> None:
         self._make = make
         self._by_loop: dict[asyncio.AbstractEventLoop, _Pool] = {}
 
-    async def current(self) -> aiohttp.ClientSession:
+    async def current(self) -> Client:
         """The session of the running loop."""
         loop = asyncio.get_running_loop()
         pool = self._by_loop.get(loop)
@@ -49,13 +52,12 @@ class Sessions:
     async def _open(self) -> _Pool:
         sockets: WeakSet[socket.socket] = WeakSet()
 
-        def open_socket(address: aiohttp.AddrInfoType) -> socket.socket:
-            family, kind, protocol, *_ = address
-            opened = socket.socket(family, kind, protocol)
+        def remember(address: AddrInfoType) -> socket.socket:
+            opened = open_socket(address)
             sockets.add(opened)
             return opened
 
-        session = self._make(open_socket)
+        session = self._make(remember)
         held = _hold(session)
         await anext(held)
         return _Pool(session, held, sockets)
@@ -70,14 +72,14 @@ class Sessions:
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    session: aiohttp.ClientSession
+    session: Client
     held: AsyncGenerator[None]
     """Open as long as the session is. The loop knows it, and closes it at its own end."""
     sockets: WeakSet[socket.socket]
     """All that were opened and may be open still."""
 
 
-async def _hold(session: aiohttp.ClientSession) -> AsyncGenerator[None]:
+async def _hold(session: Client) -> AsyncGenerator[None]:
     """A generator that has begun is closed by its loop (`shutdown_asyncgens`) at the latest."""
     try:
         yield

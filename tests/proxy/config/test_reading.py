@@ -8,7 +8,7 @@ from wholecall.proxy.config.secret import Secret
 from wholecall.proxy.config.settings import Config, McpTool, PythonTool
 from wholecall.proxy.config.written import Scalar, Written, compose
 from wholecall.runs.limits import RunLimits
-from wholecall.upstreams.http import Timeouts
+from wholecall.upstreams.http1.base import Timeouts
 
 
 def read(text: str) -> tuple[Config | None, list[str]]:

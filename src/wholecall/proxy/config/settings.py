@@ -16,7 +16,7 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias
 from wholecall.proxy.config.secret import Secret, reveal
 from wholecall.runs.limits import RunLimits
 from wholecall.tools.mcp.server import McpServer
-from wholecall.upstreams.http import Timeouts
+from wholecall.upstreams.http1.base import Timeouts
 
 ANYTHING = ("*",)
 _SPECIAL = re.compile(r"[\[?]")

@@ -5,10 +5,17 @@ Where it has none, llama.cpp drops the tools without a word, and the model never
 
 from __future__ import annotations
 
-import aiohttp
+import asyncio
+
 import msgspec
+from yarl import URL
+
+from wholecall.upstreams.http1.base import Timeouts, read_some
+from wholecall.upstreams.http1.pool import Pool
 
 _GOOD = 200
+_MOST_BYTES = 4 * 1024 * 1024
+"""The template itself is in it, and what it was told at its start."""
 _SECONDS = 30.0
 """It answers at once, but not while it writes for somebody else."""
 
@@ -23,14 +30,14 @@ class _Properties(msgspec.Struct, frozen=True):
 
 async def takes_tools(address: str, key: str) -> bool | None:
     """Ask llama.cpp. None if it does not say."""
-    timeout = aiohttp.ClientTimeout(total=_SECONDS)
-    headers = {"authorization": f"Bearer {key}"}
+    url = URL(address) / "props"
+    pool = Pool(url, timeouts=Timeouts())
     try:
-        async with (
-            aiohttp.ClientSession(timeout=timeout, headers=headers) as session,
-            session.get(f"{address}/props") as response,
-        ):
-            said = await response.read() if response.status == _GOOD else b"{}"  # says nothing
+        async with asyncio.timeout(_SECONDS):
+            response = await pool.get(url, headers={"Authorization": f"Bearer {key}"})
+            said = await read_some(response, _MOST_BYTES) if response.status == _GOOD else b"{}"
         return msgspec.json.decode(said, type=_Properties).chat_template_caps.supports_tools
-    except (aiohttp.ClientError, OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError):
         return None
+    finally:
+        await pool.close()

@@ -1,0 +1,124 @@
+"""What an HTTP client is to an upstream, and how it fails: by an `OSError`, always."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from multidict import CIMultiDict
+from yarl import URL
+
+RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
+"""Names in lower case, in the order in which they came."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """How long to wait in each phase. An answer as a whole may take as long as it likes."""
+
+    connect: float | None = 10.0
+    """Seconds for a connection: a free place, the address, the handshakes."""
+    first_byte: float | None = 600.0
+    """Seconds for the headers, and again for the first byte. An answer that is not streamed
+    comes when all of it is written."""
+    between_chunks: float | None = 300.0
+    """Seconds of silence in an answer that has begun. Models think in between."""
+
+
+class Response(Protocol):
+    """An answer whose head has come."""
+
+    @property
+    def status(self) -> int:
+        """Of HTTP."""
+
+    @property
+    def raw_headers(self) -> RawHeaders:
+        """All headers, as bytes."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """By their names, in whatever case; of several with one name, the first."""
+
+    @property
+    def content_type(self) -> str:
+        """The media type without its parameters."""
+
+    async def read(self) -> bytes:
+        """What has come of the body, at least one byte; nothing: it is over."""
+
+    def limit_silence(self, seconds: float | None) -> None:
+        """From now on nothing may come for so long at most."""
+
+    def close(self) -> None:
+        """Hang up, unless all of it has come."""
+
+
+class Client(Protocol):
+    """Sends requests to one upstream."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether it can be used no more."""
+
+    async def post(self, url: URL, *, body: bytes, headers: Mapping[str, str]) -> Response:
+        """Send a body, and wait for the head of the answer."""
+
+    async def get(self, url: URL, *, headers: Mapping[str, str]) -> Response:
+        """Ask for a page, and wait for its head."""
+
+    async def close(self) -> None:
+        """Close all connections."""
+
+
+class ConnectTimeout(TimeoutError):
+    """No connection came about in time, so that nothing was sent."""
+
+
+class Unsafe(OSError):
+    """The upstream did not prove who it is, or the handshake of TLS failed."""
+
+
+class NotHttp(OSError):
+    """What came is no answer of HTTP."""
+
+
+class ProxyRefused(OSError):
+    """The proxy on the way let nothing through."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"the proxy answered with status {status}: {message}")
+        self.status = status
+
+
+def find_header(headers: RawHeaders, wanted: bytes) -> bytes:
+    """The first header of this name; empty if there is none."""
+    for name, value in headers:
+        if name == wanted:
+            return value
+    return b""
+
+
+def find_media_type(headers: RawHeaders) -> str:
+    """The media type of a body, without its parameters; without one it may be anything."""
+    given = find_header(headers, b"content-type").partition(b";")[0].strip()
+    return given.decode("latin-1").lower() or "application/octet-stream"
+
+
+def decode_headers(headers: RawHeaders) -> Mapping[str, str]:
+    """Headers by their names, in whatever case."""
+    return CIMultiDict(
+        (name.decode("latin-1"), value.decode("utf-8", "surrogateescape"))
+        for name, value in headers
+    )
+
+
+async def read_some(response: Response, most_bytes: int) -> bytes:
+    """A body as far as a little more than so many bytes."""
+    pieces: list[bytes] = []
+    size = 0
+    while size <= most_bytes and (piece := await response.read()):
+        pieces.append(piece)
+        size += len(piece)
+    return b"".join(pieces)

@@ -1,0 +1,272 @@
+"""A connection to an upstream, for one request after the other, and the answer that is coming in.
+
+Silence is noticed by one timer for a connection, which looks when it rings whether anything has
+come since: to set one for every read, or even every request, costs more than to read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Protocol, cast
+
+from wholecall.upstreams.http1.base import (
+    NotHttp,
+    RawHeaders,
+    Timeouts,
+    decode_headers,
+    find_media_type,
+)
+from wholecall.upstreams.http1.incoming import Incoming
+
+MOST_HELD_BYTES = 256 * 1024
+"""Bytes of a body that wait to be read. Then no more are taken from the socket."""
+
+
+class Keeper(Protocol):
+    """Who holds connections between requests."""
+
+    def keep(self, connection: Connection) -> None:
+        """Its answer is over, and another request may follow."""
+
+    def forget(self, connection: Connection) -> None:
+        """It is closed."""
+
+
+class Connection(asyncio.Protocol):
+    """One connection. It has one answer at a time."""
+
+    def __init__(self, keeper: Keeper, timeouts: Timeouts) -> None:
+        self.idle_since = 0.0
+        self._keeper = keeper
+        self._first_byte = timeouts.first_byte
+        self._tick = _shorter(timeouts.first_byte, timeouts.between_chunks)
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._lost = False
+        self._response: Http1Response | None = None
+        self._paused = False
+        self._limit: float | None = None
+        """Seconds in which something must come."""
+        self._heard = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether a request can be sent."""
+        return not self._lost and not self._transport.is_closing()
+
+    async def ask(self, head: bytes, body: bytes) -> Http1Response:
+        """Send a request, and wait for the head of its answer."""
+        if self._lost:
+            raise ConnectionResetError("it hung up before it was asked")
+        response = self._response = Http1Response(self)
+        self.limit_silence(self._first_byte)
+        self._transport.write(head + body)
+        try:
+            await response.wait_for_head()
+        except BaseException:
+            response.close()
+            raise
+        return response
+
+    def limit_silence(self, seconds: float | None) -> None:
+        """From now on something must come in time."""
+        self._limit = seconds
+        self._heard = self._loop.time()
+        if self._timer is None and self._tick is not None:
+            self._timer = self._loop.call_later(self._tick, self._look)
+
+    def resume(self) -> None:
+        """What was held was read."""
+        if self._paused:
+            self._paused = False
+            self._heard = self._loop.time()
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Close politely: nothing is on its way."""
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._transport.abort()
+
+    # ── Called by the loop ──────────────────────────────────────────────────────────
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is open."""
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came."""
+        response = self._response
+        if response is None:
+            self.abort()  # nobody asked: whatever it is, it would be taken for the next answer
+            return
+        self._heard = self._loop.time()
+        try:
+            response.feed(data)
+        except NotHttp as error:
+            self._end(response, error)
+            return
+        if response.over:
+            self._finish(response)
+        elif response.held > MOST_HELD_BYTES and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """The upstream takes in what it is sent: it is not silent."""
+        self._heard = self._loop.time()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is closed."""
+        self._lost = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._response is not None:
+            response, self._response = self._response, None
+            response.end(exc)
+        self._keeper.forget(self)
+
+    # ── The end of an answer ────────────────────────────────────────────────────────
+
+    def _finish(self, response: Http1Response) -> None:
+        """All of it has come. Before all of the request was sent, the connection is of no use."""
+        self._response = None
+        self._paused = False
+        if response.reusable and self.usable and not self._transport.get_write_buffer_size():
+            self._keeper.keep(self)
+        else:
+            self._transport.close()
+
+    def _end(self, response: Http1Response, error: Exception) -> None:
+        """It cannot be read to its end."""
+        self._response = None
+        response.end(error)
+        self.abort()
+
+    def _look(self) -> None:
+        """The timer rang."""
+        self._timer = None
+        response, tick = self._response, self._tick
+        if response is None or tick is None:
+            return  # the next request sets it again
+        limit, now = self._limit, self._loop.time()
+        left = tick if limit is None or self._paused else self._heard + limit - now
+        if left > 0:
+            # At the latest after a tick: the limit may become the shorter one meanwhile.
+            self._timer = self._loop.call_later(min(left, tick), self._look)
+        else:
+            self._end(response, TimeoutError(f"nothing came for {limit:g} s"))
+
+
+def _shorter(one: float | None, other: float | None) -> float | None:
+    return min((each for each in (one, other) if each is not None), default=None)
+
+
+class Http1Response:
+    """An answer that is coming in, for one reader."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection: Connection | None = connection
+        self._incoming = Incoming()
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: Exception | None = None
+
+    @property
+    def status(self) -> int:
+        """Of HTTP."""
+        return self._incoming.status
+
+    @property
+    def raw_headers(self) -> RawHeaders:
+        """All headers, as bytes."""
+        return self._incoming.headers
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """By their names, in whatever case."""
+        return decode_headers(self._incoming.headers)
+
+    @property
+    def content_type(self) -> str:
+        """The media type without its parameters."""
+        return find_media_type(self._incoming.headers)
+
+    async def read(self) -> bytes:
+        """What has come of the body; nothing: it is over."""
+        incoming = self._incoming
+        while True:
+            data = incoming.take()
+            if self._connection is not None and not incoming.held:
+                self._connection.resume()
+            if data or incoming.over:
+                return data
+            await self._wait()
+
+    async def wait_for_head(self) -> None:
+        """Return when the status and all headers have come."""
+        while not self._incoming.status:
+            await self._wait()
+
+    def limit_silence(self, seconds: float | None) -> None:
+        """From now on nothing may come for so long at most."""
+        if self._connection is not None:
+            self._connection.limit_silence(seconds)
+
+    def close(self) -> None:
+        """Hang up, unless all of it has come."""
+        if self._connection is not None:
+            self._connection.abort()
+
+    async def _wait(self) -> None:
+        if self._error is not None:
+            raise self._error
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    # ── Called by the connection ────────────────────────────────────────────────────
+
+    @property
+    def over(self) -> bool:
+        """Whether all of it has come."""
+        return self._incoming.over
+
+    @property
+    def reusable(self) -> bool:
+        """Whether another request may follow."""
+        return self._incoming.reusable
+
+    @property
+    def held(self) -> int:
+        """Bytes that were not read."""
+        return self._incoming.held
+
+    def feed(self, data: bytes) -> None:
+        """Bytes came. `NotHttp`: they are no answer."""
+        self._incoming.feed(data)
+        if self._incoming.over:
+            self._connection = None
+        self._wake()
+
+    def end(self, error: Exception | None) -> None:
+        """Nothing more comes; `error` says why, if it is known."""
+        self._connection = None
+        try:
+            if error is None:
+                self._incoming.feed_end()
+        except ConnectionError as cut:
+            error = cut
+        self._error = error
+        self._incoming.let_go()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

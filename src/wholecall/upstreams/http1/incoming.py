@@ -1,0 +1,185 @@
+"""An answer of HTTP/1.1 as its bytes come in, without a connection.
+
+llhttp finds the parts, by httptools, as it does for uvicorn. What it leaves open is decided here:
+
+- where a body ends: by its length, by its last chunk, or, if it has neither, with the connection;
+- what a closed connection means: the end of such a body, and a cut of any other;
+- how large a head may be, and that answers such as `100 Continue` come before the real one;
+- whether the connection can be used again: only if nothing came behind the answer.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from wholecall.upstreams.http1.base import NotHttp, find_header
+
+MOST_HEAD_BYTES = 64 * 1024
+"""Bytes of a status line and its headers. The longest, with policies and cookies, have a tenth."""
+INFLATED_BYTES = 1024 * 1024
+"""Bytes that a compressed body becomes at a time: a few of them may stand for gigabytes."""
+_INTERIM = range(100, 200)
+_EITHER_FORM = 32 + zlib.MAX_WBITS
+"""For zlib: the header says whether it is gzip or deflate."""
+_PLAIN = (b"", b"identity")
+_PACKED = (b"gzip", b"x-gzip", b"deflate")
+_SPENT = HttpResponseParser(object())
+"""Stands where the parser of an answer was."""
+
+
+class Incoming:
+    """One answer, fed piece by piece. Its `on_…` methods are called by the parser."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        """0 until the head is complete."""
+        self.headers: list[tuple[bytes, bytes]] = []
+        """Names in lower case."""
+        self.over = False
+        """Whether the last byte has come."""
+        self.reusable = False
+        """Whether another request may follow on the connection; known when it is over."""
+        self.held = 0
+        """Bytes of the body that were not taken."""
+        self._parser = _make_parser(self)
+        self._head_bytes = 0
+        self._until_closed = False
+        self._pieces: list[bytes] = []
+        self._inflating: _Inflating | None = None
+        self._coding = b""
+        """In which the body came, if it cannot be read."""
+
+    def feed(self, data: bytes) -> None:
+        """Bytes came. `NotHttp`: they are no answer."""
+        if self._parser is _SPENT:
+            self.reusable = self.reusable and not data  # nobody asked for more
+            return
+        if not self.status:
+            self._head_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade as error:
+            raise NotHttp("it switches to another protocol") from error
+        except HttpParserError as error:
+            self.reusable = False
+            if not self.over:
+                raise NotHttp(str(error)) from error
+        if not self.status and self._head_bytes > MOST_HEAD_BYTES:
+            raise NotHttp(f"its headers have more than {MOST_HEAD_BYTES} bytes")
+        if self.over:
+            self.let_go()
+
+    def feed_end(self) -> None:
+        """The connection closed. `ConnectionError`: the answer was cut by that."""
+        self.reusable = False
+        if self.over:
+            return
+        if not self._head_bytes:
+            raise ConnectionResetError("it hung up without an answer")
+        if not self._until_closed:
+            raise ConnectionResetError("it hung up in the midst of an answer")
+        self.over = True
+        self.let_go()
+
+    def take(self) -> bytes:
+        """What has come of the body since the last time, decoded."""
+        if self._coding and self._pieces:
+            coding = self._coding.decode("latin-1")
+            raise NotHttp(f"its answer is encoded as {coding!r}, which nobody asked for")
+        if self._inflating is not None:
+            return self._take_inflated(self._inflating)
+        return self._take_raw()
+
+    def let_go(self) -> None:
+        """Nothing more is read. The parser holds this object, which holds the parser."""
+        self._parser = _SPENT
+
+    def _take_raw(self) -> bytes:
+        pieces = self._pieces
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        self.held = 0
+        return data
+
+    def _take_inflated(self, inflating: _Inflating) -> bytes:
+        if not inflating.waiting:
+            inflating.waiting = self._take_raw()
+        inflated = inflating.take()
+        if not inflated and self.over and not inflating.complete:
+            raise ConnectionResetError("it hung up in the midst of a compressed answer")
+        return inflated
+
+    # ── Called by the parser ────────────────────────────────────────────────────────
+
+    def on_message_begin(self) -> None:
+        """An answer begins. None should behind the one that was asked for."""
+        if self.over:
+            self.reusable = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header; behind the body a trailer, which nobody needs."""
+        if not self.status:
+            self.headers.append((name.lower(), value.rstrip(b" \t")))
+
+    def on_headers_complete(self) -> None:
+        """The head is complete."""
+        status = self._parser.get_status_code()
+        if status in _INTERIM or self.over:
+            self.headers.clear()
+            return
+        self.status = status
+        self._until_closed = not any(
+            name in (b"content-length", b"transfer-encoding") for name, _ in self.headers
+        )
+        coding = find_header(self.headers, b"content-encoding").lower()
+        if coding in _PACKED:
+            self._inflating = _Inflating()
+        elif coding not in _PLAIN:
+            self._coding = coding
+
+    def on_body(self, data: bytes) -> None:
+        """Some bytes of the body."""
+        if not self.over:
+            self._pieces.append(data)
+            self.held += len(data)
+
+    def on_message_complete(self) -> None:
+        """It is over, unless it only came before the real one."""
+        if self.status and not self.over:
+            self.over = True
+            self.reusable = self._parser.should_keep_alive()
+
+
+def _make_parser(incoming: Incoming) -> HttpResponseParser:
+    parser = HttpResponseParser(incoming)
+    # What servers of little care write, and what browsers and other clients read all the same.
+    # It is dangerous where two readers of one connection may disagree; nobody reads it but us.
+    parser.set_dangerous_leniencies(
+        lenient_headers=True,
+        lenient_optional_cr_before_lf=True,
+        lenient_spaces_after_chunk_size=True,
+    )
+    return parser
+
+
+class _Inflating:
+    """A compressed body, inflated bit by bit."""
+
+    def __init__(self) -> None:
+        self.waiting = b""
+        """What came, and was not inflated yet."""
+        self._zlib = zlib.decompressobj(_EITHER_FORM)
+
+    @property
+    def complete(self) -> bool:
+        return self._zlib.eof
+
+    def take(self) -> bytes:
+        try:
+            inflated = self._zlib.decompress(self.waiting, INFLATED_BYTES)
+        except zlib.error as error:
+            raise NotHttp(f"its compressed answer is damaged: {error}") from error
+        self.waiting = self._zlib.unconsumed_tail
+        return inflated

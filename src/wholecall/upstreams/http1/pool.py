@@ -1,0 +1,242 @@
+"""Connections to one upstream, kept for the next request.
+
+The one that was used last is taken first, so that those which nobody needs any more grow old
+and are closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from aiohappyeyeballs import AddrInfoType, start_connection
+from yarl import URL
+
+from wholecall.upstreams.http1.base import ConnectTimeout, Timeouts, Unsafe
+from wholecall.upstreams.http1.connection import Connection, Http1Response
+
+OpenSocket: TypeAlias = Callable[[AddrInfoType], socket.socket]
+
+MOST_CONNECTIONS = 1024
+"""Of one upstream at a time. Who comes later waits as long as a connection may take."""
+KEEP_ALIVE_SECONDS = 30.0
+"""How long an idle connection is kept: longer than most tools run between two turns."""
+# RFC 8305: so long one address may take before the next is tried beside it.
+_NEXT_ADDRESS_SECONDS = 0.25
+
+
+def open_socket(address: AddrInfoType) -> socket.socket:
+    """A socket for this address, not connected yet."""
+    family, kind, protocol, *_ = address
+    return socket.socket(family, kind, protocol)
+
+
+class Pool:
+    """Asks one upstream, over as many connections as there are requests at a time."""
+
+    def __init__(
+        self,
+        origin: URL,
+        *,
+        timeouts: Timeouts,
+        trust: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+        open_socket: OpenSocket = open_socket,
+    ) -> None:
+        self.closed = False
+        self._origin = origin
+        self._timeouts = timeouts
+        self._trust = trust
+        self._context: ssl.SSLContext | None = None
+        self._open_socket = open_socket
+        self._loop = asyncio.get_running_loop()
+        self._idle: deque[Connection] = deque()
+        """The one that was used last at the end."""
+        self._open: set[Connection] = set()
+        self._connecting = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._empty = asyncio.Event()
+
+    async def post(self, url: URL, *, body: bytes, headers: Mapping[str, str]) -> Http1Response:
+        """Send a body, and wait for the head of the answer."""
+        connection = self._take() or await self._connect()
+        return await connection.ask(
+            _write_head("POST", url, headers=headers, length=len(body)), body
+        )
+
+    async def get(self, url: URL, *, headers: Mapping[str, str]) -> Http1Response:
+        """Ask for a page, and wait for its head."""
+        connection = self._take() or await self._connect()
+        return await connection.ask(_write_head("GET", url, headers=headers), b"")
+
+    async def close(self) -> None:
+        """Close all connections, whatever comes over them."""
+        self.closed = True
+        if self._loop.is_closed():
+            # Their transports can do nothing any more. Whoever opened the sockets closes them.
+            self._open.clear()
+            self._idle.clear()
+            return
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        for connection in list(self._open):
+            connection.abort()
+        if self._open:
+            await self._empty.wait()
+
+    # ── Connections that are open ───────────────────────────────────────────────────
+
+    def keep(self, connection: Connection) -> None:
+        """An answer is over: whoever waits for a connection gets this one."""
+        connection.idle_since = self._loop.time()
+        self._idle.append(connection)
+        self._call_next()
+        if self._sweeping is None:
+            self._sweeping = self._loop.call_later(KEEP_ALIVE_SECONDS, self._sweep)
+
+    def forget(self, connection: Connection) -> None:
+        """A connection is closed: there is place for another."""
+        self._open.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+        self._call_next()
+        if self.closed and not self._open:
+            self._empty.set()
+
+    def _take(self) -> Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.usable:
+                return connection
+        return None
+
+    def _sweep(self) -> None:
+        """Close those that nobody has needed for long."""
+        self._sweeping = None
+        oldest = self._loop.time() - KEEP_ALIVE_SECONDS
+        while self._idle and self._idle[0].idle_since <= oldest:
+            self._idle.popleft().close()
+        if self._idle:
+            after = self._idle[0].idle_since - oldest
+            self._sweeping = self._loop.call_later(after, self._sweep)
+
+    # ── New ones ────────────────────────────────────────────────────────────────────
+
+    async def _connect(self) -> Connection:
+        """A connection, new or free by now."""
+        seconds = self._timeouts.connect
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._wait_for_place() or await self._open_one()
+        except TimeoutError as error:
+            # Of the system, which gives up by itself; or ours.
+            raise ConnectTimeout(str(error) or f"no connection within {seconds} s") from error
+
+    async def _wait_for_place(self) -> Connection | None:
+        """A connection that got free; None: another one may be opened."""
+        while len(self._open) + self._connecting >= MOST_CONNECTIONS:
+            place = self._loop.create_future()
+            self._waiting.append(place)
+            try:
+                await place
+            except asyncio.CancelledError:
+                if place.done():
+                    self._call_next()  # called, and gone: somebody else's turn
+                raise
+            finally:
+                if place in self._waiting:
+                    self._waiting.remove(place)
+            free = self._take()
+            if free is not None:
+                return free
+        return None
+
+    def _call_next(self) -> None:
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
+
+    async def _open_one(self) -> Connection:
+        self._connecting += 1
+        try:
+            opened = await self._reach()
+            try:
+                connection = await self._begin(opened)
+            except BaseException:
+                opened.close()
+                raise
+        except BaseException:
+            self._call_next()
+            raise
+        finally:
+            self._connecting -= 1
+        if connection.usable:
+            self._open.add(connection)
+        if self.closed:  # while it came about
+            connection.abort()
+        return connection
+
+    async def _reach(self) -> socket.socket:
+        found = await self._loop.getaddrinfo(
+            self._origin.raw_host, self._origin.port, type=socket.SOCK_STREAM
+        )
+        opened = await start_connection(
+            found,
+            happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS,
+            loop=self._loop,
+            socket_factory=self._open_socket,
+        )
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return opened
+
+    async def _begin(self, opened: socket.socket) -> Connection:
+        name: str | None = None
+        if self._origin.scheme == "https":
+            self._context = self._context or _make_context(self._trust)
+            name = str(self._origin.raw_host).rstrip(".")
+        try:
+            _, connection = await self._loop.create_connection(
+                lambda: Connection(self, self._timeouts),
+                sock=opened,
+                ssl=self._context,
+                server_hostname=name,
+            )
+        except ssl.SSLError as error:
+            raise Unsafe(str(error)) from error
+        return connection
+
+
+def _make_context(trust: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+    context = trust()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+# ── Requests ────────────────────────────────────────────────────────────────────────
+
+
+def _write_head(
+    method: str, url: URL, *, headers: Mapping[str, str], length: int | None = None
+) -> bytes:
+    """The head of a request. Names and values were checked when they were given."""
+    lines = [f"{method} {url.raw_path_qs} HTTP/1.1"]
+    if "host" not in map(str.lower, headers):
+        lines.append(f"Host: {url.host_port_subcomponent}")
+    if url.user is not None:
+        lines.append(f"Authorization: {_write_user(url)}")
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    if length is not None:
+        lines.append(f"Content-Length: {length}")
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def _write_user(url: URL) -> str:
+    pair = f"{url.user}:{url.password or ''}"
+    return f"Basic {base64.b64encode(pair.encode('latin-1', 'replace')).decode()}"
