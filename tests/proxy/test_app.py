@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
@@ -12,11 +13,12 @@ import pytest
 from aiohttp import web
 
 from proxying import KEY, Offer, Served, in_loop, proxying, upstream
+from tools.mcp_asking import is_running
 from upstreams.serving import always, good, serving
 from wholecall.proxy.app import make_app
 from wholecall.proxy.config import Config, ConfigError, KeysConfig, MetricsConfig, PythonTool, load
 from wholecall.proxy.config.loading import Loaded
-from wholecall.proxy.config.settings import ResponsesConfig, ServerLimits
+from wholecall.proxy.config.settings import McpTool, ResponsesConfig, ServerLimits
 from wholecall.proxy.draining import Draining
 from wholecall.tools.from_function import make_tool
 
@@ -167,6 +169,66 @@ async def test_models_and_limits_change_while_it_runs() -> None:
             assert (await served.post("/v1/chat/completions", body))[0] == 200
             body["model"] = "old"
             assert (await served.post("/v1/chat/completions", body))[0] == 404
+
+
+@in_loop
+async def test_a_model_that_is_served_no_more_is_closed_behind_its_last_answer() -> None:
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slowly(request: web.BaseRequest) -> web.StreamResponse:
+        asked.set()
+        await go_on.wait()
+        return await good(request)
+
+    async with serving(slowly) as behind:
+        config = Config(models={"old": upstream("openai/x", f"{behind.url}/v1")})
+        async with proxying(make_app(config, environ={})) as served:
+            old = served.proxy.service.models["old"]
+            assert old.pipe is not None
+            body = {"model": "old", "messages": [], "stream": True}
+            asking = asyncio.create_task(served.post("/v1/chat/completions", body))
+            await asked.wait()
+            client = await old.pipe._sessions.current()
+            await served.proxy.reload(_loaded(replace(config, models={})))
+            assert (await _get(served, "/v1/models"))[1]["data"] == []
+            assert not client.closed
+            go_on.set()
+            assert (await asking)[0] == 200
+            while not client.closed:
+                await asyncio.sleep(0)
+
+
+MCP_SERVER = """
+import os
+from pathlib import Path
+from mcp.server import MCPServer
+server = MCPServer("small")
+
+@server.tool()
+def add(a: int, b: int) -> int:
+    return a + b
+
+Path(__file__).with_suffix(".pid").write_text(str(os.getpid()))
+server.run()
+"""
+
+
+@in_loop
+async def test_an_mcp_server_that_is_served_no_more_ends(tmp_path: Path) -> None:
+    program = tmp_path / "small_server.py"
+    program.write_text(MCP_SERVER)
+    server = McpTool(mcp="small", command=sys.executable, args=(str(program),))
+    config = Config(tools=(server,), keys=KeysConfig(path=str(tmp_path / "keys.sqlite")))
+    async with proxying(make_app(config, environ={})) as served:
+        _, page = await _get(served, "/v1/tools")
+        assert [tool["name"] for tool in page["data"]] == ["small__add"]
+        process = int(program.with_suffix(".pid").read_text())
+        assert is_running(process)
+        await served.proxy.reload(_loaded(replace(config, tools=())))
+        while is_running(process):
+            await asyncio.sleep(0.01)
+        _, page = await _get(served, "/v1/tools")
+        assert page["data"] == []
 
 
 @in_loop

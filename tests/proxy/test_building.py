@@ -75,8 +75,11 @@ async def test_tools_are_functions_and_whatever_servers_offer(tmp_path: Path, ag
     assert (tools.reached, tools.are_ready) == ({}, True)
     loaded = load(tmp_path / "wholecall.yaml", {})
     try:
-        for _ in range(1 + again):
-            await tools.replace(loaded)
+        for place in range(1 + again):
+            retired = await tools.replace(loaded)
+            assert (retired is None) == (place == 0)
+            if retired is not None:
+                await retired.__aexit__()
             assert [tool.name for tool in tools.offer()] == ["look", "dig", "small__add"]
             assert (tools.reached, tools.are_ready) == ({"small": True}, True)
             assert ServerStarted("small") in seen

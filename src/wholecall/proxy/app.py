@@ -83,7 +83,6 @@ class Proxy:
         self._given = {served.name: served for served in models}
         configured = {served.name: served for served in make_models(config, environ)}
         self._models = configured | self._given
-        self._retired: list[Served] = []
         self._tools = tools
         self._readiness = Readiness(environ)
         self.service = Service(
@@ -142,7 +141,9 @@ class Proxy:
         """
         changed = changes(self._loaded.config, loaded.config)
         if loaded.config.tools != self._loaded.config.tools:
-            await self._tools.replace(loaded)
+            servers = await self._tools.replace(loaded)
+            if servers is not None:
+                self.service.retirement.retire(servers.__aexit__)
         self._replace_models(loaded.config)
         self._edge.reload(loaded.config)
         self.observing.reload(loaded.config)
@@ -158,12 +159,13 @@ class Proxy:
         fresh = make_models(config, self._environ, without=same)
         models = {served.name: served for served in fresh}
         kept = {name: self._models[name] for name in same} | self._given
-        # Those that are served no more may still be answering: they are closed at the end.
-        self._retired += [each for name, each in self._models.items() if name not in kept]
+        retired = [each for name, each in self._models.items() if name not in kept]
         fresh_or_kept = {name: kept.get(name) or models[name] for name in config.models}
         self._models = fresh_or_kept | self._given
         self.observing.learn(self._models.values())
         self.service.serve(self._models.values())
+        for served in retired:
+            self.service.retirement.retire(served.close)
 
     def _make_shelf(self, config: Config) -> Shelf:
         """A file, where tools of both sides may meet in a conversation, or where an upstream holds
@@ -243,8 +245,6 @@ class Proxy:
     async def _close(self) -> None:
         await self.service.settle(self.draining.left_of(self.limits.drain_seconds))
         await self.service.close()
-        for served in self._retired:
-            await served.close()
         await self._tools.close()
         await self.observing.close()
 

@@ -83,7 +83,6 @@ class Tools:
         self._pins = pins or PinFile()
         self._functions: tuple[Tool, ...] = ()
         self._servers: McpTools | None = None
-        self._retired: list[McpTools] = []
         self.on_event: Callable[[McpEvent], None] = _tell_nobody
         """Called when something becomes of an MCP server."""
         self.on_trouble: Callable[[OSError], None] = _forget
@@ -103,10 +102,10 @@ class Tools:
         """The tools of this moment."""
         return (*self._given, *self._functions, *(self._servers or ()))
 
-    async def replace(self, loaded: Loaded) -> None:
+    async def replace(self, loaded: Loaded) -> McpTools | None:
         """Import the functions and start the servers of a configuration.
 
-        Runs that are under way may need the servers of before, so those end with the proxy.
+        Return the servers of before: runs that are under way may need them.
         """
         functions = load_functions(loaded)
         definitions = [tool for tool in loaded.config.tools if isinstance(tool, McpTool)]
@@ -116,9 +115,9 @@ class Tools:
             pins = self._pins.read()
             servers = await McpTools(*made, pins=pins, tap=self._take).__aenter__()
             self._keep_pins(servers)
-        if self._servers is not None:
-            self._retired.append(self._servers)
+        retired = self._servers
         self._functions, self._servers = functions, servers
+        return retired
 
     def _take(self, event: McpEvent) -> None:
         self.on_event(event)
@@ -132,10 +131,10 @@ class Tools:
             self.on_trouble(error)
 
     async def close(self) -> None:
-        """End every server."""
-        for servers in (*self._retired, *([self._servers] if self._servers else ())):
+        """End the servers."""
+        if self._servers is not None:
+            servers, self._servers = self._servers, None
             await servers.__aexit__()
-        self._retired, self._servers = [], None
 
 
 def state_path(config: Config) -> Path:

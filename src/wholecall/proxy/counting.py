@@ -44,11 +44,14 @@ class Counting:
             asked = Asked.read(COUNT_TOKENS, scope, body=await read_body(receive))
         except ClientGone:
             return
+        self._service.retirement.begin(asked)
         try:
             body = await self._count(asked)
         except WholecallError as error:
             failure, headers = explain(error, place="", request_id=asked.request_id)
             body = make_error(MESSAGES.protocol, failure, headers=headers)
+        finally:
+            self._service.retirement.end(asked)
         await ClientSink(send).send_body(body)
 
     async def _count(self, asked: Asked) -> Body:

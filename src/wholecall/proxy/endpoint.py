@@ -36,6 +36,7 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         """Answer one request."""
         sink = ClientSink(send)
+        self._service.retirement.begin(sink)
         try:
             asked = Asked.read(self._client, scope, body=await read_body(receive))
             sink.beat_seconds = asked.shorten(self._service.beat_seconds)
@@ -45,6 +46,7 @@ class Endpoint:
             return
         finally:
             sink.let_go()
+            self._service.retirement.end(sink)
 
     async def _serve(self, asked: Asked, sink: ClientSink) -> None:
         try:

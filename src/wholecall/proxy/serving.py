@@ -18,6 +18,7 @@ from wholecall.proxy.keys import Key
 from wholecall.proxy.ownership import Ownership
 from wholecall.proxy.piping import Pipe
 from wholecall.proxy.resends import Resends
+from wholecall.proxy.retiring import Retirement
 from wholecall.proxy.sharing import Sharing
 from wholecall.proxy.shelf import Shelf
 from wholecall.proxy.sinks import BEAT_SECONDS
@@ -95,6 +96,8 @@ class Service:
         self.ownership = Ownership(self._shelf)
         self.binding = Binding(self._shelf)
         """Whose the responses are that upstreams hold."""
+        self.retirement = Retirement()
+        """Closes what is served no more."""
         self.resends = Resends()
         self.hold_responses(Holding())
         self.approving = Approving()
@@ -157,6 +160,7 @@ class Service:
     def hold(self, task: asyncio.Task[Any]) -> None:
         """Hold a task that goes on although its request may be over."""
         self._tasks.add(task)
+        self.retirement.begin(task)
         task.add_done_callback(self._forget)
 
     async def settle(self, seconds: float) -> None:
@@ -174,6 +178,7 @@ class Service:
 
     async def close(self) -> None:
         """Give back connections and files."""
+        await self.retirement.close()
         for served in self._models.values():
             await served.close()
         self._shelf.close()
@@ -181,5 +186,6 @@ class Service:
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
+        self.retirement.end(task)
         if not task.cancelled():
             task.exception()

@@ -1,0 +1,60 @@
+"""What a reload takes out of service: connections, local models, MCP servers.
+
+Whoever asked before the reload may need it until its answer is over; so may what still goes on
+behind an answer. When the last of them is done it is closed, and not when the proxy ends: an
+operator who reloads every day would gather processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any, TypeAlias
+
+Close: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Retirement:
+    """Knows who is under way, and closes things behind them."""
+
+    def __init__(self) -> None:
+        self._users: set[Hashable] = set()
+        self._waiting: list[tuple[set[Hashable], Close]] = []
+        """What is to be closed, and who may still use it."""
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def begin(self, user: Hashable) -> None:
+        """Somebody uses what is in service now."""
+        self._users.add(user)
+
+    def end(self, user: Hashable) -> None:
+        """It is done."""
+        self._users.discard(user)
+        if self._waiting:
+            self._look_through(user)
+
+    def retire(self, close: Close) -> None:
+        """Close something as soon as nobody who is under way can use it any more."""
+        if self._users:
+            self._waiting.append((set(self._users), close))
+        else:
+            self._start(close)
+
+    async def close(self) -> None:
+        """Close what is left, whoever uses it."""
+        for _, close in self._waiting:
+            self._start(close)
+        self._waiting.clear()
+        await asyncio.gather(*self._closing)
+
+    def _look_through(self, user: Hashable) -> None:
+        for users, close in self._waiting:
+            users.discard(user)
+            if not users:
+                self._start(close)
+        self._waiting = [(users, close) for users, close in self._waiting if users]
+
+    def _start(self, close: Close) -> None:
+        task = asyncio.create_task(close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
