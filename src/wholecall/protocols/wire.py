@@ -26,6 +26,8 @@ DONE = "[DONE]"
 _TEXT = (bytes, str)  # as a tuple: `bytes | str` is built anew for every chunk
 UNREADABLE = (ProtocolError, RecursionError)  # the latter: nested beyond the stack
 _PREVIEW = 200
+_MOST_TOKENS = 2**53
+"""Counts beyond it are not exact where they are added up as floats. Below 0 is -1, for unknown."""
 _WORD = f"{string.ascii_letters}{string.digits}-_.~+/="
 _Shape = TypeVar("_Shape")
 
@@ -194,10 +196,10 @@ def read_usage(usage: Any, *, input_tokens: str, output_tokens: str) -> Iterator
 
 
 def read_count(value: Any) -> int | None:
-    """A count of tokens. Some servers reckon with floats; what is no number counts nothing."""
+    """A count of tokens. Some servers reckon with floats; what cannot be a count says nothing."""
     if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if isinstance(value, int) else None
+        value = int(value)
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
 
 
 def present(fields: Mapping[str, Any]) -> dict[str, Any]:
