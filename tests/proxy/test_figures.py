@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from wholecall.proxy.figures import COUNTERS, FOLDER, GAUGES, HISTOGRAMS, PREFIX, Figures
+from wholecall.proxy.figures import COUNTERS, FOLDER, GAUGES, HISTOGRAMS, Figures
+from wholecall.proxy.series import PREFIX
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
 

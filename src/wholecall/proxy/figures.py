@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 
-PREFIX = "wholecall_"
+from wholecall.proxy.series import PREFIX, Figure, Series
+
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """Where the figures of several workers lie."""
 # From what a proxy adds to what a long answer takes.
@@ -24,14 +25,6 @@ _ADDED = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 _CHARACTERS = tuple(float(4**power) for power in range(2, 12))
 _TURNS = (1.0, 2.0, 3.0, 5.0, 8.0, 10.0, 15.0, 20.0)
-
-
-class Figure(NamedTuple):
-    """What is counted or measured."""
-
-    meaning: str
-    labels: tuple[str, ...]
-    buckets: tuple[float, ...] = ()
 
 
 COUNTERS = {
@@ -104,14 +97,32 @@ GAUGES = {
 }
 
 
-class Figures:
-    """All figures of one process, in a registry of their own."""
+class _Counter(Protocol):
+    def inc(self, amount: float = 1) -> None:
+        """Add to it."""
 
-    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
-        self._folder = environ.get(FOLDER)
-        self._registry = CollectorRegistry()
+
+class _Histogram(Protocol):
+    def observe(self, amount: float) -> None:
+        """Add a measurement."""
+
+
+class _Finder(Protocol):
+    """Knows every series by its name and labels."""
+
+    def find_counter(self, name: str, *labels: str) -> _Counter:
+        """The counter of this name with these labels."""
+
+    def find_histogram(self, name: str, *labels: str) -> _Histogram:
+        """The histogram of this name with these labels."""
+
+
+class _SharedSeries:
+    """Series in a folder, which several processes share."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
         self._counters = {
-            name: Counter(PREFIX + name, figure.meaning, figure.labels, registry=self._registry)
+            name: Counter(PREFIX + name, figure.meaning, figure.labels, registry=registry)
             for name, figure in COUNTERS.items()
         }
         self._histograms = {
@@ -119,11 +130,26 @@ class Figures:
                 PREFIX + name,
                 figure.meaning,
                 figure.labels,
-                registry=self._registry,
+                registry=registry,
                 buckets=figure.buckets,
             )
             for name, figure in HISTOGRAMS.items()
         }
+
+    def find_counter(self, name: str, *labels: str) -> Counter:
+        return self._counters[name].labels(*labels)
+
+    def find_histogram(self, name: str, *labels: str) -> Histogram:
+        return self._histograms[name].labels(*labels)
+
+
+class Figures:
+    """All figures of one process, in a registry of their own."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self._folder = environ.get(FOLDER)
+        self._registry = CollectorRegistry()
+        series = self._make_series()
         self._gauges = {
             name: Gauge(
                 PREFIX + name,
@@ -136,8 +162,15 @@ class Figures:
         }
         ProcessCollector(registry=self._registry)
         # To find a series by its labels takes longer than to count. There are not many of them.
-        self._counter = cache(self._find_counter)
-        self._histogram = cache(self._find_histogram)
+        self._counter = cache(series.find_counter)
+        self._histogram = cache(series.find_histogram)
+
+    def _make_series(self) -> _Finder:
+        if self._folder:
+            return _SharedSeries(self._registry)
+        series = Series(COUNTERS, HISTOGRAMS)
+        self._registry.register(series)
+        return series
 
     def count(self, name: str, *labels: str, by: float = 1) -> None:
         """Add to a counter."""
@@ -159,9 +192,3 @@ class Figures:
             MultiProcessCollector(registry, self._folder)  # type: ignore[no-untyped-call]
         encode, media_type = choose_encoder(accept)
         return encode(registry), media_type
-
-    def _find_counter(self, name: str, *labels: str) -> Counter:
-        return self._counters[name].labels(*labels)
-
-    def _find_histogram(self, name: str, *labels: str) -> Histogram:
-        return self._histograms[name].labels(*labels)
