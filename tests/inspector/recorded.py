@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from wholecall.core.values import Call, Ended, Evidence, Grew, Hint, Opened, Released
-from wholecall.inspector.encoding import Fields, Quoting
-from wholecall.inspector.record import About, Notes, Record
+from wholecall.inspector import shown
+from wholecall.inspector.encoding import ENCODERS, Encoders, Fields, Quoting
+from wholecall.inspector.record import About, Record
 from wholecall.inspector.store import KeptRun
 from wholecall.inspector.tally import CallTally
 from wholecall.runs.events import TurnStarted
@@ -26,16 +30,27 @@ CALL = Call(
 class Note(NamedTuple):
     """An event that others know."""
 
-    fields: Fields
+    text: str = ""
 
 
-def tell(note: Note, quoting: Quoting) -> Fields:
-    texts = {name: text for name, text in note.fields.items() if isinstance(text, str)}
-    return {**note.fields, **{name: quoting.clean(text) for name, text in texts.items()}}
+class Done(NamedTuple):
+    """The last event of a run."""
+
+    fate: str = "done"
+    message: str = ""
 
 
-NOTES: Notes = {Note: tell}
-OVER = Note({"kind": "over", "fate": "done", "status": 200, "code": "", "seconds": 1.5})
+def tell_note(note: Note, quoting: Quoting) -> shown.Shown:
+    return shown.Fault("noted", quoting.clean(note.text))
+
+
+def tell_done(done: Done, quoting: Quoting) -> shown.Shown:
+    message = quoting.clean(done.message)
+    return shown.Over(fate=done.fate, status=200, seconds=1.5, message=message)
+
+
+TELLING: Encoders = {**ENCODERS, Note: tell_note, Done: tell_done}
+OVER = Done()
 STORY: tuple[object, ...] = (
     TurnStarted(1),
     Opened(0, "c1", "look"),
@@ -72,19 +87,27 @@ def record(
 ) -> Record:
     """A run, as far as these events go; one comes each second."""
     about = About(request_id="req_1", model=model, key=key, way="run", started=100.0)
-    made = Record(about, Quoting(bodies, Hider()), notes=NOTES, **limits)
+    made = Record(about, Quoting(bodies, Hider()), encoders=TELLING, **limits)
     for number, item in enumerate(items, 1):
         made.take_all([100.0 + number, item])
     return made
 
 
-def kept(id: str = "run_1", **fields: Any) -> KeptRun:
+def told(made: Record) -> list[Fields]:
+    """The events of a run, as the page gets them."""
+    return list(msgspec.json.decode(msgspec.json.encode(made.events)))
+
+
+def kept(id: str = "run_1", *, fate: str = "done", code: str = "", **fields: Any) -> KeptRun:
     """A run of the file."""
+    over = {"kind": "over", "fate": fate, **({"code": code} if code else {})}
     usual: dict[str, Any] = {
         "began": 1000.0,
         "model": "m",
-        "summary": {"id": id, "fate": "done"},
+        "summary": json.dumps(
+            [{"kind": "run", "n": 0, "id": id}, {"turns": 1}, over], separators=(",", ":")
+        ),
         "calls": (CallTally(turn=1, number=0, name="look", verdict="released"),),
-        "events": b'[{"n": 0, "at": 0.0, "kind": "run"}]',
+        "events": b'[{"kind":"turn","n":1}]',
     }
-    return KeptRun(id=id, **{**usual, **fields})
+    return KeptRun(id=id, fate=fate, **{**usual, **fields})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from inspector.recorded import record
+from inspector.recorded import record, told
 from upstreams.serving import in_loop
 from wholecall.inspector.live import MOST_WAITING, Listener, Live, Message
 
@@ -55,7 +55,7 @@ def test_a_message_holds_the_events_of_a_run() -> None:
     run = record(key="k1")
     made = Message.of(run, run.events)
     assert made.key == "k1"
-    assert json.loads(made.content) == {"run": run.id, "events": run.events}
+    assert json.loads(made.content) == {"run": run.id, "events": told(run)}
 
 
 def test_runs_under_way_are_found_by_those_who_may_see_them() -> None:

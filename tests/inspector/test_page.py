@@ -13,6 +13,7 @@ import pytest
 
 from inspector.payloads import PAYLOADS
 from inspector.recorded import OVER, STORY, record
+from inspector.recorded import told as events_of
 
 PAGE = Path(__file__).parents[2] / "src" / "wholecall" / "inspector" / "page"
 FILES = sorted(PAGE.iterdir())
@@ -137,7 +138,7 @@ def test_no_text_breaks_the_layout() -> None:
 
 @with_node
 def test_events_are_folded_to_turns_and_lanes() -> None:
-    told = run(FOLD, record([*STORY, OVER]).events)
+    told = run(FOLD, events_of(record([*STORY, OVER])))
     [turn] = told["turns"]
     [lane] = turn["lanes"]
     assert (lane["name"], lane["verdict"], lane["text"]) == ("look", "released", '{"city": "Rome"}')
@@ -149,7 +150,7 @@ def test_events_are_folded_to_turns_and_lanes() -> None:
 
 @with_node
 def test_events_that_come_twice_count_once_and_gaps_are_told() -> None:
-    events = record([*STORY, OVER]).events
+    events = events_of(record([*STORY, OVER]))
     once = run(FOLD, events)
     assert run(FOLD, [*events[:4], *events]) == once
     assert once["dropped"] == 0

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from inspector.recorded import ARGUMENTS, OVER, SECRET, STORY, Note, record
+from inspector.recorded import ARGUMENTS, OVER, SECRET, STORY, Done, Note, record, told
 from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Ended, Grew, Hint, Reasoning, Terminated, Text
+from wholecall.inspector import shown
 from wholecall.inspector.raw import read
 from wholecall.inspector.record import Asked, Received, Record
 from wholecall.inspector.texts import STEP
@@ -22,19 +23,19 @@ STREAM = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
 
 
 def kinds(made: Record) -> list[str]:
-    return [event["kind"] for event in made.events]
+    return [event["kind"] for event in told(made)]
 
 
 def of(made: Record, kind: str) -> list[dict[str, Any]]:
-    return [event for event in made.events if event["kind"] == kind]
+    return [event for event in told(made) if event["kind"] == kind]
 
 
 def test_events_have_their_number_and_their_time() -> None:
     made = record([*STORY, OVER])
     assert kinds(made) == ["run", "turn", "opened", "grew", "grew", "released", "ended", "over"]
-    assert [event["n"] for event in made.events] == list(range(8))
-    assert [event["at"] for event in made.events] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
-    assert made.events[0]["model"] == "m"
+    assert [event["n"] for event in told(made)] == list(range(8))
+    assert [event["at"] for event in told(made)] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    assert made.head.model == "m"
     assert made.is_over
 
 
@@ -43,7 +44,7 @@ def test_pieces_of_the_same_moment_are_one_event() -> None:
     pieces = [Grew(0, "a"), Text("x"), Grew(0, "b"), Grew(1, "c"), Reasoning("y")]
     made.take_all([101.0, *pieces, 101.0 + 2 * STEP, Grew(0, "later"), ENDED])
     assert [
-        (event["kind"], event.get("number"), event.get("text")) for event in made.events[1:]
+        (event["kind"], event.get("number"), event.get("text")) for event in told(made)[1:]
     ] == [
         ("grew", 0, "ab"),
         ("grew", 1, "c"),
@@ -57,11 +58,11 @@ def test_pieces_of_the_same_moment_are_one_event() -> None:
 def test_events_are_published_once() -> None:
     made = record([Text("a")])
     made.join()
-    assert [event["kind"] for event in made.publish()] == ["run", "text"]
+    assert made.publish() == made.events[:2]
     assert made.publish() == []
     made.take_all([103.0, Text("b")])
     made.join()
-    assert [event["text"] for event in made.publish()] == ["b"]
+    assert made.publish() == [shown.Text(0, "b", n=2, at=3.0)]
 
 
 def test_an_event_that_is_not_shown_is_left_out() -> None:
@@ -69,9 +70,9 @@ def test_an_event_that_is_not_shown_is_left_out() -> None:
 
 
 def test_events_of_others_stand_among_ours() -> None:
-    made = record([Text("a"), Note({"kind": "answered", "seconds": 0.5}), Text("b"), OVER])
-    assert kinds(made) == ["run", "text", "answered", "text", "over"]
-    assert of(made, "answered")[0]["seconds"] == 0.5
+    made = record([Text("a"), Note("words"), Text("b"), OVER])
+    assert kinds(made) == ["run", "text", "fault", "text", "over"]
+    assert of(made, "fault")[0]["message"] == "words"
 
 
 # ── Secrets ─────────────────────────────────────────────────────────────────────────
@@ -84,9 +85,9 @@ def test_a_secret_is_nowhere_in_what_is_kept() -> None:
         made.take_all([200.0 + number, Received("openai-chat", STREAM)])
         made.join()
     made.take_all([300.0, ENDED])
-    made.take_all([301.0, Note({"kind": "over", "fate": "failed", "message": f"bad {SECRET}"})])
+    made.take_all([301.0, Done("failed", f"bad {SECRET}")])
     kept = made.keep()
-    everything = kept.events.decode() + json.dumps(kept.summary)
+    everything = kept.events.decode() + kept.summary
     assert SECRET[:9] not in everything
     assert of(made, "text")[-1] == {
         **of(made, "text")[-1],
@@ -100,7 +101,7 @@ def test_a_secret_is_nowhere_in_what_is_kept() -> None:
 def test_a_secret_in_one_text_does_not_touch_the_others() -> None:
     first = [TurnStarted(1), Grew(0, "first"), ENDED]
     made = record([*first, TurnStarted(2), Text("words"), Grew(0, SECRET), Grew(1, "other"), OVER])
-    texts = [event["text"] for event in made.events if "text" in event]
+    texts = [event["text"] for event in told(made) if "text" in event]
     assert texts == ["first", "", "words", "other", "***"]
 
 
@@ -125,7 +126,7 @@ def test_events_are_kept_up_to_a_number_and_the_end_always() -> None:
     turns = [TurnStarted(number) for number in range(1, 5)]
     made = record([*turns, OVER], most_events=3)
     assert kinds(made) == ["run", "turn", "turn", "over"]
-    assert made.keep().summary["dropped"] == 3
+    assert json.loads(made.keep().summary)[1]["dropped"] == 3
 
 
 # ── What is kept ────────────────────────────────────────────────────────────────────
@@ -145,11 +146,13 @@ def test_a_run_is_kept_with_its_events_calls_and_answers() -> None:
     )
     kept = made.keep()
     assert (kept.id, kept.key, kept.model) == (made.id, "k1", "m")
-    assert json.loads(kept.events) == made.events
+    assert json.loads(kept.events) == told(made)[1:-1]
     assert [(call.turn, call.name, call.verdict) for call in kept.calls] == [
         (1, "look", "released")
     ]
-    assert kept.summary["fate"] == "done"
+    head, sums, over = json.loads(kept.summary)
+    assert [head, over] == [told(made)[0], told(made)[-1]]
+    assert (sums["tools"], kept.fate) == (["look"], "done")
     [case] = [json.loads(read(answer)) for answer in kept.answers]
     assert (case["protocol"], case["title"]) == ("openai-chat", f"{made.id}, answer 1")
     assert "".join(case["events"]) == STREAM.decode() + "data: [DONE]\n\n"
@@ -182,5 +185,5 @@ def test_a_request_that_passes_through_has_an_answer_all_the_same() -> None:
 
 
 def test_without_bodies_the_head_says_so() -> None:
-    assert record(bodies=False, model="call the bank").head["model"].startswith("(13 characters")
-    assert record(bodies=False).head["bodies"] is False
+    assert record(bodies=False, model="call the bank").head.model.startswith("(13 characters")
+    assert record(bodies=False).head.bodies is False

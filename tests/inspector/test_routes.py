@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 
 from inspector.payloads import PAYLOADS
-from inspector.recorded import OVER, STORY, Note, kept, record
+from inspector.recorded import OVER, STORY, Done, kept, record, told
 from upstreams.serving import in_loop
 from wholecall.core.values import Grew, Opened, Text
 from wholecall.inspector import routes
@@ -138,17 +139,13 @@ async def test_runs_are_listed_and_filtered() -> None:
 async def test_a_run_is_shown_with_its_events() -> None:
     async with inspecting() as inspector:
         made = record([*STORY, OVER], key="k1")
-        inspector.store.put(made.keep().__class__(**{**_fields(made.keep()), "began": 1999.0}))
+        inspector.store.put(msgspec.structs.replace(made.keep(), began=1999.0))
         status, page, _ = await inspector.get(f"/api/runs/{made.id}")
-        assert (status, page["events"]) == (200, made.events)
+        assert (status, page["events"]) == (200, told(made))
         assert page["summary"]["id"] == made.id
         assert (await inspector.get(f"/api/runs/{made.id}", x_test_owner="k2"))[0] == 404
         status, page, _ = await inspector.get("/api/runs/nothing")
         assert (status, list(page["error"])) == (404, ["message"])
-
-
-def _fields(run: Any) -> dict[str, Any]:
-    return {name: getattr(run, name) for name in run.__dataclass_fields__}
 
 
 @in_loop
@@ -157,7 +154,7 @@ async def test_a_run_under_way_is_shown_as_far_as_it_has_come() -> None:
         running = record(STORY)
         inspector.live.running[running.id] = running
         _, page, _ = await inspector.get(f"/api/runs/{running.id}")
-    assert page == {"summary": running.head, "events": running.events}
+    assert page == {"summary": told(running)[0], "events": told(running)}
 
 
 @in_loop
@@ -240,7 +237,7 @@ async def test_events_are_streamed_and_what_came_before_is_told_first() -> None:
         address, headers = f"{inspector.url}/inspector/api/live", {KEY: "k1"}
         async with inspector.http.get(address, headers=headers) as response:
             assert response.content_type == "text/event-stream"
-            assert await _read_message(response) == [{"run": before.id, "events": before.events}]
+            assert await _read_message(response) == [{"run": before.id, "events": told(before)}]
             inspector.live.publish([Message("k2", b"0"), Message("k1", b"1")])
             assert await _read_message(response) == [1]
         while inspector.live.is_watched:
@@ -265,7 +262,7 @@ async def test_a_stream_is_never_silent_for_long() -> None:
 async def test_hostile_words_are_served_as_json_and_stay_what_they_are(payload: str) -> None:
     async with inspecting() as inspector:
         story = [Opened(0, payload, payload), Grew(0, payload), Text(payload)]
-        over = Note({"kind": "over", "fate": "failed", "message": payload})
+        over = Done("failed", payload)
         made = record([*story, over], model=payload)
         run = made.keep()
         case = json.dumps({"protocol": "openai-chat", "events": [payload]})
@@ -283,8 +280,8 @@ async def test_hostile_words_are_served_as_json_and_stay_what_they_are(payload: 
         assert page["answers"][0]["chunks"][0]["text"] == payload
         inspector.live.running[made.id] = made
         async with inspector.http.get(f"{inspector.url}/inspector/api/live") as response:
-            [told] = await _read_message(response)
-            assert told["events"] == made.events
+            [message] = await _read_message(response)
+            assert message["events"] == told(made)
 
 
 def test_there_are_enough_of_them() -> None:

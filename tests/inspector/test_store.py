@@ -37,8 +37,8 @@ def call(name: str, verdict: str = "released", **fields: Any) -> CallTally:
 def test_what_was_kept_is_found(store: Store) -> None:
     store.put(kept("run_1", answers=[b"one", b"two"]))
     assert store.find("run_1") == (
-        {"id": "run_1", "fate": "done"},
-        b'[{"n": 0, "at": 0.0, "kind": "run"}]',
+        {"id": "run_1", "turns": 1, "fate": "done"},
+        b'[{"kind":"run","n":0,"id":"run_1"},{"kind":"turn","n":1},{"kind":"over","fate":"done"}]',
     )
     assert store.find_answers("run_1") == [b"one", b"two"]
     assert store.find("run_2") is None
@@ -62,7 +62,6 @@ def test_without_a_path_it_lives_in_memory() -> None:
     store.close()
 
 
-FAILED = {"id": "b", "fate": "failed", "code": "bad_call"}
 FILTERED: list[tuple[dict[str, Any], list[str]]] = [
     ({}, ["d", "c", "b", "a"]),
     ({"model": "m"}, ["d", "b", "a"]),
@@ -88,7 +87,7 @@ FILTERED: list[tuple[dict[str, Any], list[str]]] = [
 def test_runs_are_filtered(store: Store, wanted: dict[str, Any], *, found: list[str]) -> None:
     store.put(kept("a", calls=[call("look")]))
     rejected = call("dig", "rejected", reason="schema")
-    store.put(kept("b", calls=[rejected], key="k1", summary=FAILED))
+    store.put(kept("b", calls=[rejected], key="k1", fate="failed", code="bad_call"))
     odd = {"id_missing": 2}
     store.put(kept("c", calls=[call("look")], key="k1", model="other", oddities=odd))
     store.put(kept("d", calls=[call("dig", "rejected", reason="truncated")]))
@@ -151,7 +150,7 @@ def test_many_runs_are_kept_at_once(store: Store) -> None:
 
 def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
     """A page asks for what is older than a number."""
-    store = Store(tmp_path / "runs.sqlite", most_bytes=100, clock=lambda: NOW)
+    store = Store(tmp_path / "runs.sqlite", most_bytes=300, clock=lambda: NOW)
     store.put(kept("too large", events=b"x" * 1000))
     store.put(kept("second"))
     assert [run["number"] for run in store.list_runs(Filter())] == [2]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from wholecall.inspector import shown
+from wholecall.inspector.shown import Shown
 from wholecall.inspector.tally import CallTally, Tally
 
 
-def count(*events: dict[str, Any]) -> Tally:
+def count(*events: Shown) -> Tally:
     tally = Tally()
     for event in events:
         tally.take(event)
@@ -15,23 +15,24 @@ def count(*events: dict[str, Any]) -> Tally:
 
 
 def test_calls_are_counted_by_turn_and_number() -> None:
+    repair = shown.Change(",}", "}", kind="trailing_comma")
+    coercion = shown.Change('"1"', "1", path="$.n")
     tally = count(
-        {"kind": "turn", "turn": 1},
-        {"kind": "opened", "number": 0, "name": "look"},
-        {"kind": "released", "number": 0, "id": "c1", "name": "look", "characters": 8},
-        {"kind": "opened", "number": 1},
-        {"kind": "rejected", "number": 1, "name": "dig", "reason": "schema", "characters": 3},
-        {"kind": "tool_ended", "id": "c1", "status": "done", "seconds": 0.5},
-        {"kind": "turn", "turn": 2},
-        {
-            "kind": "released",
-            "number": 0,
-            "id": "c2",
-            "name": "look",
-            "characters": 9,
-            "repairs": [{"kind": "trailing_comma"}],
-            "coercions": [{}],
-        },
+        shown.Turn(1),
+        shown.Opened(0, name="look"),
+        shown.Released(number=0, id="c1", name="look", characters=8),
+        shown.Opened(1),
+        shown.Rejected(number=1, name="dig", reason="schema", characters=3),
+        shown.ToolEnded("c1", status="done", seconds=0.5),
+        shown.Turn(2),
+        shown.Released(
+            number=0,
+            id="c2",
+            name="look",
+            characters=9,
+            repairs=(repair,),
+            coercions=(coercion,),
+        ),
     )
     assert list(tally.calls.values()) == [
         CallTally(
@@ -54,49 +55,48 @@ def test_calls_are_counted_by_turn_and_number() -> None:
             characters=9,
         ),
     ]
-    summary = tally.summarise()
-    assert (summary["turns"], summary["calls"]) == (2, 3)
-    assert summary["tools"] == ["dig", "look"]
-    assert summary["verdicts"] == {"released": 1, "rejected": 1, "repaired": 1}
-    assert summary["reasons"] == ["schema"]
+    sums = tally.sum_up()
+    assert (sums.turns, sums.calls, sums.tools) == (2, 3, ("dig", "look"))
+    assert sums.verdicts == {"released": 1, "rejected": 1, "repaired": 1}
+    assert sums.reasons == ("schema",)
+
+
+def test_a_rejection_without_a_name_leaves_the_one_that_was_told_before() -> None:
+    rejected = shown.Rejected(number=0, reason="truncated", characters=3)
+    [call] = count(shown.Opened(0, name="look"), rejected).calls.values()
+    assert (call.name, call.verdict) == ("look", "rejected")
 
 
 def test_tokens_are_summed_over_turns_and_the_last_word_of_each_counts() -> None:
-    tally = count(
-        {"kind": "usage", "input": 5},
-        {"kind": "usage", "input": 5, "output": 2},
-        {"kind": "ended"},
-        {"kind": "ended"},
+    sums = count(
+        shown.Usage(5),
+        shown.Usage(5, 2),
+        shown.Ended(),
+        shown.Ended(),
         # As Anthropic does: each part of it once.
-        {"kind": "usage", "input": 7},
-        {"kind": "usage", "input": None, "output": 1},
-        {"kind": "ended"},
-    )
-    summary = tally.summarise()
-    assert (summary["input_tokens"], summary["output_tokens"]) == (12, 3)
-    assert summary["turns"] == 1
+        shown.Usage(7),
+        shown.Usage(None, 1),
+        shown.Ended(),
+    ).sum_up(dropped=4)
+    assert (sums.input_tokens, sums.output_tokens) == (12, 3)
+    assert (sums.turns, sums.dropped) == (1, 4)
 
 
 def test_a_call_that_only_repeats_another_is_none() -> None:
-    tally = count(
-        {"kind": "opened", "number": 0, "name": "look"},
-        {"kind": "repeated", "number": 0, "of": 3},
-        {"kind": "repeated", "number": 9, "of": 3},
-    )
-    assert tally.calls == {}
+    opened = shown.Opened(0, name="look")
+    assert count(opened, shown.Repeated(0, of=3), shown.Repeated(9, of=3)).calls == {}
 
 
 def test_oddities_faults_and_the_end_are_told() -> None:
+    over = shown.Over(fate="failed", status=502, code="x", seconds=2.0)
     tally = count(
-        {"kind": "odd", "oddity": "id_missing"},
-        {"kind": "odd", "oddity": "id_missing"},
-        {"kind": "fault", "fault": "protocol"},
-        {"kind": "tool_ended", "id": "unknown", "status": "done", "seconds": 1.0},
-        {"kind": "text", "text": "nothing to count"},
-        {"kind": "over", "fate": "failed", "status": 502, "code": "x", "seconds": 2.0, "n": 9},
+        shown.Odd("id_missing"),
+        shown.Odd("id_missing"),
+        shown.Fault("protocol"),
+        shown.ToolEnded("unknown", status="done", seconds=1.0),
+        shown.Text(0, "nothing to count"),
+        over,
     )
-    summary = tally.summarise()
-    assert summary["oddities"] == {"id_missing": 2}
-    assert summary["faults"] == {"protocol": 1}
-    assert (summary["fate"], summary["status"], summary["code"]) == ("failed", 502, "x")
-    assert "n" not in summary
+    sums = tally.sum_up()
+    assert (sums.oddities, sums.faults) == ({"id_missing": 2}, {"protocol": 1})
+    assert tally.over is over

@@ -8,7 +8,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from inspector.recorded import NOTES, OVER, SECRET, STORY, Hider, Note, kept
+from inspector.recorded import OVER, SECRET, STORY, TELLING, Hider, Note, kept, told
 from upstreams.serving import in_loop
 from wholecall.core.values import Text
 from wholecall.inspector.database import StoreFailed
@@ -48,7 +48,7 @@ class SlowStore(Store):
 @in_loop
 async def test_a_run_is_shown_while_it_goes_on_and_kept_when_it_is_over() -> None:
     store, live = Store(), Live()
-    tap = InspectorTap(store, live, quoting=lambda: HIDING, paces=QUICK, notes=NOTES)
+    tap = InspectorTap(store, live, quoting=lambda: HIDING, paces=QUICK, encoders=TELLING)
     with live.listen(None) as listener:
         writer = tap.open(lambda: ABOUT)
         for event in STORY:
@@ -68,12 +68,12 @@ async def test_a_run_is_shown_while_it_goes_on_and_kept_when_it_is_over() -> Non
 @in_loop
 async def test_what_is_left_is_written_at_the_end_and_nothing_twice() -> None:
     store, live = Store(), Live()
-    tap = InspectorTap(store, live, paces=Paces(3600, 3600), notes=NOTES)
+    tap = InspectorTap(store, live, paces=Paces(3600, 3600), encoders=TELLING)
     writer = tap.open(lambda: ABOUT)
     for event in STORY:
         writer.take(event)
     writer.end(OVER)
-    writer.take(Note({"kind": "began"}))
+    writer.take(Note("began"))
     writer.end(OVER)
     await tap.close()
     [run] = store.list_runs(Filter())
@@ -88,11 +88,11 @@ async def test_what_is_left_is_written_at_the_end_and_nothing_twice() -> None:
 @in_loop
 async def test_events_behind_the_end_change_nothing() -> None:
     store, live = Store(), Live()
-    tap = InspectorTap(store, live, paces=QUICK, notes=NOTES)
+    tap = InspectorTap(store, live, paces=QUICK, encoders=TELLING)
     writer = tap.open(lambda: ABOUT)
     writer.end(OVER)
     await live.catch_up()
-    writer.take(Note({"kind": "began"}))
+    writer.take(Note("began"))
     await tap.close()
     assert live.failed == 0
     assert len(store.list_runs(Filter())) == 1
@@ -103,7 +103,7 @@ async def test_events_behind_the_end_change_nothing() -> None:
 async def stuck() -> AsyncIterator[tuple[InspectorTap, SlowStore]]:
     """A tap whose thread hangs on the disk; this loop goes on."""
     store = SlowStore()
-    tap = InspectorTap(store, Live(), quoting=lambda: HIDING, paces=QUICK, notes=NOTES)
+    tap = InspectorTap(store, Live(), quoting=lambda: HIDING, paces=QUICK, encoders=TELLING)
     tap.open(lambda: ABOUT).end(OVER)
     await asyncio.to_thread(store.reached.wait, 20)
     yield tap, store
@@ -169,7 +169,9 @@ async def test_if_there_are_too_many_verdicts_only_the_end_is_kept() -> None:
 @in_loop
 async def test_a_lot_at_once_is_not_left_until_the_next_time() -> None:
     store = Store()
-    tap = InspectorTap(store, Live(), quoting=lambda: HIDING, paces=Paces(3600, 3600), notes=NOTES)
+    tap = InspectorTap(
+        store, Live(), quoting=lambda: HIDING, paces=Paces(3600, 3600), encoders=TELLING
+    )
     writer = tap.open(lambda: ABOUT)
     writer.receive(("openai-chat", b"x" * (MOST_WAITING // 3), True))
     while writer.items:
@@ -181,7 +183,7 @@ async def test_a_lot_at_once_is_not_left_until_the_next_time() -> None:
 @in_loop
 async def test_a_disk_that_is_full_is_counted_and_ends_nothing() -> None:
     store, live = SlowStore(full=True), Live()
-    tap = InspectorTap(store, live, notes=NOTES)
+    tap = InspectorTap(store, live, encoders=TELLING)
     tap.open(lambda: ABOUT).end(OVER)
     tap.open(lambda: ABOUT).end(OVER)
     await tap.close()
@@ -193,12 +195,12 @@ async def test_a_disk_that_is_full_is_counted_and_ends_nothing() -> None:
 @in_loop
 async def test_whoever_looks_later_finds_what_happened_before() -> None:
     store, live = Store(), Live()
-    tap = InspectorTap(store, live, quoting=lambda: HIDING, paces=QUICK, notes=NOTES)
+    tap = InspectorTap(store, live, quoting=lambda: HIDING, paces=QUICK, encoders=TELLING)
     writer = tap.open(lambda: ABOUT)
     writer.hear(Text(f"the key is {SECRET}"))
     await live.catch_up()
     [run] = live.show(None)
-    assert run.events[1]["text"] == "the key is ***"
+    assert told(run)[1]["text"] == "the key is ***"
     await tap.close()
     store.close()
 
@@ -208,7 +210,7 @@ async def test_a_run_that_begins_when_the_server_has_ended_breaks_nothing() -> N
     store, ticked, broken = Store(), asyncio.Event(), list[object]()
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: broken.append(context))
-    tap = InspectorTap(store, Live(), paces=Paces(0.0, 0.0), notes=NOTES)
+    tap = InspectorTap(store, Live(), paces=Paces(0.0, 0.0), encoders=TELLING)
     await tap.close()
     writer = tap.open(lambda: ABOUT)
     for event in STORY:
@@ -224,7 +226,7 @@ async def test_a_run_that_begins_when_the_server_has_ended_breaks_nothing() -> N
 @in_loop
 async def test_a_tap_that_saw_nothing_ends_at_once() -> None:
     store = Store()
-    tap = InspectorTap(store, Live(), notes=NOTES)
+    tap = InspectorTap(store, Live(), encoders=TELLING)
     await tap.close()
     store.put(kept(began=9e9))
     store.close()
@@ -233,7 +235,7 @@ async def test_a_tap_that_saw_nothing_ends_at_once() -> None:
 @in_loop
 async def test_chunks_are_kept_as_they_came_whatever_their_form() -> None:
     store = Store()
-    tap = InspectorTap(store, Live(), quoting=lambda: HIDING, paces=QUICK, notes=NOTES)
+    tap = InspectorTap(store, Live(), quoting=lambda: HIDING, paces=QUICK, encoders=TELLING)
     writer = tap.open(lambda: ABOUT)
     chunks: list[Chunk] = [b"data: 1\n\n", b"data: 2\n\n", {"n": 3}, "data: [DONE]\n\n"]
     for chunk in chunks:
@@ -262,7 +264,9 @@ def test_with_many_runs_pages_are_told_less_often() -> None:
 @in_loop
 async def test_who_begins_to_look_does_not_wait_for_the_next_time() -> None:
     store, live = Store(), Live()
-    tap = InspectorTap(store, live, quoting=lambda: HIDING, paces=Paces(0.001, 3600), notes=NOTES)
+    tap = InspectorTap(
+        store, live, quoting=lambda: HIDING, paces=Paces(0.001, 3600), encoders=TELLING
+    )
     with live.listen(None):
         """Nothing happens yet."""
     writer = tap.open(lambda: ABOUT)
@@ -277,7 +281,7 @@ async def test_who_begins_to_look_does_not_wait_for_the_next_time() -> None:
 @in_loop
 async def test_while_nobody_looks_a_run_is_left_alone_until_it_is_over() -> None:
     store, live = Store(), Live()
-    tap = InspectorTap(store, live, quoting=lambda: HIDING, paces=QUICK, notes=NOTES)
+    tap = InspectorTap(store, live, quoting=lambda: HIDING, paces=QUICK, encoders=TELLING)
     short, ended = tap.open(lambda: ABOUT), tap.open(lambda: ABOUT)
     short.hear(Text("words"))
     ended.end(OVER)

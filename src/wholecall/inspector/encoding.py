@@ -1,4 +1,4 @@
-"""Events as the page reads them: JSON objects with a `kind`.
+"""Events as the page reads them.
 
 Whatever may hold a number of more than 53 bits (arguments, values before and after a change,
 progress) is sent as text: JavaScript would round it.
@@ -31,6 +31,8 @@ from wholecall.core.values import (
     Repeated,
     Usage,
 )
+from wholecall.inspector import shown
+from wholecall.inspector.shown import Shown
 from wholecall.runs.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -43,7 +45,7 @@ from wholecall.runs.events import (
 )
 
 Fields: TypeAlias = dict[str, Any]
-"""One event."""
+"""An object of JSON."""
 
 MOST_CHARACTERS = 256 * 1024
 """Of one text. Arguments and results of this size are read by nobody."""
@@ -113,191 +115,174 @@ class Quoting(NamedTuple):
         return self.quote(json.dumps(value, ensure_ascii=False)) if self.bodies else ""
 
 
+Encoders: TypeAlias = Mapping[type, Callable[[Any, Quoting], Shown]]
+"""What is shown of each type of event."""
+
+
 @lru_cache(maxsize=1024)
 def _is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def encode_event(event: object, quoting: Quoting) -> Fields | None:
+def encode_event(event: object, quoting: Quoting) -> Shown | None:
     """An event for the page; None for those that it does not show."""
-    kind = type(event)
-    encode = _ENCODERS.get(kind)
-    if encode is None:
-        return None
-    fields = encode(event, quoting)
-    if kind in _FULL:
-        return fields
-    # What is empty says nothing; 0 and False do.
-    return {name: value for name, value in fields.items() if value or value == 0}
+    encode = ENCODERS.get(type(event))
+    return None if encode is None else encode(event, quoting)
 
 
 # ── Calls ───────────────────────────────────────────────────────────────────────────
 
 
-def _opened(event: Opened, quoting: Quoting) -> Fields:
-    name = quoting.name(event.name)
-    return {"kind": "opened", "number": event.number, "id": quoting.clean(event.id), "name": name}
+def _opened(event: Opened, quoting: Quoting) -> Shown:
+    return shown.Opened(event.number, quoting.clean(event.id), quoting.name(event.name))
 
 
-def _proved(event: Proved, _: Quoting) -> Fields:
-    return {"kind": "proved", "number": event.number, "evidence": _list_evidence(event.evidence)}
+def _proved(event: Proved, _: Quoting) -> Shown:
+    return shown.Proved(event.number, _list_evidence(event.evidence))
 
 
-def _released(event: Released, quoting: Quoting) -> Fields:
+def _released(event: Released, quoting: Quoting) -> Shown:
     call = event.call
-    told = {
-        "kind": "released",
-        "number": call.number,
-        "id": quoting.clean(call.id),
-        "name": quoting.name(call.name),
-        "evidence": _list_evidence(call.evidence),
-        "characters": len(call.raw),
-        "raw": quoting.quote(call.raw),
-    }
-    if not (call.repairs or call.coercions or call.dropped):
-        return told
-    return {
-        **told,
-        "arguments": quoting.value(dict(call.arguments)),
-        "repairs": [_repair(repair, quoting) for repair in call.repairs],
-        "coercions": [_coercion(coercion, quoting) for coercion in call.coercions],
-        "dropped": [quoting.name(name) for name in call.dropped],
-    }
+    told = shown.Released(
+        number=call.number,
+        id=quoting.clean(call.id),
+        name=quoting.name(call.name),
+        evidence=_list_evidence(call.evidence),
+        characters=len(call.raw),
+        raw=quoting.quote(call.raw),
+    )
+    if call.repairs or call.coercions or call.dropped:
+        told.arguments = quoting.value(dict(call.arguments))
+        told.repairs = tuple([_repair(repair, quoting) for repair in call.repairs])
+        told.coercions = tuple([_coercion(coercion, quoting) for coercion in call.coercions])
+        told.dropped = tuple([quoting.name(name) for name in call.dropped])
+    return told
 
 
-def _rejected(event: Rejected, quoting: Quoting) -> Fields:
-    return {
-        "kind": "rejected",
-        "number": event.number,
-        "id": quoting.clean(event.id),
-        "name": quoting.name(event.name),
-        "reason": event.reason.value,
-        "detail": quoting.quote(event.detail),
-        "characters": len(event.raw),
-        "raw": quoting.quote(event.raw),
-        "problems": [_problem(problem, quoting) for problem in event.problems],
-    }
+def _rejected(event: Rejected, quoting: Quoting) -> Shown:
+    return shown.Rejected(
+        number=event.number,
+        id=quoting.clean(event.id),
+        name=quoting.name(event.name),
+        reason=event.reason.value,
+        detail=quoting.quote(event.detail),
+        characters=len(event.raw),
+        raw=quoting.quote(event.raw),
+        problems=tuple([_problem(problem, quoting) for problem in event.problems]),
+    )
 
 
-def _repeated(event: Repeated, _: Quoting) -> Fields:
-    return {"kind": "repeated", "number": event.number, "of": event.of}
+def _repeated(event: Repeated, _: Quoting) -> Shown:
+    return shown.Repeated(event.number, event.of)
 
 
 @cache
 def _list_evidence(evidence: Evidence) -> Sequence[str]:
-    return [str(one.name) for one in evidence]
+    return tuple(str(one.name) for one in evidence)
 
 
-def _repair(repair: Repair, quoting: Quoting) -> Fields:
+def _repair(repair: Repair, quoting: Quoting) -> shown.Change:
     before, after = quoting.quote(repair.before), quoting.quote(repair.after)
-    return {"kind": repair.kind, "before": before, "after": after}
+    return shown.Change(before, after, kind=repair.kind)
 
 
-def _coercion(coercion: Coercion, quoting: Quoting) -> Fields:
+def _coercion(coercion: Coercion, quoting: Quoting) -> shown.Change:
     before, after = quoting.value(coercion.before), quoting.value(coercion.after)
-    return {"path": quoting.name(coercion.path), "before": before, "after": after}
+    return shown.Change(before, after, path=quoting.name(coercion.path))
 
 
-def _problem(problem: Problem, quoting: Quoting) -> Fields:
-    return {
-        "kind": problem.kind,
-        "path": quoting.quote(problem.path),
-        "message": quoting.quote(problem.message),
-        "received": quoting.quote(problem.received),
-        "expected": quoting.quote(problem.expected),
-    }
+def _problem(problem: Problem, quoting: Quoting) -> shown.Problem:
+    return shown.Problem(
+        problem.kind,
+        path=quoting.quote(problem.path),
+        message=quoting.quote(problem.message),
+        received=quoting.quote(problem.received),
+        expected=quoting.quote(problem.expected),
+    )
 
 
 # ── Answers ─────────────────────────────────────────────────────────────────────────
 
 
-def _usage(event: Usage, _: Quoting) -> Fields:
-    return {"kind": "usage", "input": event.input_tokens, "output": event.output_tokens}
+def _usage(event: Usage, _: Quoting) -> Shown:
+    return shown.Usage(event.input_tokens, event.output_tokens)
 
 
-def _hint(event: HintGiven, quoting: Quoting) -> Fields:
-    return {"kind": "hint", "hint": event.hint.value, "native": quoting.name(event.native)}
+def _hint(event: HintGiven, quoting: Quoting) -> Shown:
+    return shown.Hint(event.hint.value, quoting.name(event.native))
 
 
-def _odd(event: Inconsistent, quoting: Quoting) -> Fields:
-    detail = quoting.quote(event.detail)
-    return {"kind": "odd", "oddity": event.oddity.value, "detail": detail, "number": event.number}
+def _odd(event: Inconsistent, quoting: Quoting) -> Shown:
+    return shown.Odd(event.oddity.value, quoting.quote(event.detail), event.number)
 
 
-def _fault(event: Fault, quoting: Quoting) -> Fields:
-    return {"kind": "fault", "fault": event.kind.value, "message": quoting.quote(event.message)}
+def _fault(event: Fault, quoting: Quoting) -> Shown:
+    return shown.Fault(event.kind.value, quoting.quote(event.message))
 
 
-def _ended(event: Ended, quoting: Quoting) -> Fields:
-    return {
-        "kind": "ended",
-        "finish_reason": event.finish_reason,
-        "native": quoting.name(event.native),
-        "error": event.error,
-    }
+def _ended(event: Ended, quoting: Quoting) -> Shown:
+    return shown.Ended(event.finish_reason, quoting.name(event.native), event.error or None)
 
 
-def _turn(event: TurnStarted, _: Quoting) -> Fields:
-    return {"kind": "turn", "turn": event.turn}
+def _turn(event: TurnStarted, _: Quoting) -> Shown:
+    return shown.Turn(event.turn)
 
 
-def _turn_retried(event: TurnRetried, quoting: Quoting) -> Fields:
-    return {"kind": "turn_retried", "turn": event.turn, "why": quoting.clean(event.why)}
+def _turn_retried(event: TurnRetried, quoting: Quoting) -> Shown:
+    return shown.TurnRetried(event.turn, quoting.clean(event.why))
 
 
 # ── Tools ───────────────────────────────────────────────────────────────────────────
 
 
-def _of_call(kind: str, call: Call, quoting: Quoting) -> Fields:  # noqa: PLR0917 - one short line
-    return {"kind": kind, "id": quoting.clean(call.id), "name": quoting.name(call.name)}
+def _tool_started(event: ToolStarted, quoting: Quoting) -> Shown:
+    return shown.ToolStarted(*_name_call(event.call, quoting), attempt=event.attempt)
 
 
-def _tool_started(event: ToolStarted, quoting: Quoting) -> Fields:
-    return {**_of_call("tool_started", event.call, quoting), "attempt": event.attempt}
+def _tool_reported(event: ToolReported, quoting: Quoting) -> Shown:
+    return shown.ToolReported(quoting.clean(event.call_id), quoting.value(event.progress))
 
 
-def _tool_reported(event: ToolReported, quoting: Quoting) -> Fields:
-    progress = quoting.value(event.progress)
-    return {"kind": "tool_reported", "id": quoting.clean(event.call_id), "progress": progress}
+def _tool_ended(event: ToolEnded, quoting: Quoting) -> Shown:
+    return shown.ToolEnded(
+        *_name_call(event.call, quoting),
+        status=event.status.value,
+        seconds=round(event.seconds, 6),
+        error="" if event.error is None else type(event.error).__name__,
+        result=quoting.quote(event.result.text),
+    )
 
 
-def _tool_ended(event: ToolEnded, quoting: Quoting) -> Fields:
-    return {
-        **_of_call("tool_ended", event.call, quoting),
-        "status": event.status.value,
-        "seconds": round(event.seconds, 6),
-        "error": None if event.error is None else type(event.error).__name__,
-        "result": quoting.quote(event.result.text),
-    }
+def _tool_abandoned(event: ToolAbandoned, quoting: Quoting) -> Shown:
+    return shown.ToolAbandoned(*_name_call(event.call, quoting))
 
 
-def _tool_abandoned(event: ToolAbandoned, quoting: Quoting) -> Fields:
-    return _of_call("tool_abandoned", event.call, quoting)
+def _approval_asked(event: ApprovalAsked, quoting: Quoting) -> Shown:
+    return shown.ApprovalAsked(*_name_call(event.call, quoting))
 
 
-def _approval_asked(event: ApprovalAsked, quoting: Quoting) -> Fields:
-    return _of_call("approval_asked", event.call, quoting)
+def _approval_answered(event: ApprovalAnswered, quoting: Quoting) -> Shown:
+    named, why = _name_call(event.call, quoting), quoting.quote(event.why)
+    return shown.ApprovalAnswered(*named, approved=event.approved, why=why)
 
 
-def _approval_answered(event: ApprovalAnswered, quoting: Quoting) -> Fields:
-    answer = {"approved": event.approved, "why": quoting.quote(event.why)}
-    return {**_of_call("approval_answered", event.call, quoting), **answer}
+def _name_call(call: Call, quoting: Quoting) -> tuple[str, str]:
+    return quoting.clean(call.id), quoting.name(call.name)
 
 
 # ── Requests ────────────────────────────────────────────────────────────────────────
 
 
-def encode_request(request: Request, quoting: Quoting, *, told: int = 0) -> Fields:
+def encode_request(request: Request, quoting: Quoting, *, told: int = 0) -> shown.Asked:
     """What the model is asked. Of its messages the first `told` were shown before."""
     fresh = request.messages[told:] if told < len(request.messages) else request.messages
     left_out = max(len(fresh) - MOST_MESSAGES, 0)
-    shown = fresh[left_out:] if quoting.bodies else ()
-    return {
-        "kind": "asked",
-        "tools": [quoting.name(tool.name) for tool in request.tools],
-        "left_out": told * (fresh is not request.messages) + left_out,
-        "messages": [_message(message, quoting) for message in shown],
-    }
+    messages = fresh[left_out:] if quoting.bodies else ()
+    return shown.Asked(
+        told * (fresh is not request.messages) + left_out,
+        tuple([quoting.name(tool.name) for tool in request.tools]),
+        tuple([_message(message, quoting) for message in messages]),
+    )
 
 
 def _message(message: Message, quoting: Quoting) -> Fields:
@@ -320,7 +305,7 @@ def _result(result: CallResult, quoting: Quoting) -> Fields:
     return {"name": quoting.name(result.name), "failed": result.result.failed, "text": told}
 
 
-_ENCODERS: Mapping[type, Callable[[Any, Quoting], Fields]] = {
+ENCODERS: Encoders = {
     Opened: _opened,
     Proved: _proved,
     Released: _released,
@@ -340,7 +325,4 @@ _ENCODERS: Mapping[type, Callable[[Any, Quoting], Fields]] = {
     ApprovalAsked: _approval_asked,
     ApprovalAnswered: _approval_answered,
 }
-_FULL = frozenset({Proved, Repeated, TurnStarted})
-"""Those that have no empty field."""
-SHOWN = tuple(_ENCODERS)
-"""The types of events that the page shows, besides texts that grow."""
+"""Of the events that the page shows, besides texts that grow."""

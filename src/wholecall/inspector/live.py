@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from wholecall.inspector.encoding import Fields
 from wholecall.inspector.record import Record
+from wholecall.inspector.shown import Shown
 
 MOST_WAITING = 8 * 1024 * 1024
 """Bytes that a page may be behind. Then it is told how many messages it missed."""
@@ -24,7 +24,7 @@ class Message(NamedTuple):
     content: bytes
 
     @classmethod
-    def of(cls, record: Record, events: Sequence[Fields]) -> Message:
+    def of(cls, record: Record, events: Sequence[Shown]) -> Message:
         """Events of one run."""
         content = msgspec.json.encode({"run": record.id, "events": events})
         return cls(record.about.key, content)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import getrandbits
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from wholecall.core.conversation import Request
 from wholecall.core.values import Ended, Grew, Reasoning, Text
-from wholecall.inspector.encoding import Fields, Quoting, encode_event, encode_request
+from wholecall.inspector import shown
+from wholecall.inspector.encoding import ENCODERS, Encoders, Quoting, encode_request
 from wholecall.inspector.raw import RawAnswer
-from wholecall.inspector.store import KeptRun
+from wholecall.inspector.shown import Shown
+from wholecall.inspector.store import KeptRun, write_summary
 from wholecall.inspector.tally import Tally
 from wholecall.inspector.texts import MOST_GROWN, REASONING, TEXT, GrowingTexts, Grown, Place
 from wholecall.protocols.reader import Chunk
@@ -23,9 +24,11 @@ from wholecall.runs.events import TurnStarted
 MOST_EVENTS = 20_000
 """Of one run. Texts that grow are joined before they count."""
 
+_TICKS = 10_000
+"""Of a second: times are told in whole ones. (`round` takes three times as long.)"""
 
-@dataclass(slots=True, kw_only=True)
-class About:
+
+class About(msgspec.Struct, kw_only=True):
     """What is known of a run when it begins. It does not change."""
 
     request_id: str
@@ -39,9 +42,9 @@ class About:
     upstream_model: str = ""
     way: str = ""
     stream: bool = False
-    started: float = field(default_factory=time.perf_counter)
+    started: float = msgspec.field(default_factory=time.perf_counter)
     """By the clock of the events."""
-    began: float = field(default_factory=time.time)
+    began: float = msgspec.field(default_factory=time.time)
     """In seconds since 1970."""
 
 
@@ -49,10 +52,6 @@ class Asked(NamedTuple):
     """A request goes to the upstream; None if its bytes pass through unread."""
 
     request: Request | None
-
-
-Notes: TypeAlias = Mapping[type, Callable[[Any, Quoting], Fields]]
-"""What is told of each type of event that others know. One of the kind `over` is the last."""
 
 
 class Received(NamedTuple):
@@ -66,23 +65,26 @@ class Received(NamedTuple):
 class Record:
     """Takes the events of one run, in one thread."""
 
+    __slots__ = (
+        *("about", "dropped", "events", "head", "id"),
+        *("_encoders", "_most_events", "_most_grown", "_quoting"),
+        *("_answers", "_left_out", "_now", "_published", "_tally", "_texts", "_told"),
+    )
+
     def __init__(
         self,
         about: About,
         quoting: Quoting,
         *,
-        notes: Notes | None = None,
+        encoders: Encoders = ENCODERS,
         most_events: int = MOST_EVENTS,
         most_grown: int = MOST_GROWN,
     ) -> None:
-        # It begins with the time: in the file neighbours then stand beside each other. It is no
-        # secret, and whoever asks the system for one lets the streams' thread go first.
-        self.id = f"run_{int(about.began * 1000):011x}{getrandbits(32):08x}"
         self.about = about
         self.dropped = 0
         """Events that came faster than they could be written down."""
         self._quoting = quoting
-        self._notes = notes or {}
+        self._encoders = encoders
         self._most_events = most_events
         self._tally = Tally()
         self._most_grown = most_grown
@@ -95,44 +97,39 @@ class Record:
         self._published = 0
         self.head = self._describe()
         """What does not change any more."""
-        self.events: list[Fields] = [{"kind": "run", "n": 0, "at": 0.0, **self.head}]
+        self.id = self.head.id
+        self.events: list[Shown] = [self.head]
         """What happened so far, for the page. It only grows."""
 
     # ── Taking ──────────────────────────────────────────────────────────────────────
 
     def take_all(self, items: Iterable[object]) -> None:
         """Take what happened; a number is the time of what stands behind it."""
-        started, takes = self.about.started, _TAKES
+        started, encoders, quoting = self.about.started, self._encoders, self._quoting
         for item in items:
             kind = type(item)
             if kind is float:
                 self._now = cast(float, item) - started
             elif kind is bytes and self._answers:
                 self._answers[-1].take(self._now, cast(bytes, item))
-            elif kind in takes:
-                takes[kind](self, item)
-            else:
-                self._take_event(kind, item)
+            elif kind in encoders:
+                if self._texts is not None:
+                    self._interrupt_texts(kind)
+                self._add(encoders[kind](item, quoting), self._now)
+            elif kind in _TAKES:
+                _TAKES[kind](self, item)
 
-    def _take_event(self, kind: type, item: object) -> None:
-        if self._texts is not None:
-            self.join()
+    def _interrupt_texts(self, kind: type) -> None:
+        self.join()
         if kind in _ENDS_OF_TEXTS:
             self._end_texts()
-        note = self._notes.get(kind)
-        event = encode_event(item, self._quoting) if note is None else note(item, self._quoting)
-        if event is None:
-            return
-        if event["kind"] == "over":
-            self._end()
-        self._add(event, self._now)
 
     def _end(self) -> None:
         self._end_texts()
         if self._lost:
-            self._add({"kind": "dropped", "events": self._lost}, self._now)
+            self._add(shown.Dropped(self._lost), self._now)
 
-    def publish(self) -> list[Fields]:
+    def publish(self) -> list[Shown]:
         """The events since the last time."""
         fresh = self.events[self._published :]
         self._published = len(self.events)
@@ -143,13 +140,18 @@ class Record:
         """Whether nothing more comes."""
         return self._tally.over is not None
 
-    def _add(self, event: Fields, at: float) -> None:
+    def _add(self, event: Shown, at: float) -> None:
+        tally = self._tally
+        if tally.over is not None:
+            return  # what comes now is about the client's connection
+        if type(event) is shown.Over:
+            self._end()
         number = len(self.events)
-        if number >= self._most_events and event["kind"] != "over":
+        if number >= self._most_events and type(event) is not shown.Over:
             self._left_out += 1
             return
-        self._tally.take(event)
-        event["n"], event["at"] = number, round(at, 4)
+        tally.take(event)
+        event.n, event.at = number, int(at * _TICKS + 0.5) / _TICKS
         self.events.append(event)
 
     @property
@@ -183,20 +185,19 @@ class Record:
 
     def _show(self, grown: Grown) -> None:
         kind, number = grown.place
-        event: Fields = {"kind": kind, "number": number, "text": grown.text}
         if grown.whole:
             # It is shown anew, without what should not have been seen of it.
             self._take_back(grown.place)
-            event["whole"] = True
-        self._add(event, grown.at)
+        self._add(_GROWING[kind](number, grown.text, whole=grown.whole), grown.at)
 
     def _take_back(self, place: Place) -> None:
         """Calls of earlier turns have the same numbers, and nothing to do with it."""
+        kind = _GROWING[place.kind]
         for event in reversed(self.events):
-            if event["kind"] == "turn":
+            if isinstance(event, shown.Turn):
                 return
-            if event["kind"] == place.kind and event["number"] == place.number:
-                event["text"] = ""
+            if isinstance(event, kind) and event.number == place.number:
+                event.text = ""
 
     def _end_texts(self) -> None:
         for grown in () if self._texts is None else self._texts.end(self._now):
@@ -226,42 +227,55 @@ class Record:
 
     # ── Keeping ─────────────────────────────────────────────────────────────────────
 
-    def _describe(self) -> Fields:
+    def _describe(self) -> shown.Run:
         about, quoting = self.about, self._quoting
-        return {
-            "id": self.id,
-            "began": about.began,
-            "request_id": about.request_id,
-            "model": quoting.name(about.model),
-            "protocol": about.protocol,
-            "upstream": about.upstream,
-            "upstream_model": quoting.name(about.upstream_model),
-            "way": about.way,
-            "stream": about.stream,
-            "bodies": quoting.bodies,
-        }
-
-    def keep(self) -> KeptRun:
-        """What goes into the file."""
-        return KeptRun(
-            id=self.id,
-            began=self.about.began,
-            key=self.about.key,
-            model=self.head["model"],
-            summary={**self.head, **self._tally.summarise(), "dropped": self._lost},
-            calls=tuple(self._tally.calls.values()),
-            oddities=self._tally.oddities,
-            events=msgspec.json.encode(self.events),
-            answers=tuple(self._write_answers()),
+        return shown.Run(
+            # It begins with the time: in the file neighbours then stand beside each other. It is
+            # no secret, and whoever asks the system for one lets the streams' thread go first.
+            id=f"run_{int(about.began * 1000):011x}{getrandbits(32):08x}",
+            began=about.began,
+            request_id=about.request_id,
+            model=quoting.name(about.model),
+            protocol=about.protocol,
+            upstream=about.upstream,
+            upstream_model=quoting.name(about.upstream_model),
+            way=about.way,
+            stream=about.stream,
+            bodies=quoting.bodies,
+            n=0,
+            at=0.0,
         )
 
-    def _write_answers(self) -> Iterator[bytes]:
+    def keep(self) -> KeptRun:
+        """What goes into the file, when the run is over."""
+        head, tally, over = self.head, self._tally, cast(shown.Over, self.events[-1])
+        sums = tally.sum_up(dropped=self._lost)
+        return KeptRun(
+            id=head.id,
+            began=head.began,
+            key=self.about.key,
+            model=head.model,
+            fate=over.fate,
+            summary=write_summary(head, sums, over=over),
+            events=msgspec.json.encode(self.events[1:-1]),
+            calls=tuple(tally.calls.values()),
+            oddities=tally.oddities,
+            answers=self._write_answers() if self._answers else (),
+        )
+
+    def _write_answers(self) -> Sequence[bytes]:
         """All answers, as far as they were received whole."""
-        if not self.dropped:
-            written = (answer.write(self._quoting.hides) for answer in self._answers)
-            yield from filter(None, written)
+        if self.dropped:
+            return ()
+        written = [answer.write(self._quoting.hides) for answer in self._answers]
+        return tuple(filter(None, written))
 
 
+_GROWING: Mapping[str, type[shown.Growing]] = {
+    "grew": shown.Grew,
+    "text": shown.Text,
+    "reasoning": shown.Reasoning,
+}
 _ENDS_OF_TEXTS = frozenset({TurnStarted, Ended})
 _TAKES: Mapping[type, Callable[[Record, Any], None]] = {
     Grew: Record._take_grew,

@@ -1,7 +1,8 @@
 """Runs in a SQLite file: kept for some days, and not more than fits.
 
 What the page shows is kept as it is sent, in JSON. Beside it stands what filters and figures go
-by, in columns.
+by, in columns. All of it is written for every run, and read for few of them: so what can be put
+together when it is read is kept once.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from wholecall.inspector.database import StoreFailed, open_database
 from wholecall.inspector.encoding import Fields
-from wholecall.inspector.tally import CallTally
+from wholecall.inspector.shown import Over, Run
+from wholecall.inspector.tally import CallTally, Sums
 
 KEPT_SECONDS = 7 * 24 * 3600.0
 MOST_BYTES = 256 * 1024 * 1024
@@ -36,14 +39,16 @@ _SIZE = 6
 """Where the size stands in a row of `runs`."""
 _FREED_PAGES = 1000
 """Given back to the disk at a time: at 4 kB each, as much as a run may have."""
-_VERSION = 3
+_VERSION = 4
 """Of the tables below. What older ones hold is not taken over: it would be gone soon anyway."""
-_TABLES = ("answers", "events", "oddities", "calls", "runs")
+_PARTS = ("answers", "events", "oddities", "calls")
+"""Tables of what belongs to a run."""
+_PLACE = frozenset({"kind", "n", "at"})
+"""What says of an event only where it stands among the others."""
 _SCHEMA = f"""
 PRAGMA auto_vacuum = INCREMENTAL;
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
-PRAGMA foreign_keys = ON;
 PRAGMA user_version = {_VERSION};
 CREATE TABLE IF NOT EXISTS runs (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -56,7 +61,7 @@ CREATE TABLE IF NOT EXISTS runs (
     summary TEXT NOT NULL
 ) STRICT;
 CREATE TABLE IF NOT EXISTS calls (
-    run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+    run INTEGER NOT NULL,
     turn INTEGER NOT NULL,
     number INTEGER NOT NULL,
     name TEXT NOT NULL,
@@ -70,17 +75,17 @@ CREATE TABLE IF NOT EXISTS calls (
     PRIMARY KEY (run, turn, number)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS oddities (
-    run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+    run INTEGER NOT NULL,
     kind TEXT NOT NULL,
     count INTEGER NOT NULL,
     PRIMARY KEY (run, kind)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS events (
-    run INTEGER PRIMARY KEY REFERENCES runs ON DELETE CASCADE,
+    run INTEGER PRIMARY KEY,
     events BLOB NOT NULL
 ) STRICT;
 CREATE TABLE IF NOT EXISTS answers (
-    run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+    run INTEGER NOT NULL,
     number INTEGER NOT NULL,
     answer BLOB NOT NULL,
     PRIMARY KEY (run, number)
@@ -93,7 +98,7 @@ SELECT number, summary FROM runs
 WHERE (:owner IS NULL OR key = :owner)
   AND (:model = '' OR model = :model)
   AND (:fate = '' OR fate = :fate)
-  AND (:code = '' OR json_extract(summary, '$.code') = :code)
+  AND (:code = '' OR json_extract(summary, '$[2].code') = :code)
   AND (:before = 0 OR number < :before)
   AND began > :oldest
   AND (:tool || :verdict || :reason = '' OR EXISTS (
@@ -124,8 +129,7 @@ WHERE (:owner IS NULL OR key = :owner) GROUP BY model, fate ORDER BY model, fate
 """
 
 
-@dataclass(slots=True, kw_only=True)
-class KeptRun:
+class KeptRun(msgspec.Struct, kw_only=True):
     """A run that is over. It does not change."""
 
     id: str
@@ -133,13 +137,20 @@ class KeptRun:
     """In seconds since 1970."""
     key: str = ""
     model: str = ""
-    summary: Fields = field(default_factory=dict)
-    calls: Sequence[CallTally] = ()
-    oddities: Mapping[str, int] = field(default_factory=dict)
+    fate: str = ""
+    summary: str
+    """As `write_summary` writes it."""
     events: bytes = b"[]"
-    """A JSON array."""
+    """What happened between its beginning and its end: a JSON array."""
+    calls: Sequence[CallTally] = ()
+    oddities: Mapping[str, int] = {}
     answers: Sequence[bytes] = ()
     """What upstreams sent, as `raw.write` writes it."""
+
+
+def write_summary(head: Run, sums: Sums, *, over: Over) -> str:
+    """How a run began, what it comes to, and how it ended: a JSON array."""
+    return msgspec.json.encode((head, sums, over)).decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,22 +260,28 @@ class Store:
 
     def _make_room(self) -> bool:
         """Delete what is too old or too much; whether anything was."""
-        run = self._database.execute
-        before = self._database.total_changes
         if self._size > self._most_bytes or not self._counted_at + _AGAIN > self._clock():
-            (self._size,) = run("SELECT total(size) FROM runs").fetchone()
+            (self._size,) = self._database.execute("SELECT total(size) FROM runs").fetchone()
             self._counted_at = self._clock()
-        oldest = self._oldest()
-        # They stand in the order in which they ended, which is nearly that of their beginnings.
-        while first := run(
-            "SELECT number, began, size FROM runs ORDER BY number LIMIT 1"
-        ).fetchone():
-            number, began, bytes_ = first
+        last = self._find_last_to_go()
+        if last is None:
+            return False
+        self._database.execute("DELETE FROM runs WHERE number <= ?", (last,))
+        for part in _PARTS:
+            self._database.execute(f"DELETE FROM {part} WHERE run <= ?", (last,))  # noqa: S608 - names of ours
+        return True
+
+    def _find_last_to_go(self) -> int | None:
+        """They go in the order in which they ended, which is nearly that of their beginnings."""
+        last, oldest = None, self._oldest()
+        runs = self._database.execute("SELECT number, began, size FROM runs ORDER BY number")
+        for number, began, size in runs:
             if began > oldest and self._size <= self._most_bytes:
                 break
-            run("DELETE FROM runs WHERE number = ?", (number,))
-            self._size -= bytes_
-        return self._database.total_changes > before
+            last = number
+            self._size -= size
+        runs.close()
+        return last
 
     # ── Reading ─────────────────────────────────────────────────────────────────────
 
@@ -273,7 +290,7 @@ class Store:
         named = {name: getattr(wanted, name) for name in _FILTERS}
         named["limit"] = min(max(wanted.limit, 1), MOST_LISTED)
         rows = self._ask(_LIST, **named, oldest=self._oldest())
-        return [{**msgspec.json.decode(summary), "number": number} for number, summary in rows]
+        return [{**_join_summary(summary), "number": number} for number, summary in rows]
 
     def find(self, id: str, *, owner: str | None = None) -> tuple[Fields, bytes] | None:
         """A run in a line, and its events as a JSON array."""
@@ -283,7 +300,7 @@ class Store:
             id=id,
             owner=owner,
         )
-        return next(((msgspec.json.decode(summary), events) for summary, events in rows), None)
+        return next(((_join_summary(each[0]), _join_events(*each)) for each in rows), None)
 
     def find_answers(self, id: str, *, owner: str | None = None) -> list[bytes]:
         """What upstreams sent, as `raw.read` reads it."""
@@ -318,7 +335,9 @@ class Store:
 def _make_tables(database: sqlite3.Connection) -> None:
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version != _VERSION:
-        database.executescript("".join(f"DROP TABLE IF EXISTS {table};" for table in _TABLES))
+        database.executescript(
+            "".join(f"DROP TABLE IF EXISTS {table};" for table in ("runs", *_PARTS))
+        )
     database.executescript(_SCHEMA)
 
 
@@ -334,10 +353,21 @@ def _write_insert(table: str, rows: Sequence[tuple[object, ...]]) -> str:
 
 
 def _head(number: int, run: KeptRun) -> tuple[Any, ...]:
-    summary = msgspec.json.encode(run.summary).decode()
-    size = len(summary) + len(run.events) + sum(map(len, run.answers))
-    fate = run.summary.get("fate", "")
-    return number, run.id, run.key, run.began, run.model, fate, size, summary
+    size = len(run.summary) + len(run.events) + sum(map(len, run.answers))
+    return number, run.id, run.key, run.began, run.model, run.fate, size, run.summary
+
+
+def _join_summary(summary: str) -> Fields:
+    """A run in a line."""
+    head, sums, over = msgspec.json.decode(summary)
+    line = {**head, **sums, **over}
+    return {name: value for name, value in line.items() if name not in _PLACE}
+
+
+def _join_events(summary: str, between: bytes) -> bytes:
+    """All events, as a JSON array."""
+    head, _, over = msgspec.json.decode(summary, type=tuple[Raw, Raw, Raw])
+    return msgspec.json.encode([head, *msgspec.json.decode(between, type=list[Raw]), over])
 
 
 def _row(run: int, call: CallTally) -> tuple[object, ...]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from wholecall.inspector.encoding import Fields
+import msgspec
+
+from wholecall.inspector import shown
+from wholecall.inspector.shown import Shown
 
 
-@dataclass(slots=True, kw_only=True)
-class CallTally:
+class CallTally(msgspec.Struct, kw_only=True):
     """One call of a run."""
 
     turn: int
@@ -27,41 +28,63 @@ class CallTally:
     seconds: float | None = None
 
 
+class Sums(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
+    """What a run comes to, for its line in the list. What is empty is left out."""
+
+    turns: int
+    calls: int
+    tools: Sequence[str] = ()
+    verdicts: Mapping[str, int] = {}
+    reasons: Sequence[str] = ()
+    oddities: Mapping[str, int] = {}
+    faults: Mapping[str, int] = {}
+    input_tokens: int
+    output_tokens: int
+    dropped: int
+    """Events that were left out."""
+
+
 class Tally:
     """Counts the events of one run."""
+
+    __slots__ = (
+        *("calls", "oddities", "over", "turns"),
+        *("_faults", "_ids", "_input_tokens", "_output_tokens", "_usage"),
+    )
 
     def __init__(self) -> None:
         self.turns = 0
         self.calls: dict[tuple[int, int], CallTally] = {}
         self.oddities: dict[str, int] = {}
-        self.over: Fields | None = None
+        self.over: shown.Over | None = None
         self._ids: dict[str, CallTally] = {}
         self._input_tokens = 0
         self._output_tokens = 0
-        self._usage: Fields = {}
+        self._usage = (0, 0)
+        """Of the turn that goes on: input and output."""
         self._faults: dict[str, int] = {}
 
-    def take(self, event: Fields) -> None:
+    def take(self, event: Shown) -> None:
         """Count one event."""
-        count = _COUNTS.get(event["kind"])
+        count = _COUNTS.get(type(event))
         if count is not None:
             count(self, event)
 
-    def summarise(self) -> Fields:
-        """The run in a line."""
+    def sum_up(self, *, dropped: int = 0) -> Sums:
+        """What all events come to."""
         calls = self.calls.values()
-        return {
-            "turns": max(self.turns, 1),
-            "calls": len(calls),
-            "tools": sorted({call.name for call in calls if call.name}),
-            "verdicts": _count(call.verdict for call in calls if call.verdict),
-            "reasons": sorted({call.reason for call in calls if call.reason}),
-            "oddities": dict(self.oddities),
-            "faults": dict(self._faults),
-            "input_tokens": self._input_tokens,
-            "output_tokens": self._output_tokens,
-            **{name: value for name, value in (self.over or {}).items() if name in _OF_THE_END},
-        }
+        return Sums(
+            turns=self.turns or 1,
+            calls=len(calls),
+            tools=tuple(sorted({call.name for call in calls if call.name})),
+            verdicts=_count([call.verdict for call in calls if call.verdict]),
+            reasons=tuple(sorted({call.reason for call in calls if call.reason})),
+            oddities=self.oddities,
+            faults=self._faults,
+            input_tokens=self._input_tokens,
+            output_tokens=self._output_tokens,
+            dropped=dropped,
+        )
 
     def _call(self, number: int) -> CallTally:
         place = (self.turns, number)
@@ -70,52 +93,55 @@ class Tally:
             call = self.calls[place] = CallTally(turn=self.turns, number=number)
         return call
 
-    def _turn(self, _: Fields) -> None:
+    def _turn(self, _: shown.Turn) -> None:
         self.turns += 1
 
-    def _opened(self, event: Fields) -> None:
-        self._call(event["number"]).name = event.get("name", "")
+    def _opened(self, event: shown.Opened) -> None:
+        self._call(event.number).name = event.name
 
-    def _released(self, event: Fields) -> None:
-        call = self._call(event["number"])
-        repairs = event.get("repairs", [])
-        call.name = event.get("name", "")
-        call.verdict = "repaired" if repairs else "released"
-        call.repairs = tuple(repair["kind"] for repair in repairs)
-        call.coerced = bool(event.get("coercions"))
-        call.characters = event["characters"]
-        self._ids[event.get("id", "")] = call
+    def _released(self, event: shown.Released) -> None:
+        call = self._call(event.number)
+        call.name = event.name
+        call.verdict = "repaired" if event.repairs else "released"
+        call.repairs = tuple([repair.kind for repair in event.repairs])
+        call.coerced = bool(event.coercions)
+        call.characters = event.characters
+        self._ids[event.id] = call
 
-    def _rejected(self, event: Fields) -> None:
-        call = self._call(event["number"])
-        call.name = event.get("name", call.name)
-        call.verdict, call.reason = "rejected", event["reason"]
-        call.characters = event["characters"]
+    def _rejected(self, event: shown.Rejected) -> None:
+        call = self._call(event.number)
+        call.name = event.name or call.name
+        call.verdict, call.reason = "rejected", event.reason
+        call.characters = event.characters
 
-    def _repeated(self, event: Fields) -> None:
-        self.calls.pop((self.turns, event["number"]), None)
+    def _repeated(self, event: shown.Repeated) -> None:
+        self.calls.pop((self.turns, event.number), None)
 
-    def _tool_ended(self, event: Fields) -> None:
-        call = self._ids.get(event.get("id", ""))
+    def _tool_ended(self, event: shown.ToolEnded) -> None:
+        call = self._ids.get(event.id)
         if call is not None:
-            call.status, call.seconds = event["status"], event["seconds"]
+            call.status, call.seconds = event.status, event.seconds
 
-    def _odd(self, event: Fields) -> None:
-        _count_one(self.oddities, event["oddity"])
+    def _odd(self, event: shown.Odd) -> None:
+        _count_one(self.oddities, event.oddity)
 
-    def _fault(self, event: Fields) -> None:
-        _count_one(self._faults, event["fault"])
+    def _fault(self, event: shown.Fault) -> None:
+        _count_one(self._faults, event.fault)
 
-    def _take_usage(self, event: Fields) -> None:
+    def _take_usage(self, event: shown.Usage) -> None:
         """It is told anew, and in parts, as a turn goes on; the last word on each counts."""
-        self._usage |= {name: value for name, value in event.items() if value is not None}
+        before_input, before_output = self._usage
+        self._usage = (
+            before_input if event.input is None else event.input,
+            before_output if event.output is None else event.output,
+        )
 
-    def _ended(self, _: Fields) -> None:
-        self._input_tokens += self._usage.get("input", 0)
-        self._output_tokens += self._usage.get("output", 0)
-        self._usage = {}
+    def _ended(self, _: shown.Ended) -> None:
+        self._input_tokens += self._usage[0]
+        self._output_tokens += self._usage[1]
+        self._usage = (0, 0)
 
-    def _over(self, event: Fields) -> None:
+    def _over(self, event: shown.Over) -> None:
         self.over = event
 
 
@@ -131,17 +157,16 @@ def _count_one(counts: dict[str, int], word: str) -> None:
     counts[word] = counts.get(word, 0) + 1
 
 
-_OF_THE_END = frozenset({"fate", "status", "code", "message", "seconds"})
-_COUNTS: Mapping[str, Callable[[Tally, Any], None]] = {
-    "turn": Tally._turn,
-    "opened": Tally._opened,
-    "released": Tally._released,
-    "rejected": Tally._rejected,
-    "repeated": Tally._repeated,
-    "tool_ended": Tally._tool_ended,
-    "odd": Tally._odd,
-    "fault": Tally._fault,
-    "usage": Tally._take_usage,
-    "ended": Tally._ended,
-    "over": Tally._over,
+_COUNTS: Mapping[type[Shown], Callable[[Tally, Any], None]] = {
+    shown.Turn: Tally._turn,
+    shown.Opened: Tally._opened,
+    shown.Released: Tally._released,
+    shown.Rejected: Tally._rejected,
+    shown.Repeated: Tally._repeated,
+    shown.ToolEnded: Tally._tool_ended,
+    shown.Odd: Tally._odd,
+    shown.Fault: Tally._fault,
+    shown.Usage: Tally._take_usage,
+    shown.Ended: Tally._ended,
+    shown.Over: Tally._over,
 }

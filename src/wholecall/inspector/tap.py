@@ -18,9 +18,9 @@ from typing import NamedTuple, Protocol
 from wholecall.core.conversation import Request
 from wholecall.core.values import Grew, Reasoning, Text
 from wholecall.inspector.database import StoreFailed
-from wholecall.inspector.encoding import Plain, Quoting
+from wholecall.inspector.encoding import ENCODERS, Encoders, Plain, Quoting
 from wholecall.inspector.live import Live, Message
-from wholecall.inspector.record import About, Asked, Notes, Received, Record
+from wholecall.inspector.record import About, Asked, Received, Record
 from wholecall.inspector.store import Store
 from wholecall.protocols.reader import Chunk
 
@@ -82,14 +82,14 @@ class InspectorTap:
         live: Live,
         *,
         quoting: Callable[[], Quoting] = lambda: _CLOSED,
-        notes: Notes | None = None,
+        encoders: Encoders = ENCODERS,
         paces: Paces | None = None,
     ) -> None:
-        """`quoting` is asked when a run begins; `notes` tells of events that others know."""
+        """`quoting` is asked when a run begins; `encoders` tell what is shown of each event."""
         self.store = store
         self.live = live
         self._quoting = quoting
-        self._notes = notes or {}
+        self._encoders = encoders
         self._paces = paces or Paces()
         # In the order in which they were opened.
         self._writers: dict[Writer, None] = {}
@@ -229,7 +229,7 @@ class InspectorTap:
         return _Done(messages, [each[:2] for each in touched], failed)
 
     def _begin(self, writer: Writer) -> Record:
-        writer.record = Record(writer.describe(), writer.quoting, notes=self._notes)
+        writer.record = Record(writer.describe(), writer.quoting, encoders=self._encoders)
         return writer.record
 
     def _keep(self, over: Sequence[Record]) -> bool:

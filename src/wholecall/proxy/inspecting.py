@@ -12,12 +12,14 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from wholecall.core.values import Grew, Reasoning, Text
+from wholecall.inspector import shown
 from wholecall.inspector.approval_routes import make_approval_routes
 from wholecall.inspector.desk import Answered, Desk
-from wholecall.inspector.encoding import SHOWN, Fields, Hides, Quoting
+from wholecall.inspector.encoding import ENCODERS, Encoders, Hides, Quoting
 from wholecall.inspector.live import Live
-from wholecall.inspector.record import About, Notes
+from wholecall.inspector.record import About
 from wholecall.inspector.routes import make_routes
+from wholecall.inspector.shown import Shown
 from wholecall.inspector.store import Store
 from wholecall.inspector.tap import InspectorTap, Writer
 from wholecall.proxy.approving import Approving
@@ -75,7 +77,7 @@ class Inspecting:
             seconds=config.inspector.days * _DAY_SECONDS,
             most_bytes=config.inspector.megabytes * _MEGABYTE,
         )
-        self._tap = InspectorTap(store, Live(), quoting=lambda: self._quoting, notes=_NOTES)
+        self._tap = InspectorTap(store, Live(), quoting=lambda: self._quoting, encoders=_ENCODERS)
         self._desk = Desk(path)
         self.approving = Approving(
             self._desk,
@@ -139,41 +141,36 @@ def _describe(exchange: Exchange, began: float) -> About:
 # ── What is told of an exchange ─────────────────────────────────────────────────────
 
 
-def _tell_retried(event: UpstreamRetried, _: Quoting) -> Fields:
-    return {"kind": "upstream_retried", "delay": round(event.delay, 3)}
+def _tell_retried(event: UpstreamRetried, _: Quoting) -> Shown:
+    return shown.UpstreamRetried(round(event.delay, 3))
 
 
-def _tell_answered(event: UpstreamAnswered, _: Quoting) -> Fields:
-    return {"kind": "answered", "seconds": round(event.seconds, 6)}
+def _tell_answered(event: UpstreamAnswered, _: Quoting) -> Shown:
+    return shown.Answered(round(event.seconds, 6))
 
 
-def _tell_failed(event: UpstreamFailed, quoting: Quoting) -> Fields:
+def _tell_failed(event: UpstreamFailed, quoting: Quoting) -> Shown:
     error = event.error
-    return {
-        "kind": "upstream_failed",
-        "status": error.status,
-        "code": quoting.clean(error.code),
-        "message": quoting.clean(str(error)),
-    }
+    return shown.UpstreamFailed(error.status, quoting.clean(error.code), quoting.clean(str(error)))
 
 
-def _tell_began(event: AnswerBegan, _: Quoting) -> Fields:
-    return {"kind": "began", "seconds": round(event.seconds, 6), "added": round(event.added, 6)}
+def _tell_began(event: AnswerBegan, _: Quoting) -> Shown:
+    return shown.Began(round(event.seconds, 6), round(event.added, 6))
 
 
-def _tell_ended(event: ExchangeEnded, quoting: Quoting) -> Fields:
+def _tell_ended(event: ExchangeEnded, quoting: Quoting) -> Shown:
     quotes = event.status < _SERVER_FAULT or event.code == _BAD_CALL
-    return {
-        "kind": "over",
-        "fate": event.fate.value,
-        "status": event.status,
-        "code": quoting.clean(event.code),
-        "message": quoting.clean(event.message) if quoting.bodies or not quotes else "",
-        "seconds": round(event.seconds, 6),
-    }
+    return shown.Over(
+        fate=event.fate.value,
+        status=event.status,
+        seconds=round(event.seconds, 6),
+        code=quoting.clean(event.code),
+        message=quoting.clean(event.message) if quoting.bodies or not quotes else "",
+    )
 
 
-_NOTES: Notes = {
+_ENCODERS: Encoders = {
+    **ENCODERS,
     UpstreamRetried: _tell_retried,
     UpstreamAnswered: _tell_answered,
     UpstreamFailed: _tell_failed,
@@ -183,7 +180,7 @@ _NOTES: Notes = {
 # Nothing is made of an event at once: that has time, and is done elsewhere.
 _Reads: TypeAlias = dict[type, Callable[[Writer, Any], None]]
 _READS: _Reads = {
-    **dict.fromkeys((*SHOWN, *_NOTES), Writer.take),
+    **dict.fromkeys(_ENCODERS, Writer.take),
     UpstreamAsked: Writer.ask,
     ExchangeEnded: Writer.end,
 }
