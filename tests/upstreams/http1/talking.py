@@ -149,6 +149,11 @@ async def emptied(pool: Pool) -> None:
         await asyncio.sleep(0)
 
 
+async def wait_until(heard: Callable[[], bool]) -> None:
+    while not heard():
+        await asyncio.sleep(0)
+
+
 async def read_all(response: Http1Response) -> bytes:
     pieces = []
     while piece := await response.read():

@@ -7,11 +7,12 @@ import gc
 import socket
 import ssl
 import weakref
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from aiohappyeyeballs import AddrInfoType
 from yarl import URL
 
 from upstreams.http1.talking import (
@@ -25,12 +26,13 @@ from upstreams.http1.talking import (
     listening,
     pooling,
     read_all,
+    wait_until,
 )
 from upstreams.serving import in_loop
 from wholecall.upstreams.http1 import pool as pool_module
 from wholecall.upstreams.http1.base import ConnectTimeout, NotHttp, Timeouts, Unsafe
 from wholecall.upstreams.http1.connection import MOST_HELD_BYTES
-from wholecall.upstreams.http1.pool import KEEP_ALIVE_SECONDS, Pool
+from wholecall.upstreams.http1.pool import KEEP_ALIVE_SECONDS, Pool, open_socket
 
 
 async def greet(talk: Talk) -> None:
@@ -297,6 +299,40 @@ async def test_who_is_cancelled_while_it_waits_closes_the_connection(head: bytes
         await emptied(pool)
 
 
+@pytest.mark.parametrize("safe", [False, True], ids=["plain", "TLS"])
+@in_loop
+async def test_who_is_cancelled_at_any_step_leaves_no_socket_behind(
+    safe: bool, authority: Path
+) -> None:
+    """The next one gets the number of its socket, which nothing else may use any more."""
+    opened: list[socket.socket] = []
+
+    def remember(address: AddrInfoType) -> socket.socket:
+        opened.append(open_socket(address))
+        return opened[-1]
+
+    def trust() -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(authority))
+
+    async with listening(greet, serving_context(authority) if safe else None) as server:
+        asking: asyncio.Task[bytes] | None = None
+        steps = 0
+        while asking is None or asking.cancelled():
+            pool = Pool(server.url, timeouts=Timeouts(), trust=trust, open_socket=remember)
+            asking = asyncio.create_task(ask(pool, server.url))
+            await wait_until(lambda: bool(opened))  # before, a thread is at work
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            asking.cancel()
+            await asyncio.wait([asking])
+            assert await ask(pool, server.url) == b"hello"
+            await pool.close()
+            assert {each.fileno() for each in opened} == {-1}
+            opened.clear()
+            steps += 1
+        assert asking.result() == b"hello"
+
+
 @in_jumping_loop
 async def test_idle_connections_grow_old_and_those_in_use_do_not() -> None:
     async with listening(greet) as server, pooling(server.url) as pool:
@@ -492,11 +528,6 @@ async def hearing(timeouts: Timeouts) -> AsyncIterator[tuple[Pool, URL, asyncio.
 
     async with listening(say_all) as server, pooling(server.url, timeouts) as pool:
         yield pool, server.url, saying
-
-
-async def wait_until(heard: Callable[[], bool]) -> None:
-    while not heard():
-        await asyncio.sleep(0)
 
 
 @in_jumping_loop

@@ -43,7 +43,7 @@ class Connection(asyncio.Protocol):
         self._tick = _shorter(timeouts.first_byte, timeouts.between_chunks)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
-        self._lost = False
+        self._connected = False
         self._response: Http1Response | None = None
         self._paused = False
         self._limit: float | None = None
@@ -54,11 +54,11 @@ class Connection(asyncio.Protocol):
     @property
     def usable(self) -> bool:
         """Whether a request can be sent."""
-        return not self._lost and not self._transport.is_closing()
+        return self._connected and not self._transport.is_closing()
 
     async def ask(self, head: bytes, body: bytes) -> Http1Response:
         """Send a request, and wait for the head of its answer."""
-        if self._lost:
+        if not self._connected:
             raise ConnectionResetError("it hung up before it was asked")
         response = self._response = Http1Response(self)
         self.limit_silence(self._first_byte)
@@ -89,14 +89,16 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
     def abort(self) -> None:
-        """Close at once."""
-        self._transport.abort()
+        """Close at once, if there is anything to close."""
+        if self._connected:
+            self._transport.abort()
 
     # ── Called by the loop ──────────────────────────────────────────────────────────
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It is open."""
         self._transport = cast(asyncio.Transport, transport)
+        self._connected = True
 
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
@@ -122,7 +124,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is closed."""
-        self._lost = True
+        self._connected = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

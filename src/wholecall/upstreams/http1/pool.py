@@ -12,7 +12,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import TypeAlias, TypedDict
 
 from aiohappyeyeballs import AddrInfoType, start_connection
 from yarl import URL
@@ -34,6 +34,11 @@ def open_socket(address: AddrInfoType) -> socket.socket:
     """A socket for this address, not connected yet."""
     family, kind, protocol, *_ = address
     return socket.socket(family, kind, protocol)
+
+
+class _Safety(TypedDict, total=False):
+    ssl: ssl.SSLContext
+    server_hostname: str
 
 
 class Pool:
@@ -166,12 +171,7 @@ class Pool:
     async def _open_one(self) -> Connection:
         self._connecting += 1
         try:
-            opened = await self._reach()
-            try:
-                connection = await self._begin(opened)
-            except BaseException:
-                opened.close()
-                raise
+            connection = await self._begin(await self._reach())
         except BaseException:
             self._call_next()
             raise
@@ -187,30 +187,33 @@ class Pool:
         found = await self._loop.getaddrinfo(
             self._origin.raw_host, self._origin.port, type=socket.SOCK_STREAM
         )
-        opened = await start_connection(
+        return await start_connection(
             found,
             happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS,
             loop=self._loop,
             socket_factory=self._open_socket,
         )
-        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return opened
 
     async def _begin(self, opened: socket.socket) -> Connection:
-        name: str | None = None
-        if self._origin.scheme == "https":
-            self._context = self._context or _make_context(self._trust)
-            name = str(self._origin.raw_host).rstrip(".")
+        connection = Connection(self, self._timeouts)
         try:
-            _, connection = await self._loop.create_connection(
-                lambda: Connection(self, self._timeouts),
-                sock=opened,
-                ssl=self._context,
-                server_hostname=name,
-            )
-        except ssl.SSLError as error:
-            raise Unsafe(str(error)) from error
+            await self._loop.create_connection(lambda: connection, sock=opened, **self._safety())
+        except BaseException as error:
+            # First what the loop knows of: to part politely, it would go on to use the number of
+            # the socket, which soon is the number of another one.
+            connection.abort()
+            opened.close()
+            if isinstance(error, ssl.SSLError):
+                raise Unsafe(str(error)) from error
+            raise
         return connection
+
+    def _safety(self) -> _Safety:
+        """What the loop is told of TLS."""
+        if self._origin.scheme != "https":
+            return {}
+        self._context = self._context or _make_context(self._trust)
+        return {"ssl": self._context, "server_hostname": str(self._origin.raw_host).rstrip(".")}
 
 
 def _make_context(trust: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
