@@ -278,6 +278,28 @@ async def test_who_hangs_up_early_closes_the_connection() -> None:
             await response.read()
 
 
+@pytest.mark.parametrize("by", ["its reader", "the pool"])
+@in_loop
+async def test_what_is_closed_on_this_side_is_no_end_of_a_body(by: str) -> None:
+    """A body without a length ends with the connection, but not if nobody wanted the rest."""
+
+    async def forever(talk: Talk) -> None:
+        await talk.hear()
+        await talk.say(b"HTTP/1.1 200 OK\r\n\r\nhe")
+        await talk.wait_for_silence()
+
+    async with listening(forever) as server, pooling(server.url) as pool:
+        response = await pool.post(server.url, body=b"", headers=HEADERS)
+        assert await response.read() == b"he"
+        if by == "the pool":
+            await pool.close()
+        else:
+            response.close()
+        for _ in range(2):
+            with pytest.raises(ConnectionAbortedError, match="on this side"):
+                await response.read()
+
+
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\n"])
 @in_loop
 async def test_who_is_cancelled_while_it_waits_closes_the_connection(head: bytes) -> None:

@@ -88,8 +88,9 @@ class Connection(asyncio.Protocol):
         """Close politely: nothing is on its way."""
         self._transport.close()
 
-    def abort(self) -> None:
-        """Close at once, if there is anything to close."""
+    def abort(self, error: OSError | None = None) -> None:
+        """Close at once, if there is anything to close. An answer that is coming in is cut."""
+        self._end(error or ConnectionAbortedError("it was closed on this side"))
         if self._connected:
             self._transport.abort()
 
@@ -110,7 +111,7 @@ class Connection(asyncio.Protocol):
         try:
             response.feed(data)
         except NotHttp as error:
-            self._end(response, error)
+            self.abort(error)
             return
         if response.over:
             self._finish(response)
@@ -128,9 +129,7 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._response is not None:
-            response, self._response = self._response, None
-            response.end(exc)
+        self._end(exc)
         self._keeper.forget(self)
 
     # ── The end of an answer ────────────────────────────────────────────────────────
@@ -144,17 +143,17 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.close()
 
-    def _end(self, response: Http1Response, error: Exception) -> None:
-        """It cannot be read to its end."""
-        self._response = None
-        response.end(error)
-        self.abort()
+    def _end(self, error: Exception | None) -> None:
+        """Nothing more comes; `error` says why, if it is known."""
+        if self._response is not None:
+            response, self._response = self._response, None
+            response.end(error)
 
     def _look(self) -> None:
         """The timer rang."""
         self._timer = None
-        response, tick = self._response, self._tick
-        if response is None or tick is None:
+        tick = self._tick
+        if self._response is None or tick is None:
             return  # the next request sets it again
         limit, now = self._limit, self._loop.time()
         left = tick if limit is None or self._paused else self._heard + limit - now
@@ -162,7 +161,7 @@ class Connection(asyncio.Protocol):
             # At the latest after a tick: the limit may become the shorter one meanwhile.
             self._timer = self._loop.call_later(min(left, tick), self._look)
         else:
-            self._end(response, TimeoutError(f"nothing came for {limit:g} s"))
+            self.abort(TimeoutError(f"nothing came for {limit:g} s"))
 
 
 def _shorter(one: float | None, other: float | None) -> float | None:
