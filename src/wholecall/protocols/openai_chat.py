@@ -147,17 +147,11 @@ class Decoder:
 
     def decode_response(self, body: Payload) -> Decoded:
         """Turn a whole answer into the same deltas."""
-        yield from guard(self._read_whole(body))
+        try:
+            yield from self._read(_read_whole(body))
+        except UNREADABLE as error:
+            yield explain(error)
         yield from self._end()
-
-    def _read_whole(self, body: Payload) -> Decoded:
-        answer = read(body, _CHUNK)
-        if isinstance(answer.data, Mapping) and not answer.choices:
-            answer = fit(answer.data, _Chunk)
-        if not answer.choices and not _failure(answer):
-            raise ProtocolError("the answer has neither choices nor an error")
-        _number(answer.choices or [])
-        yield from self._read(answer)
 
     def _read(self, chunk: _Chunk) -> Decoded:
         failure = _failure(chunk)
@@ -201,6 +195,16 @@ class Decoder:
         legacy = self._held.pop(index, None)
         if legacy is not None and index not in self._modern:
             yield from legacy.pieces
+
+
+def _read_whole(body: Payload) -> _Chunk:
+    answer = read(body, _CHUNK)
+    if not answer.choices and isinstance(answer.data, Mapping):
+        answer = fit(answer.data, _Chunk)
+    if not answer.choices and not _failure(answer):
+        raise ProtocolError("the answer has neither choices nor an error")
+    _number(answer.choices or [])
+    return answer
 
 
 # ── The usual chunk ─────────────────────────────────────────────────────────────────

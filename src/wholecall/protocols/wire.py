@@ -190,7 +190,7 @@ def read_error(error: Any) -> Fault:
 def read_usage(usage: Any, *, input_tokens: str, output_tokens: str) -> Iterator[Usage]:
     """Token counts, under the names that a protocol gives to them."""
     native = plain(usage)
-    if isinstance(native, Mapping):
+    if isinstance(native, dict):
         given, written = native.get(input_tokens), native.get(output_tokens)
         yield Usage(read_count(given), read_count(written), native)
 
