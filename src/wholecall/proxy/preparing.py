@@ -32,6 +32,8 @@ from wholecall.tools.toolbox import Toolbox
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NOTHING = (b"null", b"[]")
 _TOOLS = ("tools", "functions")
+_NO_STYLE = Style()
+"""Of what passes through as it came."""
 _THREAD = "thread"
 _CONVERSATION = "conversation"
 
@@ -109,7 +111,7 @@ async def prepare(service: Service, asked: Asked) -> Prepared:
             asked=asked,
             served=served,
             stream=letter.stream,
-            style=Style(),
+            style=_NO_STYLE,
             way=Forward(served.pipe, letter),
             terms=terms,
             bound=bound,
@@ -225,7 +227,7 @@ def _needs_nothing(
     """Whether a request for this model can be answered by its upstream alone."""
     if served.mode is not Mode.GATE or (terms is not None and terms.background):
         return False
-    return all(bytes(fields[name]) in _NOTHING for name in _TOOLS if name in fields)
+    return not any(name in fields and bytes(fields[name]) not in _NOTHING for name in _TOOLS)
 
 
 def _write_letter(served: Served, body: bytes, *, fields: dict[str, msgspec.Raw]) -> Letter:

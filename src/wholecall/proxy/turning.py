@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
@@ -98,20 +98,18 @@ class Turning:
 
     # ── Three ways ──────────────────────────────────────────────────────────────────
 
-    async def _answer(self) -> None:
+    def _answer(self) -> Awaitable[None]:
         match self._prepared.way:
             case Forward() as way:
-                await self._forward(way)
+                return self._forward(way)
             case Gate() as way:
-                await self._gate(way.request)
-                await self._answering.finish()
+                return self._gate(way.request)
             case Run() as way:
-                await self._run(way)
-                await self._answering.finish()
+                return self._run(way)
 
-    async def _forward(self, way: Forward) -> None:
+    def _forward(self, way: Forward) -> Awaitable[None]:
         forwarding = Forwarding(way.pipe, self._sink, answering=self._answering, watch=self._watch)
-        await forwarding.run(way.letter)
+        return forwarding.run(way.letter)
 
     async def _gate(self, request: Request) -> None:
         served = self._prepared.served
@@ -123,6 +121,7 @@ class Turning:
             live=self._prepared.style.live,
         )
         await Gating(question, self._answering, watch=self._watch).run()
+        await self._answering.finish()
 
     async def _run(self, way: Run) -> None:
         served, asked = self._prepared.served, self._prepared.asked
@@ -144,6 +143,7 @@ class Turning:
             plan, self._answering, owner=owner, watch=self._watch, wake=self._sink.wake
         )
         await self._running.run()
+        await self._answering.finish()
 
     # ── The answer ──────────────────────────────────────────────────────────────────
 

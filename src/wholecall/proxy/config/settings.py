@@ -283,7 +283,7 @@ class Config:
 
 def matches(name: str, patterns: tuple[str, ...]) -> bool:
     """Whether one of the patterns fits the name; only `*` is special in them."""
-    return _compile(patterns).fullmatch(name) is not None
+    return patterns == ANYTHING or _compile(patterns).fullmatch(name) is not None
 
 
 @lru_cache(maxsize=1024)
