@@ -246,17 +246,44 @@ async def test_a_connection_that_the_server_closed_meanwhile_is_not_used() -> No
         assert server.connections == 3
 
 
+@pytest.mark.parametrize("safe", [False, True], ids=["plain", "TLS"])
 @in_loop
-async def test_an_answer_before_all_was_sent_is_read_and_the_connection_closed() -> None:
-    async def refuse(talk: Talk) -> None:
-        await talk.say(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno")
-        await talk.wait_for_silence()
+async def test_an_answer_before_all_was_sent_is_read_and_the_connection_closed(
+    safe: bool, authority: Path
+) -> None:
+    gone = asyncio.Event()
 
-    async with listening(refuse) as server, pooling(server.url) as pool:
+    async def refuse(talk: Talk) -> None:
+        await talk.reader.readuntil(b"\r\n\r\n")
+        await talk.say(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno")
+        await gone.wait()  # it stays, and never reads the rest
+
+    def trust() -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(authority))
+
+    context = serving_context(authority) if safe else None
+    async with listening(refuse, context) as server, pooling(server.url, trust=trust) as pool:
         response = await pool.post(server.url, body=bytes(64 * 1024 * 1024), headers=HEADERS)
         assert response.status == 413
         assert await read_all(response) == b"no"
-        assert not pool._idle
+        await emptied(pool)
+        gone.set()
+
+
+@in_loop
+async def test_an_answer_ends_with_what_comes_although_not_all_was_sent() -> None:
+    gone = asyncio.Event()
+
+    async def refuse(talk: Talk) -> None:
+        await talk.reader.readuntil(b"\r\n\r\n")
+        await talk.say(b"HTTP/1.1 413 Too Large\r\n\r\nno")
+        talk.writer.write_eof()
+        await gone.wait()
+
+    async with listening(refuse) as server, pooling(server.url) as pool:
+        assert await ask(pool, server.url, body=bytes(64 * 1024 * 1024)) == b"no"
+        await emptied(pool)
+        gone.set()
 
 
 @in_loop
@@ -627,6 +654,21 @@ async def test_who_reads_slowly_is_not_told_that_the_upstream_is_silent() -> Non
         for _ in range(10):
             await jump(9.0)
         assert len(await read_all(response)) == size
+
+
+@in_jumping_loop
+async def test_who_takes_in_a_request_bit_by_bit_is_not_silent() -> None:
+    size, bit = 64 * 1024 * 1024, 8 * 1024 * 1024
+
+    async def slowly(talk: Talk) -> None:
+        await talk.reader.readuntil(b"\r\n\r\n")
+        for _ in range(size // bit):
+            await jump(60.0)
+            await talk.reader.readexactly(bit)
+        await talk.say(HELLO)
+
+    async with listening(slowly) as server, pooling(server.url, Timeouts(first_byte=100.0)) as pool:
+        assert await ask(pool, server.url, body=bytes(size)) == b"hello"
 
 
 @in_jumping_loop

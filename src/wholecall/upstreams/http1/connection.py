@@ -21,6 +21,10 @@ from wholecall.upstreams.http1.incoming import Incoming
 
 MOST_HELD_BYTES = 256 * 1024
 """Bytes of a body that wait to be read. Then no more are taken from the socket."""
+SENT_BYTES = 64 * 1024
+"""Bytes of a request that are sent at a time. The loop takes any number of them, but copies and
+encrypts them all at once, and says nothing of those that it has encrypted and not sent."""
+_NOTHING = memoryview(b"")
 
 
 class Keeper(Protocol):
@@ -46,6 +50,9 @@ class Connection(asyncio.Protocol):
         self._connected = False
         self._response: Http1Response | None = None
         self._paused = False
+        self._unsent = _NOTHING
+        self._full = False
+        """Whether what was sent last has to leave first."""
         self._limit: float | None = None
         """Seconds in which something must come."""
         self._heard = 0.0
@@ -62,7 +69,10 @@ class Connection(asyncio.Protocol):
             raise ConnectionResetError("it hung up before it was asked")
         response = self._response = Http1Response(self)
         self.limit_silence(self._first_byte)
-        self._transport.write(head + body)
+        self._transport.write(head + body[:SENT_BYTES])
+        if len(body) > SENT_BYTES:
+            self._unsent = memoryview(body)[SENT_BYTES:]
+            self._send()
         try:
             await response.wait_for_head()
         except BaseException:
@@ -119,9 +129,22 @@ class Connection(asyncio.Protocol):
             self._paused = True
             self._transport.pause_reading()
 
+    def pause_writing(self) -> None:
+        """More is waiting to be sent than is good."""
+        self._full = True
+
     def resume_writing(self) -> None:
         """The upstream takes in what it is sent: it is not silent."""
+        self._full = False
         self._heard = self._loop.time()
+        self._send()
+
+    def eof_received(self) -> None:
+        """Nothing more comes. What is to be sent would keep it open, and nobody reads it."""
+        is_sent = self._is_sent
+        self._end(None)
+        if not is_sent:
+            self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is closed."""
@@ -132,19 +155,34 @@ class Connection(asyncio.Protocol):
         self._end(exc)
         self._keeper.forget(self)
 
+    # ── What is sent ────────────────────────────────────────────────────────────────
+
+    @property
+    def _is_sent(self) -> bool:
+        return not self._unsent and not self._transport.get_write_buffer_size()
+
+    def _send(self) -> None:
+        while self._unsent and not self._full:
+            piece, self._unsent = self._unsent[:SENT_BYTES], self._unsent[SENT_BYTES:]
+            self._transport.write(piece)
+
     # ── The end of an answer ────────────────────────────────────────────────────────
 
     def _finish(self, response: Http1Response) -> None:
-        """All of it has come. Before all of the request was sent, the connection is of no use."""
+        """All of it has come. Before all of the request was sent, the connection is of no use:
+        who has answered may never read the rest."""
         self._response = None
         self._paused = False
-        if response.reusable and self.usable and not self._transport.get_write_buffer_size():
+        if not self._is_sent:
+            self.abort()
+        elif response.reusable and self.usable:
             self._keeper.keep(self)
         else:
             self._transport.close()
 
     def _end(self, error: Exception | None) -> None:
         """Nothing more comes; `error` says why, if it is known."""
+        self._unsent = _NOTHING
         if self._response is not None:
             response, self._response = self._response, None
             response.end(error)
