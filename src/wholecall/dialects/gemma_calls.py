@@ -2,6 +2,13 @@
 
 A string stands raw between two equal marks; there are no escapes in it. What has no marks
 is a number, a word, or, where a schema asks for a string or nothing else fits, a string.
+
+Where such a string ends is a guess: it may hold commas and braces itself. It is believed only
+if its own brackets are closed in it, if a parameter of the tool follows its comma, and if the
+call is all that stands in the line. Else a part of it would run.
+
+Servers that drop special tokens leave `call:search{query:x}` behind. In the beginning of a
+line, with an offered name, that is a call.
 """
 
 from __future__ import annotations
@@ -17,9 +24,16 @@ from wholecall.dialects.source import Steps, ignore
 from wholecall.dialects.writing import Shape, Trim, shape_of, types_of, write_value
 
 _LONGEST_BARE = 4096
-_BRACE = marks_of(("{", "<", "\n", "}"))
+_BEGIN = "call:"
+_AGAIN = marks_of((_BEGIN,))
+_BRACE = marks_of(("{", "(", "<", "\n", "}"))
+_CLOSED_BY = {"{": "}", "(": ")"}
 _KEY_END = marks_of((":",))
-_BARE_END = marks_of((",", "}", "]"))
+_ENDS = (",", "}", "]")
+_BARE_END = marks_of(_ENDS)
+_PAIRS = (("(", ")"), ("[", "]"), ("{", "}"))
+_SAME_LINE = " \t"
+_LINE_ENDS = frozenset({"", "\n", "\r", "<"})
 _APOSTROPHE = marks_of(("'",))
 _TOKENS = marks_of(("<bos>", "<eos>"))
 
@@ -34,11 +48,28 @@ class GemmaCalls:
 
     quote: str
     closers: tuple[str, ...]
-    begin: str = "call:"
+    begin: str = _BEGIN
+    marked: bool = True
+    """Whether a marker says that this is a call; without one, only an offered name does."""
 
     def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
         """Read the call that stands here; False if none does."""
-        return (yield from _Reading(machine, self).call())
+        found = yield from _Reading(machine, self).call()
+        again = found and not self.marked
+        while again and (yield from machine.source.sees_ahead(_AGAIN)):
+            again = yield from self._next(machine)
+        return found
+
+    def _next(self, machine: Machine) -> Steps[bool]:
+        """Read the call that stands behind another one; nothing is read if there is none."""
+        place = machine.source.bookmark()
+        yield from machine.source.skip()
+        machine.source.at += len(_BEGIN)
+        found = yield from _Reading(machine, self).call()
+        if not found:
+            machine.source.rewind(place)
+        machine.source.forget()
+        return found
 
 
 class _Reading:
@@ -47,10 +78,17 @@ class _Reading:
         self._source = machine.source
         self._output = machine.output
         self._grow = machine.output.grow
+        self._admit = machine.admit if grammar.marked else machine.find
         self._begin = marks_of((grammar.begin,)) if grammar.begin else None
         self._mark = grammar.quote
         self._quote = marks_of((grammar.quote,))
         self._closers = marks_of(grammar.closers)
+        self._resume = marks_of(grammar.closers if grammar.marked else (*grammar.closers, "\n"))
+        """Where text goes on after a broken call."""
+        self._behind = marks_of((*grammar.closers, _BEGIN))
+        self._bare_end = _BARE_END
+        self._guessed = False
+        """Whether the end of a string was guessed."""
 
     def call(self) -> Steps[bool]:
         yield from self._source.skip()
@@ -59,30 +97,45 @@ class _Reading:
         if self._begin is not None and not (yield from self._source.accept(self._begin)):
             return False
         head, end = yield from self._source.header(_BRACE, LONGEST_NAME)
-        name = self._machine.admit(head) if end == "{" else None
+        name = self._admit(head) if end in _CLOSED_BY else None
         if name is None:
             return False
+        closer = _CLOSED_BY[end]
+        self._bare_end = marks_of((*_ENDS, closer))
         self._output.open(name)
         try:
-            yield from self._object(self._machine.properties(name), 0)
+            yield from self._members(self._machine.properties(name), 0, closer=closer)
+            yield from self._end()
         except _Broken:
             self._machine.spoil("a key or a value is not written as one")
-            yield from self._source.flow(self._closers, ignore)
-            return True
-        self._output.seal()
-        yield from self._source.accept_ahead(self._closers)
+            yield from self._source.flow(self._resume, ignore)
         return True
 
+    def _end(self) -> Steps[None]:
+        """The last brace, and what ends the call."""
+        if self._guessed:
+            follows = yield from self._source.skip(_SAME_LINE)
+            if follows not in _LINE_ENDS and not (yield from self._source.sees(self._behind)):
+                raise _Broken
+        self._grow("}")
+        self._output.seal()
+        yield from self._source.accept_ahead(self._closers)
+
     def _object(self, properties: Mapping[str, Any], depth: int) -> Steps[None]:
-        """The members of an object whose brace is read."""
+        yield from self._members(properties, depth, closer="}")
+        self._grow("}")
+
+    def _members(self, properties: Mapping[str, Any], depth: int, *, closer: str) -> Steps[None]:
+        """The members of an object whose brace is read, up to the one that closes it."""
         self._grow("{")
         separator = ""
-        while (yield from self._goes_on("}", bool(separator))):
+        while (yield from self._goes_on(closer, bool(separator))):
             key = yield from self._key()
+            if self._guessed and properties and key not in properties:
+                raise _Broken
             self._grow(f'{separator}"{escape(key)}": ')
             yield from self._value(properties.get(key), depth + 1)
             separator = ", "
-        self._grow("}")
 
     def _array(self, items: Any, depth: int) -> Steps[None]:
         self._grow("[")
@@ -158,19 +211,29 @@ class _Reading:
         self._source.at += 1
         pieces: list[str] = []
         while (yield from self._source.flow(_APOSTROPHE, pieces.append)):
-            if (yield from self._source.sees_ahead(_BARE_END)):
+            if (yield from self._source.sees_ahead(self._bare_end)):
                 self._grow(f'"{escape("".join(pieces))}"')
                 return
             pieces.append("'")
         raise _Broken
 
     def _bare(self, types: frozenset[str]) -> Steps[None]:
-        text, end = yield from self._source.header(_BARE_END, _LONGEST_BARE)
+        text, end = yield from self._source.header(self._bare_end, _LONGEST_BARE)
         if not end or self._mark in text:
             raise _Broken
         self._source.at -= 1
         shape = shape_of(types)
         if shape is Shape.TEXT:
-            self._grow(f'"{escape(text.strip())}"')
+            value = f'"{escape(text.strip())}"'
         else:
-            self._grow(write_value(text, shape, types=types, trim=Trim.BLANKS))
+            value = write_value(text, shape, types=types, trim=Trim.BLANKS)
+        if value.startswith('"'):
+            self._guessed = True
+            _check_balance(text)
+        self._grow(value)
+
+
+def _check_balance(text: str) -> None:
+    """A bracket or a quote that is open tells that the text was not over."""
+    if text.count('"') % 2 or any(text.count(begin) != text.count(end) for begin, end in _PAIRS):
+        raise _Broken

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from wholecall.dialects.arrow_calls import ArrowCalls
 from wholecall.dialects.declaration import Channel, Dialect, Written
 from wholecall.dialects.encoding import Notation, Template
@@ -55,9 +57,15 @@ OLMO3 = Dialect(
     template=_python_template("<function_calls>\n", "\n</function_calls>", between="\n"),
     models="Olmo 3",
 )
+_GEMMA4 = GemmaCalls('<|"|>', ("<tool_call|>",))
+# What is left of it where special tokens are dropped, and what Gemini writes into its text.
+_STRIPPED = replace(_GEMMA4, begin="", marked=False, closers=("<tool_call|>", "/>"))
 GEMMA4 = Dialect(
     name="gemma4",
-    written=(Written(("<|tool_call>",), GemmaCalls('<|"|>', ("<tool_call|>",))),),
+    written=(
+        Written(("<|tool_call>",), _GEMMA4),
+        Written(("\ncall:", "\n<call:", "\ndeclaration:"), _STRIPPED),
+    ),
     reasoning=(
         Channel("<|channel>thought\n", ("<channel|>",)),
         Channel("<|channel>", ("<channel|>",)),
