@@ -67,6 +67,12 @@ b')"""), 'any {"a": "it\'s", "b": "\\"", "c": "\\nAé😀\\\\q\\u0000", "d": "x\
     ("a list that is not closed", "lfm2", "<|tool_call_start|>[now()<|tool_call_end|>", "now {}"),
     ("a variable", "auto", "tool_code = find(query='x')\nprint(tool_code)", CALL),
     # Gemma
+    ("a dict for all keywords", "pythonic", '[find({"query": "x", "limit": 3,}, )]', 'find {"query": "x", "limit": 3}'),
+    ("a dict that is unpacked", "pythonic", "[find(**{'query': 'x'})]", CALL),
+    ("an empty dict", "pythonic", "[now({})]", "now {}"),
+    ("a dict and more", "pythonic", '[find({"query": "x"}, 3)]', "!bad_markup find"),
+    ("a set for all keywords", "pythonic", '[find({"query"})]', "!bad_markup find"),
+    ("a dict that is cut behind its brace", "pythonic", '[find({"query": "x"}', "!truncated find"),
     ("strings and numbers", "gemma4", GEMMA.format("find{query:" + S.format('a "b"') + ",limit:3}"), 'find {"query": "a \\"b\\"", "limit": 3}'),
     ("no parameters", "gemma4", GEMMA.format("now{}") + "so", "now {} | 'so'"),
     ("nested", "gemma4", GEMMA.format("any{a:[1, {b:" + S.format("x") + "}],c:{d:null,e:[]}}"), 'any {"a": [1, {"b": "x"}], "c": {"d": null, "e": []}}'),

@@ -77,6 +77,8 @@ class Dialect:
     """Grammars that need no marker where the answer begins."""
     bare_words: bool = False
     """They may begin with a word there, and not only with a bracket."""
+    alone: tuple[Grammar, ...] = ()
+    """Grammars that need no marker where nothing but the call stands in the answer."""
     fenced: tuple[tuple[str, Grammar], ...] = ()
     """Grammars of code fences by their language, where a fence is the whole answer."""
     reasoning: tuple[Channel, ...] = (THINK,)

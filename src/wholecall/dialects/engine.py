@@ -95,8 +95,10 @@ class Engine:
         found: bool | None = False
         if first in _BARE_BEGINNINGS or (first and self._dialect.bare_words):
             found = yield from self._try(self._dialect.bare, "", sink=self._output.text)
-        elif first:
+        if first and found is False:
             found = yield from self._try_first()
+        if first and found is False:
+            found = yield from self._try_alone()
         if found:
             yield from self._read_remains()
 
@@ -110,6 +112,21 @@ class Engine:
             found = yield from self._try(grammars, mark, sink=self._output.text)
         if found is False:
             self._source.rewind(place)
+        self._source.forget()
+        return found
+
+    def _try_alone(self) -> Steps[bool | None]:
+        """Whether a call stands here that is one only if it is all there is: it is held so long."""
+        place = self._source.bookmark()
+        self._output.hold()
+        found = yield from self._try(self._dialect.alone, "", sink=ignore)
+        if found and not (self._output.spoiled or (yield from self._source.skip())):
+            self._output.release()
+        else:
+            self._output.drop()
+            if found is not False:
+                self._output.text(self._source.since(place))
+                found = None
         self._source.forget()
         return found
 

@@ -130,7 +130,8 @@ class _Reading:
                 marks_of(self._grammar.calls + self._grammar.section_close)
             )
             if not follows:
-                return begun
+                # The mark of the first call may be left out behind that of the section.
+                return begun or (yield from self._call(opener))
             yield from self._source.skip()
             self._source.at += len(follows)
             if follows in self._section_close:

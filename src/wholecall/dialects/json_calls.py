@@ -20,13 +20,18 @@ from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import Steps, ignore
 
-NAMES = frozenset({"name", "tool_name", "tool", "function_name", "function", "tool_call", "action"})
+NAMES = frozenset(
+    {
+        *("name", "tool_name", "tool", "function_name", "function", "tool_call", "action"),
+        "recipient_name",  # of OpenAI's `multi_tool_use`
+    }
+)
 ARGUMENTS = frozenset(
     {"arguments", "parameters", "args", "input", "params", "tool_input", "action_input"}
 )
 IDS = frozenset({"id", "tool_call_id", "call_id"})
 WRAPPERS = frozenset({"function", "tool_call", "function_call"})
-LISTS = frozenset({"tool_calls", "function_calls", "calls"})
+LISTS = frozenset({"tool_calls", "toolCalls", "function_calls", "calls", "tool_uses"})
 OTHERS = frozenset({"type", "index"})
 _AFTER_SEPARATOR = marks_of(("{", "]"))
 _NOTHING = ("null", '""')

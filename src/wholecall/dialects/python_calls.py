@@ -1,7 +1,8 @@
 """Python calls, `[search(query="x", limit=3), now()]`, translated while they arrive.
 
 Only literals are read: strings, numbers, words, lists, tuples, sets, dicts. An expression
-(`60 * 60`, `now()` as a value) is no argument; nothing is ever evaluated.
+(`60 * 60`, `now()` as a value) is no argument; nothing is ever evaluated. One dict in the place
+of all keywords, `search({"query": "x"})` or `search(**{"query": "x"})`, is the arguments.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ _NAME = re.compile(r"[A-Za-z_][\w.\-]*")
 _SCALAR = re.compile(r"[\w.+\-]+")
 _STRING_MARKS = {quote: re.compile(rf"[{quote}\\]") for quote in "\"'"}
 _PRINT = marks_of(("print(",))
+_UNPACKS = marks_of(("**",))
 _EQUALS = marks_of(("=", ")", ",", "(", "[", "{", '"', "'", "\n"))
 
 
@@ -109,22 +111,31 @@ class _Reading:
         self._brackets = grammar.brackets
 
     def calls(self) -> Steps[bool]:
-        begun = False
-        while True:
-            first = yield from self._source.skip(self._separators if begun else BLANKS)
-            if self._brackets and first == "]" and begun:
-                self._source.at += 1
-                yield from self._source.skip()
-                yield from self._source.accept(self._closers)
-                return True
-            if begun and (yield from self._source.accept(self._closers)):
-                return True
-            name = yield from self._name()
+        """All calls up to the end of the list, a closer, or what is no call."""
+        yield from self._source.skip()
+        name = yield from self._name()
+        if name is None:
+            return False
+        while name is not None and (yield from self._call(name)):
+            place = self._source.bookmark()
+            name = yield from self._next()
             if name is None:
-                return begun
-            begun = True
-            if not (yield from self._call(name)):
-                return True
+                self._source.rewind(place)
+            self._source.forget()
+            name = name or None
+        return True
+
+    def _next(self) -> Steps[str | None]:
+        """The name of another call; empty where the calls end, None if neither stands here."""
+        first = yield from self._source.skip(self._separators)
+        if self._brackets and first == "]":
+            self._source.at += 1
+            yield from self._source.skip()
+            yield from self._source.accept(self._closers)
+            return ""
+        if (yield from self._source.accept(self._closers)):
+            return ""
+        return (yield from self._name())
 
     def _name(self) -> Steps[str | None]:
         """The name of a call and its parenthesis; nothing is read if there is none."""
@@ -144,9 +155,12 @@ class _Reading:
         return name
 
     def _call(self, name: str) -> Steps[bool]:
+        yield from self._source.skip()
+        yield from self._source.accept(_UNPACKS)
+        first = yield from self._source.peek()
         self._output.open(name, arguments="{")
         try:
-            whole = yield from self._keywords()
+            whole = yield from (self._positional() if first == "{" else self._keywords())
         except _Broken:
             whole = False
         if whole:
@@ -156,6 +170,17 @@ class _Reading:
             self._machine.spoil("its arguments are not keywords with literals: name=value")
             yield from self._source.flow(self._resume, ignore)
         return whole
+
+    def _positional(self) -> Steps[bool]:
+        """A dict that is all arguments; its last brace is written when the parenthesis closes."""
+        pieces: list[str] = []
+        yield from Literal(self._machine, pieces.append).value(0)
+        written = "".join(pieces)
+        if written.startswith("[") or (yield from self._source.skip(BLANKS + ",")) != ")":
+            return False  # a set, or more than one argument
+        self._source.at += 1
+        self._output.grow(written[1:-1])
+        return True
 
     def _keywords(self) -> Steps[bool]:
         separator = ""
@@ -175,9 +200,9 @@ class _Reading:
 class Literal:
     """Reads one literal and writes it as JSON."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, sink: Sink | None = None) -> None:
         self._source = machine.source
-        self._grow: Sink = machine.output.grow
+        self._grow: Sink = sink or machine.output.grow
         self._depth = machine.limits.depth
         self._raw = False
 

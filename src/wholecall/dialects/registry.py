@@ -15,6 +15,7 @@ from wholecall.dialects.formats import (
     literal,
     named,
     tagged,
+    unannounced,
 )
 from wholecall.dialects.headed_calls import HeadedCalls
 from wholecall.dialects.json_calls import JsonCalls
@@ -44,20 +45,6 @@ _TOO_PLAIN = frozenset(
 )
 
 
-# What agents ask for in prompts of their own: Qwen-Agent, and those that reason and act in turns.
-_REACT = ("Action: ", "Action:")
-_UNANNOUNCED = (
-    Written(("<tool_call>",), PythonCalls(("</tool_call>",), alone=True)),
-    Written(("✿FUNCTION✿:",), HeadedCalls(calls=("✿FUNCTION✿:",), head_end=("✿ARGS✿:",))),
-    Written(
-        tuple(f"\n{word}" for word in _REACT),
-        HeadedCalls(
-            calls=(*_REACT, *(f"\n{word}" for word in _REACT)), head_end=("\nAction Input:",)
-        ),
-    ),
-)
-
-
 def _auto(name: str, untyped: Shape | None = None) -> Dialect:
     """All formats at once: the first opener that is followed by a call selects one."""
     written = tuple(
@@ -71,11 +58,12 @@ def _auto(name: str, untyped: Shape | None = None) -> Dialect:
     channels = dict.fromkeys(channel for dialect in _WRITTEN for channel in dialect.reasoning)
     return Dialect(
         name=name,
-        written=(*written, *_UNANNOUNCED),
+        written=(*written, *unannounced.WRITTEN),
         bare=(
             JsonCalls(closers=("</tool_call>", "</tool_calls>"), marked=False),
             PythonCalls(marked=False),
         ),
+        alone=unannounced.ALONE,
         fenced=tuple(pair for dialect in _WRITTEN for pair in dialect.fenced),
         reasoning=tuple(each for each in channels if each.open not in _TOO_PLAIN),
         texts=tuple(channel for each in _WRITTEN for channel in each.texts),

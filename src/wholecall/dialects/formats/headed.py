@@ -35,7 +35,7 @@ def _deepseek(bar: str, blank: str = "▁") -> HeadedCalls:
         return f"<{bar}tool▁{words}{bar}>".replace("▁", blank)
 
     return HeadedCalls(
-        sections=(token("calls▁begin"),),
+        sections=(token("calls▁begin"), token("calls")),
         section_close=(token("calls▁end"),),
         calls=(token("call▁begin"),),
         call_close=(token("call▁end"),),

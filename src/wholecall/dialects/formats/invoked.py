@@ -79,12 +79,17 @@ DOTS = _dialect("dots", _invoke("", "dots_function_call"), models="dots")
 
 
 _BARS = (BAR, "|", BAR * 2, "||", "\u2016")
-_DSML_BARS = (*((bar, bar) for bar in _BARS), (BAR, f"{BAR} "), (BAR * 2, f"{BAR * 2} "))
+_DSML_BARS = (
+    *((bar, bar) for bar in _BARS),
+    (BAR, f"{BAR} "),
+    (BAR * 2, f"{BAR * 2} "),
+    ("", BAR),
+)
 
 
 def _dsml(name: str, *sections: str, models: str) -> Dialect:
     """With its full-width bars, and with those that backends make of them: ASCII, doubled, a
-    blank behind them."""
+    blank behind them, the first one lost."""
     own, *others = (
         _dialect(
             name,

@@ -1,0 +1,132 @@
+"""Calls that stand in answers though no format asks for them: what agents teach their models,
+what models make of a format they have half forgotten, what servers leave of one.
+
+They are read where nobody announced a format, and only with the name of a tool on offer.
+"""
+
+from __future__ import annotations
+
+from wholecall.dialects.declaration import Written
+from wholecall.dialects.formats.headed import BAR
+from wholecall.dialects.formats.invoked import STEP3
+from wholecall.dialects.headed_calls import HeadedCalls
+from wholecall.dialects.json_calls import JsonCalls
+from wholecall.dialects.python_calls import PythonCalls
+from wholecall.dialects.tag_calls import TagCalls
+from wholecall.dialects.tag_heads import Tag
+
+_ONE_CALL = PythonCalls(("]",), brackets=False, marked=False)
+
+
+def _line(*beginnings: str) -> tuple[str, ...]:
+    return tuple(f"\n{each}" for each in beginnings)
+
+
+# ── Prompts of agents: Qwen-Agent, those that reason and act in turns, UI-TARS ───────
+
+_REACT = ("Action: ", "Action:")
+_AGENTS = (
+    Written(("<tool_call>",), PythonCalls(("</tool_call>",), alone=True)),
+    Written(("✿FUNCTION✿:",), HeadedCalls(calls=("✿FUNCTION✿:",), head_end=("✿ARGS✿:",))),
+    Written(
+        _line(*_REACT),
+        HeadedCalls(calls=(*_REACT, *_line(*_REACT)), head_end=("\nAction Input:",)),
+    ),
+    Written(_line(*_REACT), _ONE_CALL),
+)
+
+# ── Transcripts, as agents show them and models imitate them ────────────────────────
+
+_SHOWN = (
+    Written(_line("[Calling tool: ", "Calling tool: ", "Tool call: "), _ONE_CALL),
+    Written(_line("Calling tool: ", "Tool call: "), JsonCalls(marked=False)),
+)
+
+# ── Tags that are spelled otherwise, or carry more than they should ─────────────────
+
+_SPELLED = ("toolcall", "tool-call", "TOOL_CALL", "functioncall")
+_EXECUTED = ("tool_code", "execute_tool")
+
+
+def _executed(tag: str) -> Written:
+    """Python between tags, printed or not."""
+    close = f"</{tag}>"
+    closers = (close, f"){close}", f")\n{close}")
+    return Written((f"<{tag}>",), PythonCalls(closers, brackets=False, prints=True))
+
+
+_TAGS = (
+    Written(_line("tool_code\n"), PythonCalls((")",), brackets=False, marked=False, prints=True)),
+    *(Written((f"<{tag}>",), JsonCalls((f"</{tag}>",))) for tag in _SPELLED),
+    Written(("[tool_call]",), JsonCalls(("[/tool_call]",))),
+    Written(("<tool_call ",), JsonCalls(("</tool_call>",), head_end=">")),
+    *(_executed(tag) for tag in _EXECUTED),
+    # Qwen's, with an underscore for the equals sign
+    Written(
+        ("<function_",),
+        TagCalls(
+            call=Tag("<function_", keeps=("{",)),
+            call_close=("</function>",),
+            value=Tag("<parameter="),
+            value_close=("</parameter>",),
+        ),
+    ),
+    Written(
+        ("<xai:function_call",),
+        TagCalls(
+            call=Tag("<xai:function_call", attribute="name"),
+            call_close=("</xai:function_call>",),
+            value=Tag("<parameter", attribute="name"),
+            value_close=("</parameter>",),
+        ),
+    ),
+)
+
+# ── Formats whose beginning was lost, or was kept where it should have been dropped ──
+
+_LLAMA_HEADER = "<|start_header_id|>assistant<|end_header_id|>"
+_LLAMA = (
+    Written((_LLAMA_HEADER,), JsonCalls(marked=False)),
+    Written(
+        ("<|python_tag|>",),
+        PythonCalls(("<|eom_id|>", "<|eot_id|>"), brackets=False, marked=False),
+    ),
+)
+
+
+def _deepseek(bar: str, blank: str) -> Written:
+    """The word `function`, the separator and the name, without what should stand before them."""
+    words = ("sep", f"call{blank}end", f"calls{blank}end")
+    separator, end, section_end = (f"<{bar}tool{blank}{each}{bar}>" for each in words)
+    begin = f"function{separator}"
+    return Written(
+        (begin,),
+        HeadedCalls(
+            calls=(begin,), head_end=("\n", "{"), call_close=(end,), section_close=(section_end,)
+        ),
+    )
+
+
+# The tokens of Step-3 are DeepSeek's with underscores, and longer marks are found first.
+_STEP_SEPARATOR = f"<{BAR}tool_sep{BAR}>"
+_STEP_END = (f"<{BAR}tool_call_end{BAR}>",)
+
+
+def _as_step(*, headed: bool) -> Written:
+    openers = STEP3.written[0].openers
+    calls = tuple(each for each in openers if each.endswith(_STEP_SEPARATOR) is headed)
+    head_end = ("\n", "{") if headed else (_STEP_SEPARATOR,)
+    return Written(calls, HeadedCalls(calls=calls, head_end=head_end, call_close=_STEP_END))
+
+
+_DEEPSEEK = (
+    *(_deepseek(bar, blank) for bar in (BAR, "|") for blank in ("▁", "_")),
+    _as_step(headed=True),
+    _as_step(headed=False),
+)
+
+WRITTEN = (*_AGENTS, *_SHOWN, *_TAGS, *_LLAMA, *_DEEPSEEK)
+
+# ── Calls that are nothing but a name and its arguments ─────────────────────────────
+
+ALONE = (PythonCalls((")",), brackets=False, marked=False, prints=True),)

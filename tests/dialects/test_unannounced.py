@@ -1,0 +1,69 @@
+"""Calls in answers that no format asks for."""
+
+# ruff: noqa: E501 - a row is one line, and its text stands there as a model writes it
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+FIND = '{"name": "find", "arguments": {"query": "x"}}'
+ARGUMENTS = '{"query": "x"}'
+CALL = f"find {ARGUMENTS}"
+BAR = "\uff5c"
+HEADER = "<|start_header_id|>assistant<|end_header_id|>"
+
+ROWS = [
+    ("an action as a Python call", 'Thought: so\nAction: find(query="x")', f"{CALL} | 'Thought: so'"),
+    ("an action and its input", f"Action: find\nAction Input: {ARGUMENTS}", CALL),
+    ("an action that is prose", "Action: find it", "'Action: find it'"),
+    ("a shown call in brackets", f"[Calling tool: find({ARGUMENTS})]", CALL),
+    ("a shown call in a line", f"So.\nCalling tool: find({ARGUMENTS})\nso", f"{CALL} | 'So.\nso'"),
+    ("a shown object", f"Tool call: {FIND}", CALL),
+    ("a shown call of nobody", "[Calling tool: me({})]", "'[Calling tool: me({})]'"),
+    ("a shown call in the midst of a line", f"I was [Calling tool: find({ARGUMENTS})]", f"'I was [Calling tool: find({ARGUMENTS})]'"),
+    *((f"a tag spelled {tag!r}", f"<{tag}>{FIND}</{tag}>so", f"{CALL} | 'so'") for tag in ("toolcall", "tool-call", "TOOL_CALL", "functioncall")),
+    ("arguments in single quotes", f"<functioncall> {{\"name\": \"find\", \"arguments\": '{ARGUMENTS}'}}", CALL),
+    ("small letters in brackets", f"[tool_call]{FIND}[/tool_call]", CALL),
+    ("a tag with an id", f'<tool_call id="1">{FIND}</tool_call>', CALL),
+    ("a tag with an id and prose", '<tool_call id="1">so</tool_call>', "'<tool_call id=\"1\">so</tool_call>'"),
+    ("Python in a tag", '<tool_code>\nprint(find(query="x"))\n</tool_code>so', f"{CALL} | 'so'"),
+    ("Python in another tag", '<execute_tool>find(query="x")</execute_tool>', CALL),
+    ("Python behind a word", 'So:\ntool_code\nprint(find(query="x"))', f"{CALL} | 'So:'"),
+    ("an underscore for an equals sign", "<function_find>\n<parameter=query>\nx\n</parameter>\n</function>", CALL),
+    ("an underscore and no tool", "<function_me>so</function_me>", "'<function_me>so</function_me>'"),
+    ("Grok's tags", '<xai:function_call name="find"><parameter name="query">x</parameter></xai:function_call>', CALL),
+    ("Llama's header", f"{HEADER}\n\n{FIND}", CALL),
+    ("Llama's header before prose", f"{HEADER}so", f"'{HEADER}so'"),
+    ("Python behind Llama's tag", '<|python_tag|>find(query="x")<|eom_id|>', CALL),
+    ("code behind Llama's tag", '<|python_tag|>print("x")', "'<|python_tag|>print(\"x\")'"),
+    ("DeepSeek's header alone", f"function<{BAR}tool▁sep{BAR}>find\n```json\n{ARGUMENTS}\n```<{BAR}tool▁call▁end{BAR}>", CALL),
+    ("DeepSeek's header behind the section", f"<{BAR}tool▁calls▁begin{BAR}>function<{BAR}tool▁sep{BAR}>find\n```json\n{ARGUMENTS}\n```<{BAR}tool▁call▁end{BAR}><{BAR}tool▁calls▁end{BAR}>", CALL),
+    ("DeepSeek's section spelled otherwise", f"<{BAR}tool▁calls{BAR}>find<{BAR}tool▁sep{BAR}>{ARGUMENTS}<{BAR}tool▁call▁end{BAR}>", CALL),
+    ("DeepSeek's section and prose", f"<{BAR}tool▁calls▁begin{BAR}>so", f"'<{BAR}tool▁calls▁begin{BAR}>so'"),
+    ("DeepSeek's tokens with underscores", f"<{BAR}tool_calls_begin{BAR}><{BAR}tool_call_begin{BAR}>function<{BAR}tool_sep{BAR}>find\n```json\n{ARGUMENTS}\n```<{BAR}tool_call_end{BAR}><{BAR}tool_calls_end{BAR}>", CALL),
+    ("DeepSeek's tokens with underscores and no word", f"<{BAR}tool_calls_begin{BAR}><{BAR}tool_call_begin{BAR}>find<{BAR}tool_sep{BAR}>{ARGUMENTS}<{BAR}tool_call_end{BAR}><{BAR}tool_calls_end{BAR}>", CALL),
+    ("a bar of DSML lost", f'<DSML{BAR}invoke name="find">\n<DSML{BAR}parameter name="query" string="true">x</DSML{BAR}parameter>\n</DSML{BAR}invoke>', CALL),
+    ("a recipient", f'{{"recipient_name": "functions.find", "parameters": {ARGUMENTS}}}', CALL),
+    ("several recipients", f'{{"tool_uses": [{{"recipient_name": "functions.find", "parameters": {ARGUMENTS}}}, {FIND}]}}', f"{CALL} | {CALL}"),
+    ("calls in camel case", f'{{"toolCalls": [{FIND}]}}', CALL),
+    ("a call and nothing else", 'find(query="x")\n', CALL),
+    ("a printed call and nothing else", "print(default_api.find(query='x'))", CALL),
+    ("a call with a dict", f"functions.find({ARGUMENTS})", CALL),
+    ("two calls and nothing else", 'find(query="x"); now()', f"{CALL} | now {{}}"),
+    ("a call and an end token", 'find(query="x")<|im_end|>', "'find(query=\"x\")<|im_end|>'"),
+    ("a call and prose", 'find(query="x") does it', "'find(query=\"x\") does it'"),
+    ("a call and another answer", f'find(query="x") so\n<tool_call>{FIND}</tool_call>', f"{CALL} | 'find(query=\"x\") so\n'"),
+    ("a call that is cut", 'find(query="x', "!truncated find"),
+    ("a call that is broken", "find(x)", "'find(x)'"),
+    ("a function that is told of", "find(query) finds it (x)", "'find(query) finds it (x)'"),
+    ("a call that is broken, and prose", "find(x)\nso", "'find(x)\nso'"),
+    ("a call of nobody", 'me(query="x")', "'me(query=\"x\")'"),
+    ("a word", "find", "'find'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "said"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+def test_calls_that_nobody_announced(say: Callable[..., str], text: str, *, said: str) -> None:
+    assert say("auto", text) == said
