@@ -466,6 +466,61 @@ async def test_who_is_called_and_gone_passes_the_place_on(monkeypatch: pytest.Mo
 
 
 @in_loop
+async def test_who_comes_first_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if somebody gives up, or asks again just when a connection gets free."""
+    monkeypatch.setattr(pool_module, "MOST_CONNECTIONS", 1)
+    heard: list[bytes] = []
+    go_on = asyncio.Event()
+
+    async def note(talk: Talk) -> None:
+        while True:
+            heard.append((await talk.hear())[-1:])
+            await go_on.wait()
+            await talk.say(HELLO)
+
+    async with listening(note) as server, pooling(server.url) as pool:
+
+        async def ask_twice(name: bytes) -> None:
+            await ask(pool, server.url, body=name)
+            await ask(pool, server.url, body=name)
+
+        asking = [asyncio.create_task(ask_twice(b"%d" % number)) for number in range(4)]
+        await wait_until(lambda: len(pool._waiting) == 3 and bool(heard))
+        asking[3].cancel()
+        await asyncio.wait([asking[3]])
+        go_on.set()
+        await asyncio.gather(*asking[:3])
+    assert b"".join(heard) == b"012012"
+
+
+@in_loop
+async def test_who_waits_for_a_place_is_told_of_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "MOST_CONNECTIONS", 1)
+
+    async def forever(talk: Talk) -> None:
+        await talk.wait_for_silence()
+
+    async with listening(forever) as server, pooling(server.url) as pool:
+        asking = [asyncio.create_task(ask(pool, server.url)) for _ in range(5)]
+        await wait_until(lambda: len(pool._waiting) == 4 and bool(pool._open))
+        await pool.close()
+        errors = await asyncio.gather(*asking, return_exceptions=True)
+        assert [type(error) for error in errors] == [ConnectionAbortedError] * 5
+        assert server.connections == 1
+        with pytest.raises(ConnectionAbortedError):
+            await ask(pool, server.url)
+
+
+@in_loop
+async def test_what_cannot_be_written_takes_no_connection() -> None:
+    async with listening(greet) as server, pooling(server.url) as pool:
+        assert await ask(pool, server.url) == b"hello"
+        with pytest.raises(UnicodeEncodeError):
+            await pool.post(server.url, body=b"", headers={"x-a": "half of a character: \udc80"})
+        assert len(pool._idle) == 1
+
+
+@in_loop
 async def test_the_last_place_does_not_come_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_module, "MOST_CONNECTIONS", 1)
 

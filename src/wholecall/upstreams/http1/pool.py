@@ -69,15 +69,13 @@ class Pool:
 
     async def post(self, url: URL, *, body: bytes, headers: Mapping[str, str]) -> Http1Response:
         """Send a body, and wait for the head of the answer."""
-        connection = self._take() or await self._connect()
-        return await connection.ask(
-            _write_head("POST", url, headers=headers, length=len(body)), body
-        )
+        head = _write_head("POST", url, headers=headers, length=len(body))
+        return await (await self._find()).ask(head, body)
 
     async def get(self, url: URL, *, headers: Mapping[str, str]) -> Http1Response:
         """Ask for a page, and wait for its head."""
-        connection = self._take() or await self._connect()
-        return await connection.ask(_write_head("GET", url, headers=headers), b"")
+        head = _write_head("GET", url, headers=headers)
+        return await (await self._find()).ask(head, b"")
 
     async def close(self) -> None:
         """Close all connections, whatever comes over them."""
@@ -91,6 +89,8 @@ class Pool:
             self._sweeping.cancel()
         for connection in list(self._open):
             connection.abort()
+        while self._call_next():
+            pass
         if self._open:
             await self._empty.wait()
 
@@ -132,8 +132,12 @@ class Pool:
 
     # ── New ones ────────────────────────────────────────────────────────────────────
 
-    async def _connect(self) -> Connection:
-        """A connection, new or free by now."""
+    async def _find(self) -> Connection:
+        """A connection, and who came first gets one first."""
+        if not self._waiting:
+            free = self._take()
+            if free is not None:
+                return free
         seconds = self._timeouts.connect
         try:
             async with asyncio.timeout(seconds):
@@ -144,29 +148,38 @@ class Pool:
 
     async def _wait_for_place(self) -> Connection | None:
         """A connection that got free; None: another one may be opened."""
-        while len(self._open) + self._connecting >= MOST_CONNECTIONS:
-            place = self._loop.create_future()
-            self._waiting.append(place)
-            try:
+        if not self._waiting and self._has_place():
+            return None
+        place = self._loop.create_future()
+        self._waiting.append(place)
+        try:
+            while True:
                 await place
-            except asyncio.CancelledError:
-                if place.done():
-                    self._call_next()  # called, and gone: somebody else's turn
-                raise
-            finally:
-                if place in self._waiting:
-                    self._waiting.remove(place)
-            free = self._take()
-            if free is not None:
-                return free
-        return None
+                free = self._take()
+                if free is not None or self._has_place():
+                    return free
+                # What was free is gone; but it is still this one's turn.
+                place = self._waiting[self._waiting.index(place)] = self._loop.create_future()
+        except asyncio.CancelledError:
+            if not place.cancelled():
+                self._call_next()  # called, and gone: somebody else's turn
+            raise
+        finally:
+            self._waiting.remove(place)
 
-    def _call_next(self) -> None:
-        while self._waiting:
-            place = self._waiting.popleft()
+    def _has_place(self) -> bool:
+        """Whether another one may be opened. `ConnectionAbortedError`: none, ever."""
+        if self.closed:
+            raise ConnectionAbortedError("it was closed on this side")
+        return len(self._open) + self._connecting < MOST_CONNECTIONS
+
+    def _call_next(self) -> bool:
+        """Wake the first who was not called yet; it leaves the queue on its own."""
+        for place in self._waiting:
             if not place.done():
                 place.set_result(None)
-                return
+                return True
+        return False
 
     async def _open_one(self) -> Connection:
         self._connecting += 1
