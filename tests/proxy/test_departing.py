@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from starlette.types import Message
 
 from proxying import in_loop
-from wholecall.proxy.departing import ClientGone, UntilGone, read_body
+from wholecall.proxy.departing import ClientGone, Lookout, UntilGone, read_body
 
 
 class Client:
@@ -27,6 +28,18 @@ class Client:
 
 def _piece(body: bytes, *, more: bool) -> Message:
     return {"type": "http.request", "body": body, "more_body": more}
+
+
+def until_gone(
+    client: Client, tell: Callable[[], None], *, lookout: Lookout | None = None
+) -> UntilGone:
+    """A block that is watched as soon as possible."""
+    return UntilGone(client.receive, tell, lookout=lookout or Lookout(seconds=0.0))
+
+
+async def wait_in_vain() -> None:
+    # Were it not broken off, this would end in another way.
+    await asyncio.wait_for(asyncio.Event().wait(), 5.0)
 
 
 @in_loop
@@ -51,11 +64,10 @@ async def test_what_is_done_for_a_client_ends_when_it_leaves() -> None:
     told: list[bool] = []
 
     async def work() -> None:
-        with UntilGone(client.receive, lambda: told.append(ended.is_set())):
+        with until_gone(client, lambda: told.append(ended.is_set())):
             asyncio.get_running_loop().call_soon(client.leaves.set)
             try:
-                # Were it not broken off, this would end in another way.
-                await asyncio.wait_for(asyncio.Event().wait(), 5.0)
+                await wait_in_vain()
             finally:
                 ended.set()
 
@@ -71,7 +83,7 @@ async def test_what_is_done_for_a_client_ends_when_it_leaves() -> None:
 
 @in_loop
 async def test_what_is_done_comes_to_its_end_while_the_client_waits() -> None:
-    with UntilGone(Client().receive, pytest.fail):
+    with until_gone(Client(), pytest.fail):
         done = True
     assert done
 
@@ -82,7 +94,7 @@ async def test_the_servers_own_cancellation_goes_on() -> None:
     inside = asyncio.Event()
 
     async def work() -> None:
-        with UntilGone(client.receive, pytest.fail):
+        with until_gone(client, pytest.fail):
             inside.set()
             await asyncio.Event().wait()
 
@@ -91,3 +103,71 @@ async def test_the_servers_own_cancellation_goes_on() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+# ── Who is watched ──────────────────────────────────────────────────────────────────
+
+
+async def leave(lookout: Lookout) -> None:
+    """A client comes, is watched, and leaves."""
+    client = Client()
+    client.leaves.set()
+    with pytest.raises(ClientGone), until_gone(client, lambda: None, lookout=lookout):
+        await wait_in_vain()
+
+
+class Heard(Client):
+    """Counts how often anybody listens to it."""
+
+    heard = 0
+
+    async def receive(self) -> Message:
+        self.heard += 1
+        return await super().receive()
+
+
+@in_loop
+async def test_who_is_answered_at_once_is_not_watched() -> None:
+    client, lookout = Heard(), Lookout(seconds=0.0)
+    with until_gone(client, pytest.fail, lookout=lookout):
+        pass
+    await leave(lookout)
+    assert client.heard == 0
+
+
+@in_loop
+async def test_many_are_watched_at_a_time_and_each_once() -> None:
+    lookout, inside = Lookout(seconds=0.0), asyncio.Event()
+    clients = [Heard() for _ in range(3)]
+
+    async def work(client: Client) -> None:
+        with until_gone(client, pytest.fail, lookout=lookout):
+            await inside.wait()
+
+    works = [asyncio.create_task(work(client)) for client in clients]
+    while not all(client.heard for client in clients):
+        await asyncio.sleep(0)
+    await leave(lookout)
+    inside.set()
+    await asyncio.gather(*works)
+    assert [client.heard for client in clients] == [1, 1, 1]
+
+
+@in_loop
+async def test_who_comes_after_a_pause_is_watched_too() -> None:
+    lookout = Lookout(seconds=0.0)
+    for _ in range(3):
+        await leave(lookout)
+        for _ in range(5):  # rounds at which nobody is there
+            await asyncio.sleep(0)
+
+
+def test_a_loop_that_ended_in_between_is_no_hindrance() -> None:
+    lookout, client = Lookout(seconds=0.05), Client()
+
+    async def enter() -> None:
+        with until_gone(client, pytest.fail, lookout=lookout):
+            pass
+
+    asyncio.run(enter())  # its next round never comes
+    asyncio.run(leave(lookout))

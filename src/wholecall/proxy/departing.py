@@ -29,6 +29,43 @@ async def read_body(receive: Receive) -> bytes:
             return b"".join(pieces)
 
 
+class Lookout:
+    """Has those clients watched whose answers take long.
+
+    It goes round every `seconds` while anybody is answered; who is there at two rounds takes long.
+    A timer for each of them would be started and stopped with every request.
+    """
+
+    def __init__(self, seconds: float = AT_ONCE_SECONDS) -> None:
+        self._seconds = seconds
+        self._new: set[UntilGone] = set()
+        self._seen: set[UntilGone] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Where it goes round."""
+
+    def enter(self, client: UntilGone) -> None:
+        """A client is being answered."""
+        self._new.add(client)
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop = loop
+            loop.call_later(self._seconds, self._go_round, loop)
+
+    def leave(self, client: UntilGone) -> None:
+        """Its answer is over."""
+        self._new.discard(client)
+        self._seen.discard(client)
+
+    def _go_round(self, loop: asyncio.AbstractEventLoop) -> None:
+        for client in self._seen:
+            client.watch()
+        self._seen, self._new = self._new, set()
+        if self._seen:
+            loop.call_later(self._seconds, self._go_round, loop)
+        else:
+            self._loop = None
+
+
 class UntilGone:
     """Breaks off its block when the client hangs up; it ends with `ClientGone` then.
 
@@ -38,36 +75,36 @@ class UntilGone:
     task of its own, which costs more than many an answer.
     """
 
-    __slots__ = ("_gone", "_receive", "_task", "_tell", "_timer", "_watcher")
+    __slots__ = ("_gone", "_lookout", "_receive", "_task", "_tell", "_watcher")
 
-    def __init__(self, receive: Receive, tell: Callable[[], None]) -> None:
+    def __init__(self, receive: Receive, tell: Callable[[], None], *, lookout: Lookout) -> None:
         self._receive = receive
         self._tell = tell
+        self._lookout = lookout
         self._gone = False
         self._task: asyncio.Task[Any] | None = None
-        self._timer: asyncio.TimerHandle | None = None
         self._watcher: asyncio.Task[None] | None = None
 
     def __enter__(self) -> None:
         self._task = asyncio.current_task()
-        self._timer = asyncio.get_running_loop().call_later(AT_ONCE_SECONDS, self._begin)
+        self._lookout.enter(self)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         task, watcher = self._task, self._watcher
-        if self._timer is not None:
-            self._timer.cancel()
+        self._lookout.leave(self)
         if watcher is not None:
             watcher.cancel()
         # They hold this, and only the collector could free them if this held them, too.
-        self._timer = self._watcher = self._task = None
+        self._watcher = self._task = None
         # Our own cancellation is taken back; that of the server goes on.
         ours = self._gone and isinstance(error, asyncio.CancelledError)
         if ours and task is not None and task.uncancel() == 0:
             raise ClientGone from None
 
-    def _begin(self) -> None:
+    def watch(self) -> None:
+        """Wait for the client's departure from now on."""
         self._watcher = asyncio.create_task(self._watch(), name="watch for the client's departure")
 
     async def _watch(self) -> None:

@@ -40,7 +40,7 @@ class Endpoint:
         try:
             asked = Asked.read(self._client, scope, body=await read_body(receive))
             sink.beat_seconds = asked.shorten(self._service.beat_seconds)
-            with UntilGone(receive, sink.note_departure):
+            with UntilGone(receive, sink.note_departure, lookout=self._service.lookout):
                 await self._serve(asked, sink)
         except ClientGone:
             return

@@ -72,7 +72,7 @@ class Retrieval:
             self._service.beat_seconds
         )
         try:
-            with UntilGone(receive, sink.note_departure):
+            with UntilGone(receive, sink.note_departure, lookout=self._service.lookout):
                 await self._answer(held, QueryParams(scope["query_string"]), sink)
         except ClientGone:
             return

@@ -13,6 +13,7 @@ from wholecall.proxy.approving import Approving
 from wholecall.proxy.binding import Binding
 from wholecall.proxy.client import TOOLS_HEADER, Asked
 from wholecall.proxy.config.settings import ANYTHING, matches
+from wholecall.proxy.departing import Lookout
 from wholecall.proxy.holding import Holding
 from wholecall.proxy.keys import Key
 from wholecall.proxy.ownership import Ownership
@@ -96,6 +97,8 @@ class Service:
         self.ownership = Ownership(self._shelf)
         self.binding = Binding(self._shelf)
         """Whose the responses are that upstreams hold."""
+        self.lookout = Lookout()
+        """Has clients watched that wait for long."""
         self.retirement = Retirement()
         """Closes what is served no more."""
         self.resends = Resends()
