@@ -10,6 +10,7 @@ import pytest
 
 CALL = 'find {"query": "x"}'
 Q = "<tool_call>\n<function=find>\n{}</function>\n</tool_call>"
+QB, QE = Q.split("{}")
 P = "<parameter={}>\n{}\n</parameter>\n"
 INVOKE = '<function_calls>\n<invoke name="find">\n{}</invoke>\n</function_calls>'
 GLM = "<tool_call>find\n{}</tool_call>"
@@ -75,6 +76,10 @@ ROWS = [
     ("a closing tag in a value whose own was left out", "qwen3_xml", "<tool_call><function=find><parameter=query>x</parameter></funct</tool_call><tool_call><function=now></function></tool_call>", "!bad_markup find | now {}"),
     ("a value's closing tag left out at the end", "qwen3_xml", Q.format("<parameter=query>\nx\n"), CALL),
     ("a stray closing tag", "qwen3_xml", Q.format(P.format("query", "x") + "</parameter>"), CALL),
+    ("a value that holds the end of its call", "qwen3_xml", Q.format(P.format("query", f"a{QE}b")), "!bad_markup find | 'b\n\n\n'"),
+    ("a value that holds the end of its call and another", "qwen3_xml", Q.format(P.format("query", f"a{QE}{QB}b")), f"!bad_markup find | '{QB}b\n\n\n'"),
+    ("a value's closing tag left out, and another call", "qwen3_xml", Q.format("<parameter=query>\nx\n") + Q.format(P.format("query", "x")), f"{CALL} | {CALL}"),
+    ("a value's closing tag left out, and prose", "qwen3_xml", Q.format("<parameter=query>\nx\n") + "so", f"{CALL} | 'so'"),
     ("the call's closing tag left out", "qwen3_xml", "<tool_call><function=find><parameter=query>x</parameter></tool_call>", CALL),
     ("another call begins before the first parameter", "qwen3_xml", "<function=find><function=find><parameter=query>x</parameter></function>", f"!bad_markup find | {CALL}"),
     ("a section begins before the first parameter", "step3", f'<{BAR}tool_call_begin{BAR}><steptml:invoke name="now"><{BAR}tool_call_begin{BAR}><steptml:invoke name="now"></steptml:invoke>', "!bad_markup now | now {}"),

@@ -315,8 +315,9 @@ class _Reading:
             else:
                 self._source.at -= len(mark)
                 if (yield from self._ends_value(mark)):
-                    # Its end was left out, or it stood before, or it is torn.
-                    return not closes and not ending.is_torn(self._grammar.value_close)
+                    # Its end was left out, or it stood before, or it is torn, or it comes later.
+                    torn = closes or ending.is_torn(self._grammar.value_close)
+                    return not torn and not (yield from self._closes_later(mark))
                 self._source.at += len(mark)
             ending.put(mark)
 
@@ -348,6 +349,17 @@ class _Reading:
             return not (yield from self._goes_on_as_word(mark))
         follows = yield from self._source.sees_ahead(self._after_call, len(mark))
         return bool(follows)
+
+    def _closes_later(self, mark: str) -> Steps[bool]:
+        """Whether the end of the value comes behind that of its call, before another begins."""
+        begin = self._grammar.value.begin
+        if mark == begin:
+            return False
+        place = self._source.bookmark()
+        found = yield from self._source.flow(marks_of((*self._grammar.value_close, begin)), ignore)
+        self._source.rewind(place)
+        self._source.forget()
+        return found in self._value_close
 
     def _cdata(self) -> Steps[bool]:
         begin, end = _CDATA
