@@ -488,6 +488,8 @@ async def test_who_comes_first_goes_first(monkeypatch: pytest.MonkeyPatch) -> No
         await wait_until(lambda: len(pool._waiting) == 3 and bool(heard))
         asking[3].cancel()
         await asyncio.wait([asking[3]])
+        pool._call_next()  # something was free, and is gone again
+        await wait_until(lambda: not pool._waiting[0].done())
         go_on.set()
         await asyncio.gather(*asking[:3])
     assert b"".join(heard) == b"012012"

@@ -159,7 +159,8 @@ class Pool:
                 if free is not None or self._has_place():
                     return free
                 # What was free is gone; but it is still this one's turn.
-                place = self._waiting[self._waiting.index(place)] = self._loop.create_future()
+                turn = self._waiting.index(place)
+                place = self._waiting[turn] = self._loop.create_future()
         except asyncio.CancelledError:
             if not place.cancelled():
                 self._call_next()  # called, and gone: somebody else's turn
