@@ -83,6 +83,8 @@ class Arrival:
         """Every value of a header."""
         if name not in self.by_name:
             return []
+        if len(self.by_name) == len(self.headers):  # no name came twice
+            return [self.by_name[name].decode(_CHARSET)]
         return [value.decode(_CHARSET) for each, value in self.headers if each == name]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
@@ -135,26 +135,34 @@ async def _read_along(answer: LiveAnswer, sink: ClientSink, *, watch: Watch) -> 
     watch.end(Fate.DONE)
 
 
-def _describe(asked: Asked, **more: Any) -> Exchange:
-    headers = asked.headers
+def _describe(asked: Asked) -> Exchange:
+    """A request that could not be read."""
     return Exchange(
         request_id=asked.request_id,
         protocol=asked.client.protocol,
         path=asked.client.path,
         key_id=asked.key.id,
         started=asked.came,
-        trace_headers={name: headers[name] for name in _TRACE_HEADERS if name in headers},
-        **more,
+        trace_headers=_find_trace(asked.headers),
     )
 
 
 def _describe_prepared(prepared: Prepared) -> Exchange:
-    served = prepared.served
-    return _describe(
-        prepared.asked,
+    asked, served = prepared.asked, prepared.served
+    return Exchange(
+        request_id=asked.request_id,
+        protocol=asked.client.protocol,
+        path=asked.client.path,
         model=served.name,
+        key_id=asked.key.id,
         way=type(prepared.way).__name__.lower(),
         stream=prepared.stream,
         upstream=served.upstream.protocol,
         upstream_model=served.model,
+        started=asked.came,
+        trace_headers=_find_trace(asked.headers),
     )
+
+
+def _find_trace(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: headers[name] for name in _TRACE_HEADERS if name in headers}
