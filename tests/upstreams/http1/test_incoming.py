@@ -49,6 +49,16 @@ ROWS: list[tuple[str, bytes, Read]] = [
     ("chunks with trailers", CHUNKED + b"5\r\nhello\r\n0\r\nx-sum: 1\r\n\r\n", GOOD),
     ("lines that end without CR", (OK + LENGTH).replace(b"\r", b"") + b"hello", GOOD),
     ("a body until the connection closes", OK + b"\r\nhello", Read(200, b"hello")),
+    (
+        "a body until the connection closes, by the name of its coding",
+        OK + b"transfer-encoding: identity\r\n\r\nhello",
+        Read(200, b"hello"),
+    ),
+    (
+        "chunks in two headers",
+        OK + b"transfer-encoding: identity\r\nTransfer-Encoding: Chunked \r\n\r\n5\r\nhello",
+        Read(200, b"hello", error=CUT),
+    ),
     ("a body of HTTP/1.0", b"HTTP/1.0 200 OK\r\n\r\nhello", Read(200, b"hello")),
     (
         "a server that hangs up behind its answer",
@@ -77,6 +87,7 @@ ROWS: list[tuple[str, bytes, Read]] = [
         b"HTTP/1.1 103 Early Hints\r\ncontent-length: 99\r\n\r\n" * 2 + OK + LENGTH + b"hello",
         GOOD,
     ),
+    ("no status at all", b"HTTP/1.1 000 X\r\n" + LENGTH + b"hello", Read(0, b"hello", True, True)),
     ("an error", b"HTTP/1.1 503 Busy\r\n" + LENGTH + b"hello", Read(503, b"hello", True, True)),
     ("no reason behind the status", b"HTTP/1.1 200\r\n" + LENGTH + b"hello", GOOD),
     ("empty lines before it", b"\r\n\r\n" + OK + LENGTH + b"hello", GOOD),
@@ -232,8 +243,22 @@ TEXT = b"data: {}\n\n" * 50
         (b"gzip", gzip.compress(TEXT)),
         (b"GZIP", gzip.compress(TEXT)),
         (b"deflate", zlib.compress(TEXT)),
+        (b"deflate", zlib.compress(TEXT)[2:-4]),
+        (b"gzip", gzip.compress(TEXT[:99]) + gzip.compress(b"") + gzip.compress(TEXT[99:])),
+        (b"gzip", gzip.compress(TEXT) + bytes(9)),
+        (b"utf-8", TEXT),
+        (b"identity, none", TEXT),
     ],
-    ids=["gzip", "in capitals", "deflate"],
+    ids=[
+        "gzip",
+        "in capitals",
+        "deflate",
+        "deflate without its header",
+        "gzip in parts",
+        "gzip, filled up",
+        "no coding",
+        "none",
+    ],
 )
 def test_a_compressed_body_is_unpacked(*, coding: bytes, packed: bytes, cut: Cut) -> None:
     head = OK + b"content-encoding: %b\r\ncontent-length: %d\r\n\r\n" % (coding, len(packed))
@@ -242,6 +267,20 @@ def test_a_compressed_body_is_unpacked(*, coding: bytes, packed: bytes, cut: Cut
 
 def packed_head(packed: bytes) -> bytes:
     return OK + b"content-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(packed)
+
+
+def test_an_empty_body_may_be_compressed() -> None:
+    assert read(whole(packed_head(b""))) == Read(200, over=True, reusable=True)
+
+
+def test_each_piece_of_a_compressed_stream_is_unpacked_as_it_comes() -> None:
+    packing = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
+    incoming = Incoming()
+    incoming.feed(OK + b"content-encoding: gzip\r\n\r\n")
+    for event in (b"data: 1\n\n", b"data: 2\n\n"):
+        incoming.feed(packing.compress(event) + packing.flush(zlib.Z_SYNC_FLUSH))
+        assert incoming.take() == event
+        assert incoming.take() == b""
 
 
 def test_a_small_body_may_be_large_inside_and_comes_bit_by_bit() -> None:
@@ -286,3 +325,32 @@ def test_a_body_in_a_coding_that_nobody_asked_for_is_an_error_but_its_status_cou
     assert incoming.status == 401
     with pytest.raises(NotHttp, match="'br', which nobody asked for"):
         incoming.take()
+
+
+def test_two_codings_at_once_are_not_guessed_at() -> None:
+    incoming = Incoming()
+    incoming.feed(OK + b"content-encoding: gzip, utf-8, br\r\ncontent-length: 2\r\n\r\nab")
+    with pytest.raises(NotHttp, match="'br, gzip', which nobody asked for"):
+        incoming.take()
+
+
+@pytest.mark.parametrize(
+    "noise", [b"0\r\nx-sum: ", b"5;x-sum="], ids=["a trailer", "behind the size of a chunk"]
+)
+def test_what_stands_around_a_body_has_an_end(noise: bytes) -> None:
+    incoming = Incoming()
+    incoming.feed(CHUNKED + b"5\r\nhello\r\n" + noise)
+    for _ in range(MOST_HEAD_BYTES // 1000):
+        incoming.feed(b"1" * 1000)
+    with pytest.raises(NotHttp, match=f"more than {MOST_HEAD_BYTES} bytes"):
+        incoming.feed(b"1" * 1000)
+    assert incoming.take() == b"hello"
+
+
+def test_parts_of_a_body_may_be_as_many_as_they_like() -> None:
+    incoming = Incoming()
+    incoming.feed(CHUNKED)
+    for _ in range(MOST_HEAD_BYTES):
+        for piece in (b"1", b"\r\n", b"a", b"\r\n"):
+            incoming.feed(piece)
+    assert len(incoming.take()) == MOST_HEAD_BYTES

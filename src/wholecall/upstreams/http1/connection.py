@@ -248,7 +248,7 @@ class Http1Response:
 
     async def wait_for_head(self) -> None:
         """Return when the status and all headers have come."""
-        while not self._incoming.status:
+        while not self._incoming.has_head:
             await self._wait()
 
     def limit_silence(self, seconds: float | None) -> None:

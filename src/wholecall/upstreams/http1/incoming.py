@@ -14,17 +14,23 @@ import zlib
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from wholecall.upstreams.http1.base import NotHttp, find_header
+from wholecall.upstreams.http1.base import NotHttp, RawHeaders, find_header
 
 MOST_HEAD_BYTES = 64 * 1024
-"""Bytes of a status line and its headers. The longest, with policies and cookies, have a tenth."""
+"""Bytes of a status line and its headers, and of what stands between and behind the parts of a
+body. The longest, with policies and cookies, have a tenth."""
 INFLATED_BYTES = 1024 * 1024
 """Bytes that a compressed body becomes at a time: a few of them may stand for gigabytes."""
 _INTERIM = range(100, 200)
 _EITHER_FORM = 32 + zlib.MAX_WBITS
 """For zlib: the header says whether it is gzip or deflate."""
-_PLAIN = (b"", b"identity")
-_PACKED = (b"gzip", b"x-gzip", b"deflate")
+_NO_HEADER = -zlib.MAX_WBITS
+_GZIP_BEGINS = b"\x1f\x8b"
+_DEFLATE_BEGINS = 0x08
+"""In the lower half of the first byte."""
+_PACKED = frozenset({b"gzip", b"x-gzip", b"deflate"})
+_FOREIGN = frozenset({b"br", b"zstd", b"compress", b"x-compress"})
+# What else stands there (`utf-8`, `none`) is no coding, and the body is as it is.
 _SPENT = HttpResponseParser(object())
 """Stands where the parser of an answer was."""
 
@@ -33,8 +39,9 @@ class Incoming:
     """One answer, fed piece by piece. Its `on_…` methods are called by the parser."""
 
     def __init__(self) -> None:
+        self.has_head = False
+        """Whether the status and all headers have come."""
         self.status = 0
-        """0 until the head is complete."""
         self.headers: list[tuple[bytes, bytes]] = []
         """Names in lower case."""
         self.over = False
@@ -44,7 +51,8 @@ class Incoming:
         self.held = 0
         """Bytes of the body that were not taken."""
         self._parser = _make_parser(self)
-        self._head_bytes = 0
+        self._empty_bytes = 0
+        """How many came since the last that was of use: a head, or some of the body."""
         self._until_closed = False
         self._pieces: list[bytes] = []
         self._inflating: _Inflating | None = None
@@ -56,8 +64,7 @@ class Incoming:
         if self._parser is _SPENT:
             self.reusable = self.reusable and not data  # nobody asked for more
             return
-        if not self.status:
-            self._head_bytes += len(data)
+        self._empty_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade as error:
@@ -66,17 +73,17 @@ class Incoming:
             self.reusable = False
             if not self.over:
                 raise NotHttp(str(error)) from error
-        if not self.status and self._head_bytes > MOST_HEAD_BYTES:
-            raise NotHttp(f"its headers have more than {MOST_HEAD_BYTES} bytes")
         if self.over:
             self.let_go()
+        elif self._empty_bytes > MOST_HEAD_BYTES:
+            raise NotHttp(f"its headers have more than {MOST_HEAD_BYTES} bytes")
 
     def feed_end(self) -> None:
         """The connection closed. `ConnectionError`: the answer was cut by that."""
         self.reusable = False
         if self.over:
             return
-        if not self._head_bytes:
+        if not self.has_head and not self._empty_bytes:
             raise ConnectionResetError("it hung up without an answer")
         if not self._until_closed:
             raise ConnectionResetError("it hung up in the midst of an answer")
@@ -104,9 +111,11 @@ class Incoming:
         return data
 
     def _take_inflated(self, inflating: _Inflating) -> bytes:
-        if not inflating.waiting:
-            inflating.waiting = self._take_raw()
-        inflated = inflating.take()
+        inflated = b""
+        while not inflated and (inflating.waiting or self._pieces):
+            if not inflating.waiting:
+                inflating.waiting = self._take_raw()
+            inflated = inflating.take()
         if not inflated and self.over and not inflating.complete:
             raise ConnectionResetError("it hung up in the midst of a compressed answer")
         return inflated
@@ -120,7 +129,7 @@ class Incoming:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header; behind the body a trailer, which nobody needs."""
-        if not self.status:
+        if not self.has_head:
             self.headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
@@ -129,25 +138,30 @@ class Incoming:
         if status in _INTERIM or self.over:
             self.headers.clear()
             return
+        self.has_head = True
         self.status = status
-        self._until_closed = not any(
-            name in (b"content-length", b"transfer-encoding") for name, _ in self.headers
-        )
-        coding = find_header(self.headers, b"content-encoding").lower()
-        if coding in _PACKED:
-            self._inflating = _Inflating()
-        elif coding not in _PLAIN:
-            self._coding = coding
+        self._empty_bytes = 0
+        self._until_closed = _ends_with_connection(self.headers)
+        self._find_coding()
+
+    def _find_coding(self) -> None:
+        given = find_header(self.headers, b"content-encoding").lower()
+        codings = {each.strip() for each in given.split(b",")} & (_PACKED | _FOREIGN)
+        if given in _PACKED:
+            self._inflating = _Inflating(given)
+        elif codings:
+            self._coding = b", ".join(sorted(codings))
 
     def on_body(self, data: bytes) -> None:
         """Some bytes of the body."""
         if not self.over:
+            self._empty_bytes = 0
             self._pieces.append(data)
             self.held += len(data)
 
     def on_message_complete(self) -> None:
         """It is over, unless it only came before the real one."""
-        if self.status and not self.over:
+        if self.has_head and not self.over:
             self.over = True
             self.reusable = self._parser.should_keep_alive()
 
@@ -164,22 +178,46 @@ def _make_parser(incoming: Incoming) -> HttpResponseParser:
     return parser
 
 
+def _ends_with_connection(headers: RawHeaders) -> bool:
+    """Whether a body has neither a length nor a last chunk."""
+    codings = [value for name, value in headers if name == b"transfer-encoding"]
+    if codings:
+        return not codings[-1].lower().endswith(b"chunked")
+    return not any(name == b"content-length" for name, _ in headers)
+
+
 class _Inflating:
     """A compressed body, inflated bit by bit."""
 
-    def __init__(self) -> None:
+    def __init__(self, coding: bytes) -> None:
         self.waiting = b""
         """What came, and was not inflated yet."""
-        self._zlib = zlib.decompressobj(_EITHER_FORM)
+        self._coding = coding
+        self._zlib: zlib._Decompress | None = None
 
     @property
     def complete(self) -> bool:
-        return self._zlib.eof
+        return self._zlib is None or self._zlib.eof
 
     def take(self) -> bytes:
+        """The next of what is waiting; there may be nothing in it."""
+        if self._zlib is None:
+            self._zlib = zlib.decompressobj(self._find_form())
+        elif self._zlib.eof:
+            # Behind a member of gzip may stand another, and else what pads it.
+            if not _GZIP_BEGINS.startswith(self.waiting[:2]):
+                self.waiting = b""
+                return b""
+            self._zlib = zlib.decompressobj(_EITHER_FORM)
         try:
             inflated = self._zlib.decompress(self.waiting, INFLATED_BYTES)
         except zlib.error as error:
             raise NotHttp(f"its compressed answer is damaged: {error}") from error
-        self.waiting = self._zlib.unconsumed_tail
+        self.waiting = self._zlib.unconsumed_tail or self._zlib.unused_data
         return inflated
+
+    def _find_form(self) -> int:
+        """Some servers that say `deflate` leave its header out."""
+        first = self.waiting[0]
+        bare = first & 0x0F != _DEFLATE_BEGINS and first != _GZIP_BEGINS[0]
+        return _NO_HEADER if bare and self._coding == b"deflate" else _EITHER_FORM
