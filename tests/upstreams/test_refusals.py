@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
+from upstreams.http1.talking import HEADERS, Talk, listening, pooling
+from upstreams.serving import in_loop
 from wholecall.upstreams.endpoint import Endpoint
-from wholecall.upstreams.refusals import refuse
+from wholecall.upstreams.refusals import read_refusal, refuse
 from wholecall.upstreams.retry import Failure
 
 ENDPOINT = Endpoint("openai-chat", "http://h", api_key="sk-secret-key")
@@ -119,3 +122,21 @@ def test_a_redirect_says_where_it_leads() -> None:
 def test_a_redirect_gives_no_secret_away() -> None:
     failure = answer(b"", 302, headers={"location": "https://h/?key=sk-secret-key"})
     assert "sk-secret-key" not in str(failure.error)
+
+
+@in_loop
+async def test_who_leaves_in_the_midst_of_a_refusal_closes_its_connection() -> None:
+    gone = asyncio.Event()
+
+    async def refuse_slowly(talk: Talk) -> None:
+        await talk.hear()
+        await talk.say(b"HTTP/1.1 500 Broken\r\ncontent-length: 100\r\n\r\n{")
+        await talk.wait_for_silence()
+        gone.set()
+
+    async with listening(refuse_slowly) as server, pooling(server.url) as pool:
+        response = await pool.post(server.url, body=b"", headers=HEADERS)
+        reading = asyncio.create_task(read_refusal(ENDPOINT, response))
+        await asyncio.sleep(0)
+        reading.cancel()
+        await gone.wait()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -38,12 +39,12 @@ _DEEPEST = 4
 
 async def read_refusal(endpoint: Endpoint, response: Response) -> Failure:
     """What an answer says whose status is no success. Its words may come slowly, or be cut."""
-    try:
-        async with asyncio.timeout(MOST_SECONDS):
-            body = await read_some(response, MOST_BYTES)
-    except OSError:
-        body = b""  # the status says enough
-    response.close()
+    with closing(response):
+        try:
+            async with asyncio.timeout(MOST_SECONDS):
+                body = await read_some(response, MOST_BYTES)
+        except OSError:
+            body = b""  # the status says enough
     return refuse(endpoint, response.status, headers=response.headers, body=body)
 
 
