@@ -10,6 +10,7 @@ import weakref
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohappyeyeballs import AddrInfoType
@@ -28,7 +29,7 @@ from upstreams.http1.talking import (
     read_all,
     wait_until,
 )
-from upstreams.serving import in_loop
+from upstreams.serving import PATIENCE, in_loop
 from wholecall.upstreams.http1 import pool as pool_module
 from wholecall.upstreams.http1.base import ConnectTimeout, NotHttp, Timeouts, Unsafe
 from wholecall.upstreams.http1.connection import MOST_HELD_BYTES
@@ -225,6 +226,33 @@ async def test_noise_between_two_requests_is_no_answer() -> None:
         await made.wait()  # the connection was closed for it
         assert await ask(pool, server.url) == b"hello"
         assert server.connections == 2
+
+
+class EagerLoop(asyncio.SelectorEventLoop):
+    """Hands out a connection when the server has spoken on it, as uvloop does."""
+
+    async def create_connection(self, *args: Any, **options: Any) -> Any:
+        made = await super().create_connection(*args, **options)
+        while not made[1]._early:
+            await asyncio.sleep(0)
+        return made
+
+
+@pytest.mark.parametrize("noise", [b"", b"noise"])
+def test_who_answers_before_it_is_asked_is_heard(noise: bytes) -> None:
+    async def full(talk: Talk) -> None:
+        await talk.say(b"HTTP/1.1 503 Full\r\ncontent-length: 2\r\n\r\nno" + noise)
+        await talk.wait_for_silence()
+
+    async def meet() -> None:
+        async with listening(full) as server, pooling(server.url) as pool:
+            response = await pool.post(server.url, body=b"hi", headers=HEADERS)
+            assert response.status == 503
+            assert await read_all(response) == b"no"
+            assert len(pool._idle) == (0 if noise else 1)
+
+    with asyncio.Runner(loop_factory=EagerLoop) as runner:
+        runner.run(asyncio.wait_for(meet(), PATIENCE))
 
 
 @in_loop

@@ -49,6 +49,8 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._connected = False
         self._response: Http1Response | None = None
+        self._early: bytes | None = b""
+        """What came before the first request; None: it was asked, and nothing may."""
         self._paused = False
         self._unsent = _NOTHING
         self._full = False
@@ -73,6 +75,9 @@ class Connection(asyncio.Protocol):
         if len(body) > SENT_BYTES:
             self._unsent = memoryview(body)[SENT_BYTES:]
             self._send()
+        early, self._early = self._early, None
+        if early:
+            self.data_received(early)
         try:
             await response.wait_for_head()
         except BaseException:
@@ -115,7 +120,7 @@ class Connection(asyncio.Protocol):
         """Bytes came."""
         response = self._response
         if response is None:
-            self.abort()  # nobody asked: whatever it is, it would be taken for the next answer
+            self._hear_early(data)
             return
         self._heard = self._loop.time()
         try:
@@ -128,6 +133,14 @@ class Connection(asyncio.Protocol):
         elif response.held > MOST_HELD_BYTES and not self._paused:
             self._paused = True
             self._transport.pause_reading()
+
+    def _hear_early(self, data: bytes) -> None:
+        """Nobody asked. Who cannot take a connection may say so as soon as it is open; between
+        two requests, whatever it is, it would be taken for the next answer."""
+        if self._early is None or len(self._early) > MOST_HELD_BYTES:
+            self.abort()
+        else:
+            self._early += data
 
     def pause_writing(self) -> None:
         """More is waiting to be sent than is good."""
