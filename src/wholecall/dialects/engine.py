@@ -192,7 +192,8 @@ class Engine:
             return  # it stands where the end of the last call belongs
         again = marks_of((opener,))
         count = 1
-        while count < REPEATS and (yield from self._source.accept(again)):
+        most = REPEATS if len(opener) > 1 else count  # a bracket is no marker that says anything
+        while count < most and (yield from self._source.accept(again)):
             count += 1
         if count == REPEATS:
             self._output.reject(Reason.DEGENERATE, f"the marker {opener!r} comes on and on")

@@ -33,6 +33,7 @@ IDS = frozenset({"id", "tool_call_id", "call_id"})
 WRAPPERS = frozenset({"function", "tool_call", "function_call"})
 LISTS = frozenset({"tool_calls", "toolCalls", "function_calls", "calls", "tool_uses"})
 OTHERS = frozenset({"type", "index"})
+BRACE = "{"
 _AFTER_SEPARATOR = marks_of(("{", "]"))
 _NOTHING = ("null", '""')
 # An opened call must get at least one character: none at all would mean no arguments.
@@ -61,12 +62,19 @@ class JsonCalls:
     head_end: str = ""
     """A header stands between the opener and the objects, up to this mark."""
 
-    def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
-        """Read all calls that stand here; False if none does."""
+    def read(self, machine: Machine, opener: str = "", /) -> Steps[bool]:
+        """Read all calls that stand here; False if none does.
+
+        The opener may be the first brace itself, where objects stand in prose.
+        """
         if self.head_end:
             _, end = yield from machine.source.header(marks_of((self.head_end,)), LONGEST_NAME)
             if not end:
                 return False
+        if opener == BRACE:
+            return not machine.output.amid_json and (
+                yield from _Reading(machine, self).behind_brace()
+            )
         return (yield from _Reading(machine, self).sequence())
 
 
@@ -144,6 +152,12 @@ class _Reading:
         yield from self._end()
         return self._begun
 
+    def behind_brace(self) -> Steps[bool]:
+        """The same, where the brace of the first object is read."""
+        if (yield from self._object_rest()):
+            yield from self._objects()
+        return self._begun
+
     def _objects(self) -> Steps[None]:
         """Objects with brackets, commas, semicolons and white space between them."""
         inside = 0
@@ -188,8 +202,12 @@ class _Reading:
     # ── One object ──────────────────────────────────────────────────────────────────
 
     def _object(self) -> Steps[bool]:
-        found = _Object()
         self._source.at += 1
+        return (yield from self._object_rest())
+
+    def _object_rest(self) -> Steps[bool]:
+        """All of an object behind its brace; whether others may follow."""
+        found = _Object()
         whole = yield from self._members(found)
         if found.opened:
             if whole:

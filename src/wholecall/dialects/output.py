@@ -32,6 +32,7 @@ class Retracted(Value, frozen=True):
 Given: TypeAlias = Delta | Rejected | Retracted
 
 _TAIL = 8
+_BEFORE_VALUES = ('":', "':", "[", "{", ",")
 
 
 class Output:
@@ -68,6 +69,11 @@ class Output:
         _, line_end, line = self._last.rpartition("\n")
         cited = bool(line_end) and line.strip() == ">"
         return cited or self._last.endswith("`") or self._last.rstrip().endswith("<!--")
+
+    @property
+    def amid_json(self) -> bool:
+        """Whether the text so far ends where an element of JSON goes on with a value."""
+        return self._last.rstrip().endswith(_BEFORE_VALUES)
 
     def text(self, text: str) -> None:
         """A piece of the answer."""

@@ -39,7 +39,7 @@ _BARE = json_bare.DIALECTS
 # after prose shows an example.
 _TOO_PLAIN = frozenset(
     {
-        *(">>>", "[", "to=", " to=", "Here are my reasoning steps:"),
+        *(">>>", "[", "{", "to=", " to=", "Here are my reasoning steps:"),
         *("```", "```json", "```tool_code\n"),
     }
 )

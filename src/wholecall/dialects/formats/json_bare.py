@@ -1,11 +1,11 @@
-"""Call objects as JSON without any marker: only where an answer begins."""
+"""Call objects as JSON without any marker: where an answer begins; Llama's, in its prose, too."""
 
 from __future__ import annotations
 
 from wholecall.dialects.declaration import Dialect, Written
 from wholecall.dialects.encoding import Template
 from wholecall.dialects.formats.json_marked import OBJECT
-from wholecall.dialects.json_calls import JsonCalls
+from wholecall.dialects.json_calls import BRACE, JsonCalls
 from wholecall.dialects.python_calls import PythonCalls
 
 _LIST = Template(OBJECT, before="[", between=", ", after="]")
@@ -20,6 +20,7 @@ LLAMA3 = Dialect(
             JsonCalls(closers=("<|python_end|>", "<|eom_id|>")),
         ),
         Written(("<|python_tag|>",), PythonCalls(("<|eom_id|>",), brackets=False, method=".call")),
+        Written((BRACE,), _BARE),
     ),
     bare=(_BARE,),
     template=Template('{"name": {name_json}, "parameters": {arguments}}', between="; "),
