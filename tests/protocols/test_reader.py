@@ -58,6 +58,16 @@ def read(*chunks: Any, protocol: str = "openai-chat", **options: Any) -> Outcome
         pytest.param((WIRE + DONE).decode().splitlines(), id="lines"),
         pytest.param([json.dumps(each) for each in STREAM], id="JSON texts"),
         pytest.param(
+            [
+                f"data: {json.dumps(STREAM[0])}",
+                STREAM[1],
+                f"data: {json.dumps(STREAM[2])}",
+                STREAM[3],
+                "data: [DONE]",
+            ],
+            id="lines without blank ones, and payloads between them",
+        ),
+        pytest.param(
             [ChatCompletionChunk.model_validate(each) for each in STREAM], id="the SDK's objects"
         ),
     ],
@@ -124,6 +134,12 @@ def test_a_call_behind_the_terminator_is_none(late: dict[str, Any], as_bytes: bo
     first, last = map(write_event, chunks) if as_bytes else chunks
     outcome = read(first, DONE, last, last)
     assert (outcome.text, outcome.calls, outcome.choices) == ("a", (), {})
+    assert [odd.oddity.value for odd in outcome.inconsistencies] == ["after_end"]
+
+
+def test_a_payload_behind_a_line_comes_behind_it() -> None:
+    outcome = read(chunk(content="a", finish="stop"), "data: [DONE]", LATE)
+    assert (outcome.text, outcome.calls) == ("a", ())
     assert [odd.oddity.value for odd in outcome.inconsistencies] == ["after_end"]
 
 

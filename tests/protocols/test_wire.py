@@ -84,6 +84,7 @@ def test_a_whole_answer_ends_with_one_terminator() -> None:
         (b" [DONE]\r\n", "[DONE]"),
         ("", ""),
         (b" \n", ""),
+        (b"null", ""),
         ("[done]", None),
         (b"\xff", None),
         ("{}", None),

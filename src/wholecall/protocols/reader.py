@@ -28,6 +28,7 @@ Tools: TypeAlias = Iterable[ToolSpec | Mapping[str, Any]]
 CUT = "!EOF"
 """Stands among recorded chunks where the connection closed."""
 _BUFFERS = (bytearray, memoryview)
+_BLANK_LINE = b"\n\n"
 _TEXT = (bytes, str, *_BUFFERS)
 # The end of the stream and its failure concern every choice of an answer.
 _FOR_ALL = frozenset({Terminated, Fault})
@@ -75,7 +76,12 @@ class Reader:
         if type(chunk) is not dict and isinstance(chunk, _TEXT):
             framing, stencil = self._stream or self._begin_stream()
             return self._framed(partial(framing.feed, chunk), stencil)
-        return self._decoded(self._decoder.decode(chunk))
+        if self._stream is None:
+            return self._decoded(self._decoder.decode(chunk))
+        # A payload among lines is an event of its own, and so are the lines before it.
+        framing, stencil = self._stream
+        events = self._framed(partial(framing.feed, _BLANK_LINE), stencil)
+        return events + self._decoded(stencil.decode([chunk]))
 
     def feed_response(self, body: Chunk) -> list[Event]:
         """Take a whole answer that was not streamed."""

@@ -23,6 +23,7 @@ Payload: TypeAlias = bytes | str | Mapping[str, Any] | object
 Decoded: TypeAlias = Iterable[Delta | OfChoice[Delta]]
 
 DONE = "[DONE]"
+_MARKS = {"": "", "null": "", DONE: DONE}
 _TEXT = (bytes, str)  # as a tuple: `bytes | str` is built anew for every chunk
 UNREADABLE = (ProtocolError, RecursionError)  # the latter: nested beyond the stack
 _PREVIEW = 200
@@ -71,14 +72,14 @@ def terminate(deltas: Decoded) -> Decoded:
 
 
 def read_mark(payload: Payload) -> str | None:
-    """What a payload says that is no JSON: `[DONE]`, or nothing at all (a keep-alive)."""
+    """What a payload says that is no object: `[DONE]`, or nothing at all (a keep-alive)."""
     if not isinstance(payload, _TEXT):
         return None
     mark = payload.strip()
     if len(mark) > len(DONE):
         return None
     text = mark if isinstance(mark, str) else mark.decode("utf-8", "replace")
-    return text if text in ("", DONE) else None
+    return _MARKS.get(text)
 
 
 # ── Reading ─────────────────────────────────────────────────────────────────────────
