@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wholecall.core.values import Call, Evidence
-from wholecall.proxy.taps import Exchange, Reading, Tap, TapEvent, Watch
+from wholecall.proxy.taps import Exchange, Reading, Reads, Tap, TapEvent, Watch
 
 
 class Clock:
@@ -27,7 +27,7 @@ class Recorder:
     seen: list[TapEvent] = field(default_factory=list)
 
     def open(self, exchange: Exchange) -> Reading:  # noqa: ARG002 - of all exchanges alike
-        return self.seen, dict.fromkeys(self.kinds, list.append)
+        return self.seen, Reads(dict.fromkeys(self.kinds, list.append))
 
 
 def exchange(**fields: Any) -> Exchange:

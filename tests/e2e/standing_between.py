@@ -12,7 +12,7 @@ from aiohttp import web
 
 from proxying import Offer, Served, proxying, upstream
 from upstreams.serving import Server, begin, serving
-from wholecall.proxy.taps import Exchange, ExchangeEnded, Reading
+from wholecall.proxy.taps import Exchange, ExchangeEnded, Reading, Reads
 from wholecall.tools.from_function import make_tool
 from wholecall.tools.tool import Tool
 
@@ -77,7 +77,7 @@ class Ends:
         self.told: asyncio.Queue[ExchangeEnded] = asyncio.Queue()
 
     def open(self, _: Exchange) -> Reading:
-        return self.told, {ExchangeEnded: asyncio.Queue.put_nowait}
+        return self.told, Reads({ExchangeEnded: asyncio.Queue.put_nowait})
 
 
 class Digging:

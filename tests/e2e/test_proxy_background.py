@@ -18,7 +18,7 @@ from wholecall.proxy.app import make_app
 from wholecall.proxy.config import Config, KeysConfig
 from wholecall.proxy.config.settings import ResponsesConfig, ServerLimits
 from wholecall.proxy.keys import ANONYMOUS, Key, KeyStore
-from wholecall.proxy.taps import Exchange, ExchangeEnded, Reading
+from wholecall.proxy.taps import Exchange, ExchangeEnded, Reading, Reads
 from wholecall.runs.events import ToolEnded
 
 
@@ -75,7 +75,7 @@ class Seen:
         self.over = asyncio.Event()
 
     def open(self, _: Exchange) -> Reading:
-        return self, {ToolEnded: Seen.take_result, ExchangeEnded: Seen.take_end}
+        return self, Reads({ToolEnded: Seen.take_result, ExchangeEnded: Seen.take_end})
 
     def take_result(self, event: ToolEnded) -> None:
         self.events.append(event.status.value)

@@ -11,7 +11,7 @@ from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Ended, Grew, Hint, Reasoning, Terminated, Text
 from wholecall.inspector import shown
 from wholecall.inspector.raw import read
-from wholecall.inspector.record import Asked, Received, Record
+from wholecall.inspector.record import Asked, Form, Received, Record
 from wholecall.inspector.texts import STEP
 from wholecall.runs.events import TurnStarted
 
@@ -19,6 +19,7 @@ ENDED = Ended("stop", Hint.STOP, "stop", None)
 REQUEST = Request(
     model="m", messages=(Message(Role.USER, (Text("hi"),)),), tools=(ToolSpec("look"),)
 )
+CHAT = Form("openai-chat")
 STREAM = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
 
 
@@ -79,10 +80,10 @@ def test_events_of_others_stand_among_ours() -> None:
 
 
 def test_a_secret_is_nowhere_in_what_is_kept() -> None:
-    made = record([TurnStarted(1), Asked(REQUEST)])
+    made = record([TurnStarted(1), Asked(REQUEST), CHAT])
     for number, piece in enumerate(["key: ", SECRET[:9], SECRET[9:], " and more"]):
         made.take_all([200.0 + number, Text(piece)])
-        made.take_all([200.0 + number, Received("openai-chat", STREAM)])
+        made.take_all([200.0 + number, STREAM])
         made.join()
     made.take_all([300.0, ENDED])
     made.take_all([301.0, Done("failed", f"bad {SECRET}")])
@@ -137,8 +138,9 @@ def test_a_run_is_kept_with_its_events_calls_and_answers() -> None:
         [
             TurnStarted(1),
             Asked(REQUEST),
-            Received("openai-chat", STREAM),
-            Received("openai-chat", b"data: [DONE]\n\n"),
+            CHAT,
+            STREAM,
+            b"data: [DONE]\n\n",
             *STORY[1:],
             OVER,
         ],
@@ -161,7 +163,7 @@ def test_a_run_is_kept_with_its_events_calls_and_answers() -> None:
 
 
 def test_of_a_run_with_dropped_events_no_answer_is_kept() -> None:
-    made = record([Asked(REQUEST), Received("openai-chat", STREAM)])
+    made = record([Asked(REQUEST), CHAT, STREAM])
     made.dropped = 1
     made.take_all([200.0, OVER])
     assert made.keep().answers == ()
@@ -169,7 +171,7 @@ def test_of_a_run_with_dropped_events_no_answer_is_kept() -> None:
 
 
 def test_a_chunk_before_any_question_belongs_to_no_answer() -> None:
-    assert record([Received("openai-chat", STREAM), OVER]).keep().answers == ()
+    assert record([CHAT, STREAM, Received({}), OVER]).keep().answers == ()
 
 
 def test_later_questions_tell_only_what_is_new() -> None:
@@ -179,7 +181,7 @@ def test_later_questions_tell_only_what_is_new() -> None:
 
 
 def test_a_request_that_passes_through_has_an_answer_all_the_same() -> None:
-    made = record([Asked(None), Received("openai-chat", STREAM), OVER])
+    made = record([Asked(None), CHAT, STREAM, OVER])
     [case] = [json.loads(read(answer)) for answer in made.keep().answers]
     assert case["tools"] is None
 

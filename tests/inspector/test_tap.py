@@ -15,13 +15,14 @@ from wholecall.inspector.database import StoreFailed
 from wholecall.inspector.encoding import Quoting
 from wholecall.inspector.live import Live
 from wholecall.inspector.raw import read
-from wholecall.inspector.record import About, Asked
+from wholecall.inspector.record import About, Asked, Form
 from wholecall.inspector.store import Filter, KeptRun, Store
 from wholecall.inspector.tap import MOST_WAITING, PACE, UNSEEN_PACE, InspectorTap, Paces
 from wholecall.protocols.reader import Chunk
 
 ABOUT = About(request_id="req_1", model="m", key="k1")
 HIDING = Quoting(bodies=True, hides=Hider())
+CHAT = Form("openai-chat")
 QUICK = Paces(0.001, 0.001)
 
 
@@ -120,8 +121,9 @@ def dropped(store: Store) -> list[int]:
 async def test_while_the_disk_is_slow_chunks_wait_up_to_a_size_and_are_then_dropped() -> None:
     async with stuck() as (tap, store):
         writer = tap.open(lambda: ABOUT)
+        receive = writer.listen(CHAT)
         for _ in range(20):
-            writer.receive(("openai-chat", b"x" * (MOST_WAITING // 10), True))
+            receive(b"x" * (MOST_WAITING // 10))
         assert writer.dropped == 9
         tap._tick()  # it is time to, and nobody takes it
         assert writer.dropped == 20
@@ -173,7 +175,7 @@ async def test_a_lot_at_once_is_not_left_until_the_next_time() -> None:
         store, Live(), quoting=lambda: HIDING, paces=Paces(3600, 3600), encoders=TELLING
     )
     writer = tap.open(lambda: ABOUT)
-    writer.receive(("openai-chat", b"x" * (MOST_WAITING // 3), True))
+    writer.listen(CHAT)(b"x" * (MOST_WAITING // 3))
     while writer.items:
         await asyncio.sleep(0)
     await tap.close()
@@ -238,12 +240,14 @@ async def test_chunks_are_kept_as_they_came_whatever_their_form() -> None:
     tap = InspectorTap(store, Live(), quoting=lambda: HIDING, paces=QUICK, encoders=TELLING)
     writer = tap.open(lambda: ABOUT)
     chunks: list[Chunk] = [b"data: 1\n\n", b"data: 2\n\n", {"n": 3}, "data: [DONE]\n\n"]
+    receive = writer.listen(CHAT)
     for chunk in chunks:
-        writer.receive(("openai-chat", chunk, True))  # of no answer, so that nobody keeps them
+        receive(chunk)  # of no answer, so that nobody keeps them
     for _ in range(2):
         writer.ask(Asked(None))
+        receive = writer.listen(CHAT)
         for chunk in chunks:
-            writer.receive(("openai-chat", chunk, True))
+            receive(chunk)
     writer.end(OVER)
     await tap.close()
     [run] = store.list_runs(Filter())
@@ -303,7 +307,7 @@ async def test_chunks_weigh_nothing_any_more_when_they_were_taken() -> None:
     async with stuck() as (tap, store):
         one, other = tap.open(lambda: ABOUT), tap.open(lambda: ABOUT)
         for writer in (one, other):
-            writer.receive(("openai-chat", b"x" * 1000, True))
+            writer.listen(CHAT)(b"x" * 1000)
         one.drop()
         assert tap.weight == 1000
         store.go_on.set()

@@ -16,7 +16,7 @@ from wholecall.proxy.edge import CALLER, Caller
 from wholecall.proxy.endpoint import Endpoint
 from wholecall.proxy.keys import ANONYMOUS
 from wholecall.proxy.serving import Mode, Served, Service
-from wholecall.proxy.taps import Exchange, ExchangeEnded, Fate, Reading
+from wholecall.proxy.taps import Exchange, ExchangeEnded, Fate, Reading, Reads
 from wholecall.tools.from_function import make_tool
 from wholecall.tools.tool import Tool
 from wholecall.upstreams.replay import ReplayUpstream, Turn
@@ -69,7 +69,7 @@ class Ends:
             self.ended.append((exchange.way, event.fate, event.status))
             self.codes.append(event.code)
 
-        return self, {ExchangeEnded: end}
+        return self, Reads({ExchangeEnded: end})
 
 
 class Bench:

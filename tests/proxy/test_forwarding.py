@@ -22,6 +22,7 @@ from wholecall.proxy.taps import (
     ExchangeEnded,
     Fate,
     Reading,
+    Reads,
     UpstreamAnswered,
     Watch,
 )
@@ -44,7 +45,7 @@ class Seen:
 
     def open(self, _: Exchange) -> Reading:
         kinds = (Text, Ended, UpstreamAnswered, ExchangeEnded)
-        return self.events, dict.fromkeys(kinds, list.append)
+        return self.events, Reads(dict.fromkeys(kinds, list.append))
 
 
 @asynccontextmanager

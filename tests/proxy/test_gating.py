@@ -15,7 +15,7 @@ from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Ended, Rejected, Text, Usage
 from wholecall.errors import UpstreamError
 from wholecall.proxy.gating import Gating, Question
-from wholecall.proxy.taps import Exchange, Reading, Watch
+from wholecall.proxy.taps import Exchange, Reading, Reads, Watch
 from wholecall.runs.events import TurnRetried
 from wholecall.runs.sending import sender_for
 from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer
@@ -40,7 +40,7 @@ class Seen:
         self.retried: list[TurnRetried] = []
 
     def open(self, _: Exchange) -> Reading:
-        return self.retried, {TurnRetried: list.append}
+        return self.retried, Reads({TurnRetried: list.append})
 
 
 async def gate(

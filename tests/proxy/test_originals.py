@@ -7,26 +7,14 @@ from typing import Any
 
 import pytest
 
-from proxying import in_loop
-from wholecall.core.conversation import Message, Request, Role
-from wholecall.core.values import Text
-from wholecall.proxy.originals import PeekingUpstream
-from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer
-
-REQUEST = Request(model="m", messages=(Message(Role.USER, (Text("hi"),)),))
+from wholecall.proxy.originals import Original
 
 
-async def peek(protocol: str, chunk: Any) -> PeekingUpstream:
-    upstream = ReplayUpstream(
-        [ScriptedAnswer(protocol=protocol, chunks=[chunk, b"more"])] * 2, protocol=protocol
-    )
-    peeking = PeekingUpstream(upstream)
-    assert peeking.protocol == protocol
-    for _ in range(2):
-        async with peeking.answer(REQUEST) as answer:
-            assert [each async for each in answer.chunks] == [chunk, b"more"]
-    await peeking.close()
-    return peeking
+def peek(protocol: str, chunk: Any) -> Original:
+    original = Original(protocol)
+    for first in (chunk, b'data: {"id": "another answer"}\n\n'):
+        original.look(first)
+    return original
 
 
 def frame(payload: Any) -> bytes:
@@ -64,11 +52,10 @@ ROWS: dict[str, tuple[str, Any, tuple[str, int | None, dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize(("protocol", "chunk", "expected"), ROWS.values(), ids=ROWS)
-@in_loop
-async def test_what_the_upstream_said_of_itself_is_kept(
+def test_what_the_upstream_said_of_itself_is_kept(
     protocol: str, chunk: bytes, *, expected: tuple[str, int | None, dict[str, Any]]
 ) -> None:
-    head = (await peek(protocol, chunk)).make_head(protocol, "asked")
+    head = peek(protocol, chunk).make_head(protocol, "asked")
     id, created, rest = expected
     assert (head.id, head.model, head.rest) == (id, "real", rest)
     assert created is None or head.created == created
@@ -84,16 +71,14 @@ NOTHING: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("chunk", NOTHING.values(), ids=NOTHING)
-@in_loop
-async def test_what_cannot_be_read_says_nothing(chunk: Any) -> None:
-    head = (await peek("openai-responses", chunk)).make_head("openai-responses", "asked")
+def test_what_cannot_be_read_says_nothing(chunk: Any) -> None:
+    head = peek("openai-responses", chunk).make_head("openai-responses", "asked")
     assert head.id.startswith("resp_")
     assert (head.model, head.rest) == ("asked", {})
     assert head.created > 0
 
 
-@in_loop
-async def test_another_protocol_gets_a_head_of_its_own() -> None:
-    head = (await peek("openai-chat", frame(CHAT))).make_head("anthropic", "asked")
+def test_another_protocol_gets_a_head_of_its_own() -> None:
+    head = peek("openai-chat", frame(CHAT)).make_head("anthropic", "asked")
     assert head.id.startswith("msg_")
     assert (head.model, head.rest) == ("asked", {})

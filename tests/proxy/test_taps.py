@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -14,9 +14,12 @@ from wholecall.errors import UpstreamError
 from wholecall.protocols.reader import Chunk
 from wholecall.proxy.taps import (
     AnswerBegan,
-    ChunkCame,
+    ChunksBegan,
+    Exchange,
     ExchangeEnded,
     Fate,
+    Reading,
+    Reads,
     UpstreamAnswered,
     UpstreamAsked,
     UpstreamFailed,
@@ -202,8 +205,35 @@ def test_a_watched_upstream_answers_as_before() -> None:
     assert tap.seen == [UpstreamAsked(REQUEST), UpstreamAnswered(0.0)]
 
 
-def test_chunks_are_shown_to_those_who_want_them() -> None:
-    tap = Recorder((ChunkCame,))
-    watched = WatchedUpstream(ReplayUpstream([says("hello")]), watch(tap))
+class ChunkRecorder:
+    """A tap that keeps chunks."""
+
+    def __init__(self) -> None:
+        self.began: list[ChunksBegan] = []
+        self.chunks: list[Chunk] = []
+
+    def open(self, exchange: Exchange) -> Reading:  # noqa: ARG002 - of all exchanges alike
+        return self, Reads({ChunksBegan: ChunkRecorder.listen})
+
+    def listen(self, began: ChunksBegan) -> Callable[[Chunk], None]:
+        self.began.append(began)
+        return self.chunks.append
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_chunks_are_shown_to_those_who_want_them(count: int) -> None:
+    taps, other = [ChunkRecorder() for _ in range(count)], Recorder(UPSTREAM)
+    watched = WatchedUpstream(ReplayUpstream([says("hello")]), watch(*taps, other))
     assert asyncio.run(read(watched)) == says("hello").chunks
-    assert tap.seen == [ChunkCame("openai-chat", chunk, True) for chunk in says("hello").chunks]
+    for tap in taps:
+        assert tap.began == [ChunksBegan("openai-chat", streamed=True)]
+        assert tap.chunks == says("hello").chunks
+
+
+def test_the_first_chunk_of_each_answer_can_be_peeked_at() -> None:
+    peeked: list[Chunk] = []
+    upstream = ReplayUpstream([says("hello"), says("again")])
+    watched = WatchedUpstream(upstream, watch(), peek=peeked.append)
+    for words in ("hello", "again"):
+        assert asyncio.run(read(watched)) == says(words).chunks
+    assert peeked == [says("hello").chunks[0], says("again").chunks[0]]

@@ -54,12 +54,19 @@ class Asked(NamedTuple):
     request: Request | None
 
 
-class Received(NamedTuple):
-    """A chunk as the upstream sent it. Further ones of the same answer come as plain bytes."""
+class Form(NamedTuple):
+    """In which form the chunks of an answer come that stand behind it."""
 
     protocol: str
-    chunk: Chunk
+    """The upstream's."""
     streamed: bool = True
+    """Otherwise there is one: the whole answer."""
+
+
+class Received(NamedTuple):
+    """A chunk that is no bytes. All others come as they are."""
+
+    chunk: Chunk
 
 
 class Record:
@@ -220,9 +227,12 @@ class Record:
             self._add(encode_request(request, self._quoting, told=self._told), self._now)
             self._told = len(request.messages)
 
+    def _take_form(self, form: Form) -> None:
+        if self._answers:
+            self._answers[-1].describe(form.protocol, streamed=form.streamed)
+
     def _take_received(self, received: Received) -> None:
         if self._answers:
-            self._answers[-1].describe(received.protocol, streamed=received.streamed)
             self._answers[-1].take(self._now, received.chunk)
 
     # ── Keeping ─────────────────────────────────────────────────────────────────────
@@ -282,5 +292,6 @@ _TAKES: Mapping[type, Callable[[Record, Any], None]] = {
     Text: Record._take_text,
     Reasoning: Record._take_reasoning,
     Asked: Record._take_asked,
+    Form: Record._take_form,
     Received: Record._take_received,
 }

@@ -20,7 +20,7 @@ from wholecall.core.values import Grew, Reasoning, Text
 from wholecall.inspector.database import StoreFailed
 from wholecall.inspector.encoding import ENCODERS, Encoders, Plain, Quoting
 from wholecall.inspector.live import Live, Message
-from wholecall.inspector.record import About, Asked, Received, Record
+from wholecall.inspector.record import About, Asked, Form, Received, Record
 from wholecall.inspector.store import Store
 from wholecall.protocols.reader import Chunk
 
@@ -53,6 +53,18 @@ class Asking(Protocol):
     @property
     def request(self) -> Request | None:
         """None if its bytes pass through unread."""
+
+
+class Chunks(Protocol):
+    """Whatever tells in which form the chunks of an answer come."""
+
+    @property
+    def protocol(self) -> str:
+        """The upstream's."""
+
+    @property
+    def streamed(self) -> bool:
+        """Otherwise there is one: the whole answer."""
 
 
 class _Done(NamedTuple):
@@ -244,7 +256,7 @@ class Writer:
     """Writes down one run."""
 
     __slots__ = (
-        *("_end", "_protocol", "_tap", "_weight"),
+        *("_end", "_tap", "_weight"),
         *("bodies", "describe", "dropped", "items", "quoting", "record"),
     )
 
@@ -265,12 +277,9 @@ class Writer:
         self._end: object = None
         self._weight = 0
         """Bytes of its chunks that wait."""
-        self._protocol = ""
-        """Of the chunks that come: it is told once."""
 
     def ask(self, asking: Asking) -> None:
         """A request goes to the upstream; the chunks that come now are those of its answer."""
-        self._protocol = ""
         self.take(Asked(asking.request))
 
     def hear(self, piece: object) -> None:
@@ -287,22 +296,21 @@ class Writer:
         self.take(event)
         self._tap.end(self)
 
-    def receive(self, received: tuple[str, Chunk, bool]) -> None:
-        """A chunk came: the upstream's protocol, the chunk, and whether it is one of a stream."""
-        protocol, chunk, streamed = received
-        tap = self._tap
-        if type(chunk) is bytes and protocol is self._protocol and tap.weight < _SOON:
-            tap.weight += len(chunk)
-            self._weight += len(chunk)
-            self.items += (perf_counter(), chunk)
-            return
-        size = len(chunk) if isinstance(chunk, bytes | str) else _EACH
-        if not tap.weigh(size):
+    def listen(self, chunks: Chunks) -> Callable[[Chunk], None]:
+        """Chunks come now; return what takes each of them."""
+        self.items.append(Form(chunks.protocol, chunks.streamed))
+        return self._receive
+
+    def _receive(self, chunk: Chunk) -> None:
+        tap, item = self._tap, chunk if isinstance(chunk, bytes) else Received(chunk)
+        size = len(item) if isinstance(item, bytes) else _EACH
+        if tap.weight + size < _SOON:
+            tap.weight += size
+        elif not tap.weigh(size):
             self.dropped += 1
             return
         self._weight += size
-        self._protocol = protocol
-        self.items += (perf_counter(), Received(protocol, chunk, streamed))
+        self.items += (perf_counter(), item)
 
     def empty(self) -> list[object]:
         """What happened since the last time."""

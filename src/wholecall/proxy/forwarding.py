@@ -16,7 +16,7 @@ from wholecall.proxy.answering import Answering
 from wholecall.proxy.frames import BLANK_LINE, Frames
 from wholecall.proxy.piping import Letter, Pipe, read_whole
 from wholecall.proxy.sinks import Body, Headers, Sink
-from wholecall.proxy.taps import ChunkCame, Fate, Watch
+from wholecall.proxy.taps import ChunksBegan, Fate, Watch
 from wholecall.upstreams.http1.base import Response, find_header
 from wholecall.upstreams.strangers import find_stranger
 
@@ -43,7 +43,6 @@ class Forwarding:
         self._sink = sink
         self._answering = answering
         self._watch = watch
-        self._wants_chunks = watch.wants_chunks
         self._reader = Reader(pipe.endpoint.protocol)
         self._frames = Frames()
         self._told: Fault | None = None
@@ -79,7 +78,9 @@ class Forwarding:
 
     async def _read_whole(self, response: Response) -> bytes:
         content = await read_whole(self._pipe, response)
-        self._show_chunk(content, streamed=False)
+        take = self._watch.open_chunks(ChunksBegan(self._pipe.endpoint.protocol, streamed=False))
+        if take is not None:
+            take(content)
         stranger = find_stranger(response.status, response.content_type, start=content)
         if stranger:
             raise UpstreamError(f"the upstream {stranger}", code=FaultKind.PROTOCOL.value)
@@ -103,9 +104,11 @@ class Forwarding:
 
     async def _pass_chunks(self, response: Response) -> None:
         sink, reader, read = self._sink, self._reader, response.read
+        take = self._watch.open_chunks(ChunksBegan(self._pipe.endpoint.protocol))
         try:
             while chunk := await read():
-                self._show_chunk(chunk)
+                if take is not None:
+                    take(chunk)
                 self._show_all(reader.feed(chunk))
                 sink.put(self._frames.cut(chunk))
                 await sink.flush()
@@ -122,10 +125,6 @@ class Forwarding:
         for event in events:
             if isinstance(event, Ended) and event.error is not None and self._told is None:
                 raise UpstreamError("the answer was cut off before its end", code=event.error or "")
-
-    def _show_chunk(self, chunk: bytes, *, streamed: bool = True) -> None:
-        if self._wants_chunks:
-            self._watch.take(ChunkCame(self._pipe.endpoint.protocol, chunk, streamed))
 
     def _show_all(self, events: Iterable[Event]) -> None:
         for place, event in enumerate(events):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.routing import Route
@@ -27,10 +27,11 @@ from wholecall.proxy.config.settings import Config
 from wholecall.proxy.edge import CALLER
 from wholecall.proxy.taps import (
     AnswerBegan,
-    ChunkCame,
+    ChunksBegan,
     Exchange,
     ExchangeEnded,
     Reading,
+    Reads,
     UpstreamAnswered,
     UpstreamAsked,
     UpstreamFailed,
@@ -178,17 +179,20 @@ _ENCODERS: Encoders = {
     ExchangeEnded: _tell_ended,
 }
 # Nothing is made of an event at once: that has time, and is done elsewhere.
-_Reads: TypeAlias = dict[type, Callable[[Writer, Any], None]]
-_READS: _Reads = {
-    **dict.fromkeys(_ENCODERS, Writer.take),
-    UpstreamAsked: Writer.ask,
-    ExchangeEnded: Writer.end,
-}
-_READS_WITH_BODIES: _Reads = {
-    **_READS,
-    **dict.fromkeys((Text, Grew, Reasoning), Writer.hear),
-    ChunkCame: Writer.receive,
-}
+_READS = Reads(
+    {
+        **dict.fromkeys(_ENCODERS, Writer.take),
+        UpstreamAsked: Writer.ask,
+        ExchangeEnded: Writer.end,
+    }
+)
+_READS_WITH_BODIES = Reads(
+    {
+        **_READS.by_type,
+        **dict.fromkeys((Text, Grew, Reasoning), Writer.hear),
+        ChunksBegan: Writer.listen,
+    }
+)
 
 
 def _find_owner(request: Request) -> str | None:

@@ -35,6 +35,7 @@ from wholecall.proxy.taps import (
     ExchangeEnded,
     Fate,
     Reading,
+    Reads,
     UpstreamFailed,
     UpstreamRetried,
 )
@@ -241,25 +242,27 @@ class _Line:
         return {name: _cut(text) for name, text in texts.items()} if self._bodies else {}
 
 
-_READS: dict[type, Callable[[_Line, Any], None]] = {
-    Released: _Line._release,
-    Rejected: _Line._reject,
-    Inconsistent: _Line._wonder,
-    Fault: _Line._fault,
-    Usage: _Line._take_usage,
-    Ended: _Line._end_turn,
-    TurnStarted: _Line._start_turn,
-    TurnRetried: _Line._retry_turn,
-    ToolEnded: _Line._end_tool,
-    ToolAbandoned: _Line._abandon_tool,
-    ApprovalAsked: _Line._ask_for_approval,
-    ApprovalAnswered: _Line._answer_approval,
-    UpstreamRetried: _Line._retry_upstream,
-    UpstreamFailed: _Line._fail_upstream,
-    AnswerBegan: _Line._begin,
-    ExchangeEnded: _Line._end,
-}
-_READS_WITH_BODIES = {**_READS, Text: _Line._take_text}
+_READS = Reads(
+    {
+        Released: _Line._release,
+        Rejected: _Line._reject,
+        Inconsistent: _Line._wonder,
+        Fault: _Line._fault,
+        Usage: _Line._take_usage,
+        Ended: _Line._end_turn,
+        TurnStarted: _Line._start_turn,
+        TurnRetried: _Line._retry_turn,
+        ToolEnded: _Line._end_tool,
+        ToolAbandoned: _Line._abandon_tool,
+        ApprovalAsked: _Line._ask_for_approval,
+        ApprovalAnswered: _Line._answer_approval,
+        UpstreamRetried: _Line._retry_upstream,
+        UpstreamFailed: _Line._fail_upstream,
+        AnswerBegan: _Line._begin,
+        ExchangeEnded: _Line._end,
+    }
+)
+_READS_WITH_BODIES = Reads({**_READS.by_type, Text: _Line._take_text})
 
 
 def _fill(line: Fields, fields: Fields) -> Fields:

@@ -7,7 +7,7 @@ served here, and whatever else clients and models think up is counted as `other`
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from wholecall.core.outcome import merge_usage
 from wholecall.core.values import Ended, Inconsistent, Rejected, Released, Usage
@@ -19,6 +19,7 @@ from wholecall.proxy.taps import (
     ExchangeEnded,
     Fate,
     Reading,
+    Reads,
     UpstreamAnswered,
     UpstreamFailed,
     UpstreamRetried,
@@ -162,22 +163,24 @@ class _Counting:
             figures.count("turn_retries_settled", model, outcome)
 
 
-_READS: dict[type, Callable[[_Counting, Any], None]] = {
-    Released: _Counting._release,
-    Rejected: _Counting._reject,
-    Inconsistent: _Counting._wonder,
-    Usage: _Counting._take_usage,
-    Ended: _Counting._end_turn,
-    TurnStarted: _Counting._start_turn,
-    TurnRetried: _Counting._retry_turn,
-    ToolEnded: _Counting._end_tool,
-    ToolAbandoned: _Counting._abandon_tool,
-    UpstreamRetried: _Counting._retry_upstream,
-    UpstreamAnswered: _Counting._answer,
-    UpstreamFailed: _Counting._fail,
-    AnswerBegan: _Counting._begin,
-    ExchangeEnded: _Counting._end,
-}
+_READS = Reads(
+    {
+        Released: _Counting._release,
+        Rejected: _Counting._reject,
+        Inconsistent: _Counting._wonder,
+        Usage: _Counting._take_usage,
+        Ended: _Counting._end_turn,
+        TurnStarted: _Counting._start_turn,
+        TurnRetried: _Counting._retry_turn,
+        ToolEnded: _Counting._end_tool,
+        ToolAbandoned: _Counting._abandon_tool,
+        UpstreamRetried: _Counting._retry_upstream,
+        UpstreamAnswered: _Counting._answer,
+        UpstreamFailed: _Counting._fail,
+        AnswerBegan: _Counting._begin,
+        ExchangeEnded: _Counting._end,
+    }
+)
 
 
 def _why(error: UpstreamError) -> str:

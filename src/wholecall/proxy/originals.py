@@ -7,17 +7,14 @@ the client's to see: where client and upstream speak the same protocol, it is ha
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from wholecall.core.conversation import Request
 from wholecall.protocols.answers import Head, make_answer_id
 from wholecall.protocols.reader import Chunk
-from wholecall.upstreams.base import Answer, Upstream
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,30 +45,21 @@ _FORMS = {
 _DATA = b"data:"
 
 
-class PeekingUpstream:
-    """An upstream whose first answer is looked at on its way."""
+class Original:
+    """What an upstream that speaks `protocol` says of itself, in the first chunk of all."""
 
-    def __init__(self, upstream: Upstream) -> None:
-        self._upstream = upstream
+    def __init__(self, protocol: str) -> None:
+        self._protocol = protocol
         self._first: bytes | None = None
 
-    @property
-    def protocol(self) -> str:
-        """The protocol that it speaks."""
-        return self._upstream.protocol
-
-    @asynccontextmanager
-    async def answer(self, request: Request) -> AsyncIterator[Answer]:
-        """Ask, and read the answer inside of the context."""
-        async with self._upstream.answer(request) as answer:
-            yield answer if self._first else replace(answer, chunks=self._look(answer.chunks))
-
-    async def close(self) -> None:
-        """Leave it open: others use it."""
+    def look(self, chunk: Chunk) -> None:
+        """An answer begins. Only that of the first one counts."""
+        if self._first is None:
+            self._first = chunk if isinstance(chunk, bytes) else b""
 
     def make_head(self, protocol: str, model: str) -> Head:
         """The head of the answer in a client's protocol; `model` is the name that it asked for."""
-        fields = self._fields() if protocol == self.protocol else {}
+        fields = self._fields() if protocol == self._protocol else {}
         form = _FORMS[protocol]
         rest = {name: value for name, value in fields.items() if name not in form.written}
         id, created = rest.pop("id", None), rest.pop(form.created, None)
@@ -82,15 +70,9 @@ class PeekingUpstream:
             rest=rest,
         )
 
-    async def _look(self, chunks: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
-        async for chunk in chunks:
-            if self._first is None:
-                self._first = chunk if isinstance(chunk, bytes) else b""
-            yield chunk
-
     def _fields(self) -> Mapping[str, Any]:
         payload = _read_first(self._first or b"")
-        within = _FORMS[self.protocol].within
+        within = _FORMS[self._protocol].within
         inner = payload.get(within, payload) if within else payload
         return inner if isinstance(inner, Mapping) else {}
 

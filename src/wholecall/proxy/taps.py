@@ -1,7 +1,8 @@
 """Taps: readers of what happens to requests. They see every event and change none.
 
 A tap names the types of events that it wants to see. An event that nobody wants costs one look
-into a dictionary, and nearly all events of a stream are such: text, and arguments that grow.
+into a dictionary, and nearly all events of a stream are such: text, and arguments that grow. The
+chunks of an answer are no events: whoever wants them is handed the bytes themselves.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import enum
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from functools import lru_cache, partial
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -90,14 +92,14 @@ class UpstreamAnswered(Value, frozen=True):
     retries: int = 0
 
 
-class ChunkCame(NamedTuple):
-    """A chunk as the upstream sent it. It is shown only where somebody wants to see it."""
+class ChunksBegan(Value, frozen=True):
+    """Chunks of an answer come now. Whoever wants to see them returns what takes each of them, as
+    the upstream sent it."""
 
     protocol: str
     """The upstream's."""
-    chunk: Chunk
     streamed: bool = True
-    """Otherwise it is the whole answer."""
+    """Otherwise the one chunk that comes is the whole answer."""
 
 
 class UpstreamFailed(Value, frozen=True):
@@ -133,16 +135,29 @@ ExchangeEvent: TypeAlias = (
     UpstreamAsked
     | UpstreamRetried
     | UpstreamAnswered
-    | ChunkCame
     | UpstreamFailed
     | AnswerBegan
     | ExchangeEnded
 )
 TapEvent: TypeAlias = RunEvent | ExchangeEvent
 
-Reading: TypeAlias = tuple[Any, Mapping[type, Callable[[Any, Any], None]]]
-"""Who reads one exchange, and what it does with each type of event that it wants to see. The
-latter is the same for many: methods of its class."""
+TakeChunk: TypeAlias = Callable[[Chunk], None]
+
+
+class Reads:
+    """What a tap does with each type of event that it wants to see: methods of its readers.
+
+    There are few of these tables, and what is made of several of them together is remembered.
+    """
+
+    __slots__ = ("by_type",)
+
+    def __init__(self, by_type: Mapping[type, Callable[[Any, Any], Any]]) -> None:
+        self.by_type = by_type
+
+
+Reading: TypeAlias = tuple[Any, Reads]
+"""Who reads one exchange, and how."""
 
 
 class Tap(Protocol):
@@ -153,6 +168,20 @@ class Tap(Protocol):
 
 
 # ── One exchange ────────────────────────────────────────────────────────────────────
+
+_MOST_COMBINED = 64
+"""Tables that are remembered. A proxy has a handful: its taps, with and without bodies."""
+_Shows: TypeAlias = Mapping[type, Sequence[tuple[int, Callable[[Any, Any], Any]]]]
+
+
+@lru_cache(_MOST_COMBINED)
+def _combine(*tables: Reads) -> _Shows:
+    """For each type of event, which of the readers want to see it, and what they do with it."""
+    shows: dict[type, list[tuple[int, Callable[[Any, Any], Any]]]] = {}
+    for place, reads in enumerate(tables):
+        for kind, read in reads.by_type.items():
+            shows.setdefault(kind, []).append((place, read))
+    return shows
 
 
 class Watch:
@@ -167,7 +196,9 @@ class Watch:
     ) -> None:
         self.exchange = exchange
         self._clock = clock
-        self._readings = [tap.open(exchange) for tap in taps]
+        readings = [tap.open(exchange) for tap in taps]
+        self._readers = [reader for reader, _ in readings]
+        self._shows = _combine(*[reads for _, reads in readings])
         self._asked_first: float | None = None
         self._answered_last: float | None = None
         self._retries = 0
@@ -176,14 +207,11 @@ class Watch:
 
     def take(self, event: TapEvent) -> None:
         """Show an event to those who want to see it."""
-        if isinstance(event, OfChoice):
+        if type(event) is OfChoice:
             # A call is a call, whichever of several answers it belongs to.
             event = event.value
-        kind = type(event)
-        for reader, reads in self._readings:
-            read = reads.get(kind)
-            if read is not None:
-                read(reader, event)
+        for place, read in self._shows.get(type(event), ()):
+            read(self._readers[place], event)
 
     def begin(self) -> None:
         """The first bytes are on their way to the client. Further ones are none of our business."""
@@ -232,15 +260,23 @@ class Watch:
         """It gives no answer."""
         self.take(UpstreamFailed(error, self._retries))
 
-    @property
-    def wants_chunks(self) -> bool:
-        """Whether anybody wants to see chunks."""
-        return any(ChunkCame in reads for _, reads in self._readings)
+    def open_chunks(self, began: ChunksBegan) -> TakeChunk | None:
+        """What takes the chunks of an answer as they come; None if nobody wants to see them."""
+        wanted = self._shows.get(ChunksBegan, ())
+        takes = [read(self._readers[place], began) for place, read in wanted]
+        if len(takes) > 1:
+            return partial(_take_each, takes)
+        return takes[0] if takes else None
 
     def retry(self, delay: float) -> None:
         """The upstream is asked again."""
         self._retries += 1
         self.take(UpstreamRetried(delay))
+
+
+def _take_each(takes: Iterable[TakeChunk], chunk: Chunk) -> None:
+    for take in takes:
+        take(chunk)
 
 
 # ── Upstreams ───────────────────────────────────────────────────────────────────────
@@ -298,9 +334,11 @@ class _Asking(Generic[_Begun]):
 class WatchedUpstream:
     """An upstream whose answers are noticed. Their chunks pass untouched."""
 
-    def __init__(self, upstream: Upstream, watch: Watch) -> None:
+    def __init__(self, upstream: Upstream, watch: Watch, *, peek: TakeChunk | None = None) -> None:
+        """`peek` is shown the first chunk of each answer."""
         self._upstream = upstream
         self._watch = watch
+        self._peek = peek
 
     @property
     def protocol(self) -> str:
@@ -311,13 +349,21 @@ class WatchedUpstream:
     async def answer(self, request: Request) -> AsyncIterator[Answer]:
         """Ask, and read the answer inside of the context."""
         async with self._watch.asking(self._upstream.answer(request), request) as answer:
-            watched = self._watch.wants_chunks
-            yield replace(answer, chunks=self._show(answer)) if watched else answer
+            take = self._watch.open_chunks(ChunksBegan(answer.protocol, answer.streamed))
+            yield replace(answer, chunks=_look_at(answer.chunks, self._peek, take=take))
 
     async def close(self) -> None:
         """Leave it open: others use it."""
 
-    async def _show(self, answer: Answer) -> AsyncIterator[Chunk]:
-        async for chunk in answer.chunks:
-            self._watch.take(ChunkCame(answer.protocol, chunk, answer.streamed))
-            yield chunk
+
+async def _look_at(
+    chunks: AsyncIterator[Chunk], peek: TakeChunk | None, *, take: TakeChunk | None
+) -> AsyncIterator[Chunk]:
+    """All who look do it here: each generator that a chunk passes costs more than a look."""
+    async for chunk in chunks:
+        if peek is not None:
+            peek(chunk)
+            peek = None
+        if take is not None:
+            take(chunk)
+        yield chunk

@@ -12,7 +12,7 @@ Nothing that was said stands in a span. Whoever starts the proxy decides where s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wholecall.core.values import Ended, Inconsistent, Rejected, Usage
 from wholecall.proxy.taps import (
@@ -21,6 +21,7 @@ from wholecall.proxy.taps import (
     ExchangeEnded,
     Fate,
     Reading,
+    Reads,
     UpstreamAnswered,
     UpstreamAsked,
     UpstreamFailed,
@@ -207,18 +208,20 @@ class _Spans:
         span.set_status(self._trace.StatusCode.ERROR)
 
 
-_READS: dict[type, Callable[[_Spans, Any], None]] = {
-    UpstreamAsked: _Spans._ask,
-    UpstreamRetried: _Spans._retry,
-    UpstreamAnswered: _Spans._answer,
-    UpstreamFailed: _Spans._fail,
-    Usage: _Spans._take_usage,
-    Rejected: _Spans._reject,
-    Inconsistent: _Spans._wonder,
-    Ended: _Spans._end_turn,
-    TurnRetried: _Spans._retry_turn,
-    ToolStarted: _Spans._start_tool,
-    ToolEnded: _Spans._end_tool,
-    AnswerBegan: _Spans._begin,
-    ExchangeEnded: _Spans._end,
-}
+_READS = Reads(
+    {
+        UpstreamAsked: _Spans._ask,
+        UpstreamRetried: _Spans._retry,
+        UpstreamAnswered: _Spans._answer,
+        UpstreamFailed: _Spans._fail,
+        Usage: _Spans._take_usage,
+        Rejected: _Spans._reject,
+        Inconsistent: _Spans._wonder,
+        Ended: _Spans._end_turn,
+        TurnRetried: _Spans._retry_turn,
+        ToolStarted: _Spans._start_tool,
+        ToolEnded: _Spans._end_tool,
+        AnswerBegan: _Spans._begin,
+        ExchangeEnded: _Spans._end,
+    }
+)

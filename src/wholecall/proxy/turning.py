@@ -16,7 +16,7 @@ from wholecall.proxy.approving import Approving, Asker
 from wholecall.proxy.failing import NEVER_AGAIN, explain, explain_break, explain_bug
 from wholecall.proxy.forwarding import Forwarding
 from wholecall.proxy.gating import Gating, Question
-from wholecall.proxy.originals import PeekingUpstream
+from wholecall.proxy.originals import Original
 from wholecall.proxy.ownership import Ownership
 from wholecall.proxy.preparing import Forward, Gate, Prepared, Run
 from wholecall.proxy.running import Owner, Running
@@ -45,7 +45,8 @@ class Turning:
         self._watch = watch
         self._ownership = ownership
         self._approving = approving
-        self._peeking = PeekingUpstream(WatchedUpstream(prepared.served.upstream, watch))
+        self._original = Original(prepared.served.upstream.protocol)
+        self._upstream = WatchedUpstream(prepared.served.upstream, watch, peek=self._original.look)
         self._answering = self._make_answering()
         self._running: Running | None = None
         self._end: Callable[[], None] | None = None
@@ -115,7 +116,7 @@ class Turning:
         served = self._prepared.served
         question = Question(
             request=request,
-            upstream=self._peeking,
+            upstream=self._upstream,
             sender=sender_for(served.model, request.messages, emulation=served.emulate),
             reask=served.reask,
             live=self._prepared.style.live,
@@ -127,7 +128,7 @@ class Turning:
         served, asked = self._prepared.served, self._prepared.asked
         plan = Plan(
             request=way.request,
-            upstream=self._peeking,
+            upstream=self._upstream,
             toolbox=way.toolbox,
             sender=sender_for(served.model, way.request.messages, emulation=served.emulate),
             limits=served.limits,
@@ -150,7 +151,7 @@ class Turning:
     def _make_answering(self) -> Answering:
         prepared, protocol = self._prepared, self._prepared.asked.client.protocol
         # Not `self.…`: what refers to itself is freed only when the collector comes by.
-        make_head = partial(_make_head, self._peeking, prepared)
+        make_head = partial(_make_head, self._original, prepared)
         if not prepared.stream:
             upstream = prepared.served.upstream.protocol
             return WholeAnswer(self._sink, protocol, make_head=make_head, upstream=upstream)
@@ -179,10 +180,10 @@ class Turning:
         await self._answering.fail(failure, (*headers, *(h for h in again if h not in headers)))
 
 
-def _make_head(peeking: PeekingUpstream, prepared: Prepared) -> Head:
+def _make_head(original: Original, prepared: Prepared) -> Head:
     """What the answer says of itself: as it was promised, or as the upstream said."""
     if prepared.head is not None:
         return prepared.head
-    head = peeking.make_head(prepared.asked.client.protocol, prepared.served.name)
+    head = original.make_head(prepared.asked.client.protocol, prepared.served.name)
     echo = {} if prepared.terms is None else prepared.terms.echo
     return replace(head, rest={**head.rest, **echo}) if echo else head
