@@ -65,6 +65,18 @@ def test_what_is_not_alike_stays_as_it_is(stream: bytes) -> None:
     assert packed.said == b""
 
 
+def test_a_long_stream_is_packed_and_one_that_is_not_alike_everywhere_is_not() -> None:
+    """It is put together again some frames at a time."""
+    stream = b"".join(frame(f"word {number}") for number in range(1000))
+    assert pack(stream).unpack() == stream
+    assert len(pack(stream).around) < 500
+    for broken in (b"\n", b"\n\n\n", b"\n: alive\n"):
+        parts = stream.split(b"\n\n")
+        for place in (3, 128, 129, 500, 997):
+            torn = b"\n\n".join(parts[:place]) + broken + b"\n\n".join(parts[place:])
+            assert pack(torn).unpack() == torn
+
+
 @given(st.lists(st.sampled_from(["data: ", "x", '"', "\n", "\n\n", "\0", "é", 'data: "a"\n\n'])))
 def test_nothing_is_lost(pieces: list[str]) -> None:
     stream = "".join(pieces).encode()

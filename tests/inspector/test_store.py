@@ -148,6 +148,12 @@ def test_many_runs_are_kept_at_once(store: Store) -> None:
     assert len(store.list_runs(Filter(tool="look", limit=200))) == 200
 
 
+@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 100])
+def test_each_of_many_runs_is_written_once(store: Store, count: int) -> None:
+    store.put(*(kept(f"run_{number}") for number in range(count)))
+    assert ids(store, limit=200) == [f"run_{number}" for number in reversed(range(count))]
+
+
 def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
     """A page asks for what is older than a number."""
     store = Store(tmp_path / "runs.sqlite", most_bytes=300, clock=lambda: NOW)

@@ -19,9 +19,9 @@ def test_pieces_of_the_same_moment_are_joined() -> None:
 def test_several_texts_grow_at_a_time() -> None:
     texts = GrowingTexts(Hider())
     texts.add(3.0, TEXT, text="x")
-    texts.add_arguments(1.0, 0, text="{")
+    texts.add(1.0, texts.find_call(0), text="{")
     texts.add(2.0, REASONING, text="hm")
-    texts.add_arguments(4.0, 0, text="}")
+    texts.add(4.0, texts.find_call(0), text="}")
     call = Place("grew", 0)
     assert texts.join(5.0) == [
         Grown(1.0, call, "{"),

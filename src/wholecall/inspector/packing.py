@@ -13,7 +13,7 @@ made of it again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -26,6 +26,9 @@ _NAME = b"password"
 """Would begin one before `": "…"`."""
 _FEW = 4
 """Frames that are not worth it."""
+_SLAB = 128
+"""Frames that are put together again at a time: for much at once the system is asked for memory,
+which takes ten times as long."""
 
 
 class Packed(msgspec.Struct, frozen=True, array_like=True):
@@ -75,11 +78,26 @@ def pack(stream: bytes) -> Packed:
     start, end = len(head), -len(rest)
     texts = [frame[start:end] for frame in frames[first:last]]
     begin = sum(map(len, frames[:first])) + first * len(_END)
-    alike = _join(head, texts, rest=rest)
-    if not stream.startswith(alike, begin):
+    alike = (_join(head, some, rest=rest) for some in _cut(texts))
+    behind = _find_end(stream, begin, alike=alike)
+    if behind is None:
         return Packed(stream)
-    behind = stream[begin + len(alike) :]
-    return Packed(stream[:begin], head, _CUT.join(texts), rest, behind)
+    return Packed(stream[:begin], head, _CUT.join(texts), rest, stream[behind:])
+
+
+def _cut(texts: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    return (texts[start : start + _SLAB] for start in range(0, len(texts), _SLAB))
+
+
+def _find_end(stream: bytes, begin: int, *, alike: Iterable[bytes]) -> int | None:
+    """Where these parts of a stream end, if they stand there from `begin` on."""
+    end, between = begin, b""
+    for part in alike:
+        if not stream.startswith(between + part, end):
+            return None
+        end += len(between) + len(part)
+        between = _END
+    return end
 
 
 def _find_alike(frames: Sequence[bytes], head: bytes, rest: bytes) -> int:  # noqa: PLR0917 - one short line

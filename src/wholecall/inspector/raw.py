@@ -96,16 +96,21 @@ class RawAnswer:
         self._withheld = False
         self._clean: list[str] = []
         self._most_chunks = most_chunks
-        self._bytes = most_bytes
+        self._most_bytes = most_bytes
+        self._weighed = 0
+        """Chunks whose bytes were counted."""
+        self._bytes = 0
 
     def take(self, at: float, chunk: Chunk) -> None:
         """The next chunk. Nothing is made of it before the end: a stream has many."""
-        if self._withheld:
-            return
         self._times.append(at)
         self._chunks.append(chunk)
-        self._bytes -= len(chunk if isinstance(chunk, bytes | str) else str(chunk))
-        if self._bytes < 0 or len(self._chunks) > self._most_chunks:
+
+    def limit(self) -> None:
+        """If it is too long by now, keep nothing of it. To be asked once for many chunks."""
+        self._bytes += sum(map(_weigh, self._chunks[self._weighed :]))
+        self._weighed = len(self._chunks)
+        if self._bytes > self._most_bytes or self._weighed > self._most_chunks:
             self._withhold()
 
     def describe(self, protocol: str, *, streamed: bool) -> None:
@@ -123,10 +128,13 @@ class RawAnswer:
     def _withhold(self) -> None:
         """Keep nothing of it."""
         self._withheld = True
+        self._times.clear()
         self._chunks.clear()
+        self._weighed = 0
 
     def write(self, hides: Hides) -> bytes:
         """What is kept, without secrets; nothing if that cannot be."""
+        self.limit()
         if self._withheld or not self._protocol:
             return b""
         tools = msgspec.json.encode([define(tool) for tool in self._tools] or None)
@@ -138,7 +146,7 @@ class RawAnswer:
     # ── A stream of bytes ───────────────────────────────────────────────────────────
 
     def _pack(self) -> Packed | None:
-        if not self._streamed or any(type(chunk) is not bytes for chunk in self._chunks):
+        if not self._streamed or not set(map(type, self._chunks)) <= {bytes}:
             return None
         return pack(b"".join(cast(list[bytes], self._chunks)))
 
@@ -205,6 +213,10 @@ class _Clock:
 
 class _Broken(Exception):
     """Without its secret it is no JSON any more."""
+
+
+def _weigh(chunk: Chunk) -> int:
+    return len(chunk if isinstance(chunk, bytes | str) else str(chunk))
 
 
 def _read_string(content: bytes) -> str | None:

@@ -110,26 +110,29 @@ class Record:
 
     # ── Taking ──────────────────────────────────────────────────────────────────────
 
-    def take_all(self, items: Iterable[object]) -> None:
+    def take_all(self, items: Iterable[Any]) -> None:
         """Take what happened; a number is the time of what stands behind it."""
         started, encoders, quoting = self.about.started, self._encoders, self._quoting
+        answers = self._answers
         for item in items:
             kind = type(item)
             if kind is float:
-                self._now = cast(float, item) - started
-            elif kind is bytes and self._answers:
-                self._answers[-1].take(self._now, cast(bytes, item))
-            elif kind in encoders:
-                if self._texts is not None:
-                    self._interrupt_texts(kind)
-                self._add(encoders[kind](item, quoting), self._now)
+                self._now = item - started
+            elif kind is bytes:
+                if answers:
+                    answers[-1].take(self._now, item)
             elif kind in _TAKES:
                 _TAKES[kind](self, item)
+            elif kind in encoders:
+                self._interrupt_texts(kind)
+                self._add(encoders[kind](item, quoting), self._now)
+        self._limit_answer()
 
     def _interrupt_texts(self, kind: type) -> None:
-        self.join()
-        if kind in _ENDS_OF_TEXTS:
-            self._end_texts()
+        if self._texts is not None:
+            self.join()
+            if kind in _ENDS_OF_TEXTS:
+                self._end_texts()
 
     def _end(self) -> None:
         self._end_texts()
@@ -170,7 +173,7 @@ class Record:
 
     def _take_grew(self, event: Grew) -> None:
         texts = self._texts or self._begin_texts()
-        texts.add_arguments(self._now, event.number, text=event.text)
+        texts.add(self._now, texts.find_call(event.number), text=event.text)
 
     def _take_text(self, event: Text) -> None:
         texts = self._texts or self._begin_texts()
@@ -227,6 +230,10 @@ class Record:
             self._add(encode_request(request, self._quoting, told=self._told), self._now)
             self._told = len(request.messages)
 
+    def _limit_answer(self) -> None:
+        if self._answers:
+            self._answers[-1].limit()
+
     def _take_form(self, form: Form) -> None:
         if self._answers:
             self._answers[-1].describe(form.protocol, streamed=form.streamed)
@@ -242,7 +249,7 @@ class Record:
         return shown.Run(
             # It begins with the time: in the file neighbours then stand beside each other. It is
             # no secret, and whoever asks the system for one lets the streams' thread go first.
-            id=f"run_{int(about.began * 1000):011x}{getrandbits(32):08x}",
+            id=f"run_{int(about.began * 1000) << 32 | getrandbits(32):x}",
             began=about.began,
             request_id=about.request_id,
             model=quoting.name(about.model),

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ _FREED_PAGES = 1000
 """Given back to the disk at a time: at 4 kB each, as much as a run may have."""
 _VERSION = 4
 """Of the tables below. What older ones hold is not taken over: it would be gone soon anyway."""
-_PARTS = ("answers", "events", "oddities", "calls")
+_PARTS = ("answers", "oddities", "calls")
 """Tables of what belongs to a run."""
 _PLACE = frozenset({"kind", "n", "at"})
 """What says of an event only where it stands among the others."""
@@ -58,7 +59,8 @@ CREATE TABLE IF NOT EXISTS runs (
     model TEXT NOT NULL,
     fate TEXT NOT NULL,
     size INTEGER NOT NULL,
-    summary TEXT NOT NULL
+    summary TEXT NOT NULL,
+    events BLOB NOT NULL -- the longest, so it is the last: what is before it is read without it
 ) STRICT;
 CREATE TABLE IF NOT EXISTS calls (
     run INTEGER NOT NULL,
@@ -80,10 +82,6 @@ CREATE TABLE IF NOT EXISTS oddities (
     count INTEGER NOT NULL,
     PRIMARY KEY (run, kind)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS events (
-    run INTEGER PRIMARY KEY,
-    events BLOB NOT NULL
-) STRICT;
 CREATE TABLE IF NOT EXISTS answers (
     run INTEGER NOT NULL,
     number INTEGER NOT NULL,
@@ -245,7 +243,6 @@ class Store:
         self._insert_all("calls", list(calls))
         oddities = ((number, *odd) for number, run in numbered for odd in run.oddities.items())
         self._insert_all("oddities", list(oddities))
-        self._insert_all("events", [(number, run.events) for number, run in numbered])
         answers = (
             (number, *answer) for number, run in numbered for answer in enumerate(run.answers, 1)
         )
@@ -254,9 +251,12 @@ class Store:
     def _insert_all(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
         """Several rows a statement: at each end of one the streams' thread takes over, and it
         may be long until it is this one's turn again."""
-        for start in range(0, len(rows), _ROWS):
-            some = rows[start : start + _ROWS]
-            self._database.execute(_write_insert(table, some), list(chain.from_iterable(some)))
+        start = 0
+        while start < len(rows):
+            some = rows[start : start + _choose_size(len(rows) - start)]
+            statement = _write_insert(table, len(some), columns=len(some[0]))
+            self._database.execute(statement, tuple(chain.from_iterable(some)))
+            start += len(some)
 
     def _make_room(self) -> bool:
         """Delete what is too old or too much; whether anything was."""
@@ -295,8 +295,7 @@ class Store:
     def find(self, id: str, *, owner: str | None = None) -> tuple[Fields, bytes] | None:
         """A run in a line, and its events as a JSON array."""
         rows = self._ask(
-            "SELECT summary, events FROM runs JOIN events ON run = number "
-            "WHERE id = :id AND (:owner IS NULL OR key = :owner)",
+            "SELECT summary, events FROM runs WHERE id = :id AND (:owner IS NULL OR key = :owner)",
             id=id,
             owner=owner,
         )
@@ -347,14 +346,20 @@ _FILTERS = (
 )
 
 
-def _write_insert(table: str, rows: Sequence[tuple[object, ...]]) -> str:
-    row = f"({','.join('?' * len(rows[0]))})"
-    return f"INSERT INTO {table} VALUES {','.join([row] * len(rows))}"  # noqa: S608 - names of ours
+def _choose_size(left: int) -> int:
+    """A power of two: each number of rows is a statement of its own, which has to be compiled."""
+    return _ROWS if left > _ROWS else 1 << left.bit_length() - 1
+
+
+@cache
+def _write_insert(table: str, rows: int, *, columns: int) -> str:
+    row = f"({','.join('?' * columns)})"
+    return f"INSERT INTO {table} VALUES {','.join([row] * rows)}"  # noqa: S608 - names of ours
 
 
 def _head(number: int, run: KeptRun) -> tuple[Any, ...]:
     size = len(run.summary) + len(run.events) + sum(map(len, run.answers))
-    return number, run.id, run.key, run.began, run.model, run.fate, size, run.summary
+    return number, run.id, run.key, run.began, run.model, run.fate, size, run.summary, run.events
 
 
 def _join_summary(summary: str) -> Fields:

@@ -72,19 +72,21 @@ class Tally:
 
     def sum_up(self, *, dropped: int = 0) -> Sums:
         """What all events come to."""
-        calls = self.calls.values()
-        return Sums(
+        sums = Sums(
             turns=self.turns or 1,
-            calls=len(calls),
-            tools=tuple(sorted({call.name for call in calls if call.name})),
-            verdicts=_count([call.verdict for call in calls if call.verdict]),
-            reasons=tuple(sorted({call.reason for call in calls if call.reason})),
+            calls=len(self.calls),
             oddities=self.oddities,
             faults=self._faults,
             input_tokens=self._input_tokens,
             output_tokens=self._output_tokens,
             dropped=dropped,
         )
+        if self.calls:
+            calls = self.calls.values()
+            sums.tools = tuple(sorted({call.name for call in calls if call.name}))
+            sums.verdicts = _count([call.verdict for call in calls if call.verdict])
+            sums.reasons = tuple(sorted({call.reason for call in calls if call.reason}))
+        return sums
 
     def _call(self, number: int) -> CallTally:
         place = (self.turns, number)

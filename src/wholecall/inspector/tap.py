@@ -15,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from wholecall.core.conversation import Request
 from wholecall.core.values import Grew, Reasoning, Text
 from wholecall.inspector.database import StoreFailed
@@ -119,7 +121,7 @@ class InspectorTap:
 
     def open(self, describe: Callable[[], About]) -> Writer:
         """A run begins."""
-        writer = Writer(self, describe, quoting=self._quoting())
+        writer = Writer(self, describe, self._quoting())
         self._writers[writer] = None
         if self._timer is None and not self._over:
             self._arm()
@@ -252,31 +254,27 @@ class InspectorTap:
         return True
 
 
-class Writer:
-    """Writes down one run."""
+class Writer(msgspec.Struct, eq=False):
+    """Writes down one run. (A struct, because one is made for every request.)"""
 
-    __slots__ = (
-        *("_end", "_tap", "_weight"),
-        *("bodies", "describe", "dropped", "items", "quoting", "record"),
-    )
+    tap: InspectorTap
+    describe: Callable[[], About]
+    quoting: Quoting
+    items: list[object] = []
+    """What happened, and before it the time. The time of a text is that of its chunk."""
+    record: Record | None = None
+    """What was made of it, in the thread. Until somebody looks, or it is over, nothing is."""
+    dropped: int = 0
+    """Events that came faster than they could be written down."""
+    last: object = None
+    """How it ended."""
+    weight: int = 0
+    """Bytes of its chunks that wait."""
 
-    def __init__(
-        self, tap: InspectorTap, describe: Callable[[], About], *, quoting: Quoting
-    ) -> None:
-        self._tap = tap
-        self.describe = describe
-        self.quoting = quoting
-        self.bodies = quoting.bodies
+    @property
+    def bodies(self) -> bool:
         """Whether what was said is wanted, too: texts, arguments as they grow, chunks."""
-        self.record: Record | None = None
-        """What was made of it, in the thread. Until somebody looks, or it is over, nothing is."""
-        self.items: list[object] = []
-        """What happened, and before it the time. The time of a text is that of its chunk."""
-        self.dropped = 0
-        """Events that came faster than they could be written down."""
-        self._end: object = None
-        self._weight = 0
-        """Bytes of its chunks that wait."""
+        return self.quoting.bodies
 
     def ask(self, asking: Asking) -> None:
         """A request goes to the upstream; the chunks that come now are those of its answer."""
@@ -292,9 +290,9 @@ class Writer:
 
     def end(self, event: object) -> None:
         """The last thing happened."""
-        self._end = event
+        self.last = event
         self.take(event)
-        self._tap.end(self)
+        self.tap.end(self)
 
     def listen(self, chunks: Chunks) -> Callable[[Chunk], None]:
         """Chunks come now; return what takes each of them."""
@@ -302,14 +300,14 @@ class Writer:
         return self._receive
 
     def _receive(self, chunk: Chunk) -> None:
-        tap, item = self._tap, chunk if isinstance(chunk, bytes) else Received(chunk)
+        tap, item = self.tap, chunk if isinstance(chunk, bytes) else Received(chunk)
         size = len(item) if isinstance(item, bytes) else _EACH
         if tap.weight + size < _SOON:
             tap.weight += size
         elif not tap.weigh(size):
             self.dropped += 1
             return
-        self._weight += size
+        self.weight += size
         self.items += (perf_counter(), item)
 
     def empty(self) -> list[object]:
@@ -322,12 +320,12 @@ class Writer:
         """Keep only what cannot be done without; if that is much, only how it ended."""
         kept = [item for item in self.items if type(item) not in _LEAST_WANTED]
         if len(kept) * _EACH > MOST_WAITING:
-            kept = [item for item in kept if item is self._end]
+            kept = [item for item in kept if item is self.last]
         times = [item for item in self.items if type(item) is float]
         self.dropped += len(self.items) - len(times) - len(kept)
         self.items[:] = [*times[-1:], *kept]
         self._lighten()
 
     def _lighten(self) -> None:
-        self._tap.weight -= self._weight
-        self._weight = 0
+        self.tap.weight -= self.weight
+        self.weight = 0

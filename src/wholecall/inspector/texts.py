@@ -62,12 +62,12 @@ class GrowingTexts:
         self._last_until = 0.0
         self._last_pieces: list[str] = []
 
-    def add_arguments(self, now: float, number: int, *, text: str) -> None:
-        """A piece of the arguments of a call."""
+    def find_call(self, number: int) -> Place:
+        """Where the arguments of a call grow."""
         place = self._calls.get(number)
         if place is None:
             place = self._calls[number] = Place("grew", number)
-        self.add(now, place, text=text)
+        return place
 
     def add(self, now: float, place: Place, *, text: str) -> None:
         """The next piece of a text."""
