@@ -68,6 +68,8 @@ def test_base_urls_are_joined_as_they_are_meant(*, protocol: str, base_url: str,
             "http://h/v1beta/models/g:streamGenerateContent?key=k&alt=sse",
         ),
         ("http://h", "../../x?y", False, "http://h/v1beta/models/..%2F..%2Fx%3Fy:generateContent"),
+        ("http://h", "a\r\nb: c", False, "http://h/v1beta/models/a%0D%0Ab%3A%20c:generateContent"),
+        ("http://h", "half\udc80", False, "http://h/v1beta/models/half%3F:generateContent"),
     ],
 )
 def test_gemini_names_the_model_and_the_method_in_the_url(
@@ -105,7 +107,19 @@ def test_given_headers_replace_our_own_in_any_case() -> None:
 
 @pytest.mark.parametrize(
     "base_url",
-    ["", "h:8000", "ftp://h", "/v1", "http://", "http://[::1", "http://h:99999", "http://a b/"],
+    [
+        "",
+        "h:8000",
+        "ftp://h",
+        "/v1",
+        "http://",
+        "http://[::1",
+        "http://h:99999",
+        "http://a b/",
+        "http://a..b",
+        "http://.",
+        f"http://{'a' * 64}.example",
+    ],
 )
 def test_what_is_no_address_is_refused(base_url: str) -> None:
     with pytest.raises(ValueError, match="base URL"):
@@ -151,6 +165,18 @@ def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(key: str) -> None:
     with pytest.raises(ValueError, match="'Authorization' holds a control character") as caught:
         Endpoint(CHAT, "http://h", api_key=key)
     assert "sk-" not in str(caught.value)
+
+
+def test_a_key_with_half_of_a_character_is_refused_and_not_shown() -> None:
+    with pytest.raises(ValueError, match="'Authorization' is no UTF-8") as caught:
+        Endpoint(CHAT, "http://h", api_key="sk-secret\udc80")
+    assert "sk-" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["Content-Length", "transfer-encoding"])
+def test_how_long_a_body_is_cannot_be_given(name: str) -> None:
+    with pytest.raises(ValueError, match=f"'{name}' is set by who sends the body"):
+        Endpoint(CHAT, "http://h", headers={name: "5"})
 
 
 def test_a_password_in_what_is_no_address_is_not_shown() -> None:

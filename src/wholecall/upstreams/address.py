@@ -13,6 +13,10 @@ _NO_HOST = re.compile(r"[\x00-\x20\x7f\"<>\\^`{|}]")
 # RFC 9110, chapter 5.6.2: a token.
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+# Halves of characters, as they come from variables that are no UTF-8.
+_HALF = re.compile(r"[\ud800-\udfff]")
+# Whoever sends a body says how long it is; said twice, the next request could begin anywhere.
+_OF_THE_BODY = ("content-length", "transfer-encoding")
 
 
 def parse_address(text: str) -> URL:
@@ -21,6 +25,7 @@ def parse_address(text: str) -> URL:
     try:
         url = URL(text.strip())
         host, port = url.host or "", url.port
+        (url.raw_host or "").encode("idna")  # as a resolver does; an empty label is none
     except ValueError as error:
         raise ValueError(f"{why} ({error}): {_EXAMPLE}") from None
     if url.scheme not in ("http", "https") or not host or _NO_HOST.search(host):
@@ -39,6 +44,10 @@ def check_header(name: str, value: str) -> None:
         raise ValueError(
             f"{name!r} is no name of a header: write it with letters, digits and '-' only"
         )
+    if name.lower() in _OF_THE_BODY:
+        raise ValueError(f"the header {name!r} is set by who sends the body: leave it out")
+    if _HALF.search(value):
+        raise ValueError(f"the key or value for the header {name!r} is no UTF-8: write it anew")
     if _CONTROL.search(value):
         raise ValueError(
             f"the key or value for the header {name!r} holds a control character: "

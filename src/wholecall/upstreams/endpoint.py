@@ -105,7 +105,7 @@ class Endpoint:
         if not self._convention.model_in_path:
             return self._url
         method = "streamGenerateContent" if stream else "generateContent"
-        name = quote(model.removeprefix("models/"), safe="")
+        name = quote(model.removeprefix("models/"), safe="", errors="replace")
         path = f"{self._url.raw_path}/{name}:{method}"
         url = self._url.with_path(path, encoded=True, keep_query=True)
         return url.update_query(alt="sse") if stream else url
