@@ -165,13 +165,6 @@ class Figures:
         self._counter = cache(series.find_counter)
         self._histogram = cache(series.find_histogram)
 
-    def _make_series(self) -> _Finder:
-        if self._folder:
-            return _SharedSeries(self._registry)
-        series = Series(COUNTERS, HISTOGRAMS)
-        self._registry.register(series)
-        return series
-
     def count(self, name: str, *labels: str, by: float = 1) -> None:
         """Add to a counter."""
         self._counter(name, *labels).inc(by)
@@ -192,3 +185,10 @@ class Figures:
             MultiProcessCollector(registry, self._folder)  # type: ignore[no-untyped-call]
         encode, media_type = choose_encoder(accept)
         return encode(registry), media_type
+
+    def _make_series(self) -> _Finder:
+        if self._folder:
+            return _SharedSeries(self._registry)
+        series = Series(COUNTERS, HISTOGRAMS)
+        self._registry.register(series)
+        return series
