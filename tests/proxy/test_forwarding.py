@@ -167,7 +167,7 @@ async def test_a_silence_in_a_stream_is_an_error() -> None:
         await forever()
         return response
 
-    async with forwarding(handler, first_byte=0.1) as (passing, _, _):
+    async with forwarding(handler, between_chunks=0.1) as (passing, _, _):
         with pytest.raises(UpstreamError) as caught:
             await passing.run(STREAM)
     assert caught.value.code == "timeout"

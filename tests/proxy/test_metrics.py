@@ -133,6 +133,10 @@ CASES: dict[str, tuple[list[TapEvent], dict[tuple[str, ...], float]]] = {
         [UpstreamFailed(UpstreamError("no", code="timeout"))],
         {("upstream_failures_total", "gpt-x", "timeout"): 1},
     ),
+    "an upstream that did not prove who it is": (
+        [UpstreamFailed(UpstreamError("no", code="certificate"))],
+        {("upstream_failures_total", "gpt-x", "certificate"): 1},
+    ),
     "an upstream's own code makes no label": (
         [UpstreamFailed(UpstreamError("no", code="quota-of-anna"))],
         {("upstream_failures_total", "gpt-x", "other"): 1},

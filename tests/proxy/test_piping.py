@@ -7,6 +7,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from proxying import in_loop
+from upstreams.http1.talking import Talk, listening
 from upstreams.serving import Pauses, always, begin, forever, hang_up, serving
 from wholecall.errors import UpstreamError
 from wholecall.proxy.piping import Letter, Pipe, read_whole
@@ -90,6 +91,45 @@ async def test_a_silence_is_not_repeated() -> None:
         with pytest.raises(UpstreamError) as caught:
             await send(make_pipe(behind.url, retries=2, first_byte=0.1))
     assert (caught.value.code, len(behind.requests)) == ("timeout", 1)
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "attempts"),
+    [
+        (b"", "connection", 3),
+        (b"220 mail.example ESMTP\r\n\r\n", "connection", 1),
+    ],
+    ids=["hung up", "no HTTP"],
+)
+@in_loop
+async def test_what_may_pass_is_repeated_and_nothing_else(
+    *, said: bytes, code: str, attempts: int
+) -> None:
+    async def speak(talk: Talk) -> None:
+        await talk.hear()
+        await talk.say(said)
+
+    async with listening(speak) as behind:
+        with pytest.raises(UpstreamError) as caught:
+            await send(make_pipe(str(behind.url.origin()), retries=2))
+    assert (caught.value.code, caught.value.attempts) == (code, attempts)
+
+
+@in_loop
+async def test_a_handshake_that_fails_is_not_repeated_and_one_that_does_not_come_is() -> None:
+    async def speak(talk: Talk) -> None:
+        await talk.say(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await talk.wait_for_silence()
+
+    async def say_nothing(talk: Talk) -> None:
+        await talk.wait_for_silence()
+
+    async with listening(speak) as plain, listening(say_nothing) as silent:
+        for server, code, attempts in ((plain, "certificate", 1), (silent, "connection", 3)):
+            url = str(server.url.with_scheme("https").origin())
+            with pytest.raises(UpstreamError) as caught:
+                await send(make_pipe(url, retries=2, connect=0.1))
+            assert (caught.value.code, caught.value.attempts) == (code, attempts)
 
 
 @in_loop

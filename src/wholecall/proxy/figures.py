@@ -61,7 +61,8 @@ COUNTERS = {
     ),
     "tools_abandoned": Figure("Tools that went on although they were told to stop.", ("tool",)),
     "upstream_failures": Figure(
-        "Upstreams that gave no answer; `why`: a status, `timeout`, `connection` or `limit`.",
+        "Upstreams that gave no answer; "
+        "`why`: a status, `timeout`, `connection`, `certificate` or `limit`.",
         ("model", "why"),
     ),
     "upstream_retries": Figure("Attempts after the first to get an answer.", ("model",)),

@@ -29,7 +29,7 @@ from wholecall.runs.events import ToolAbandoned, ToolEnded, TurnRetried, TurnSta
 OTHER = "other"
 """The label of what is not served here."""
 _NOBODY = frozenset[str]()
-_OWN_CODES = frozenset({"timeout", "connection", "limit"})
+_OWN_CODES = frozenset({"timeout", "connection", "certificate", "limit"})
 
 
 def _nobody() -> Container[str]:

@@ -15,9 +15,17 @@ from wholecall.core.values import Value
 from wholecall.errors import UpstreamError
 from wholecall.upstreams.endpoint import Endpoint
 from wholecall.upstreams.http import MOST_BODY_BYTES, HttpSettings, sessions_for
-from wholecall.upstreams.http1.base import Client, Response, read_some
+from wholecall.upstreams.http1.base import (
+    Client,
+    ConnectTimeout,
+    NotHttp,
+    ProxyRefused,
+    Response,
+    Unsafe,
+    read_some,
+)
 from wholecall.upstreams.refusals import read_refusal
-from wholecall.upstreams.retry import Failure, ask
+from wholecall.upstreams.retry import Failure, ask, is_repeatable
 
 LISTING_SECONDS = 5.0
 """How long a list of models may take."""
@@ -71,11 +79,14 @@ class Pipe:
         """Close the connections."""
         await self._sessions.close()
 
+    @property
+    def silence(self) -> float | None:
+        """Seconds that may pass without anything in a stream that has begun."""
+        return self._settings.timeouts.between_chunks
+
     def fail(self, error: Exception) -> UpstreamError:
         """What is told of a connection that failed."""
-        if isinstance(error, TimeoutError):
-            return UpstreamError("the upstream fell silent", code="timeout")
-        return UpstreamError("the connection to the upstream failed", code="connection")
+        return _explain(error).error
 
     async def _attempt(self, letter: Letter) -> Response | Failure:
         session = await self._sessions.current()
@@ -87,12 +98,28 @@ class Pipe:
                 headers=self.endpoint.headers,
             )
         except OSError as error:
-            # After a silence the upstream may still be at work on it.
-            repeatable = not isinstance(error, TimeoutError)
-            return Failure(self.fail(error), repeatable, error)
+            return _explain(error)
         if response.status in _GOOD:
             return response
         return await read_refusal(self.endpoint, response)
+
+
+def _explain(error: Exception) -> Failure:
+    """As `upstreams.http` does, but the client of a proxy is told of no address."""
+    said, code, repeatable = "the connection to the upstream failed", "connection", True
+    match error:
+        case ConnectTimeout():
+            pass  # nothing was sent
+        case TimeoutError():
+            # The upstream may still be at work on it.
+            said, code, repeatable = "the upstream fell silent", "timeout", False
+        case Unsafe():
+            said, code, repeatable = "no safe connection to the upstream", "certificate", False
+        case NotHttp():
+            said, repeatable = "the upstream does not speak HTTP", False
+        case ProxyRefused():
+            repeatable = is_repeatable(error.status, {})
+    return Failure(UpstreamError(said, code=code), repeatable, error)
 
 
 class _Sending:
