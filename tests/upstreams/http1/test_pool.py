@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import socket
 import ssl
@@ -810,6 +811,32 @@ async def test_an_answer_leaves_nothing_for_the_collector() -> None:
             response = await pool.post(server.url, body=b"", headers=HEADERS)
             await read_all(response)
             left = weakref.ref(response._incoming)
+            del response
+            assert left() is None
+        finally:
+            gc.enable()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [HELLO[:-1], b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\nno\r\n"],
+    ids=["cut", "no HTTP"],
+)
+@in_loop
+async def test_an_answer_that_fails_leaves_nothing_for_the_collector_either(said: bytes) -> None:
+    async def fail(talk: Talk) -> None:
+        await talk.hear()
+        await talk.say(said)
+
+    async with listening(fail) as server, pooling(server.url) as pool:
+        gc.collect()
+        gc.disable()
+        try:
+            response = await pool.post(server.url, body=b"", headers=HEADERS)
+            for _ in range(2):
+                with contextlib.suppress(OSError):
+                    await read_all(response)
+            left = weakref.ref(response)
             del response
             assert left() is None
         finally:

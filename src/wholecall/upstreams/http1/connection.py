@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Protocol, cast
+from typing import NoReturn, Protocol, cast
 
 from wholecall.upstreams.http1.base import (
     NotHttp,
@@ -276,12 +276,20 @@ class Http1Response:
 
     async def _wait(self) -> None:
         if self._error is not None:
-            raise self._error
+            self._fail(self._error)
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter
         finally:
             self._waiter = None
+
+    def _fail(self, error: Exception) -> NoReturn:
+        """An error knows the frames that it passed, and they know this: it must not be kept."""
+        self._error = type(error)(*error.args)
+        try:
+            raise error.with_traceback(None)
+        finally:
+            del error
 
     # ── Called by the connection ────────────────────────────────────────────────────
 
@@ -314,7 +322,7 @@ class Http1Response:
             if error is None:
                 self._incoming.feed_end()
         except ConnectionError as cut:
-            error = cut
+            error = cut.with_traceback(None)
         self._error = error
         self._incoming.let_go()
         self._wake()
