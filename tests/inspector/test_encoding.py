@@ -37,6 +37,7 @@ from wholecall.inspector.encoding import (
     ENCODERS,
     MOST_CHARACTERS,
     MOST_MESSAGES,
+    MOST_NAMES,
     Quoting,
     encode_event,
     encode_request,
@@ -221,6 +222,19 @@ def test_a_name_that_is_a_sentence_is_not_told_without_bodies() -> None:
     opened = Opened(0, "c1", "call the bank about 1234")
     assert tell(opened)["name"] == "call the bank about 1234"
     assert tell(opened, CLOSED)["name"] == "(24 characters that are no name)"
+
+
+def test_names_are_remembered_up_to_a_number() -> None:
+    names: dict[str, str] = {}
+    quoting = CLOSED._replace(names=names)
+    for _ in range(2):
+        assert quoting.name("hunter2-tool") == "***-tool"
+        assert quoting.name("call the bank") == "(13 characters that are no name)"
+        assert quoting.name(None) == quoting.name("") == ""
+    assert len(names) == 2
+    for number in range(MOST_NAMES):
+        quoting.name(f"tool_{number}")
+    assert len(names) == 2
 
 
 def test_long_texts_are_cut_and_half_characters_replaced() -> None:

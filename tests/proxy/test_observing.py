@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from wholecall.proxy.config import Config, LogConfig, MetricsConfig
-from wholecall.proxy.inspecting import ApprovalGiven
+from proxying import in_loop
+from wholecall.inspector.store import Filter, Store
+from wholecall.proxy.config import Config, InspectorConfig, KeysConfig, LogConfig, MetricsConfig
+from wholecall.proxy.inspecting import STORE_FILE, ApprovalGiven
 from wholecall.proxy.observing import Observing
 from wholecall.proxy.piping import Pipe
 from wholecall.proxy.reply import Refusal
@@ -140,3 +143,22 @@ def test_secrets_of_models_are_never_written() -> None:
     )
     observing.log.info("the key is correct-horse")
     assert "correct-horse" not in stream.getvalue()
+
+
+@in_loop
+async def test_a_name_that_turns_out_to_be_a_secret_is_not_shown_again(tmp_path: Path) -> None:
+    keys = KeysConfig(path=str(tmp_path / "keys.sqlite"))
+    config = Config(keys=keys, inspector=InspectorConfig(enabled=True))
+    observing = observe(config, io.StringIO())
+    pipe = Pipe(Endpoint("openai-chat", "http://127.0.0.1:9", api_key="correct-horse"))
+    models = [Served(name="m", upstream=ReplayUpstream([]), model="m", pipe=pipe)]
+    inspecting = observing.inspecting
+    assert inspecting is not None
+    for learned in ([], models):
+        observing.learn(learned)
+        Watch(Exchange(request_id="req_1", model="correct-horse"), [inspecting]).end(Fate.DONE)
+        await inspecting._tap._catch_up()
+    await observing.close()
+    store = Store(tmp_path / STORE_FILE)
+    assert [run["model"] for run in store.list_runs(Filter())] == ["***", "correct-horse"]
+    store.close()

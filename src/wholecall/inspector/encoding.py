@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from wholecall.core.conversation import CallResult, Message, PastCall, Request
@@ -51,6 +51,10 @@ MOST_CHARACTERS = 256 * 1024
 """Of one text. Arguments and results of this size are read by nobody."""
 MOST_MESSAGES = 40
 """Of one request that are shown: the last ones."""
+MOST_NAMES = 1024
+"""That are remembered."""
+_TICKS = 1_000_000
+"""Of a second: times are told in whole ones."""
 _NAME = re.compile(r"[\w.:/@*-]{1,128}")
 
 
@@ -90,6 +94,9 @@ class Quoting(NamedTuple):
     """Whether texts, arguments and results may be shown at all."""
     hides: Hides
     """Takes secrets out of texts."""
+    names: dict[str, str] | None = None
+    """What became of names that were looked at before; None: nothing is remembered. To be cleared
+    when there are other secrets."""
 
     def quote(self, text: str) -> str:
         """A text, if it may be shown."""
@@ -97,6 +104,8 @@ class Quoting(NamedTuple):
 
     def clean(self, text: str) -> str:
         """A text without secrets and without halves of characters, which UTF-8 does not have."""
+        if not text:
+            return ""
         left_out = len(text) - MOST_CHARACTERS
         if left_out > 0:
             text = f"{text[:MOST_CHARACTERS]} … and {left_out} more characters"
@@ -105,9 +114,22 @@ class Quoting(NamedTuple):
         return self.hides.hide(text)
 
     def name(self, text: str | None) -> str:
-        """A name. Models write whole sentences where names should stand."""
-        if not text or self.bodies or _is_name(text):
-            return self.clean(text or "")
+        """A name. The same few are told again and again."""
+        if not text:
+            return ""
+        if self.names is None:
+            return self._check_name(text)
+        known = self.names.get(text)
+        if known is None:
+            if len(self.names) >= MOST_NAMES:
+                self.names.clear()
+            known = self.names[text] = self._check_name(text)
+        return known
+
+    def _check_name(self, text: str) -> str:
+        """Models write whole sentences where names should stand."""
+        if self.bodies or _NAME.fullmatch(text):
+            return self.clean(text)
         return f"({len(text)} characters that are no name)"
 
     def value(self, value: JSON) -> str:
@@ -119,9 +141,9 @@ Encoders: TypeAlias = Mapping[type, Callable[[Any, Quoting], Shown]]
 """What is shown of each type of event."""
 
 
-@lru_cache(maxsize=1024)
-def _is_name(text: str) -> bool:
-    return _NAME.fullmatch(text) is not None
+def tell_seconds(seconds: float) -> float:
+    """A time or duration without digits that say nothing. (`round` takes twice as long.)"""
+    return int(seconds * _TICKS + 0.5) / _TICKS
 
 
 def encode_event(event: object, quoting: Quoting) -> Shown | None:
@@ -247,7 +269,7 @@ def _tool_ended(event: ToolEnded, quoting: Quoting) -> Shown:
     return shown.ToolEnded(
         *_name_call(event.call, quoting),
         status=event.status.value,
-        seconds=round(event.seconds, 6),
+        seconds=tell_seconds(event.seconds),
         error="" if event.error is None else type(event.error).__name__,
         result=quoting.quote(event.result.text),
     )

@@ -118,21 +118,20 @@ class Record:
             kind = type(item)
             if kind is float:
                 self._now = item - started
-            elif kind is bytes:
-                if answers:
-                    answers[-1].take(self._now, item)
+            elif kind in encoders:
+                if self._texts is not None:
+                    self._interrupt_texts(kind)
+                self._add(encoders[kind](item, quoting), self._now)
+            elif kind is bytes and answers:
+                answers[-1].take(self._now, item)
             elif kind in _TAKES:
                 _TAKES[kind](self, item)
-            elif kind in encoders:
-                self._interrupt_texts(kind)
-                self._add(encoders[kind](item, quoting), self._now)
         self._limit_answer()
 
     def _interrupt_texts(self, kind: type) -> None:
-        if self._texts is not None:
-            self.join()
-            if kind in _ENDS_OF_TEXTS:
-                self._end_texts()
+        self.join()
+        if kind in _ENDS_OF_TEXTS:
+            self._end_texts()
 
     def _end(self) -> None:
         self._end_texts()

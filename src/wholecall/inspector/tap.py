@@ -30,9 +30,9 @@ PACE = 0.05
 """Seconds that events are collected before they are shown."""
 UNSEEN_PACE = 1.0
 """The same while nobody looks."""
-_CROWD = 10
-"""Runs under way at a time; with more of them pages are told less often,"""
-_SLOWEST = 5
+_CROWD = 5
+"""Runs under way at a time; with more of them pages are told less often of each,"""
+_SLOWEST = 10
 """but not more than so many times less."""
 MOST_WAITING = 16 * 1024 * 1024
 """Bytes that wait to be taken, as far as they can be told cheaply."""

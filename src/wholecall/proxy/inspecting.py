@@ -15,7 +15,7 @@ from wholecall.core.values import Grew, Reasoning, Text
 from wholecall.inspector import shown
 from wholecall.inspector.approval_routes import make_approval_routes
 from wholecall.inspector.desk import Answered, Desk
-from wholecall.inspector.encoding import ENCODERS, Encoders, Hides, Quoting
+from wholecall.inspector.encoding import ENCODERS, Encoders, Hides, Quoting, tell_seconds
 from wholecall.inspector.live import Live
 from wholecall.inspector.record import About
 from wholecall.inspector.routes import make_routes
@@ -71,7 +71,7 @@ class Inspecting:
         on_approval: Callable[[ApprovalGiven], None] = lambda _: None,
     ) -> None:
         self._on_approval = on_approval
-        self._quoting = Quoting(config.inspector.bodies, hides)
+        self._quoting = Quoting(config.inspector.bodies, hides, names={})
         path = Path(config.keys.path).with_name(STORE_FILE)
         store = Store(
             path,
@@ -109,8 +109,13 @@ class Inspecting:
 
     def reload(self, config: Config) -> None:
         """Go by other settings, from the next run on."""
-        self._quoting = self._quoting._replace(bodies=config.inspector.bodies)
+        self._quoting = self._quoting._replace(bodies=config.inspector.bodies, names={})
         self.approving.seconds = config.inspector.approval_seconds
+
+    def forget_names(self) -> None:
+        """There are other secrets: a name that was told before may hold one."""
+        if self._quoting.names:
+            self._quoting.names.clear()
 
     async def close(self) -> None:
         """Write down what is left."""
@@ -143,11 +148,11 @@ def _describe(exchange: Exchange, began: float) -> About:
 
 
 def _tell_retried(event: UpstreamRetried, _: Quoting) -> Shown:
-    return shown.UpstreamRetried(round(event.delay, 3))
+    return shown.UpstreamRetried(tell_seconds(event.delay))
 
 
 def _tell_answered(event: UpstreamAnswered, _: Quoting) -> Shown:
-    return shown.Answered(round(event.seconds, 6))
+    return shown.Answered(tell_seconds(event.seconds))
 
 
 def _tell_failed(event: UpstreamFailed, quoting: Quoting) -> Shown:
@@ -156,7 +161,7 @@ def _tell_failed(event: UpstreamFailed, quoting: Quoting) -> Shown:
 
 
 def _tell_began(event: AnswerBegan, _: Quoting) -> Shown:
-    return shown.Began(round(event.seconds, 6), round(event.added, 6))
+    return shown.Began(tell_seconds(event.seconds), tell_seconds(event.added))
 
 
 def _tell_ended(event: ExchangeEnded, quoting: Quoting) -> Shown:
@@ -164,7 +169,7 @@ def _tell_ended(event: ExchangeEnded, quoting: Quoting) -> Shown:
     return shown.Over(
         fate=event.fate.value,
         status=event.status,
-        seconds=round(event.seconds, 6),
+        seconds=tell_seconds(event.seconds),
         code=quoting.clean(event.code),
         message=quoting.clean(event.message) if quoting.bodies or not quotes else "",
     )

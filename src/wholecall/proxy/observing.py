@@ -66,6 +66,8 @@ class Observing:
         for served in models:
             if served.pipe is not None:
                 self._hiding.learn(served.pipe.endpoint.secrets)
+        if self.inspecting is not None:
+            self.inspecting.forget_names()
 
     def take_refusal(self, refusal: Refusal) -> None:
         """A request was turned away at the door."""
