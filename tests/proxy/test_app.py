@@ -188,7 +188,7 @@ async def test_a_model_that_is_served_no_more_is_closed_behind_its_last_answer()
             body = {"model": "old", "messages": [], "stream": True}
             asking = asyncio.create_task(served.post("/v1/chat/completions", body))
             await asked.wait()
-            client = await old.pipe._sessions.current()
+            client = await old.pipe._pools.current()
             await served.proxy.reload(_loaded(replace(config, models={})))
             assert (await _get(served, "/v1/models"))[1]["data"] == []
             assert not client.closed

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from proxy.collecting import Collected, KeptSink, unseen
+from proxy.collecting import Collected, KeptSink
 from proxying import in_loop
-from upstreams.http1.talking import Talk, listening
 from upstreams.serving import Handler, Pauses, always, begin, forever, hang_up, serving
 from wholecall.core.values import Ended, Text
 from wholecall.errors import UpstreamError
@@ -169,7 +168,7 @@ async def test_a_silence_in_a_stream_is_an_error() -> None:
         return response
 
     async with forwarding(handler, between_chunks=0.1) as (passing, _, _):
-        with pytest.raises(UpstreamError) as caught:
+        with pytest.raises(UpstreamError, match="fell silent") as caught:
             await passing.run(STREAM)
     assert caught.value.code == "timeout"
 
@@ -193,28 +192,6 @@ async def test_a_whole_answer_keeps_its_type_and_what_is_left_of_the_account() -
         await passing.run(WHOLE)
     assert sink.body is not None
     assert (sink.body.content, sink.body.media_type) == (said, b"text/x")
-    assert sink.body.headers == ((b"x-ratelimit-limit", b"9"),)
-
-
-@in_loop
-async def test_headers_that_cannot_be_sent_are_not_handed_on() -> None:
-    said = b'{"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}'
-
-    async def answer(talk: Talk) -> None:
-        await talk.hear()
-        await talk.say(
-            b"HTTP/1.1 200 OK\r\nx-ratelimit-limit: 9\r\nx-ratelimit-reset: 1\0\r\n"
-            b"content-type: application/json;\x01\r\ncontent-length: %d\r\n\r\n" % len(said) + said
-        )
-
-    sink = KeptSink()
-    async with listening(answer) as behind:
-        pipe = Pipe(Endpoint("openai-chat", str(behind.url.origin())), HttpSettings(environ={}))
-        passing = Forwarding(pipe, sink, answering=Collected(), watch=unseen())
-        await passing.run(WHOLE)
-        await pipe.close()
-    assert sink.body is not None
-    assert sink.body.media_type == b"application/json"
     assert sink.body.headers == ((b"x-ratelimit-limit", b"9"),)
 
 

@@ -112,15 +112,12 @@ class Forwarding:
         sink, reader, read = self._sink, self._reader, response.read
         take = self._watch.open_chunks(ChunksBegan(self._pipe.endpoint.protocol))
         try:
-            chunk = await read()
-            response.limit_silence(self._pipe.silence)
-            while chunk:
+            while chunk := await read():
                 if take is not None:
                     take(chunk)
                 self._show_all(reader.feed(chunk))
                 sink.put(self._frames.cut(chunk))
                 await sink.flush()
-                chunk = await read()
         except TimeoutError as error:
             raise self._pipe.fail(error) from error
         except OSError:

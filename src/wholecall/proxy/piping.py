@@ -14,23 +14,23 @@ from types import TracebackType
 from wholecall.core.values import Value
 from wholecall.errors import UpstreamError
 from wholecall.upstreams.endpoint import Endpoint
-from wholecall.upstreams.http import MOST_BODY_BYTES, HttpSettings, sessions_for
+from wholecall.upstreams.http import MOST_BODY_BYTES, HttpSettings, pools_for
 from wholecall.upstreams.http1.base import (
-    Client,
+    GOOD,
     ConnectTimeout,
     NotHttp,
-    ProxyRefused,
+    Pool,
     Response,
     Unsafe,
+    judge,
     read_some,
 )
 from wholecall.upstreams.refusals import read_refusal
-from wholecall.upstreams.retry import Failure, ask, is_repeatable
+from wholecall.upstreams.retry import Failure, ask
 
 LISTING_SECONDS = 5.0
 """How long a list of models may take."""
 LISTING_BYTES = 4 * 1024 * 1024
-_GOOD = range(200, 300)
 
 
 class Letter(Value, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class Pipe:
     def __init__(self, endpoint: Endpoint, settings: HttpSettings | None = None) -> None:
         self.endpoint = endpoint
         self._settings = settings or HttpSettings()
-        self._sessions = sessions_for(endpoint, self._settings)
+        self._pools = pools_for(endpoint, self._settings)
 
     def send(self, letter: Letter) -> AbstractAsyncContextManager[Response]:
         """Send a body; its answer has begun well inside of the context."""
@@ -61,65 +61,56 @@ class Pipe:
 
     async def fetch_models(self) -> bytes:
         """The upstream's own list of its models; an `UpstreamError` if it gives none in time."""
-        session = await self._sessions.current()
+        pool = await self._pools.current()
         try:
             async with asyncio.timeout(LISTING_SECONDS):
-                return await self._fetch(session)
+                return await self._fetch(pool)
         except OSError as error:
             raise self.fail(error) from error
 
-    async def _fetch(self, session: Client) -> bytes:
-        response = await session.get(self.endpoint.models_url, headers=self.endpoint.headers)
+    async def _fetch(self, pool: Pool) -> bytes:
+        response = await pool.get(self.endpoint.models_url, headers=self.endpoint.headers)
         with closing(response):
-            if response.status not in _GOOD:
+            if response.status not in GOOD:
                 raise UpstreamError("the upstream lists no models", status=response.status)
             return await read_whole(self, response, most_bytes=LISTING_BYTES)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._sessions.close()
+        await self._pools.close()
 
-    @property
-    def silence(self) -> float | None:
-        """Seconds that may pass without anything in a stream that has begun."""
-        return self._settings.timeouts.between_chunks
-
-    def fail(self, error: Exception) -> UpstreamError:
+    def fail(self, error: OSError) -> UpstreamError:
         """What is told of a connection that failed."""
-        return _explain(error).error
+        return UpstreamError(_describe(error), code=judge(error).code)
 
     async def _attempt(self, letter: Letter) -> Response | Failure:
-        session = await self._sessions.current()
+        pool = await self._pools.current()
         url = self.endpoint.url_for(letter.model, stream=letter.stream)
         try:
-            response = await session.post(
+            response = await pool.post(
                 url / letter.below if letter.below else url,
                 body=letter.content,
                 headers=self.endpoint.headers,
             )
         except OSError as error:
-            return _explain(error)
-        if response.status in _GOOD:
+            return Failure(self.fail(error), judge(error).repeatable, error)
+        if response.status in GOOD:
             return response
         return await read_refusal(self.endpoint, response)
 
 
-def _explain(error: Exception) -> Failure:
-    """As `upstreams.http` does, but the client of a proxy is told of no address."""
-    said, code, repeatable = "the connection to the upstream failed", "connection", True
+def _describe(error: OSError) -> str:
+    """Without the address, which is not the client's business."""
     match error:
         case ConnectTimeout():
-            pass  # nothing was sent
+            return f"no connection to the upstream: {error}"
         case TimeoutError():
-            # The upstream may still be at work on it.
-            said, code, repeatable = "the upstream fell silent", "timeout", False
+            return "the upstream fell silent"
         case Unsafe():
-            said, code, repeatable = "no safe connection to the upstream", "certificate", False
+            return "no safe connection to the upstream"
         case NotHttp():
-            said, repeatable = "the upstream does not speak HTTP", False
-        case ProxyRefused():
-            repeatable = is_repeatable(error.status, {})
-    return Failure(UpstreamError(said, code=code), repeatable, error)
+            return f"the upstream does not speak HTTP: {error}"
+    return "the connection to the upstream failed"
 
 
 class _Sending:

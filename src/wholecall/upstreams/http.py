@@ -32,20 +32,22 @@ from wholecall.protocols.requests import encode_request
 from wholecall.upstreams.base import Answer, once
 from wholecall.upstreams.endpoint import Endpoint
 from wholecall.upstreams.http1.base import (
-    Client,
+    GOOD,
     ConnectTimeout,
     NotHttp,
+    Pool,
     ProxyRefused,
     Response,
     Timeouts,
     Unsafe,
+    judge,
     read_some,
 )
-from wholecall.upstreams.http1.pool import OpenSocket, Pool
+from wholecall.upstreams.http1.direct import DirectPool, OpenSocket
 from wholecall.upstreams.network import find_certificates, find_proxy
+from wholecall.upstreams.pools import Pools
 from wholecall.upstreams.refusals import read_refusal
-from wholecall.upstreams.retry import Failure, RetryPolicy, ask, is_repeatable
-from wholecall.upstreams.sessions import Sessions
+from wholecall.upstreams.retry import Failure, RetryPolicy, ask
 from wholecall.upstreams.strangers import find_stranger
 
 MOST_BODY_BYTES = 64 * 1024 * 1024
@@ -55,7 +57,6 @@ _MOST_BLANK_BYTES = 1024
 # Under these types, the last of which stands for none at all, a body may be one JSON document
 # although a stream was asked for.
 _WHOLE_TYPES = frozenset({"application/json", "text/plain", "application/octet-stream"})
-_GOOD = range(200, 300)
 _PROTOCOL = FaultKind.PROTOCOL.value
 
 
@@ -87,25 +88,23 @@ class _Begun:
     streamed: bool
 
 
-def sessions_for(endpoint: Endpoint, settings: HttpSettings) -> Sessions:
+def pools_for(endpoint: Endpoint, settings: HttpSettings) -> Pools:
     """Pools of connections to one endpoint."""
     url, environ = endpoint.url_for("", stream=True), settings.environ
 
     def trust() -> ssl.SSLContext:
         return find_certificates(environ) or ssl.create_default_context()
 
-    def make(open_socket: OpenSocket) -> Client:
+    def make(open_socket: OpenSocket) -> Pool:
         proxy = find_proxy(url, environ)
         if proxy is None:
-            return Pool(url, timeouts=settings.timeouts, trust=trust, open_socket=open_socket)
+            return DirectPool(url, timeouts=settings.timeouts, trust=trust, open_socket=open_socket)
         # Few have one, and it is large.
-        from wholecall.upstreams.http1.proxied import ProxiedClient  # noqa: PLC0415
+        from wholecall.upstreams.http1.proxied import ProxiedPool  # noqa: PLC0415
 
-        return ProxiedClient(
-            proxy, timeouts=settings.timeouts, trust=trust, open_socket=open_socket
-        )
+        return ProxiedPool(proxy, timeouts=settings.timeouts, trust=trust, open_socket=open_socket)
 
-    return Sessions(make)
+    return Pools(make)
 
 
 class HttpUpstream:
@@ -122,7 +121,7 @@ class HttpUpstream:
     ) -> None:
         self.endpoint = Endpoint(protocol, base_url, api_key=api_key, headers=headers)
         self._settings = settings or HttpSettings()
-        self._sessions = sessions_for(self.endpoint, self._settings)
+        self._pools = pools_for(self.endpoint, self._settings)
 
     @property
     def protocol(self) -> str:
@@ -146,7 +145,7 @@ class HttpUpstream:
 
     async def close(self) -> None:
         """Close the connections. The next request opens new ones."""
-        await self._sessions.close()
+        await self._pools.close()
 
     def _prepare(self, request: Request) -> _Prepared:
         return _Prepared(
@@ -158,9 +157,9 @@ class HttpUpstream:
     # ── Until the answer begins ─────────────────────────────────────────────────────
 
     async def _attempt(self, prepared: _Prepared) -> _Begun | Failure:
-        session = await self._sessions.current()
+        pool = await self._pools.current()
         try:
-            response = await session.post(
+            response = await pool.post(
                 prepared.url, body=prepared.body, headers=self.endpoint.headers
             )
         except OSError as error:
@@ -175,7 +174,7 @@ class HttpUpstream:
             raise
 
     async def _begin(self, response: Response, prepared: _Prepared) -> _Begun | Failure:
-        if response.status not in _GOOD:
+        if response.status not in GOOD:
             return await read_refusal(self.endpoint, response)
         start = await _read_start(response)
         waits = len(start) >= _MOST_BLANK_BYTES and start.isspace()
@@ -184,7 +183,6 @@ class HttpUpstream:
             response.close()
             said = f"{self.endpoint.place} {stranger}"
             return Failure(UpstreamError(said, code=_PROTOCOL), repeatable=False)
-        response.limit_silence(self._settings.timeouts.between_chunks)
         if prepared.stream and not self._may_be_whole(response, start):
             return _Begun(response, start, streamed=True)
         body = await self._read_whole(response, start)
@@ -241,37 +239,26 @@ class HttpUpstream:
             code="timeout",
         )
 
-    def _explain(self, error: Exception) -> Failure:
+    def _explain(self, error: OSError) -> Failure:
         """Why no answer began."""
-        timeouts, place = self._settings.timeouts, self.endpoint.place
+        code, repeatable = judge(error)
+        said = self.endpoint.hide_secrets(self._describe(error))
+        return Failure(UpstreamError(said, code=code), repeatable, error)
+
+    def _describe(self, error: OSError) -> str:
+        place, first_byte = self.endpoint.place, self._settings.timeouts.first_byte
         match error:
             case ConnectTimeout():
-                # Nothing was sent yet, so it is as if the connection had been refused.
-                said = f"no connection to {place}{_within(timeouts.connect)}"
-                return _fail(error, said, code="connection", repeatable=True)
-            case TimeoutError():
-                # Not repeated: whoever asks has waited long, and the upstream may still work on it.
-                said = f"{place} did not begin to answer{_within(timeouts.first_byte)}"
-                return _fail(error, said, code="timeout", repeatable=False)
+                return f"no connection to {place}: {error}"
+            case TimeoutError() if first_byte is not None:
+                return f"{place} did not begin to answer within {first_byte:g} s"
             case ProxyRefused():
-                repeatable = is_repeatable(error.status, {})
-                return _fail(error, str(error), code="connection", repeatable=repeatable)
+                return str(error)
             case Unsafe():
-                said = f"no safe connection to {place}: {error}"
-                return _fail(error, said, code="certificate", repeatable=False)
+                return f"no safe connection to {place}: {error}"
             case NotHttp():
-                said = f"{place} does not speak HTTP: {error}"
-                return _fail(error, said, code="connection", repeatable=False)
-        said = self.endpoint.hide_secrets(f"the connection to {place} failed: {error}")
-        return _fail(error, said, code="connection", repeatable=True)
-
-
-def _within(seconds: float | None) -> str:
-    return "" if seconds is None else f" within {seconds:g} s"
-
-
-def _fail(cause: Exception, said: str, *, code: str, repeatable: bool) -> Failure:
-    return Failure(UpstreamError(said, code=code), repeatable, cause)
+                return f"{place} does not speak HTTP: {error}"
+        return f"the connection to {place} failed: {error}"
 
 
 async def _read_start(response: Response) -> bytes:

@@ -8,13 +8,15 @@ import functools
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeAlias
 
+import uvloop
 from yarl import URL
 
+from upstreams.serving import PATIENCE
 from wholecall.upstreams.http1.base import Timeouts
-from wholecall.upstreams.http1.connection import Http1Response
-from wholecall.upstreams.http1.pool import Pool
+from wholecall.upstreams.http1.connection import DirectResponse
+from wholecall.upstreams.http1.direct import DirectPool
 
 _Arguments = ParamSpec("_Arguments")
 
@@ -38,6 +40,22 @@ async def jump(seconds: float) -> None:
     loop.jump(seconds)
     for _ in range(5):
         await asyncio.sleep(0)
+
+
+def in_loops(test: Callable[_Arguments, Awaitable[None]]) -> Callable[_Arguments, None]:
+    """A test that runs in a loop of asyncio's and in one of uvloop's, bounded in time."""
+
+    @functools.wraps(test)
+    def run(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> None:
+        async def bounded() -> None:
+            async with asyncio.timeout(PATIENCE):
+                await test(*args, **kwargs)
+
+        for make in (asyncio.SelectorEventLoop, uvloop.new_event_loop):
+            with asyncio.Runner(loop_factory=make) as runner:
+                runner.run(bounded())
+
+    return run
 
 
 def in_jumping_loop(
@@ -86,6 +104,9 @@ class Talk:
             pass
 
 
+Handle: TypeAlias = Callable[[Talk], Awaitable[None]]
+
+
 class Listener:
     """The server: how often somebody connected, and where."""
 
@@ -96,7 +117,7 @@ class Listener:
 
 @asynccontextmanager
 async def listening(
-    handle: Callable[[Talk], Awaitable[None]], context: ssl.SSLContext | None = None
+    handle: Handle, context: ssl.SSLContext | None = None
 ) -> AsyncIterator[Listener]:
     listener = Listener()
     tasks = set()
@@ -135,15 +156,15 @@ async def pooling(
     timeouts: Timeouts | None = None,
     *,
     trust: Callable[[], ssl.SSLContext] = ssl.create_default_context,
-) -> AsyncIterator[Pool]:
-    pool = Pool(url.origin(), timeouts=timeouts or Timeouts(), trust=trust)
+) -> AsyncIterator[DirectPool]:
+    pool = DirectPool(url.origin(), timeouts=timeouts or Timeouts(), trust=trust)
     try:
         yield pool
     finally:
         await pool.close()
 
 
-async def emptied(pool: Pool) -> None:
+async def emptied(pool: DirectPool) -> None:
     """Return when its connections are closed. That they are is a matter of steps, not of time."""
     while pool._open:
         await asyncio.sleep(0)
@@ -154,13 +175,13 @@ async def wait_until(heard: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
-async def read_all(response: Http1Response) -> bytes:
+async def read_all(response: DirectResponse) -> bytes:
     pieces = []
     while piece := await response.read():
         pieces.append(piece)
     return b"".join(pieces)
 
 
-async def ask(pool: Pool, url: URL, *, body: bytes = b"hi") -> bytes:
+async def ask(pool: DirectPool, url: URL, *, body: bytes = b"hi") -> bytes:
     """The body of an answer."""
     return await read_all(await pool.post(url, body=body, headers=HEADERS))

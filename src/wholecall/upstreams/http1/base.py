@@ -1,16 +1,23 @@
-"""What an HTTP client is to an upstream, and how it fails: by an `OSError`, always."""
+"""What a pool of connections to an upstream is, and how it fails: by an `OSError`.
+
+The one exception is an `UpstreamError` where the environment names certificates that are none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from multidict import CIMultiDict
 from yarl import URL
 
+from wholecall.upstreams.retry import is_repeatable
+
 RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
 """Names in lower case, in the order in which they came."""
+GOOD = range(200, 300)
+"""Statuses of success."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +27,8 @@ class Timeouts:
     connect: float | None = 10.0
     """Seconds for a connection: a free place, the address, the handshakes."""
     first_byte: float | None = 600.0
-    """Seconds for the headers, and again for the first byte. An answer that is not streamed
-    comes when all of it is written."""
+    """Seconds of silence before the headers, and again before the first byte. An answer that is
+    not streamed comes when all of it is written."""
     between_chunks: float | None = 300.0
     """Seconds of silence in an answer that has begun. Models think in between."""
 
@@ -48,15 +55,12 @@ class Response(Protocol):
     async def read(self) -> bytes:
         """What has come of the body, at least one byte; nothing: it is over."""
 
-    def limit_silence(self, seconds: float | None) -> None:
-        """From now on nothing may come for so long at most."""
-
     def close(self) -> None:
         """Hang up, unless all of it has come."""
 
 
-class Client(Protocol):
-    """Sends requests to one upstream."""
+class Pool(Protocol):
+    """Connections to one upstream, over which requests are sent."""
 
     @property
     def closed(self) -> bool:
@@ -76,6 +80,10 @@ class ConnectTimeout(TimeoutError):
     """No connection came about in time, so that nothing was sent."""
 
 
+class PoolClosed(OSError):
+    """It was closed on this side, with whatever was on its way."""
+
+
 class Unsafe(OSError):
     """The upstream did not prove who it is, or the handshake of TLS failed."""
 
@@ -90,6 +98,32 @@ class ProxyRefused(OSError):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"the proxy answered with status {status}: {message}")
         self.status = status
+
+
+class Trouble(NamedTuple):
+    """What a failure means to whoever asked."""
+
+    code: str
+    repeatable: bool
+    """Whether another attempt may bring an answer."""
+
+
+def judge(error: OSError) -> Trouble:
+    """What became of a request that brought no answer."""
+    match error:
+        case ConnectTimeout():
+            # Nothing was sent yet, so it is as if the connection had been refused.
+            return Trouble("connection", repeatable=True)
+        case TimeoutError():
+            # Whoever asks has waited long, and the upstream may still be at work on it.
+            return Trouble("timeout", repeatable=False)
+        case ProxyRefused():
+            return Trouble("connection", is_repeatable(error.status, {}))
+        case Unsafe():
+            return Trouble("certificate", repeatable=False)
+        case NotHttp() | PoolClosed():
+            return Trouble("connection", repeatable=False)
+    return Trouble("connection", repeatable=True)
 
 
 def find_header(headers: RawHeaders, wanted: bytes) -> bytes:

@@ -7,8 +7,8 @@ come since: to set one for every read, or even every request, costs more than to
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import NoReturn, Protocol, cast
+from collections.abc import Callable, Mapping
+from typing import cast
 
 from wholecall.upstreams.http1.base import (
     NotHttp,
@@ -19,7 +19,7 @@ from wholecall.upstreams.http1.base import (
 )
 from wholecall.upstreams.http1.incoming import Incoming
 
-MOST_HELD_BYTES = 256 * 1024
+MOST_UNREAD_BYTES = 256 * 1024
 """Bytes of a body that wait to be read. Then no more are taken from the socket."""
 SENT_BYTES = 64 * 1024
 """Bytes of a request that are sent at a time. The loop takes any number of them, but copies and
@@ -27,36 +27,32 @@ encrypts them all at once, and says nothing of those that it has encrypted and n
 _NOTHING = memoryview(b"")
 
 
-class Keeper(Protocol):
-    """Who holds connections between requests."""
-
-    def keep(self, connection: Connection) -> None:
-        """Its answer is over, and another request may follow."""
-
-    def forget(self, connection: Connection) -> None:
-        """It is closed."""
-
-
 class Connection(asyncio.Protocol):
     """One connection. It has one answer at a time."""
 
-    def __init__(self, keeper: Keeper, timeouts: Timeouts) -> None:
+    def __init__(
+        self,
+        timeouts: Timeouts,
+        *,
+        on_free: Callable[[Connection], None],
+        on_lost: Callable[[Connection], None],
+    ) -> None:
         self.idle_since = 0.0
-        self._keeper = keeper
-        self._first_byte = timeouts.first_byte
+        self._timeouts = timeouts
+        self._on_free = on_free
+        """Called when an answer is over and another request may follow."""
+        self._on_lost = on_lost
         self._tick = _shorter(timeouts.first_byte, timeouts.between_chunks)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._connected = False
-        self._response: Http1Response | None = None
+        self._response: DirectResponse | None = None
         self._early: bytes | None = b""
         """What came before the first request; None: it was asked, and nothing may."""
         self._paused = False
         self._unsent = _NOTHING
         self._full = False
         """Whether what was sent last has to leave first."""
-        self._limit: float | None = None
-        """Seconds in which something must come."""
         self._heard = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -65,12 +61,14 @@ class Connection(asyncio.Protocol):
         """Whether a request can be sent."""
         return self._connected and not self._transport.is_closing()
 
-    async def ask(self, head: bytes, body: bytes) -> Http1Response:
+    async def ask(self, head: bytes, body: bytes) -> DirectResponse:
         """Send a request, and wait for the head of its answer."""
         if not self._connected:
             raise ConnectionResetError("it hung up before it was asked")
-        response = self._response = Http1Response(self)
-        self.limit_silence(self._first_byte)
+        response = self._response = DirectResponse(self)
+        self._heard = self._loop.time()
+        if self._timer is None and self._tick is not None:
+            self._timer = self._loop.call_later(self._tick, self._look)
         self._transport.write(head + body[:SENT_BYTES])
         if len(body) > SENT_BYTES:
             self._unsent = memoryview(body)[SENT_BYTES:]
@@ -85,15 +83,8 @@ class Connection(asyncio.Protocol):
             raise
         return response
 
-    def limit_silence(self, seconds: float | None) -> None:
-        """From now on something must come in time."""
-        self._limit = seconds
-        self._heard = self._loop.time()
-        if self._timer is None and self._tick is not None:
-            self._timer = self._loop.call_later(self._tick, self._look)
-
     def resume(self) -> None:
-        """What was held was read."""
+        """What has come was read."""
         if self._paused:
             self._paused = False
             self._heard = self._loop.time()
@@ -112,7 +103,7 @@ class Connection(asyncio.Protocol):
     # ── Called by the loop ──────────────────────────────────────────────────────────
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is open."""
+        """From now on it can be used."""
         self._transport = cast(asyncio.Transport, transport)
         self._connected = True
 
@@ -123,21 +114,23 @@ class Connection(asyncio.Protocol):
             self._hear_early(data)
             return
         self._heard = self._loop.time()
+        incoming = response.incoming
         try:
-            response.feed(data)
+            incoming.feed(data)
         except NotHttp as error:
             self.abort(error)
             return
-        if response.over:
-            self._finish(response)
-        elif response.held > MOST_HELD_BYTES and not self._paused:
+        response.wake()
+        if incoming.over:
+            self._finish(incoming)
+        elif incoming.untaken > MOST_UNREAD_BYTES and not self._paused:
             self._paused = True
             self._transport.pause_reading()
 
     def _hear_early(self, data: bytes) -> None:
         """Nobody asked. Who cannot take a connection may say so as soon as it is open; between
         two requests, whatever it is, it would be taken for the next answer."""
-        if self._early is None or len(self._early) > MOST_HELD_BYTES:
+        if self._early is None or len(self._early) > MOST_UNREAD_BYTES:
             self.abort()
         else:
             self._early += data
@@ -160,13 +153,13 @@ class Connection(asyncio.Protocol):
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is closed."""
+        """Whatever was on its way is lost."""
         self._connected = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self._end(exc)
-        self._keeper.forget(self)
+        self._on_lost(self)
 
     # ── What is sent ────────────────────────────────────────────────────────────────
 
@@ -181,15 +174,14 @@ class Connection(asyncio.Protocol):
 
     # ── The end of an answer ────────────────────────────────────────────────────────
 
-    def _finish(self, response: Http1Response) -> None:
+    def _finish(self, incoming: Incoming) -> None:
         """All of it has come. Before all of the request was sent, the connection is of no use:
         who has answered may never read the rest."""
         self._response = None
-        self._paused = False
         if not self._is_sent:
             self.abort()
-        elif response.reusable and self.usable:
-            self._keeper.keep(self)
+        elif incoming.reusable and self.usable:
+            self._on_free(self)
         else:
             self._transport.close()
 
@@ -200,13 +192,17 @@ class Connection(asyncio.Protocol):
             response, self._response = self._response, None
             response.end(error)
 
+    # ── Silence ─────────────────────────────────────────────────────────────────────
+
     def _look(self) -> None:
-        """The timer rang."""
+        """See whether it is silent for too long; if not, look again when it may be."""
         self._timer = None
-        tick = self._tick
-        if self._response is None or tick is None:
-            return  # the next request sets it again
-        limit, now = self._limit, self._loop.time()
+        response, tick = self._response, self._tick
+        if response is None or tick is None:
+            return  # the next request sets the timer again
+        begun, timeouts = response.incoming.begun, self._timeouts
+        limit = timeouts.between_chunks if begun else timeouts.first_byte
+        now = self._loop.time()
         left = tick if limit is None or self._paused else self._heard + limit - now
         if left > 0:
             # At the latest after a tick: the limit may become the shorter one meanwhile.
@@ -219,41 +215,41 @@ def _shorter(one: float | None, other: float | None) -> float | None:
     return min((each for each in (one, other) if each is not None), default=None)
 
 
-class Http1Response:
+class DirectResponse:
     """An answer that is coming in, for one reader."""
 
     def __init__(self, connection: Connection) -> None:
+        self.incoming = Incoming()
         self._connection: Connection | None = connection
-        self._incoming = Incoming()
         self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None
 
     @property
     def status(self) -> int:
         """Of HTTP."""
-        return self._incoming.status
+        return self.incoming.status
 
     @property
     def raw_headers(self) -> RawHeaders:
         """All headers, as bytes."""
-        return self._incoming.headers
+        return self.incoming.headers
 
     @property
     def headers(self) -> Mapping[str, str]:
         """By their names, in whatever case."""
-        return decode_headers(self._incoming.headers)
+        return decode_headers(self.incoming.headers)
 
     @property
     def content_type(self) -> str:
         """The media type without its parameters."""
-        return find_media_type(self._incoming.headers)
+        return find_media_type(self.incoming.headers)
 
     async def read(self) -> bytes:
         """What has come of the body; nothing: it is over."""
-        incoming = self._incoming
+        incoming = self.incoming
         while True:
             data = incoming.take()
-            if self._connection is not None and not incoming.held:
+            if self._connection is not None and not incoming.untaken:
                 self._connection.resume()
             if data or incoming.over:
                 return data
@@ -261,72 +257,37 @@ class Http1Response:
 
     async def wait_for_head(self) -> None:
         """Return when the status and all headers have come."""
-        while not self._incoming.has_head:
+        while not self.incoming.has_head:
             await self._wait()
-
-    def limit_silence(self, seconds: float | None) -> None:
-        """From now on nothing may come for so long at most."""
-        if self._connection is not None:
-            self._connection.limit_silence(seconds)
 
     def close(self) -> None:
         """Hang up, unless all of it has come."""
         if self._connection is not None:
             self._connection.abort()
+        # Whoever was told why it ended holds this answer, which would hold what was told.
+        self._error = ConnectionAbortedError("it was closed on this side")
 
     async def _wait(self) -> None:
         if self._error is not None:
-            self._fail(self._error)
+            raise self._error
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter
         finally:
             self._waiter = None
 
-    def _fail(self, error: Exception) -> NoReturn:
-        """An error knows the frames that it passed, and they know this: it must not be kept."""
-        self._error = type(error)(*error.args)
-        try:
-            raise error.with_traceback(None)
-        finally:
-            del error
-
     # ── Called by the connection ────────────────────────────────────────────────────
 
-    @property
-    def over(self) -> bool:
-        """Whether all of it has come."""
-        return self._incoming.over
-
-    @property
-    def reusable(self) -> bool:
-        """Whether another request may follow."""
-        return self._incoming.reusable
-
-    @property
-    def held(self) -> int:
-        """Bytes that were not read."""
-        return self._incoming.held
-
-    def feed(self, data: bytes) -> None:
-        """Bytes came. `NotHttp`: they are no answer."""
-        self._incoming.feed(data)
-        if self._incoming.over:
+    def wake(self) -> None:
+        """More has come; perhaps the last of it, and then the connection is somebody else's."""
+        if self.incoming.over:
             self._connection = None
-        self._wake()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def end(self, error: Exception | None) -> None:
         """Nothing more comes; `error` says why, if it is known."""
         self._connection = None
-        try:
-            if error is None:
-                self._incoming.feed_end()
-        except ConnectionError as cut:
-            error = cut.with_traceback(None)
-        self._error = error
-        self._incoming.let_go()
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self._error = error or self.incoming.feed_end()
+        self.incoming.let_go()
+        self.wake()

@@ -4,15 +4,23 @@ llhttp finds the parts, by httptools, as it does for uvicorn. What it leaves ope
 
 - where a body ends: by its length, by its last chunk, or, if it has neither, with the connection;
 - what a closed connection means: the end of such a body, and a cut of any other;
-- how large a head may be, and that answers such as `100 Continue` come before the real one;
-- whether the connection can be used again: only if nothing came behind the answer.
+- how large a head may be, and what else stands around a body; trailers are left out;
+- that answers such as `100 Continue` come before the real one;
+- whether the connection can be used again: only if nothing came behind the answer;
+- in which codings a body may come, although none is asked for.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
 
-from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+from httptools import (
+    HttpParserCallbackError,
+    HttpParserError,
+    HttpParserUpgrade,
+    HttpResponseParser,
+)
 
 from wholecall.upstreams.http1.base import NotHttp, RawHeaders, find_header
 
@@ -22,6 +30,7 @@ body. The longest, with policies and cookies, have a tenth."""
 INFLATED_BYTES = 1024 * 1024
 """Bytes that a compressed body becomes at a time: a few of them may stand for gigabytes."""
 _INTERIM = range(100, 200)
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _EITHER_FORM = 32 + zlib.MAX_WBITS
 """For zlib: the header says whether it is gzip or deflate."""
 _NO_HEADER = -zlib.MAX_WBITS
@@ -48,11 +57,14 @@ class Incoming:
         """Whether the last byte has come."""
         self.reusable = False
         """Whether another request may follow on the connection; known when it is over."""
-        self.held = 0
+        self.begun = False
+        """Whether any byte of the body has come."""
+        self.untaken = 0
         """Bytes of the body that were not taken."""
         self._parser = _make_parser(self)
         self._empty_bytes = 0
         """How many came since the last that was of use: a head, or some of the body."""
+        self._header_bytes = 0
         self._until_closed = False
         self._pieces: list[bytes] = []
         self._inflating: _Inflating | None = None
@@ -69,26 +81,29 @@ class Incoming:
             self._parser.feed_data(data)
         except HttpParserUpgrade as error:
             raise NotHttp("it switches to another protocol") from error
+        except HttpParserCallbackError as error:
+            raise error.__context__ or error from None  # a mistake of ours in one of the methods
         except HttpParserError as error:
             self.reusable = False
             if not self.over:
                 raise NotHttp(str(error)) from error
         if self.over:
             self.let_go()
-        elif self._empty_bytes > MOST_HEAD_BYTES:
-            raise NotHttp(f"its headers have more than {MOST_HEAD_BYTES} bytes")
+        if max(self._empty_bytes, self._header_bytes) > MOST_HEAD_BYTES:
+            raise NotHttp(f"more than {MOST_HEAD_BYTES} bytes stand around its answer")
 
-    def feed_end(self) -> None:
-        """The connection closed. `ConnectionError`: the answer was cut by that."""
+    def feed_end(self) -> ConnectionError | None:
+        """The connection closed. What it says of the answer, if that was cut by it."""
         self.reusable = False
         if self.over:
-            return
-        if not self.has_head and not self._empty_bytes:
-            raise ConnectionResetError("it hung up without an answer")
-        if not self._until_closed:
-            raise ConnectionResetError("it hung up in the midst of an answer")
-        self.over = True
-        self.let_go()
+            return None
+        if self._until_closed:
+            self.over = True
+            self.let_go()
+            return None
+        silent = not self.has_head and not self._empty_bytes
+        where = "without an answer" if silent else "in the midst of an answer"
+        return ConnectionResetError(f"it hung up {where}")
 
     def take(self) -> bytes:
         """What has come of the body since the last time, decoded."""
@@ -107,7 +122,7 @@ class Incoming:
         pieces = self._pieces
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
-        self.held = 0
+        self.untaken = 0
         return data
 
     def _take_inflated(self, inflating: _Inflating) -> bytes:
@@ -120,6 +135,14 @@ class Incoming:
             raise ConnectionResetError("it hung up in the midst of a compressed answer")
         return inflated
 
+    def _find_coding(self) -> None:
+        given = find_header(self.headers, b"content-encoding").lower()
+        codings = {each.strip() for each in given.split(b",")} & (_PACKED | _FOREIGN)
+        if given in _PACKED:
+            self._inflating = _Inflating(given)
+        elif codings:
+            self._coding = b", ".join(sorted(codings))
+
     # ── Called by the parser ────────────────────────────────────────────────────────
 
     def on_message_begin(self) -> None:
@@ -129,13 +152,18 @@ class Incoming:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header; behind the body a trailer, which nobody needs."""
-        if not self.has_head:
+        if self.has_head:
+            return
+        self._header_bytes += len(name) + len(value)
+        if _CONTROL.search(value) is None:  # else it means nothing, or harm to whom it is passed on
             self.headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
         """The head is complete."""
+        if self.over or self._header_bytes > MOST_HEAD_BYTES:
+            return
         status = self._parser.get_status_code()
-        if status in _INTERIM or self.over:
+        if status in _INTERIM:
             self.headers.clear()
             return
         self.has_head = True
@@ -144,32 +172,27 @@ class Incoming:
         self._until_closed = _ends_with_connection(self.headers)
         self._find_coding()
 
-    def _find_coding(self) -> None:
-        given = find_header(self.headers, b"content-encoding").lower()
-        codings = {each.strip() for each in given.split(b",")} & (_PACKED | _FOREIGN)
-        if given in _PACKED:
-            self._inflating = _Inflating(given)
-        elif codings:
-            self._coding = b", ".join(sorted(codings))
-
     def on_body(self, data: bytes) -> None:
         """Some bytes of the body."""
         if not self.over:
+            self.begun = True
             self._empty_bytes = 0
             self._pieces.append(data)
-            self.held += len(data)
+            self.untaken += len(data)
 
     def on_message_complete(self) -> None:
         """It is over, unless it only came before the real one."""
         if self.has_head and not self.over:
             self.over = True
+            self._empty_bytes = 0
             self.reusable = self._parser.should_keep_alive()
 
 
 def _make_parser(incoming: Incoming) -> HttpResponseParser:
     parser = HttpResponseParser(incoming)
     # What servers of little care write, and what browsers and other clients read all the same.
-    # It is dangerous where two readers of one connection may disagree; nobody reads it but us.
+    # It is dangerous where two readers of one connection may disagree on where an answer ends;
+    # nobody reads it but us.
     parser.set_dangerous_leniencies(
         lenient_headers=True,
         lenient_optional_cr_before_lf=True,

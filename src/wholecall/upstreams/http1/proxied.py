@@ -14,19 +14,20 @@ from yarl import URL
 from wholecall.upstreams.http1.base import (
     ConnectTimeout,
     NotHttp,
+    PoolClosed,
     ProxyRefused,
     RawHeaders,
     Timeouts,
     Unsafe,
     find_media_type,
 )
-from wholecall.upstreams.http1.pool import KEEP_ALIVE_SECONDS, MOST_CONNECTIONS, OpenSocket
+from wholecall.upstreams.http1.direct import KEEP_ALIVE_SECONDS, MOST_CONNECTIONS, OpenSocket
 
 # aiohttp sends bytes in one piece and warns above this size; a file it sends bit by bit.
 _LARGE_REQUEST = 1024 * 1024
 
 
-class ProxiedClient:
+class ProxiedPool:
     """Asks one upstream through a proxy."""
 
     def __init__(
@@ -37,6 +38,7 @@ class ProxiedClient:
         trust: Callable[[], ssl.SSLContext],
         open_socket: OpenSocket,
     ) -> None:
+        self._between_chunks = timeouts.between_chunks
         # Not `trust_env`: that would look up proxies and .netrc in a thread for each request,
         # and an entry in .netrc would clash with our key.
         self._session = aiohttp.ClientSession(
@@ -70,16 +72,20 @@ class ProxiedClient:
         await self._session.close()
 
     async def _ask(self, method: str, url: URL, **request: Any) -> ProxiedResponse:
+        if self.closed:
+            raise PoolClosed("it was closed on this side")
         with _translated():
             response = await self._session.request(method, url, allow_redirects=False, **request)
-        return ProxiedResponse(response)
+        return ProxiedResponse(response, between_chunks=self._between_chunks)
 
 
 class ProxiedResponse:
     """An answer that comes through a proxy."""
 
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, *, between_chunks: float | None) -> None:
         self._response = response
+        self._between_chunks = between_chunks
+        self._begun = False
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
         self.raw_headers: RawHeaders = [
@@ -94,13 +100,17 @@ class ProxiedResponse:
     async def read(self) -> bytes:
         """What has come of the body; nothing: it is over."""
         with _translated():
-            return await self._response.content.readany()
+            data = await self._response.content.readany()
+        if not self._begun:
+            self._begin()
+        return data
 
-    def limit_silence(self, seconds: float | None) -> None:
-        """From now on nothing may come for so long at most."""
+    def _begin(self) -> None:
+        """From now on another silence is allowed. aiohttp has no other way to say so."""
+        self._begun = True
         connection = self._response.connection  # None: all of it has come
         if connection is not None and connection.protocol is not None:
-            connection.protocol.read_timeout = seconds
+            connection.protocol.read_timeout = self._between_chunks
             connection.protocol.start_timeout()
 
     def close(self) -> None:

@@ -12,40 +12,40 @@ from pathlib import Path
 import pytest
 from yarl import URL
 
-from upstreams.http1.talking import HEADERS, HELLO, Talk, listening
+from upstreams.http1.talking import HEADERS, HELLO, Talk, in_loops, listening
 from upstreams.http1.test_pool import greet, serving_context
-from upstreams.serving import in_loop
 from wholecall.upstreams.http1.base import (
-    Client,
     ConnectTimeout,
     NotHttp,
+    Pool,
+    PoolClosed,
     ProxyRefused,
     Timeouts,
     Unsafe,
     read_some,
 )
-from wholecall.upstreams.http1.pool import Pool, open_socket
-from wholecall.upstreams.http1.proxied import ProxiedClient
+from wholecall.upstreams.http1.direct import DirectPool, open_socket
+from wholecall.upstreams.http1.proxied import ProxiedPool
 
-Make = Callable[[URL, Timeouts], Client]
+Make = Callable[[URL, Timeouts], Pool]
 
 
-def make_pool(url: URL, timeouts: Timeouts) -> Client:
+def make_pool(url: URL, timeouts: Timeouts) -> Pool:
     trust = ssl.create_default_context
-    return Pool(url.origin(), timeouts=timeouts, trust=trust, open_socket=open_socket)
+    return DirectPool(url.origin(), timeouts=timeouts, trust=trust, open_socket=open_socket)
 
 
-def make_proxied(url: URL, timeouts: Timeouts) -> Client:
+def make_proxied(url: URL, timeouts: Timeouts) -> Pool:
     """A proxy is asked for plain addresses as a server is, so that the server can play it."""
     trust = ssl.create_default_context
-    return ProxiedClient(url.origin(), timeouts=timeouts, trust=trust, open_socket=open_socket)
+    return ProxiedPool(url.origin(), timeouts=timeouts, trust=trust, open_socket=open_socket)
 
 
 both = pytest.mark.parametrize("make", [make_pool, make_proxied], ids=["directly", "by a proxy"])
 
 
 @asynccontextmanager
-async def using(client: Client) -> AsyncIterator[Client]:
+async def using(client: Pool) -> AsyncIterator[Pool]:
     try:
         yield client
     finally:
@@ -53,7 +53,7 @@ async def using(client: Client) -> AsyncIterator[Client]:
         assert client.closed
 
 
-async def ask(client: Client, url: URL) -> bytes:
+async def ask(client: Pool, url: URL) -> bytes:
     response = await client.post(url, body=b"hi", headers=HEADERS)
     with contextlib.closing(response):
         return await read_some(response, 1000)
@@ -61,7 +61,7 @@ async def ask(client: Client, url: URL) -> bytes:
 
 @both
 @pytest.mark.parametrize("size", [0, 10, 3_000_000])
-@in_loop
+@in_loops
 async def test_a_request_and_its_answer(make: Make, size: int) -> None:
     heard: list[bytes] = []
 
@@ -80,7 +80,6 @@ async def test_a_request_and_its_answer(make: Make, size: int) -> None:
         assert await read_some(response, 1000) == b"hello"
         response.close()
         page = await client.get(server.url, headers=HEADERS)
-        page.limit_silence(10.0)
         assert await read_some(page, 1000) == b"hello"
         assert server.connections == 1
     assert heard[0].endswith(bytes(size))
@@ -99,7 +98,7 @@ async def test_a_request_and_its_answer(make: Make, size: int) -> None:
         (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n", TimeoutError),
     ],
 )
-@in_loop
+@in_loops
 async def test_what_goes_wrong_is_the_same_error(
     *, make: Make, said: bytes | None, error: type[OSError]
 ) -> None:
@@ -117,7 +116,7 @@ async def test_what_goes_wrong_is_the_same_error(
 
 
 @both
-@in_loop
+@in_loops
 async def test_another_silence_has_another_limit(make: Make) -> None:
     async def half(talk: Talk) -> None:
         await talk.hear()
@@ -128,14 +127,38 @@ async def test_another_silence_has_another_limit(make: Make) -> None:
     async with listening(half) as server, using(make(server.url, timeouts)) as client:
         response = await client.post(server.url, body=b"", headers=HEADERS)
         assert await response.read() == b"hell"
-        response.limit_silence(0.05)
         with pytest.raises(TimeoutError):
             await response.read()
         response.close()
 
 
 @both
-@in_loop
+@in_loops
+async def test_a_redirect_is_not_followed(make: Make) -> None:
+    async def elsewhere(talk: Talk) -> None:
+        await talk.hear()
+        location = b"location: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n"
+        await talk.say(b"HTTP/1.1 307 Elsewhere\r\n" + location)
+        await talk.hear()
+
+    async with listening(elsewhere) as server, using(make(server.url, Timeouts())) as pool:
+        response = await pool.post(server.url, body=b"secret", headers=HEADERS)
+        assert response.status == 307
+        response.close()
+
+
+@both
+@in_loops
+async def test_what_was_closed_is_not_used(make: Make) -> None:
+    async with listening(greet) as server:
+        pool = make(server.url, Timeouts())
+        await pool.close()
+        with pytest.raises(PoolClosed):
+            await ask(pool, server.url)
+
+
+@both
+@in_loops
 async def test_nobody_listens(make: Make) -> None:
     async with listening(greet) as server:
         pass
@@ -165,7 +188,7 @@ async def tunnel(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-@in_loop
+@in_loops
 async def test_a_safe_connection_goes_through_a_proxy_in_a_tunnel(
     trusted: bool, authority: Path
 ) -> None:
@@ -175,13 +198,13 @@ async def test_a_safe_connection_goes_through_a_proxy_in_a_tunnel(
     expected = nullcontext() if trusted else pytest.raises(Unsafe, match="verify failed")
     async with listening(greet, serving_context(authority)) as server, listening(tunnel) as proxy:
         url = proxy.url.origin()
-        client = ProxiedClient(url, timeouts=Timeouts(), trust=trust, open_socket=open_socket)
+        client = ProxiedPool(url, timeouts=Timeouts(), trust=trust, open_socket=open_socket)
         async with using(client):
             with expected:
                 assert await ask(client, server.url) == b"hello"
 
 
-@in_loop
+@in_loops
 async def test_a_proxy_that_opens_no_tunnel_says_why() -> None:
     async def refuse(talk: Talk) -> None:
         await talk.hear()
@@ -193,7 +216,7 @@ async def test_a_proxy_that_opens_no_tunnel_says_why() -> None:
         assert caught.value.status == 403
 
 
-@in_loop
+@in_loops
 async def test_a_proxy_that_opens_none_in_time() -> None:
     async def silent(talk: Talk) -> None:
         await talk.wait_for_silence()

@@ -17,80 +17,80 @@ from yarl import URL
 
 from upstreams.serving import PATIENCE, in_loop
 from wholecall.faults.running import start_in_thread
-from wholecall.upstreams.http1.base import Client, Timeouts, read_some
-from wholecall.upstreams.http1.pool import OpenSocket, Pool
-from wholecall.upstreams.sessions import Sessions
+from wholecall.upstreams.http1.base import Pool, Timeouts, read_some
+from wholecall.upstreams.http1.direct import DirectPool, OpenSocket
+from wholecall.upstreams.pools import Pools
 
 
-def make(open_socket: OpenSocket, address: str = "http://127.0.0.1:1") -> Pool:
-    return Pool(URL(address), timeouts=Timeouts(), open_socket=open_socket)
+def make(open_socket: OpenSocket, address: str = "http://127.0.0.1:1") -> DirectPool:
+    return DirectPool(URL(address), timeouts=Timeouts(), open_socket=open_socket)
 
 
 @in_loop
 async def test_one_loop_has_one_session() -> None:
-    sessions = Sessions(make)
-    session = await sessions.current()
-    assert await sessions.current() is session
-    await sessions.close()
-    assert session.closed
-    await sessions.close()
+    pools = Pools(make)
+    pool = await pools.current()
+    assert await pools.current() is pool
+    await pools.close()
+    assert pool.closed
+    await pools.close()
 
 
 @in_loop
 async def test_after_closing_there_is_a_new_one() -> None:
-    sessions = Sessions(make)
-    first = await sessions.current()
-    await sessions.close()
-    assert await sessions.current() is not first
-    await sessions.close()
+    pools = Pools(make)
+    first = await pools.current()
+    await pools.close()
+    assert await pools.current() is not first
+    await pools.close()
 
 
 def test_the_session_of_a_dead_loop_is_replaced_and_closed() -> None:
-    sessions = Sessions(make)
+    pools = Pools(make)
 
-    async def current() -> Client:
-        return await sessions.current()
+    async def current() -> Pool:
+        return await pools.current()
 
-    async def replace(dead: Client) -> None:
-        assert await sessions.current() is not dead
+    async def replace(dead: Pool) -> None:
+        assert await pools.current() is not dead
         assert dead.closed
-        await sessions.close()
+        await pools.close()
 
     asyncio.run(replace(asyncio.run(current())))
 
 
 def test_two_who_find_a_dead_loop_share_the_new_session() -> None:
-    made: list[Client] = []
+    made: list[Pool] = []
 
-    def count(open_socket: OpenSocket) -> Client:
+    def count(open_socket: OpenSocket) -> Pool:
         made.append(make(open_socket))
         return made[-1]
 
-    sessions = Sessions(count)
+    pools = Pools(count)
     dead = asyncio.new_event_loop()
-    dead.run_until_complete(sessions.current())
+    dead.run_until_complete(pools.current())
     dead.close()
 
     async def both() -> None:
-        one, other = await asyncio.gather(sessions.current(), sessions.current())
+        one, other = await asyncio.gather(pools.current(), pools.current())
         assert one is other
-        await sessions.close()
+        await pools.close()
 
     asyncio.run(both())
     assert len(made) == 2
 
 
 def test_a_loop_in_another_thread_closes_its_own() -> None:
-    sessions = Sessions(make)
+    pools = Pools(make)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
-        there = asyncio.run_coroutine_threadsafe(sessions.current(), loop).result(PATIENCE)
+        there = asyncio.run_coroutine_threadsafe(pools.current(), loop).result(PATIENCE)
 
-        async def use_and_close() -> Client:
-            here = await sessions.current()
-            await sessions.close()
+        async def use_and_close() -> Pool:
+            here = await pools.current()
+            await pools.close()
             return here
 
         here = asyncio.run(use_and_close())
@@ -112,21 +112,21 @@ class Asking:
 
     def __init__(self, url: str) -> None:
         self.sockets: list[socket.socket] = []
-        self.sessions = Sessions(self._make)
+        self.pools = Pools(self._make)
         self._url = url
 
-    def _make(self, open_socket: OpenSocket) -> Client:
+    def _make(self, open_socket: OpenSocket) -> Pool:
         def remember(address: AddrInfoType) -> socket.socket:
             self.sockets.append(open_socket(address))
             return self.sockets[-1]
 
         return make(remember, self._url)
 
-    async def ask(self) -> Client:
-        session = await self.sessions.current()
-        await read_some(await session.get(URL(self._url), headers={}), 1_000_000)
+    async def ask(self) -> Pool:
+        pool = await self.pools.current()
+        await read_some(await pool.get(URL(self._url), headers={}), 1_000_000)
         assert self.sockets[-1].fileno() >= 0, "the connection is not kept"
-        return session
+        return pool
 
     @property
     def left_open(self) -> int:
@@ -148,7 +148,7 @@ def without_collection() -> Iterator[None]:
             gc.collect()
 
 
-Run = Callable[[Coroutine[Any, Any, Client]], Client]
+Run = Callable[[Coroutine[Any, Any, Pool]], Pool]
 
 
 def run_and_just_close(asking: Coroutine[Any, Any, Any]) -> Any:
@@ -165,21 +165,21 @@ def test_loop_after_loop_leaves_no_socket_open(run: Run, left: int) -> None:
     with start_in_thread() as server, without_collection():
         asking = Asking(f"{server.base_url}/models")
         for _ in range(3):
-            session = run(asking.ask())
+            pool = run(asking.ask())
             assert asking.left_open == left
-            assert session.closed == (left == 0)
-        asyncio.run(asking.sessions.close())
+            assert pool.closed == (left == 0)
+        asyncio.run(asking.pools.close())
         assert asking.left_open == 0
         assert len(asking.sockets) == 3
 
 
 def test_what_is_dropped_without_being_closed_is_closed_by_its_loop() -> None:
     async def forget(url: str) -> None:
-        sessions = Sessions(lambda open_socket: make(open_socket, url))
-        session = await sessions.current()
-        await read_some(await session.get(URL(url), headers={}), 1_000_000)
-        del sessions
-        while not session.closed:
+        pools = Pools(lambda open_socket: make(open_socket, url))
+        pool = await pools.current()
+        await read_some(await pool.get(URL(url), headers={}), 1_000_000)
+        del pools
+        while not pool.closed:
             await asyncio.sleep(0)
 
     with start_in_thread() as server, without_collection():

@@ -1,4 +1,4 @@
-"""Connections to one upstream, kept for the next request.
+"""Connections straight to an upstream, kept for the next request.
 
 The one that was used last is taken first, so that those which nobody needs any more grow old
 and are closed.
@@ -17,8 +17,8 @@ from typing import TypeAlias, TypedDict
 from aiohappyeyeballs import AddrInfoType, start_connection
 from yarl import URL
 
-from wholecall.upstreams.http1.base import ConnectTimeout, Timeouts, Unsafe
-from wholecall.upstreams.http1.connection import Connection, Http1Response
+from wholecall.upstreams.http1.base import ConnectTimeout, PoolClosed, Timeouts, Unsafe
+from wholecall.upstreams.http1.connection import Connection, DirectResponse
 
 OpenSocket: TypeAlias = Callable[[AddrInfoType], socket.socket]
 
@@ -41,19 +41,19 @@ class _Safety(TypedDict, total=False):
     server_hostname: str
 
 
-class Pool:
+class DirectPool:
     """Asks one upstream, over as many connections as there are requests at a time."""
 
     def __init__(
         self,
-        origin: URL,
+        url: URL,
         *,
         timeouts: Timeouts,
         trust: Callable[[], ssl.SSLContext] = ssl.create_default_context,
         open_socket: OpenSocket = open_socket,
     ) -> None:
         self.closed = False
-        self._origin = origin
+        self._origin = url.origin()
         self._timeouts = timeouts
         self._trust = trust
         self._context: ssl.SSLContext | None = None
@@ -67,12 +67,12 @@ class Pool:
         self._sweeping: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
 
-    async def post(self, url: URL, *, body: bytes, headers: Mapping[str, str]) -> Http1Response:
+    async def post(self, url: URL, *, body: bytes, headers: Mapping[str, str]) -> DirectResponse:
         """Send a body, and wait for the head of the answer."""
         head = _write_head("POST", url, headers=headers, length=len(body))
         return await (await self._find()).ask(head, body)
 
-    async def get(self, url: URL, *, headers: Mapping[str, str]) -> Http1Response:
+    async def get(self, url: URL, *, headers: Mapping[str, str]) -> DirectResponse:
         """Ask for a page, and wait for its head."""
         head = _write_head("GET", url, headers=headers)
         return await (await self._find()).ask(head, b"")
@@ -88,7 +88,7 @@ class Pool:
         if self._sweeping is not None:
             self._sweeping.cancel()
         for connection in list(self._open):
-            connection.abort()
+            connection.abort(_closed())
         while self._call_next():
             pass
         if self._open:
@@ -96,7 +96,7 @@ class Pool:
 
     # ── Connections that are open ───────────────────────────────────────────────────
 
-    def keep(self, connection: Connection) -> None:
+    def _keep(self, connection: Connection) -> None:
         """An answer is over: whoever waits for a connection gets this one."""
         connection.idle_since = self._loop.time()
         self._idle.append(connection)
@@ -104,7 +104,7 @@ class Pool:
         if self._sweeping is None:
             self._sweeping = self._loop.call_later(KEEP_ALIVE_SECONDS, self._sweep)
 
-    def forget(self, connection: Connection) -> None:
+    def _forget(self, connection: Connection) -> None:
         """A connection is closed: there is place for another."""
         self._open.discard(connection)
         if connection in self._idle:
@@ -141,44 +141,44 @@ class Pool:
         seconds = self._timeouts.connect
         try:
             async with asyncio.timeout(seconds):
-                return await self._wait_for_place() or await self._open_one()
+                return await self._wait_for_turn() or await self._open_one()
         except TimeoutError as error:
-            # Of the system, which gives up by itself; or ours.
-            raise ConnectTimeout(str(error) or f"no connection within {seconds} s") from error
+            # The system's words, where it gave up by itself before.
+            raise ConnectTimeout(str(error) or f"none within {seconds:g} s") from error
 
-    async def _wait_for_place(self) -> Connection | None:
+    async def _wait_for_turn(self) -> Connection | None:
         """A connection that got free; None: another one may be opened."""
-        if not self._waiting and self._has_place():
+        if not self._waiting and self._has_room():
             return None
-        place = self._loop.create_future()
-        self._waiting.append(place)
+        turn = self._loop.create_future()
+        self._waiting.append(turn)
         try:
             while True:
-                await place
+                await turn
                 free = self._take()
-                if free is not None or self._has_place():
+                if free is not None or self._has_room():
                     return free
-                # What was free is gone; but it is still this one's turn.
-                turn = self._waiting.index(place)
-                place = self._waiting[turn] = self._loop.create_future()
+                # What was free is gone; but it remains the first.
+                place = self._waiting.index(turn)
+                turn = self._waiting[place] = self._loop.create_future()
         except asyncio.CancelledError:
-            if not place.cancelled():
+            if not turn.cancelled():
                 self._call_next()  # called, and gone: somebody else's turn
             raise
         finally:
-            self._waiting.remove(place)
+            self._waiting.remove(turn)
 
-    def _has_place(self) -> bool:
-        """Whether another one may be opened. `ConnectionAbortedError`: none, ever."""
+    def _has_room(self) -> bool:
+        """Whether another one may be opened. `PoolClosed`: none, ever."""
         if self.closed:
-            raise ConnectionAbortedError("it was closed on this side")
+            raise _closed()
         return len(self._open) + self._connecting < MOST_CONNECTIONS
 
     def _call_next(self) -> bool:
         """Wake the first who was not called yet; it leaves the queue on its own."""
-        for place in self._waiting:
-            if not place.done():
-                place.set_result(None)
+        for turn in self._waiting:
+            if not turn.done():
+                turn.set_result(None)
                 return True
         return False
 
@@ -191,10 +191,13 @@ class Pool:
             raise
         finally:
             self._connecting -= 1
-        if connection.usable:
-            self._open.add(connection)
         if self.closed:  # while it came about
             connection.abort()
+            raise _closed()
+        if connection.usable:
+            self._open.add(connection)
+        else:  # it was lost in the same step in which it came about
+            self._call_next()
         return connection
 
     async def _reach(self) -> socket.socket:
@@ -209,7 +212,7 @@ class Pool:
         )
 
     async def _begin(self, opened: socket.socket) -> Connection:
-        connection = Connection(self, self._timeouts)
+        connection = Connection(self._timeouts, on_free=self._keep, on_lost=self._forget)
         try:
             await self._loop.create_connection(lambda: connection, sock=opened, **self._safety())
         except BaseException as error:
@@ -228,6 +231,10 @@ class Pool:
             return {}
         self._context = self._context or _make_context(self._trust)
         return {"ssl": self._context, "server_hostname": str(self._origin.raw_host).rstrip(".")}
+
+
+def _closed() -> PoolClosed:
+    return PoolClosed("it was closed on this side")
 
 
 def _make_context(trust: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
@@ -256,4 +263,4 @@ def _write_head(
 
 def _write_user(url: URL) -> str:
     pair = f"{url.user}:{url.password or ''}"
-    return f"Basic {base64.b64encode(pair.encode('latin-1', 'replace')).decode()}"
+    return f"Basic {base64.b64encode(pair.encode()).decode()}"
