@@ -7,7 +7,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from proxying import in_loop
-from upstreams.http1.talking import Talk, listening
+from upstreams.http1.talking import HELLO, Talk, listening
 from upstreams.serving import Pauses, always, begin, forever, hang_up, serving
 from wholecall.errors import UpstreamError
 from wholecall.proxy.piping import Letter, Pipe, read_whole
@@ -130,6 +130,29 @@ async def test_a_handshake_that_fails_is_not_repeated_and_one_that_does_not_come
             with pytest.raises(UpstreamError) as caught:
                 await send(make_pipe(url, retries=2, connect=0.1))
             assert (caught.value.code, caught.value.attempts) == (code, attempts)
+
+
+@in_loop
+async def test_who_closes_its_connections_without_a_word_is_asked_again_at_once() -> None:
+    requests = iter(range(10))
+
+    async def hang_up_on_the_second(talk: Talk) -> None:
+        while True:
+            await talk.hear()
+            if next(requests) == 1:
+                return
+            await talk.say(HELLO)
+
+    pauses = Pauses()
+    async with listening(hang_up_on_the_second) as behind:
+        settings = HttpSettings(retry=pauses.retry(), environ={})
+        pipe = Pipe(Endpoint("anthropic", str(behind.url.origin())), settings)
+        for _ in range(2):
+            response = await pipe.open(LETTER)
+            assert await read_whole(pipe, response) == b"hello"
+        await pipe.close()
+    assert next(requests) == 3
+    assert pauses.seconds == [0.0]
 
 
 @in_loop

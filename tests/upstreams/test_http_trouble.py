@@ -303,6 +303,24 @@ async def test_a_connection_that_breaks_before_the_first_byte_is_tried_again(
 
 
 @in_loop
+async def test_who_closes_its_connections_without_a_word_is_asked_again_at_once() -> None:
+    async def hang_up_on_the_second(request: web.BaseRequest) -> web.StreamResponse:
+        if len(server.requests) == 2:
+            hang_up(request)
+        return await good(request)
+
+    pauses = Pauses()
+    async with (
+        serving(hang_up_on_the_second) as server,
+        asking(server.url, retry=pauses.retry()) as upstream,
+    ):
+        for _ in range(2):
+            assert await read_all(upstream) == FIRST + SECOND
+        assert len(server.requests) == 3
+        assert pauses.seconds == [0.0]
+
+
+@in_loop
 async def test_after_the_first_byte_nothing_is_asked_again() -> None:
     async with serving(cut) as server, asking(server.url, retry=Pauses().retry()) as upstream:
         assert await read_all(upstream) == FIRST

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -42,6 +43,8 @@ def test_delays_double_up_to_the_longest_and_half_of_each_is_random(
         (0, fail(repeatable=False), None),
         (2, fail(), None),
         (2, fail(7.0), None),
+        (0, replace(fail(), at_once=True), 0.0),
+        (2, replace(fail(), at_once=True), None),
     ],
 )
 def test_the_upstream_is_obeyed_within_limits(

@@ -21,6 +21,7 @@ from wholecall.upstreams.http1.base import (
     NotHttp,
     Pool,
     Response,
+    Stale,
     Unsafe,
     judge,
     read_some,
@@ -93,7 +94,8 @@ class Pipe:
                 headers=self.endpoint.headers,
             )
         except OSError as error:
-            return Failure(self.fail(error), judge(error).repeatable, error)
+            repeatable, at_once = judge(error).repeatable, isinstance(error, Stale)
+            return Failure(self.fail(error), repeatable, error, at_once=at_once)
         if response.status in GOOD:
             return response
         return await read_refusal(self.endpoint, response)

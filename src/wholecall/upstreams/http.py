@@ -38,6 +38,7 @@ from wholecall.upstreams.http1.base import (
     Pool,
     ProxyRefused,
     Response,
+    Stale,
     Timeouts,
     Unsafe,
     judge,
@@ -243,7 +244,8 @@ class HttpUpstream:
         """Why no answer began."""
         code, repeatable = judge(error)
         said = self.endpoint.hide_secrets(self._describe(error))
-        return Failure(UpstreamError(said, code=code), repeatable, error)
+        failed = UpstreamError(said, code=code)
+        return Failure(failed, repeatable, error, at_once=isinstance(error, Stale))
 
     def _describe(self, error: OSError) -> str:
         place, first_byte = self.endpoint.place, self._settings.timeouts.first_byte

@@ -32,6 +32,8 @@ class Failure:
     repeatable: bool
     """Whether another attempt may bring one."""
     cause: BaseException | None = None
+    at_once: bool = False
+    """Whether there is nothing to wait for: the upstream did not even hear of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,8 @@ class RetryPolicy:
         """Seconds to wait after this attempt (the first is 0); None: do not ask again."""
         if attempt >= self.retries or not failure.repeatable:
             return None
+        if failure.at_once:
+            return 0.0
         asked = failure.error.retry_after
         if asked is not None:
             return min(asked, self.longest_asked)

@@ -32,7 +32,14 @@ from upstreams.http1.talking import (
 )
 from upstreams.serving import PATIENCE
 from wholecall.upstreams.http1 import direct as pool_module
-from wholecall.upstreams.http1.base import ConnectTimeout, NotHttp, PoolClosed, Timeouts, Unsafe
+from wholecall.upstreams.http1.base import (
+    ConnectTimeout,
+    NotHttp,
+    PoolClosed,
+    Stale,
+    Timeouts,
+    Unsafe,
+)
 from wholecall.upstreams.http1.connection import MOST_UNREAD_BYTES
 from wholecall.upstreams.http1.direct import KEEP_ALIVE_SECONDS, DirectPool, open_socket
 
@@ -624,6 +631,30 @@ async def test_what_is_cut_or_no_answer_is_an_error(
     async with listening(speak) as server, pooling(server.url) as pool:
         with pytest.raises(error, match=match):
             await ask(pool, server.url)
+
+
+@pytest.mark.parametrize("requests", [0, 1, 2])
+@pytest.mark.parametrize("said", [b"", b"HTTP"])
+@pytest.mark.parametrize("rudely", [False, True])
+@in_loops
+async def test_who_hangs_up_on_another_request_without_a_word_may_not_have_heard_it(
+    *, requests: int, said: bytes, rudely: bool
+) -> None:
+    async def answer_some(talk: Talk) -> None:
+        for _ in range(requests):
+            await talk.hear()
+            await talk.say(HELLO)
+        await talk.hear()
+        await talk.say(said)
+        talk.hang_up(rudely=rudely and not said)
+
+    async with listening(answer_some) as server, pooling(server.url) as pool:
+        for _ in range(requests):
+            assert await ask(pool, server.url) == b"hello"
+        with pytest.raises(ConnectionError) as caught:
+            await ask(pool, server.url)
+        assert isinstance(caught.value, Stale) == (requests > 0 and not said)
+        assert server.connections == 1
 
 
 @in_loops

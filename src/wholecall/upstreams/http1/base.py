@@ -84,6 +84,11 @@ class PoolClosed(OSError):
     """It was closed on this side, with whatever was on its way."""
 
 
+class Stale(ConnectionError):
+    """It hung up on a second request without a word: likely before it knew of it, because it
+    does not wait long between two, or never meant to."""
+
+
 class Unsafe(OSError):
     """The upstream did not prove who it is, or the handshake of TLS failed."""
 

@@ -13,6 +13,7 @@ from typing import cast
 from wholecall.upstreams.http1.base import (
     NotHttp,
     RawHeaders,
+    Stale,
     Timeouts,
     decode_headers,
     find_media_type,
@@ -78,8 +79,11 @@ class Connection(asyncio.Protocol):
             self.data_received(early)
         try:
             await response.wait_for_head()
-        except BaseException:
+        except BaseException as error:
             response.close()
+            is_second = early is None
+            if is_second and response.incoming.is_silent and isinstance(error, ConnectionError):
+                raise Stale(str(error)) from error
             raise
         return response
 

@@ -71,6 +71,11 @@ class Incoming:
         self._coding = b""
         """In which the body came, if it cannot be read."""
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing has come yet."""
+        return not self.has_head and not self._empty_bytes
+
     def feed(self, data: bytes) -> None:
         """Bytes came. `NotHttp`: they are no answer."""
         if self._parser is _SPENT:
@@ -101,8 +106,7 @@ class Incoming:
             self.over = True
             self.let_go()
             return None
-        silent = not self.has_head and not self._empty_bytes
-        where = "without an answer" if silent else "in the midst of an answer"
+        where = "without an answer" if self.is_silent else "in the midst of an answer"
         return ConnectionResetError(f"it hung up {where}")
 
     def take(self) -> bytes:
