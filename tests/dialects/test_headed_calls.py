@@ -17,6 +17,7 @@ V31 = f"<{BAR}tool▁call▁begin{BAR}>find<{BAR}tool▁sep{BAR}>{ARGS}<{BAR}too
 V3 = f"<{BAR}tool▁call▁begin{BAR}>function<{BAR}tool▁sep{BAR}>find\n```json\n{ARGS}\n```<{BAR}tool▁call▁end{BAR}>"
 
 ROWS = [
+    ("Mistral's closing mark", "mistral", '[TOOL_CALLS]find{"query": "x"}[/TOOL_CALLS]so', f"{CALL} | 'so'"),
     ("a section", "kimi_k2", SECTION.format(KIMI.format("functions.find:0", ARGS)), CALL),
     ("two calls", "kimi_k2", SECTION.format(KIMI.format("functions.find:0", ARGS) + "\n" + KIMI.format("find:1", ARGS)), f"{CALL} | {CALL}"),
     ("without a section", "kimi_k2", KIMI.format("find", ARGS) + " so", f"{CALL} | ' so'"),

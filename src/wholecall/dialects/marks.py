@@ -94,7 +94,7 @@ def _shared_beginning(words: Sequence[str]) -> str:
     return first[: next((at for at, (one, other) in pairs if one != other), len(first))]
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=2048)
 def marks_of(words: tuple[str, ...]) -> Marks:
     """These literals, compiled once for all parses."""
     return Marks(words)

@@ -1,6 +1,7 @@
 """Calls as tags, where the name of a parameter is a tag of its own.
 
     <search><query>x</query></search>          the tool's name is a tag, too
+    <function=search><query>x</query>          it stands in one, as in other formats
     <invoke name="search"><query>x</query>     MiniMax-M3, each tag behind a mark of its own
 
 With marks before the tags, values may nest: tags inside of a value are an object, or a
@@ -18,6 +19,7 @@ from wholecall.dialects.jsontext import escape, read_value
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import BLANKS, Steps, ignore
+from wholecall.dialects.tag_heads import Tag, head_of
 from wholecall.dialects.writing import Shape, Trim, ValueWriter, shape_of, types_of, write_value
 
 _TAG = re.compile(r"[A-Za-z_][\w.\-]*\Z")
@@ -40,16 +42,63 @@ class NamedTagCalls:
         return (yield from _Named(machine, self.name).call())
 
 
+@dataclass(frozen=True, slots=True)
+class ChildTagCalls:
+    """`<function=search><query>x</query></function>`, of any tool on offer.
+
+    No format is written so: models make it of two.
+    """
+
+    call: Tag
+    call_close: tuple[str, ...] = ()
+    section: str = ""
+    """What stands before the tag of the call, and with a slash behind it: `tool_call`."""
+    around: tuple[str, ...] = ()
+    """One of these tags stands around all parameters: `arguments`, `input`."""
+
+    def read(self, machine: Machine, opener: str, /) -> Steps[bool]:
+        """Read the call from an opener on; False if it is none."""
+        source = machine.source
+        yield from source.skip()
+        if opener != self.call.begin and not (
+            yield from source.accept(marks_of((self.call.begin,)))
+        ):
+            return False
+        name = yield from self._name(machine)
+        closers = (yield from self._closers(machine)) if name else ()
+        if not closers or not (yield from _Named(machine, name, closers=closers).call()):
+            return False
+        yield from source.accept_ahead(marks_of((f"</{self.section or name}>",)))
+        return True
+
+    def _name(self, machine: Machine) -> Steps[str]:
+        """The offered name in the tag of the call."""
+        text, end = yield from machine.source.header(marks_of(self.call.end), LONGEST_NAME)
+        head = head_of(self.call, text) if end else None
+        if head is None or head.closed:
+            return ""
+        return machine.find(head.name) or ""
+
+    def _closers(self, machine: Machine) -> Steps[tuple[str, ...]]:
+        """What ends the parameters; nothing, if the tag around them is missing."""
+        if not self.around:
+            return self.call_close
+        yield from machine.source.skip()
+        tags = tuple(f"<{tag}>" for tag in self.around)
+        tag = yield from machine.source.accept(marks_of(tags))
+        return (f"</{tag[1:]}",) if tag else ()
+
+
 class _Named:
-    def __init__(self, machine: Machine, name: str) -> None:
+    def __init__(self, machine: Machine, name: str, *, closers: tuple[str, ...] = ()) -> None:
         self._machine = machine
         self._source = machine.source
         self._output = machine.output
         self._name = name
         self._properties = machine.properties(name)
-        self._close = f"</{name}>"
+        self._close = marks_of((*closers, f"</{name}>"))
         keys = tuple(f"<{key}>" for key in self._properties)
-        self._follows = marks_of((self._close, *keys))
+        self._follows = marks_of((*closers, f"</{name}>", *keys))
 
     def call(self) -> Steps[bool]:
         if not (yield from self._source.sees_ahead(self._follows)):
@@ -59,7 +108,7 @@ class _Named:
         while True:
             yield from self._source.skip()
             mark = yield from self._source.accept(self._follows)
-            if mark == self._close:
+            if mark in self._close:
                 self._output.grow("}")
                 self._output.seal()
                 return True
@@ -76,7 +125,7 @@ class _Named:
         if not (yield from read_value(self._source, pieces.append)):
             return False
         yield from self._source.skip()
-        if not (yield from self._source.accept(marks_of((self._close,)))):
+        if not (yield from self._source.accept(self._close)):
             return False
         self._output.open(self._name, arguments="".join(pieces))
         self._output.seal()

@@ -22,7 +22,7 @@ from wholecall.dialects.gemma_calls import GemmaCalls
 from wholecall.dialects.headed_calls import HeadedCalls
 from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.line_calls import LineCalls
-from wholecall.dialects.nested_calls import MarkedTagCalls, NamedTagCalls
+from wholecall.dialects.nested_calls import ChildTagCalls, MarkedTagCalls, NamedTagCalls
 from wholecall.dialects.python_calls import PythonCalls
 from wholecall.dialects.reply_calls import ReplyOrCalls
 from wholecall.dialects.routed_calls import RoutedCalls
@@ -38,6 +38,7 @@ FAMILIES: Mapping[str, type[Grammar]] = {
     "tags": TagCalls,
     "marked_tags": MarkedTagCalls,
     "named_tags": NamedTagCalls,
+    "child_tags": ChildTagCalls,
     "routed": RoutedCalls,
     "lines": LineCalls,
     "python": PythonCalls,

@@ -81,7 +81,9 @@ def _table(dialect: Dialect, names: tuple[str, ...]) -> dict[str, tuple[Grammar,
     table: defaultdict[str, tuple[Grammar, ...]] = defaultdict(tuple)
     for written in dialect.written:
         for opener in written.openers:
-            table[opener] += (written.grammar,)
+            # Formats that differ in what stands around a call read the call itself alike.
+            if written.grammar not in table[opener]:
+                table[opener] += (written.grammar,)
     for name in names:
         if len(name) > LONGEST_NAME:
             continue

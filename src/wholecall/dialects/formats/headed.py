@@ -20,6 +20,7 @@ MISTRAL = Dialect(
     name="mistral",
     written=(Written(("[TOOL_CALLS]",), _MISTRAL),),
     reasoning=(Channel("[THINK]", ("[/THINK]",)), THINK),
+    dropped=("[/TOOL_CALLS]",),
     template=Template("[TOOL_CALLS]{name}[ARGS]{arguments}"),
     models="Mistral 7B v0.3, Nemo, Small 3.2, Devstral, Magistral, Ministral 3",
 )

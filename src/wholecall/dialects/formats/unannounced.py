@@ -11,6 +11,7 @@ from wholecall.dialects.formats.headed import BAR
 from wholecall.dialects.formats.invoked import STEP3
 from wholecall.dialects.headed_calls import HeadedCalls
 from wholecall.dialects.json_calls import JsonCalls
+from wholecall.dialects.nested_calls import ChildTagCalls
 from wholecall.dialects.python_calls import PythonCalls
 from wholecall.dialects.tag_calls import TagCalls
 from wholecall.dialects.tag_heads import Tag
@@ -82,6 +83,72 @@ _TAGS = (
     ),
 )
 
+# ── Two formats in one: Qwen's function with the parameters of others ────────────────
+
+_FUNCTION = Tag("<function=", keeps=("{",))
+_NAMED_FUNCTION = Tag("<function", attribute="name")
+_ATTRIBUTES = (
+    (Tag("<parameter", attribute="name"), "</parameter>"),
+    (Tag("<param", attribute="name"), "</param>"),
+)
+_PARAMETERS = (
+    (Tag("<parameter>", end=("</parameter>",)), "</parameter>"),
+    (Tag("<param="), "</param>"),
+    *_ATTRIBUTES,
+)
+
+
+def _function(call: Tag, value: Tag, *, close: str) -> TagCalls:
+    return TagCalls(
+        sections=("<tool_call>",),
+        section_close=("</tool_call>",),
+        call=call,
+        call_close=("</function>",),
+        value=value,
+        value_close=(close,),
+    )
+
+
+def _inside(section: str, name: str) -> Written:
+    """`<tool_use><name>search</name><input><query>x</query></input></tool_use>`"""
+    head = Tag(f"<{name}>", end=(f"</{name}>",))
+    around = ("arguments", "parameters", "input")
+    return Written((f"<{section}>",), ChildTagCalls(head, section=section, around=around))
+
+
+def _attributed(tag: str) -> Written:
+    """`<tool_call name="search"><query>x</query></tool_call>`"""
+    return Written(
+        (f"<{tag} ",), ChildTagCalls(Tag(f"<{tag} ", attribute="name"), (f"</{tag}>",), tag)
+    )
+
+
+_CROSSED = (
+    *(
+        Written(("<tool_call>", _FUNCTION.begin), _function(_FUNCTION, value, close=close))
+        for value, close in _PARAMETERS
+    ),
+    *(
+        Written(("<tool_call>",), _function(_NAMED_FUNCTION, value, close=close))
+        for value, close in _ATTRIBUTES
+    ),
+    Written(
+        ("<tool_call>",),
+        _function(Tag("function=", keeps=("{",)), Tag("<parameter="), close="</parameter>"),
+    ),
+    Written(
+        ("<tool_call>", "<function="),
+        ChildTagCalls(Tag("<function="), ("</function>",), "tool_call"),
+    ),
+    Written(("<tool_call>",), ChildTagCalls(Tag("<tool_call>", end=("\n",)), ("</tool_call>",))),
+    *(
+        _inside(section, name)
+        for section in ("tool_use", "tool_call", "function_call")
+        for name in ("name", "tool_name", "tool")
+    ),
+    *(_attributed(tag) for tag in ("tool_call", "tool_use", "tool", "function_call")),
+)
+
 # ── Formats whose beginning was lost, or was kept where it should have been dropped ──
 
 _LLAMA_HEADER = "<|start_header_id|>assistant<|end_header_id|>"
@@ -125,7 +192,7 @@ _DEEPSEEK = (
     _as_step(headed=False),
 )
 
-WRITTEN = (*_AGENTS, *_SHOWN, *_TAGS, *_LLAMA, *_DEEPSEEK)
+WRITTEN = (*_AGENTS, *_SHOWN, *_TAGS, *_CROSSED, *_LLAMA, *_DEEPSEEK)
 
 # ── Calls that are nothing but a name and its arguments ─────────────────────────────
 
