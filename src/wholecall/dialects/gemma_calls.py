@@ -5,10 +5,10 @@ is a number, a word, or, where a schema asks for a string or nothing else fits, 
 
 Where such a string ends is a guess: it may hold commas and braces itself. It is believed only
 if its own brackets are closed in it, if a parameter of the tool follows its comma, and if the
-call is all that stands in the line. Else a part of it would run.
+closing mark follows the call. Else a part of it would run.
 
 Servers that drop special tokens leave `call:search{query:x}` behind. In the beginning of a
-line, with an offered name, that is a call.
+line, with an offered name, that is a call, if nothing but another one stands behind it there.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ class _Reading:
         self._source = machine.source
         self._output = machine.output
         self._grow = machine.output.grow
+        self._marked = grammar.marked
         self._admit = machine.admit if grammar.marked else machine.find
         self._begin = marks_of((grammar.begin,)) if grammar.begin else None
         self._mark = grammar.quote
@@ -113,13 +114,18 @@ class _Reading:
 
     def _end(self) -> Steps[None]:
         """The last brace, and what ends the call."""
-        if self._guessed:
-            follows = yield from self._source.skip(_SAME_LINE)
-            if follows not in _LINE_ENDS and not (yield from self._source.sees(self._behind)):
-                raise _Broken
+        if self._guessed and not (yield from self._is_over()):
+            raise _Broken
         self._grow("}")
         self._output.seal()
         yield from self._source.accept_ahead(self._closers)
+
+    def _is_over(self) -> Steps[bool]:
+        """Whether what follows the last brace shows that it is the last one."""
+        if self._marked:
+            return bool((yield from self._source.sees_ahead(self._behind)))
+        follows = yield from self._source.skip(_SAME_LINE)
+        return follows in _LINE_ENDS or bool((yield from self._source.sees(self._behind)))
 
     def _object(self, properties: Mapping[str, Any], depth: int) -> Steps[None]:
         yield from self._members(properties, depth, closer="}")
