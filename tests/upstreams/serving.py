@@ -124,10 +124,10 @@ async def received(answer: Answer) -> list[bytes]:
     return [chunk for chunk in chunks if isinstance(chunk, bytes)]
 
 
-async def read_outcome(upstream: HttpUpstream) -> Outcome:
+async def read_outcome(upstream: HttpUpstream, request: Request = REQUEST) -> Outcome:
     """What a reader makes of an answer."""
     reader = Reader(upstream.protocol)
-    async with upstream.answer(REQUEST) as answer:
+    async with upstream.answer(request) as answer:
         feed = reader.feed if answer.streamed else reader.feed_response
         events = [event async for chunk in answer.chunks for event in feed(chunk)]
     return collect([*events, *reader.end()])

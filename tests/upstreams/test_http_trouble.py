@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from aiohttp import web
 
+from upstreams.http1.talking import Talk, in_loops, listening
+from upstreams.http1.test_pool import serving_context
 from upstreams.serving import (
+    ANSWER,
     FIRST,
     KEY,
     REQUEST,
@@ -32,7 +37,9 @@ from upstreams.serving import (
 from wholecall.core.conversation import Request
 from wholecall.errors import UpstreamError
 from wholecall.upstreams import http
+from wholecall.upstreams.http import HttpSettings, HttpUpstream
 from wholecall.upstreams.http1.base import Timeouts
+from wholecall.upstreams.retry import RetryPolicy
 
 # ── Streams that break ──────────────────────────────────────────────────────────────
 
@@ -92,6 +99,35 @@ async def test_who_hangs_up_rudely_behind_the_end_has_answered() -> None:
 
     async with serving(rude) as server, asking(server.url) as upstream:
         assert (await read_outcome(upstream)).error is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind", "said"),
+    [
+        (REQUEST, b"text/event-stream", FIRST),
+        (WHOLE_REQUEST, b"application/json", json.dumps(ANSWER).encode()[:-1]),
+    ],
+    ids=["stream", "whole"],
+)
+@in_loops
+async def test_who_cuts_a_safe_connection_cannot_feign_the_end_of_an_answer(
+    *, asked: Request, kind: bytes, said: bytes, authority: Path
+) -> None:
+    """Neither loop tells an end of TLS from a cut. But an answer says itself when it is over."""
+
+    async def cut_off(talk: Talk) -> None:
+        await talk.hear()
+        await talk.say(b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\n\r\n" % kind, said)
+        talk.hang_up(rudely=True)
+
+    trust = {"SSL_CERT_FILE": str(authority)}
+    settings = HttpSettings(retry=RetryPolicy(retries=0), environ=trust)
+    async with listening(cut_off, serving_context(authority)) as server:
+        upstream = HttpUpstream("openai-chat", str(server.url.origin()), settings=settings)
+        outcome = await read_outcome(upstream, asked)
+        await upstream.close()
+    assert outcome.error is not None
+    assert outcome.finish_reason is None
 
 
 @pytest.mark.parametrize("before", [b"", b'{"object": "chat.comp'])
