@@ -940,6 +940,18 @@ async def test_who_cannot_prove_its_name_is_not_asked(authority: Path) -> None:
 
 
 @in_loops
+async def test_who_hangs_up_in_the_handshake() -> None:
+    async def leave(talk: Talk) -> None:
+        await talk.reader.read(65536)
+
+    async with listening(leave) as server:
+        url = server.url.with_scheme("https")
+        async with pooling(url) as pool:
+            with pytest.raises(ConnectionError, match="in the handshake"):
+                await ask(pool, url)
+
+
+@in_loops
 async def test_plain_text_where_tls_should_be() -> None:
     async def speak(talk: Talk) -> None:
         await talk.say(b"HTTP/1.1 400 Bad Request\r\n\r\n")

@@ -222,6 +222,10 @@ class DirectPool:
             opened.close()
             if isinstance(error, ssl.SSLError):
                 raise Unsafe(str(error)) from error
+            if (
+                isinstance(error, ConnectionError) and not error.args
+            ):  # the loop has no words for it
+                raise ConnectionResetError("it hung up in the handshake") from error
             raise
         return connection
 
