@@ -120,7 +120,7 @@ class Engine:
         place = self._source.bookmark()
         self._output.hold()
         found = yield from self._try(self._dialect.alone, "", sink=ignore)
-        if found and not (self._output.spoiled or (yield from self._source.skip())):
+        if found and not (yield from self._source.skip()):
             self._output.release()
         else:
             self._output.drop()

@@ -38,15 +38,13 @@ _BEFORE_VALUES = ('":', "':", "[", "{", ",")
 class Output:
     """Collects deltas, for one call at a time."""
 
-    __slots__ = ("_before", "_given", "_held", "_last", "_reasoned", "calls", "spoiled", "texts")
+    __slots__ = ("_before", "_given", "_held", "_last", "_reasoned", "calls", "texts")
 
     def __init__(self) -> None:
         self.calls = 0
         """How many calls were opened; the number of the last one is its slot."""
         self.texts = False
         """Whether any text but white space was given."""
-        self.spoiled = False
-        """Whether a call was spoiled."""
         self._given: list[Given] = []
         self._held: list[Given] | None = None
         self._reasoned = False
@@ -114,7 +112,6 @@ class Output:
 
     def spoil(self, flaw: str) -> None:
         """The call is over, and no call can be made of it."""
-        self.spoiled = True
         self._put(CallSealed(self.calls, flaw=flaw))
 
     # ── Holding ─────────────────────────────────────────────────────────────────────

@@ -16,7 +16,9 @@ from wholecall.dialects.python_calls import PythonCalls
 from wholecall.dialects.tag_calls import TagCalls
 from wholecall.dialects.tag_heads import Tag
 
-_ONE_CALL = PythonCalls(("]",), brackets=False, marked=False)
+_ONE_CALL = PythonCalls(("]",), brackets=False, marked=False, timid=True)
+
+_PRINTED = PythonCalls((")",), brackets=False, marked=False, prints=True, timid=True)
 
 
 def _line(*beginnings: str) -> tuple[str, ...]:
@@ -57,7 +59,7 @@ def _executed(tag: str) -> Written:
 
 
 _TAGS = (
-    Written(_line("tool_code\n"), PythonCalls((")",), brackets=False, marked=False, prints=True)),
+    Written(_line("tool_code\n"), _PRINTED),
     *(Written((f"<{tag}>",), JsonCalls((f"</{tag}>",))) for tag in _SPELLED),
     Written(("[tool_call]",), JsonCalls(("[/tool_call]",))),
     Written(("<tool_call ",), JsonCalls(("</tool_call>",), head_end=">")),
@@ -196,4 +198,4 @@ WRITTEN = (*_AGENTS, *_SHOWN, *_TAGS, *_CROSSED, *_LLAMA, *_DEEPSEEK)
 
 # ── Calls that are nothing but a name and its arguments ─────────────────────────────
 
-ALONE = (PythonCalls((")",), brackets=False, marked=False, prints=True),)
+ALONE = (_PRINTED,)
