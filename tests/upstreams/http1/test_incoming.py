@@ -176,6 +176,7 @@ def whole(data: bytes) -> Iterator[bytes]:
 def in_bytes(data: bytes) -> Iterator[bytes]:
     for place in range(len(data)):
         yield data[place : place + 1]
+        yield b""
 
 
 def at_random(data: bytes) -> Iterator[bytes]:
@@ -274,6 +275,7 @@ TEXT = b"data: {}\n\n" * 50
         (b"deflate", zlib.compress(TEXT)[2:-4]),
         (b"gzip", gzip.compress(TEXT[:99]) + gzip.compress(b"") + gzip.compress(TEXT[99:])),
         (b"gzip", gzip.compress(TEXT) + bytes(9)),
+        (b"gzip", gzip.compress(TEXT) + bytes(9) + gzip.compress(TEXT)),
         (b"utf-8", TEXT),
         (b"identity, none", TEXT),
     ],
@@ -284,6 +286,7 @@ TEXT = b"data: {}\n\n" * 50
         "deflate without its header",
         "gzip in parts",
         "gzip, filled up",
+        "gzip, and more behind its end",
         "no coding",
         "none",
     ],

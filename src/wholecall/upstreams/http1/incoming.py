@@ -34,7 +34,7 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _EITHER_FORM = 32 + zlib.MAX_WBITS
 """For zlib: the header says whether it is gzip or deflate."""
 _NO_HEADER = -zlib.MAX_WBITS
-_GZIP_BEGINS = b"\x1f\x8b"
+_GZIP_BEGINS = 0x1F
 _DEFLATE_BEGINS = 0x08
 """In the lower half of the first byte."""
 _PACKED = frozenset({b"gzip", b"x-gzip", b"deflate"})
@@ -78,7 +78,7 @@ class Incoming:
 
     def feed(self, data: bytes) -> None:
         """Bytes came. `NotHttp`: they are no answer."""
-        if self._parser is _SPENT:
+        if self._parser is _SPENT or not data:
             self.reusable = self.reusable and not data  # nobody asked for more
             return
         self._empty_bytes += len(data)
@@ -221,6 +221,7 @@ class _Inflating:
         """What came, and was not inflated yet."""
         self._coding = coding
         self._zlib: zlib._Decompress | None = None
+        self._ended = False
 
     @property
     def complete(self) -> bool:
@@ -231,8 +232,9 @@ class _Inflating:
         if self._zlib is None:
             self._zlib = zlib.decompressobj(self._find_form())
         elif self._zlib.eof:
-            # Behind a member of gzip may stand another, and else what pads it.
-            if not _GZIP_BEGINS.startswith(self.waiting[:2]):
+            # Behind a member of gzip may stand another; else what fills it up, and nothing more.
+            self._ended = self._ended or self.waiting[0] != _GZIP_BEGINS
+            if self._ended:
                 self.waiting = b""
                 return b""
             self._zlib = zlib.decompressobj(_EITHER_FORM)
@@ -246,5 +248,5 @@ class _Inflating:
     def _find_form(self) -> int:
         """Some servers that say `deflate` leave its header out."""
         first = self.waiting[0]
-        bare = first & 0x0F != _DEFLATE_BEGINS and first != _GZIP_BEGINS[0]
+        bare = first & 0x0F != _DEFLATE_BEGINS and first != _GZIP_BEGINS
         return _NO_HEADER if bare and self._coding == b"deflate" else _EITHER_FORM
