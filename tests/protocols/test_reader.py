@@ -143,6 +143,22 @@ def test_a_payload_behind_a_line_comes_behind_it() -> None:
     assert [odd.oddity.value for odd in outcome.inconsistencies] == ["after_end"]
 
 
+def test_bytes_behind_a_payload_mean_what_it_made_of_them() -> None:
+    def piece(text: str) -> bytes:
+        delta = {"type": "input_json_delta", "partial_json": text}
+        return write_event({"type": "content_block_delta", "delta": delta})
+
+    def block(id: str) -> dict[str, Any]:
+        content = {"type": "tool_use", "id": id, "name": "weather", "input": {}}
+        return {"type": "content_block_start", "content_block": content}
+
+    stop = {"type": "content_block_stop"}
+    one = [write_event(block("a")), *map(piece, ('{"day": ', "1", "}")), stop]
+    other = [block("b"), *map(piece, ('{"day": ', "2", "}")), stop]
+    outcome = read(*one, *other, {"type": "message_stop"}, protocol="anthropic")
+    assert [dict(each.arguments) for each in outcome.calls] == [{"day": 1}, {"day": 2}]
+
+
 def test_a_stream_that_breaks_the_framings_limit_is_a_fault() -> None:
     reader = Reader("openai-chat")
     events = reader.feed(b"data: " + b"x" * (9 * 1024 * 1024))
