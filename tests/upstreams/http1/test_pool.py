@@ -10,7 +10,7 @@ import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiohappyeyeballs import AddrInfoType
@@ -689,6 +689,57 @@ async def test_nobody_listens() -> None:
         with pytest.raises(ConnectionRefusedError):
             await ask(pool, url)
         assert pool._connecting == 0
+
+
+class AskedLoop(asyncio.SelectorEventLoop):
+    """Counts how often it looks up a name, and waits with the answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lookups = 0
+        self.go_on = asyncio.Event()
+
+    async def getaddrinfo(self, *args: Any, **options: Any) -> Any:
+        self.lookups += 1
+        await self.go_on.wait()
+        return await super().getaddrinfo(*args, **options)
+
+
+def test_who_needs_a_name_at_the_same_time_waits_for_one_look_at_it() -> None:
+    async def meet(loop: AskedLoop) -> None:
+        async with listening(greet) as server, pooling(server.url) as pool:
+            asking = [asyncio.create_task(ask(pool, server.url)) for _ in range(5)]
+            await wait_until(lambda: pool._connecting == 5)
+            asking[0].cancel()
+            await asyncio.wait(asking[:1])
+            loop.go_on.set()
+            assert await asyncio.gather(*asking[1:]) == [b"hello"] * 4
+            assert loop.lookups == 1
+            assert asking[0].cancelled()
+
+    with asyncio.Runner(loop_factory=AskedLoop) as runner:
+        loop = cast(AskedLoop, runner.get_loop())
+        runner.run(asyncio.wait_for(meet(loop), PATIENCE))
+
+
+def test_a_name_that_nobody_waits_for_any_more_may_be_none() -> None:
+    complaints: list[object] = []
+
+    async def leave(loop: AskedLoop) -> None:
+        async with pooling(URL("http://nobody.invalid:1")) as pool:
+            asking = asyncio.create_task(ask(pool, URL("http://nobody.invalid:1")))
+            await wait_until(lambda: pool._connecting == 1)
+            asking.cancel()
+            await asyncio.wait([asking])
+            loop.go_on.set()
+            await wait_until(lambda: pool._looking is None)
+        gc.collect()
+
+    with asyncio.Runner(loop_factory=AskedLoop) as runner:
+        loop = cast(AskedLoop, runner.get_loop())
+        loop.set_exception_handler(lambda _, complaint: complaints.append(complaint))
+        runner.run(asyncio.wait_for(leave(loop), PATIENCE))
+    assert complaints == []
 
 
 @in_loops

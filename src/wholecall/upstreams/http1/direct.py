@@ -11,7 +11,7 @@ import base64
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, TypedDict
 
 from aiohappyeyeballs import AddrInfoType, start_connection
@@ -21,6 +21,7 @@ from wholecall.upstreams.http1.base import ConnectTimeout, PoolClosed, Timeouts,
 from wholecall.upstreams.http1.connection import Connection, DirectResponse
 
 OpenSocket: TypeAlias = Callable[[AddrInfoType], socket.socket]
+_Addresses: TypeAlias = Sequence[AddrInfoType]
 
 MOST_CONNECTIONS = 1024
 """Of one upstream at a time. Who comes later waits as long as a connection may take."""
@@ -65,6 +66,7 @@ class DirectPool:
         self._connecting = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._sweeping: asyncio.TimerHandle | None = None
+        self._looking: asyncio.Task[_Addresses] | None = None
         self._empty = asyncio.Event()
 
     async def post(self, url: URL, *, body: bytes, headers: Mapping[str, str]) -> DirectResponse:
@@ -200,12 +202,26 @@ class DirectPool:
             self._call_next()
         return connection
 
+    async def _look_up(self) -> _Addresses:
+        """Whoever needs the addresses at the same time waits for one look at them: there are few
+        threads for it, and a thousand may need them at once."""
+        if self._looking is None:
+            self._looking = self._loop.create_task(self._look())
+            self._looking.add_done_callback(self._looked)
+        return await asyncio.shield(self._looking)
+
+    async def _look(self) -> _Addresses:
+        host, port = self._origin.raw_host, self._origin.port
+        return await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
+    def _looked(self, looking: asyncio.Task[_Addresses]) -> None:
+        self._looking = None
+        if not looking.cancelled():
+            looking.exception()  # all who waited for it may be gone
+
     async def _reach(self) -> socket.socket:
-        found = await self._loop.getaddrinfo(
-            self._origin.raw_host, self._origin.port, type=socket.SOCK_STREAM
-        )
         return await start_connection(
-            found,
+            await self._look_up(),
             happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS,
             loop=self._loop,
             socket_factory=self._open_socket,
