@@ -172,7 +172,24 @@ def test_a_result_that_says_nothing_says_so(content: Any, filled: Any) -> None:
     assert [change.kind for change in mending.changes] == [ChangeKind.RESULT_BLANK]
 
 
-@pytest.mark.parametrize("content", ["a", [WORD], [IMAGE], {"a": 1}, 5])
+# what holds, content, its text
+ENCODED: list[tuple[str, Any, str]] = [
+    ("an object", {"a": 1}, '{"a":1}'),
+    ("a number", 5, "5"),
+    ("a list of texts", ["a"], '["a"]'),
+    ("a list of objects", [{"a": 1}], '[{"a":1}]'),
+]
+
+
+@pytest.mark.parametrize(("content", "text"), [r[1:] for r in ENCODED], ids=[r[0] for r in ENCODED])
+def test_a_result_that_is_no_content_becomes_its_text(content: Any, text: str) -> None:
+    mending = Mending(Target())
+
+    assert OUTPUT.fill_blank({"content": content}, Spot(0, mending)) == {"content": text}
+    assert [change.kind for change in mending.changes] == [ChangeKind.RESULT_ENCODED]
+
+
+@pytest.mark.parametrize("content", ["a", [WORD], [IMAGE]])
 def test_a_result_that_says_something_stays(content: Any) -> None:
     mending = Mending(Target())
 

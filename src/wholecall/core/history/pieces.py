@@ -34,6 +34,8 @@ class ChangeKind(enum.Enum):
     """A result was put directly behind its call, in call order."""
     RESULT_BLANK = "result_blank"
     """A result without content got words that say so."""
+    RESULT_ENCODED = "result_encoded"
+    """A result that was neither text nor parts became its JSON text."""
     CALL_REPEATED = "call_repeated"
     """A call that stood twice in one message was dropped once."""
     ID_REWRITTEN = "id_rewritten"

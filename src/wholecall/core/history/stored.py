@@ -74,6 +74,13 @@ def _is_blank_part(part: object) -> bool:
     return isinstance(kind, str) and kind in _TEXT_TYPES and is_blank(part.get("text"))
 
 
+def _is_content(value: object) -> bool:
+    """Whether this is a text, or parts that say their type; a tool's own object is neither."""
+    if isinstance(value, list):
+        return all(isinstance(part, Mapping) and "type" in part for part in value)
+    return value is None or isinstance(value, str)
+
+
 def tidy(message: Wire, spot: Spot) -> Wire:
     """A message without the parts of its content that say nothing."""
     content = message.get("content")
@@ -96,6 +103,9 @@ class Output:
     def fill_blank(self, result: Wire, spot: Spot) -> Wire:
         """A result that says something, if only that there is nothing to say."""
         content = result.get(self.key)
+        if not _is_content(content):
+            spot.note(ChangeKind.RESULT_ENCODED)
+            return {**result, self.key: _write(content)}
         filled = self._fill(content)
         if filled == content:
             return result
@@ -103,11 +113,9 @@ class Output:
         return {**result, self.key: filled}
 
     def _fill(self, content: object) -> object:
-        if content is None or is_blank(content):
-            return NO_OUTPUT
         if isinstance(content, list):
             return drop_blanks(content) or [{"type": self.text_type, "text": NO_OUTPUT}]
-        return content
+        return NO_OUTPUT if content is None or is_blank(content) else content
 
     def annotate(self, result: Wire, words: str) -> Wire:
         """A result with words added to it."""
