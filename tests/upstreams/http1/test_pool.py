@@ -155,6 +155,26 @@ async def test_the_head_is_there_before_the_body_and_each_piece_as_it_comes() ->
 
 
 @in_loops
+async def test_a_second_reader_is_turned_away_and_the_first_goes_on() -> None:
+    go_on = asyncio.Event()
+
+    async def slowly(talk: Talk) -> None:
+        await talk.hear()
+        await talk.say(HELLO[:-5])
+        await go_on.wait()
+        await talk.say(HELLO[-5:])
+
+    async with listening(slowly) as server, pooling(server.url) as pool:
+        response = await pool.post(server.url, body=b"", headers=HEADERS)
+        first = asyncio.create_task(read_all(response))
+        await asyncio.sleep(0)
+        with pytest.raises(RuntimeError, match="this is the second"):
+            await response.read()
+        go_on.set()
+        assert await first == b"hello"
+
+
+@in_loops
 async def test_without_a_type_a_body_may_be_anything() -> None:
     async with listening(greet) as server, pooling(server.url) as pool:
         response = await pool.post(server.url, body=b"", headers=HEADERS)

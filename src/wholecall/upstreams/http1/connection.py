@@ -274,6 +274,8 @@ class DirectResponse:
     async def _wait(self) -> None:
         if self._error is not None:
             raise self._error
+        if self._waiter is not None:
+            raise RuntimeError("an answer has one reader, and this is the second")
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter
