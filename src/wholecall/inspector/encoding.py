@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from wholecall.core.conversation import CallResult, Message, PastCall, Request
+from wholecall.core.spec import ToolSpec
 from wholecall.core.values import (
     JSON,
     Call,
@@ -297,14 +298,20 @@ def _name_call(call: Call, quoting: Quoting) -> tuple[str, str]:
 
 def encode_request(request: Request, quoting: Quoting, *, told: int = 0) -> shown.Asked:
     """What the model is asked. Of its messages the first `told` were shown before."""
-    fresh = request.messages[told:] if told < len(request.messages) else request.messages
-    left_out = max(len(fresh) - MOST_MESSAGES, 0)
-    messages = fresh[left_out:] if quoting.bodies else ()
-    return shown.Asked(
-        told * (fresh is not request.messages) + left_out,
-        tuple([quoting.name(tool.name) for tool in request.tools]),
-        tuple([_message(message, quoting) for message in messages]),
-    )
+    asked = encode_offer(request.tools, len(request.messages), quoting=quoting, told=told)
+    if quoting.bodies:
+        messages = request.messages[asked.left_out :]
+        asked.messages = tuple([_message(message, quoting) for message in messages])
+    return asked
+
+
+def encode_offer(
+    tools: Sequence[ToolSpec], messages: int, *, quoting: Quoting, told: int = 0
+) -> shown.Asked:
+    """The same without its messages, of which there are so many."""
+    before = told if told < messages else 0
+    left_out = before + max(messages - before - MOST_MESSAGES, 0)
+    return shown.Asked(left_out, tuple([quoting.name(tool.name) for tool in tools]))
 
 
 def _message(message: Message, quoting: Quoting) -> Fields:

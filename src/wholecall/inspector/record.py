@@ -10,13 +10,14 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from wholecall.core.conversation import Request
+from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Ended, Grew, Reasoning, Text
 from wholecall.inspector import shown
-from wholecall.inspector.encoding import ENCODERS, Encoders, Quoting, encode_request
+from wholecall.inspector.encoding import ENCODERS, Encoders, Quoting, encode_offer, encode_request
 from wholecall.inspector.raw import RawAnswer
 from wholecall.inspector.shown import Shown
 from wholecall.inspector.store import KeptRun, write_summary
-from wholecall.inspector.tally import Tally
+from wholecall.inspector.tally import COUNTS, Tally
 from wholecall.inspector.texts import MOST_GROWN, REASONING, TEXT, GrowingTexts, Grown, Place
 from wholecall.protocols.reader import Chunk
 from wholecall.runs.events import TurnStarted
@@ -52,6 +53,14 @@ class Asked(NamedTuple):
     """A request goes to the upstream; None if its bytes pass through unread."""
 
     request: Request | None
+
+
+class Offered(NamedTuple):
+    """The same where nothing that was said is wanted."""
+
+    tools: Sequence[ToolSpec]
+    messages: int
+    """How many there are."""
 
 
 class Form(NamedTuple):
@@ -118,10 +127,10 @@ class Record:
             kind = type(item)
             if kind is float:
                 self._now = item - started
-            elif kind in encoders:
+            elif encode := encoders.get(kind):
                 if self._texts is not None:
                     self._interrupt_texts(kind)
-                self._add(encoders[kind](item, quoting), self._now)
+                self._add(encode(item, quoting), self._now)
             elif kind is bytes and answers:
                 answers[-1].take(self._now, item)
             elif kind in _TAKES:
@@ -159,7 +168,9 @@ class Record:
         if number >= self._most_events and type(event) is not shown.Over:
             self._left_out += 1
             return
-        tally.take(event)
+        count = COUNTS.get(type(event))
+        if count is not None:
+            count(tally, event)
         event.n, event.at = number, int(at * _TICKS + 0.5) / _TICKS
         self.events.append(event)
 
@@ -228,6 +239,12 @@ class Record:
         if request is not None:
             self._add(encode_request(request, self._quoting, told=self._told), self._now)
             self._told = len(request.messages)
+
+    def _take_offered(self, offered: Offered) -> None:
+        tools, messages = offered
+        asked = encode_offer(tools, messages, quoting=self._quoting, told=self._told)
+        self._add(asked, self._now)
+        self._told = messages
 
     def _limit_answer(self) -> None:
         if self._answers:
@@ -298,6 +315,7 @@ _TAKES: Mapping[type, Callable[[Record, Any], None]] = {
     Text: Record._take_text,
     Reasoning: Record._take_reasoning,
     Asked: Record._take_asked,
+    Offered: Record._take_offered,
     Form: Record._take_form,
     Received: Record._take_received,
 }

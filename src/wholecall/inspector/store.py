@@ -33,14 +33,15 @@ MOST_LISTED = 200
 _MOST_DURATIONS = 5000
 """Of one tool that a figure is drawn from: the last ones."""
 _AGAIN = 30.0
-"""Seconds after which the runs are counted anew: other processes write to the file, too."""
+"""Seconds after which old runs are looked for, and the others counted anew: other processes write
+to the file, too. Until then an old run is listed no more, but still there."""
 _ROWS = 64
 """That are written by one statement."""
 _SIZE = 6
 """Where the size stands in a row of `runs`."""
 _FREED_PAGES = 1000
 """Given back to the disk at a time: at 4 kB each, as much as a run may have."""
-_VERSION = 4
+_VERSION = 5
 """Of the tables below. What older ones hold is not taken over: it would be gone soon anyway."""
 _PARTS = ("answers", "oddities", "calls")
 """Tables of what belongs to a run."""
@@ -69,9 +70,6 @@ CREATE TABLE IF NOT EXISTS calls (
     name TEXT NOT NULL,
     verdict TEXT NOT NULL,
     reason TEXT NOT NULL,
-    repairs TEXT NOT NULL,
-    coerced INTEGER NOT NULL,
-    characters INTEGER NOT NULL,
     status TEXT NOT NULL,
     seconds REAL,
     PRIMARY KEY (run, turn, number)
@@ -260,9 +258,11 @@ class Store:
 
     def _make_room(self) -> bool:
         """Delete what is too old or too much; whether anything was."""
-        if self._size > self._most_bytes or not self._counted_at + _AGAIN > self._clock():
-            (self._size,) = self._database.execute("SELECT total(size) FROM runs").fetchone()
-            self._counted_at = self._clock()
+        now = self._clock()
+        if self._size <= self._most_bytes and now < self._counted_at + _AGAIN:
+            return False
+        (self._size,) = self._database.execute("SELECT total(size) FROM runs").fetchone()
+        self._counted_at = now
         last = self._find_last_to_go()
         if last is None:
             return False
@@ -383,9 +383,6 @@ def _row(run: int, call: CallTally) -> tuple[object, ...]:
         call.name,
         call.verdict,
         call.reason,
-        ",".join(call.repairs),
-        call.coerced,
-        call.characters,
         call.status,
         call.seconds,
     )

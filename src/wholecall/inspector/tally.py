@@ -20,9 +20,6 @@ class CallTally(msgspec.Struct, kw_only=True):
     verdict: str = ""
     """`released`, `repaired` (which is released, too), `rejected`; empty if it never had one."""
     reason: str = ""
-    repairs: tuple[str, ...] = ()
-    coerced: bool = False
-    characters: int = 0
     status: str = ""
     """How running it here ended."""
     seconds: float | None = None
@@ -64,12 +61,6 @@ class Tally:
         """Of the turn that goes on: input and output."""
         self._faults: dict[str, int] = {}
 
-    def take(self, event: Shown) -> None:
-        """Count one event."""
-        count = _COUNTS.get(type(event))
-        if count is not None:
-            count(self, event)
-
     def sum_up(self, *, dropped: int = 0) -> Sums:
         """What all events come to."""
         sums = Sums(
@@ -105,16 +96,12 @@ class Tally:
         call = self._call(event.number)
         call.name = event.name
         call.verdict = "repaired" if event.repairs else "released"
-        call.repairs = tuple([repair.kind for repair in event.repairs])
-        call.coerced = bool(event.coercions)
-        call.characters = event.characters
         self._ids[event.id] = call
 
     def _rejected(self, event: shown.Rejected) -> None:
         call = self._call(event.number)
         call.name = event.name or call.name
         call.verdict, call.reason = "rejected", event.reason
-        call.characters = event.characters
 
     def _repeated(self, event: shown.Repeated) -> None:
         self.calls.pop((self.turns, event.number), None)
@@ -159,7 +146,7 @@ def _count_one(counts: dict[str, int], word: str) -> None:
     counts[word] = counts.get(word, 0) + 1
 
 
-_COUNTS: Mapping[type[Shown], Callable[[Tally, Any], None]] = {
+COUNTS: Mapping[type[Shown], Callable[[Tally, Any], None]] = {
     shown.Turn: Tally._turn,
     shown.Opened: Tally._opened,
     shown.Released: Tally._released,
@@ -172,3 +159,4 @@ _COUNTS: Mapping[type[Shown], Callable[[Tally, Any], None]] = {
     shown.Ended: Tally._ended,
     shown.Over: Tally._over,
 }
+"""What is counted of each kind of event; of others nothing is."""

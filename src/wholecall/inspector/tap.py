@@ -22,7 +22,7 @@ from wholecall.core.values import Grew, Reasoning, Text
 from wholecall.inspector.database import StoreFailed
 from wholecall.inspector.encoding import ENCODERS, Encoders, Plain, Quoting
 from wholecall.inspector.live import Live, Message
-from wholecall.inspector.record import About, Asked, Form, Received, Record
+from wholecall.inspector.record import About, Asked, Form, Offered, Received, Record
 from wholecall.inspector.store import Store
 from wholecall.protocols.reader import Chunk
 
@@ -279,6 +279,12 @@ class Writer(msgspec.Struct, eq=False):
     def ask(self, asking: Asking) -> None:
         """A request goes to the upstream; the chunks that come now are those of its answer."""
         self.take(Asked(asking.request))
+
+    def ask_briefly(self, asking: Asking) -> None:
+        """The same where nothing that was said is wanted: then a long history need not wait."""
+        request = asking.request
+        if request is not None:
+            self.take(Offered(request.tools, len(request.messages)))
 
     def hear(self, piece: object) -> None:
         """A piece of text came."""

@@ -187,13 +187,14 @@ _ENCODERS: Encoders = {
 _READS = Reads(
     {
         **dict.fromkeys(_ENCODERS, Writer.take),
-        UpstreamAsked: Writer.ask,
+        UpstreamAsked: Writer.ask_briefly,
         ExchangeEnded: Writer.end,
     }
 )
 _READS_WITH_BODIES = Reads(
     {
         **_READS.by_type,
+        UpstreamAsked: Writer.ask,
         **dict.fromkeys((Text, Grew, Reasoning), Writer.hear),
         ChunksBegan: Writer.listen,
     }
