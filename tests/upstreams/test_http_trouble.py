@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from upstreams.http1.talking import Talk, in_loops, listening
-from upstreams.http1.test_pool import serving_context
+from upstreams.http1.talking import Talk, in_loops, listening, serving_context
 from upstreams.serving import (
     ANSWER,
     FIRST,

@@ -8,6 +8,7 @@ import functools
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias
 
 import uvloop
@@ -185,3 +186,17 @@ async def read_all(response: DirectResponse) -> bytes:
 async def ask(pool: DirectPool, url: URL, *, body: bytes = b"hi") -> bytes:
     """The body of an answer."""
     return await read_all(await pool.post(url, body=body, headers=HEADERS))
+
+
+async def greet(talk: Talk) -> None:
+    """Answer every request."""
+    while True:
+        await talk.hear()
+        await talk.say(HELLO)
+
+
+def serving_context(certificate: Path) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    return context

@@ -12,8 +12,15 @@ from pathlib import Path
 import pytest
 from yarl import URL
 
-from upstreams.http1.talking import HEADERS, HELLO, Talk, in_loops, listening
-from upstreams.http1.test_pool import greet, serving_context
+from upstreams.http1.talking import (
+    HEADERS,
+    HELLO,
+    Talk,
+    greet,
+    in_loops,
+    listening,
+    serving_context,
+)
 from wholecall.upstreams.http1.base import (
     ConnectTimeout,
     NotHttp,

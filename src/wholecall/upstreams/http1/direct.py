@@ -27,14 +27,25 @@ MOST_CONNECTIONS = 1024
 """Of one upstream at a time. Who comes later waits as long as a connection may take."""
 KEEP_ALIVE_SECONDS = 30.0
 """How long an idle connection is kept: longer than most tools run between two turns."""
+_SIGNS_OF_LIFE = ("TCP_KEEPIDLE", "TCP_KEEPINTVL")
+_SIGN_SECONDS = 60
 # RFC 8305: so long one address may take before the next is tried beside it.
 _NEXT_ADDRESS_SECONDS = 0.25
 
 
 def open_socket(address: AddrInfoType) -> socket.socket:
-    """A socket for this address, not connected yet."""
+    """A socket for this address, not connected yet.
+
+    A model may think for minutes before it says anything. What stands in between drops a
+    connection that is silent for long, so the system gives a sign of life each minute.
+    """
     family, kind, protocol, *_ = address
-    return socket.socket(family, kind, protocol)
+    opened = socket.socket(family, kind, protocol)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name in _SIGNS_OF_LIFE:
+        if hasattr(socket, name):  # not everywhere
+            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), _SIGN_SECONDS)
+    return opened
 
 
 class _Safety(TypedDict, total=False):
