@@ -105,6 +105,29 @@ def test_the_example_is_of_a_real_tool(tools: list[ToolSpec], name: str) -> None
     assert f"<function={name}>" in write_example(template, {tool.name: tool for tool in tools})
 
 
+NEWS = ToolSpec("news", {"properties": {"topic": {"type": "string"}}, "required": ["topic"]})
+TIDES = ToolSpec("tides", {"properties": {"city": {"type": "string"}}, "required": ["city"]})
+ANY = ToolSpec("any", {"required": ["what"]})
+SHOWN: list[tuple[str, str, tuple[ToolSpec, ...], list[str]]] = [
+    ("two, where names stand in tags", "qwen3_xml", (NOW, NEWS, WEATHER), ["news", "weather"]),
+    ("with other parameters", "qwen3_xml", (NEWS, TIDES, WEATHER), ["news", "tides"]),
+    ("one, where all have the same", "qwen3_xml", (TIDES, WEATHER, NOW), ["tides"]),
+    ("not more than two", "qwen3_xml", (NEWS, TIDES, ANY), ["any", "news"]),
+    ("one, where an attribute has the name", "anthropic_xml", (NOW, NEWS, WEATHER), ["news"]),
+    ("one in JSON", "hermes", (NOW, NEWS, WEATHER), ["news"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "tools", "names"), [row[1:] for row in SHOWN], ids=[row[0] for row in SHOWN]
+)
+def test_how_many_calls_are_shown(
+    *, dialect: str, tools: tuple[ToolSpec, ...], names: list[str]
+) -> None:
+    example = write_example(template_of(DIALECTS[dialect]), {tool.name: tool for tool in tools})
+    assert [call.name for call in parse_text(dialect, example, tools=tools).calls] == names
+
+
 BROKEN: list[tuple[str, str]] = [
     ("{tools} {example}", "{rules} stands 0 times in the prompt, and must once"),
     ("{tools} {tools} {example} {rules}", "{tools} stands 2 times"),

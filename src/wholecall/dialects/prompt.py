@@ -87,22 +87,28 @@ def without_prompt(text: str) -> str:
 
 # ── The example ─────────────────────────────────────────────────────────────────────
 
+_NAME_IN_TAG = "={key}>"
 _MADE_UP: tuple[str, Mapping[str, JSON]] = ("tool_name", {"parameter": "value"})
 
 
 def write_example(template: Template, offer: Offer) -> str:
     """One call of an offered tool: the first that can be made up and written here.
 
-    One with arguments shows more than one without.
+    One with arguments shows more than one without. Where the name of a parameter is a part
+    of its tag, a call with other parameters stands beside it: from one alone a small model
+    does not see that it is a name, and writes `<parameter>`.
     """
-    without_arguments = ""
-    for call in _examples(offer):
+    wanted = 2 if _NAME_IN_TAG in template.value else 1
+    written: dict[frozenset[str], str] = {}
+    for name, arguments in _examples(offer):
         with suppress(ValueError):  # the dialect cannot carry it; another tool may serve
-            written = encode_calls(template, [call]).strip()
-            if call[1]:
-                return written
-            without_arguments = without_arguments or written
-    return without_arguments or encode_calls(template, [_MADE_UP]).strip()
+            text = encode_calls(template, [(name, arguments)]).strip()
+            written.setdefault(frozenset(arguments), text)
+        if sum(map(bool, written)) == wanted:
+            break
+    without_arguments = written.pop(frozenset(), "")
+    made_up = without_arguments or encode_calls(template, [_MADE_UP]).strip()
+    return "\n".join(written.values()) or made_up
 
 
 def _examples(offer: Offer) -> Iterator[tuple[str, Mapping[str, JSON]]]:

@@ -30,6 +30,7 @@ _BLANKS_IN_JSON = ("\\n", "\\t")
 _ESCAPED_BLANKS = marks_of(_BLANKS_IN_JSON)
 _LOOKED_OVER = {_COMMENT: _COMMENT_END, **{blank: blank for blank in _BLANKS_IN_JSON}}
 """What may stand between a value and the next mark, and where it ends."""
+_NAMELESS = "a parameter has no name"
 _MOST_COMMENTS = 1024
 """Characters of comments that are looked over to see what follows them."""
 
@@ -103,6 +104,7 @@ class _Reading:
         after_call = grammar.section_close + grammar.sections
         self._after_call = marks_of((grammar.call.begin, *after_call, *grammar.call_close))
         self._value_close = marks_of(grammar.value_close)
+        self._nameless = marks_of(grammar.value.nameless)
         self._keys: set[str] = set()
         """The parameters of the call so far."""
 
@@ -143,7 +145,7 @@ class _Reading:
         first = yield from self._source.skip()
         if first == "{":
             return (yield from self._json_body(name))
-        follows = yield from self._sees_mark()
+        follows = (yield from self._sees_mark()) or (yield from self._source.sees(self._nameless))
         if not follows and not self._source.ended:
             return None
         self._open(name)
@@ -197,7 +199,9 @@ class _Reading:
             elif mark or self._source.ended:
                 return self._is_over(mark) if mark else self._rests(name)
             elif not (yield from self._source.accept(self._value_close)):
-                return (yield from self._broken("text stands between its parameters"))
+                nameless = yield from self._source.sees(self._nameless)
+                flaw = _NAMELESS if nameless else "text stands between its parameters"
+                return (yield from self._broken(flaw))
 
     def _skip(self) -> Steps[None]:
         """Read over the white space between tags."""

@@ -28,6 +28,11 @@ class Tag:
     """Whether attributes are written with entities."""
 
     @property
+    def nameless(self) -> tuple[str, ...]:
+        """The tag as models write it that forget the name: `<parameter>`."""
+        return (f"{self.begin[:-1]}>",) if self.begin.endswith("=") else ()
+
+    @property
     def stops(self) -> tuple[str, ...]:
         """What shows that the tag has no end: the beginning of another one."""
         return ("<",) if self.attribute and self.end == (">",) else ()
