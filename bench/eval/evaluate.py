@@ -3,6 +3,7 @@
     .venv/bin/python bench/eval/evaluate.py                       all questions, the usual ways
     .venv/bin/python bench/eval/evaluate.py --share 0.2 --seconds 600
     .venv/bin/python bench/eval/evaluate.py --ways hermes --write    and put the rows into the docs
+    .venv/bin/python bench/eval/evaluate.py --questions held-out     those that nothing was tuned on
 
 One turn a question, temperature 0, the four demo tools. A call is right if it is the tool
 and the argument that were asked for, and no other call stands beside it.
@@ -15,14 +16,15 @@ import asyncio
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from eval.questions import GROUPS, Question, Verdict, judge, sample
+from eval.held_out import HELD_OUT
+from eval.questions import GROUPS, Groups, Question, Verdict, judge, sample
 from tables import DOCS, markdown, replace_section
 from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.outcome import Outcome, collect
@@ -45,7 +47,9 @@ WAYS = (
 )
 MAX_TOKENS = 160
 SEED = 7
-PAGE, SECTION = "local-models.md", "evaluation"
+PAGE = "local-models.md"
+LISTS: dict[str, Groups] = {"evaluation": GROUPS, "held-out": HELD_OUT}
+"""The questions, by the section of the page that has their table."""
 HEADER = ["way", *GROUPS, *(verdict.value for verdict in list(Verdict)[1:]), "a question"]
 
 
@@ -86,7 +90,12 @@ async def ask(upstream: Upstream, model: str, *, question: Question, way: str) -
 
 
 async def evaluate(
-    model: str, ways: Sequence[str], *, share: float, seconds: float, tell: Tell
+    model: str,
+    ways: Sequence[str],
+    *,
+    groups: Mapping[str, list[Question]],
+    seconds: float,
+    tell: Tell,
 ) -> None:
     """One way after the other, so that each finds its prompt in the model's cache. Each has an
     equal part of the time, and asks as much of the same list as it can."""
@@ -94,14 +103,16 @@ async def evaluate(
     try:
         for way in ways:
             until = time.monotonic() + seconds / len(ways)
-            tell(way, await _score(upstream, name, way=way, share=share, until=until))
+            tell(way, await _score(upstream, name, way=way, groups=groups, until=until))
     finally:
         await upstream.close()
 
 
-async def _score(upstream: Upstream, name: str, *, way: str, share: float, until: float) -> Score:
+async def _score(
+    upstream: Upstream, name: str, *, way: str, groups: Mapping[str, list[Question]], until: float
+) -> Score:
     score = Score()
-    for group, question in _mixed(sample(share, SEED)):
+    for group, question in _mixed(groups):
         began = time.monotonic()
         if began > until:
             break
@@ -117,7 +128,7 @@ async def _score(upstream: Upstream, name: str, *, way: str, share: float, until
     return score
 
 
-def _mixed(groups: dict[str, list[Question]]) -> Iterator[tuple[str, Question]]:
+def _mixed(groups: Mapping[str, list[Question]]) -> Iterator[tuple[str, Question]]:
     """The groups in equal shares, so that a run that is cut short has some of each."""
     placed = [
         ((number + 0.5) / len(questions), group, question)
@@ -133,13 +144,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", default="local/qwen2.5-coder-1.5b")
     parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--questions", choices=LISTS, default=next(iter(LISTS)))
     parser.add_argument("--share", type=float, default=1.0, help="of every group of questions")
     parser.add_argument("--seconds", type=float, default=7200.0, help="for all ways together")
     parser.add_argument(
         "--write", action="store_true", help="put the table into docs/local-models.md"
     )
     options = parser.parse_args()
-    rows = read_rows((DOCS / PAGE).read_text("utf-8")) if options.write else {}
+    section = options.questions
+    page = (DOCS / PAGE).read_text("utf-8") if options.write else ""
+    rows = read_rows(page, section)
 
     def tell(way: str, score: Score) -> None:
         rows[way] = score.row(way)
@@ -147,17 +161,18 @@ def main() -> None:
         print(table, end="\n\n", flush=True)
         if options.write:
             told = f"`{options.model}`, temperature 0; right answers of those asked, by group:"
-            replace_section(PAGE, SECTION, body=f"{told}\n\n{table}")
+            replace_section(PAGE, section, body=f"{told}\n\n{table}")
 
     ways = options.ways.split(",")
-    work = evaluate(options.model, ways, share=options.share, seconds=options.seconds, tell=tell)
+    groups = sample(LISTS[section], options.share, seed=SEED)
+    work = evaluate(options.model, ways, groups=groups, seconds=options.seconds, tell=tell)
     asyncio.run(work)
 
 
-def read_rows(page: str) -> dict[str, list[str]]:
+def read_rows(page: str, section: str) -> dict[str, list[str]]:
     """The rows that the page has, by way: those that are not asked now stay."""
-    section = page.partition(f"<!-- {SECTION} -->")[2].partition(f"<!-- /{SECTION} -->")[0]
-    lines = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("|")]
+    found = page.partition(f"<!-- {section} -->")[2].partition(f"<!-- /{section} -->")[0]
+    lines = [line.strip("| ").split(" | ") for line in found.splitlines() if line.startswith("|")]
     return {line[0]: line for line in lines[2:]} if lines[:1] == [HEADER] else {}
 
 

@@ -31,6 +31,10 @@ class Question:
     wanted: tuple[Wanted, ...] = ()
 
 
+Groups: TypeAlias = Mapping[str, tuple[Question, ...]]
+"""Questions by how many calls they need."""
+
+
 class Verdict(enum.Enum):
     """How an answer did."""
 
@@ -123,13 +127,13 @@ TWO_CALLS = (
     Question("How warm is Athens, and what is 30 * 9 / 5 + 32?", (weather("Athens"), result(86))),
     Question("What time is it in Berlin, and what is 60 * 24?", (time("Berlin"), result(1440))),
 )
-GROUPS = {"one call": ONE_CALL, "no call": NO_CALL, "two calls": TWO_CALLS}
+GROUPS: Groups = {"one call": ONE_CALL, "no call": NO_CALL, "two calls": TWO_CALLS}
 
 
-def sample(share: float, seed: int) -> dict[str, list[Question]]:
+def sample(groups: Groups, share: float, *, seed: int) -> dict[str, list[Question]]:
     """The same share of every group, always the same for a seed, in the order above."""
     chosen: dict[str, list[Question]] = {}
-    for name, questions in GROUPS.items():
+    for name, questions in groups.items():
         number = max(1, round(len(questions) * share))
         places = sorted(random.Random(seed).sample(range(len(questions)), number))
         chosen[name] = [questions[place] for place in places]
@@ -138,13 +142,18 @@ def sample(share: float, seed: int) -> dict[str, list[Question]]:
 
 def judge(question: Question, outcome: Outcome) -> Verdict:
     """All the calls that were asked for, in any order, and no other."""
-    if outcome.rejected:
+    if outcome.rejected or (not outcome.calls and _is_markup(outcome.text)):
         return Verdict.INVALID
     if not question.wanted:
         return Verdict.NEEDLESS if outcome.calls else Verdict.RIGHT
     if not outcome.calls:
         return Verdict.MISSED
     return Verdict.RIGHT if _match(question.wanted, outcome.calls) else Verdict.WRONG
+
+
+def _is_markup(text: str) -> bool:
+    """Whether an answer is what was to be a call. Nobody is answered with a bracket."""
+    return text.lstrip().startswith(("<", "{", "[", "```"))
 
 
 def _match(wanted: Sequence[Wanted], calls: Sequence[Call]) -> bool:
