@@ -67,9 +67,10 @@ test-browser: $(STAMP) ## Run tests/browser: the inspector in chromium; pictures
 picture: $(STAMP) ## Take the picture of README anew: a scripted model, the real proxy, the real page
 	PYTHONPATH=tests $(BIN)/python tests/browser/picture.py docs/inspector.png
 
-eval: $(STAMP) ## Ask the default model (1.1 GB, pulled) 50 questions in each way, and write the table
+eval: $(STAMP) ## Ask the default model (1.1 GB, pulled) 85 questions in each way, and write the tables
 	@$(BIN)/wholecall model pull
 	$(BIN)/python bench/eval/evaluate.py --write
+	$(BIN)/python bench/eval/evaluate.py --write --questions held-out
 
 lint: $(STAMP) ## Check format, lint rules and types
 	$(BIN)/ruff format --check .
