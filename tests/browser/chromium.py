@@ -99,9 +99,11 @@ class Page:
                 await asyncio.sleep(0.02)
 
     async def click(self, text: str) -> None:
-        """Press the button that says this."""
+        """Press the button that says this, as soon as it is there."""
         buttons = "[...document.querySelectorAll('button')]"
-        await self.ask(f"{buttons}.find((one) => one.textContent === {json.dumps(text)}).click()")
+        found = f"{buttons}.find((one) => one.textContent === {json.dumps(text)})"
+        await self.until(found)
+        await self.ask(f"{found}.click()")
 
     async def press(self, key: str, *, modifiers: int = 0) -> None:
         """Press a key, as a keyboard does it."""
