@@ -75,7 +75,6 @@ SAID: list[tuple[str, str]] = [
     ("pythonic", "Values are Python literals."),
     ("gemma4", "Strings stand between two of the marks"),
     ("constrained", '{"reply": "…"}'),
-    ("constrained", '\nWho discovered penicillin?\n{"reply": "Alexander Fleming."}\n'),
     ("anthropic_xml", "\nWho discovered penicillin?\nAlexander Fleming.\n"),
     ("pythonic", "does not fit the question: answer in plain words then. You may"),
 ]

@@ -150,8 +150,11 @@ call, in exactly this form, with no other words:
 _WRITE = "Do not describe the call, and never say that you cannot know: write the call.\n"
 # With an answer beside the call, and told what else to do, the same model abstains three times as
 # often and misses no call. Not where the call is JSON: there it describes calls again.
-_KNOWN = "A question that needs no tool, and your answer:\nWho discovered penicillin?\n"
-_DISCOVERER = "Alexander Fleming."
+_KNOWN = """\
+A question that needs no tool, and your answer:
+Who discovered penicillin?
+Alexander Fleming.
+"""
 _IN_WORDS = "Call no tool that does not fit the question: answer in plain words then."
 _VALUES: dict[Notation, str] = {
     Notation.JSON: "",
@@ -165,16 +168,15 @@ _RULES = "{rules}"
 
 # Prompts of dialects that their family does not describe.
 _OWN: dict[str, Prompt] = {
-    # Seen on a model of 1.5 billion parameters, asked 50 questions: with the reply last it
-    # calls a tool for everything, without "never" it says that it cannot know what a tool
-    # would tell, and without the question it does sums in its head.
+    # Seen on a model of 1.5 billion parameters, asked 85 questions: with the reply last it
+    # calls a tool for everything, words in the reply it copies, and without "never" it says
+    # that it cannot know what a tool would tell. A question with its reply changes nothing.
     "constrained": Prompt(
         f"{_OFFER}Your answer is one JSON object and nothing else.\n"
         "To talk, to translate, to write, or to tell what you know, reply:\n"
         '{"reply": "…"}\n'
         "To find out what only a tool can tell, call it, and never say that you cannot know:\n"
-        f'{{example}}\n{_KNOWN}{{"reply": "{_DISCOVERER}"}}\n'
-        f"{_THEN.format(marked=' in <tool_response>')}{_RULES}"
+        f"{{example}}\n{_THEN.format(marked=' in <tool_response>')}{_RULES}"
     )
 }
 
@@ -189,4 +191,4 @@ def default_prompt(dialect: Dialect) -> Prompt:
     told = f"{_OFFER}{_CALL}{_VALUES[template.notation]}{_WRITE}"
     if template.notation is Notation.JSON:
         return Prompt(f"{told}{then}{_RULES}")
-    return Prompt(f"{told}{_KNOWN}{_DISCOVERER}\n{then}{_RULES}", otherwise=_IN_WORDS)
+    return Prompt(f"{told}{_KNOWN}{then}{_RULES}", otherwise=_IN_WORDS)
