@@ -139,7 +139,7 @@ ROWS = [
     ("a broken parameter", "qwen3_xml", "<tool_call><function=find><parameter=query\n</parameter></function></tool_call>so", "!bad_markup find | 'so'"),
     ("a parameter that has no name", "qwen3_xml", "<tool_call>\n<function=find>\n<parameter>x</parameter>\n</function>\n</tool_call>so", "!bad_markup find | 'so'"),
     ("a parameter that has no name, and a call behind it", "qwen3_xml", "<function=find><parameter>x</parameter></function><function=find>" + P.format("query", "x") + "</function>", f"!bad_markup find | {CALL}"),
-    ("a parameter that has no name, rescued", "auto", "<function=find>\n<parameter>query</parameter>\n<value>x</value>\n</function>", "!bad_markup find"),
+    ("a parameter that has no name, rescued", "auto", "<function=find>\n<parameter>query</parameter>\n<value>x</value>\n</function>", "!truncated find"),
     ("a parameter that has no name, of a tool that nobody offers", "auto", "<function=f><parameter>x</parameter>", "'<function=f><parameter>x</parameter>'"),
     ("a parameter that has no name, cut", "qwen3_xml", "<function=find><parameter>x", "!bad_markup find"),
     ("prose in a call", "qwen3_xml", "<function=find>" + P.format("query", "x") + "so</function>then", "!truncated find"),

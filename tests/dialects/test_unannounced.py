@@ -4,9 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+
+from wholecall import events_sync
+from wholecall.core.spec import ToolSpec
+from wholecall.core.values import Text
 
 FIND = '{"name": "find", "arguments": {"query": "x"}}'
 ARGUMENTS = '{"query": "x"}'
@@ -89,3 +94,24 @@ ROWS = [
 @pytest.mark.parametrize(("text", "said"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
 def test_calls_that_nobody_announced(say: Callable[..., str], text: str, *, said: str) -> None:
     assert say("auto", text) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [("Hello", ""), ("now", "now"), ("fine", "fin"), ("print it", "print"), ("x", "")],
+)
+def test_only_what_may_be_a_call_is_held(text: str, held: str) -> None:
+    tools = [ToolSpec("find", {"type": "object"}), ToolSpec("now", {"type": "object"})]
+    came, first = "", None
+
+    def chunks() -> Iterator[dict[str, Any]]:
+        nonlocal came
+        for letter in text:
+            came += letter
+            yield {"choices": [{"index": 0, "delta": {"content": letter}}]}
+
+    for event in events_sync(chunks(), protocol="openai-chat", tools=tools):
+        if isinstance(event, Text) and first is None:
+            first = came
+    expected = text[: len(held) + 1]
+    assert first == expected

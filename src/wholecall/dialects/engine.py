@@ -117,6 +117,8 @@ class Engine:
 
     def _try_alone(self) -> Steps[bool | None]:
         """Whether a call stands here that is one only if it is all there is: it is held so long."""
+        if not (yield from self._source.sees(self._words.alone)):
+            return False  # as nearly every answer, at its first letter
         place = self._source.bookmark()
         self._output.hold()
         found = yield from self._try(self._dialect.alone, "", sink=ignore)

@@ -104,7 +104,8 @@ class _Reading:
         after_call = grammar.section_close + grammar.sections
         self._after_call = marks_of((grammar.call.begin, *after_call, *grammar.call_close))
         self._value_close = marks_of(grammar.value_close)
-        self._nameless = marks_of(grammar.value.nameless)
+        # Where nobody announced the format, another one may begin its parameters in this way.
+        self._nameless = marks_of(() if machine.rescues else grammar.value.nameless)
         self._keys: set[str] = set()
         """The parameters of the call so far."""
 

@@ -13,6 +13,7 @@ from wholecall.dialects.nested_calls import NamedTagCalls
 from wholecall.dialects.yaml_calls import NamedYamlCalls
 
 FENCE = "```"
+_BEFORE_NAMES = ("print(", "functions.", "default_api.", "tools.")
 MANY = 128
 """More tools are hardly ever offered, and to remember the names of so many takes room."""
 
@@ -37,6 +38,8 @@ class Vocabulary:
     openers: Marks
     first: Marks
     """Openers that a line begins with, without its line end: where the answer begins."""
+    alone: Marks
+    """How a call begins that is nothing but a name and its arguments, where it is all there is."""
     behind: Marks
     """All that is looked for right behind a call."""
     marks: Marks
@@ -65,6 +68,7 @@ class Vocabulary:
             remnants=remnants,
             openers=look_for(tuple(grammars)),
             first=marks_of(tuple(each[1:] for each in grammars if each.startswith("\n"))),
+            alone=look_for((*_BEFORE_NAMES, *(f"{name}(" for name in names if _fits(name)))),
             behind=look_for((*remnants, *begins)),
             marks=look_for((FENCE, *grammars, *reasoning, *texts, *dropped)),
         )
@@ -76,6 +80,10 @@ _NAMED: dict[Named, Callable[[str], Grammar]] = {
 }
 
 
+def _fits(name: str) -> bool:
+    return len(name) <= LONGEST_NAME
+
+
 def _table(dialect: Dialect, names: tuple[str, ...]) -> dict[str, tuple[Grammar, ...]]:
     """The grammars by opener, in the order of their declaration."""
     table: defaultdict[str, tuple[Grammar, ...]] = defaultdict(tuple)
@@ -84,9 +92,7 @@ def _table(dialect: Dialect, names: tuple[str, ...]) -> dict[str, tuple[Grammar,
             # Formats that differ in what stands around a call read the call itself alike.
             if written.grammar not in table[opener]:
                 table[opener] += (written.grammar,)
-    for name in names:
-        if len(name) > LONGEST_NAME:
-            continue
+    for name in filter(_fits, names):
         for kind in dialect.named:
             table[f"<{name}>"] += (_NAMED[kind](name),)
     return dict(table)
