@@ -1,4 +1,4 @@
-"""Questions that no word of a prompt was chosen by: how much the others flatter."""
+"""Questions that were written before the words of the prompts: how much the others flatter."""
 
 from __future__ import annotations
 
