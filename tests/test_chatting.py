@@ -99,6 +99,15 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._keyboard, text.encode())
 
+    def press(self, key: str, words: str) -> str:
+        """Press a key until these words come: what comes between two looks of readline at its
+        keyboard is heard with the next key only."""
+        for _ in range(int(PATIENCE)):
+            self.type(key)
+            if words in self._screen or select.select([self._keyboard], [], [], 1.0)[0]:
+                break
+        return self.wait_for(words)
+
     def wait_for(self, words: str) -> str:
         """Read until these words come; all since the last time, up to them."""
         while words not in self._screen:
@@ -178,9 +187,8 @@ def test_ctrl_c_breaks_off_the_answer_and_not_the_chat(url: str, tmp_path: Path)
         chat.wait_for("broken off; the question is forgotten")
         chat.wait_for("> ")
         chat.type("half")
-        chat.wait_for("half")  # the line is being read: a signal before that would be lost
-        chat.type("\x03")
-        chat.wait_for("\nCtrl-D ends the chat")
+        chat.wait_for("half")
+        chat.press("\x03", "\nCtrl-D ends the chat")
         chat.type("one\\\ntwo\n")
         chat.wait_for("You said 'one\\ntwo'.")
         chat.wait_for("> ")

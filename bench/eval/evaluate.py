@@ -3,7 +3,7 @@
     .venv/bin/python bench/eval/evaluate.py                       all questions, the usual ways
     .venv/bin/python bench/eval/evaluate.py --share 0.2 --seconds 600
     .venv/bin/python bench/eval/evaluate.py --ways hermes --write    and put the rows into the docs
-    .venv/bin/python bench/eval/evaluate.py --questions held-out     those that came before the tuning
+    .venv/bin/python bench/eval/evaluate.py --questions held-out     those of before the tuning
 
 One turn a question, temperature 0, the four demo tools. A call is right if it is the tool
 and the argument that were asked for, and no other call stands beside it.

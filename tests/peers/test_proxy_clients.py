@@ -22,6 +22,7 @@ from wholecall.faults.running import FaultServer
 from wholecall.faults.scenarios import SCENARIOS, find_scenario
 from wholecall.faults.script import FINAL_TEXT
 from wholecall.faults.tools import TOOLS
+from wholecall.proxy import failing
 from wholecall.proxy.config.secret import Secret
 
 # The libraries and what they import warn about themselves.
@@ -50,7 +51,8 @@ TRUNCATED = frozenset(
     {name for name in SCENARIOS if name.startswith("truncated-")}
     | {"blank-flood", "text-truncated"}
 )
-# The SDKs wait as long as they are told: a minute, which is what the proxy makes of the hour.
+# The SDKs wait as long as they are told: a minute, which is what the proxy makes of the hour. So
+# it has a test of its own, in which a minute is shorter.
 LATE = "rate-limited-for-an-hour"
 EVERY = tuple(name for name in SCENARIOS if name != LATE)
 
@@ -107,6 +109,18 @@ async def test_a_client_runs_the_right_calls_or_sees_an_error(name: str) -> None
         if judgement.verdict not in allowed(task.model)
     }
     assert not wrong
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+@within(2 * SECONDS)
+async def test_nobody_waits_for_an_hour(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failing, "LONGEST_RETRY_AFTER", 1.0)
+    client = CLIENTS[name]
+    async with serving(client.form.protocol, Offer()) as served:
+        task = Task(served=served, model=LATE)
+        judgement = await attempt(client, task)
+    assert judgement.verdict in allowed(LATE), judgement
+    assert task.ran == []
 
 
 # ── Tools of the server ─────────────────────────────────────────────────────────────
