@@ -7,7 +7,6 @@ knows when an answer was cut. What is cut gets an error behind it, so that it ne
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from wholecall.core.values import Ended, Event, Fault, FaultKind
@@ -27,9 +26,6 @@ _OK = 200
 _BAD_GATEWAY = 502
 # What says how much is left. Whose account it is remains ours to know.
 _KEPT_HEADERS = (b"x-ratelimit-", b"anthropic-ratelimit-", b"openai-processing-ms")
-
-# Upstreams may send it, and it is read; but our server sends no header with it.
-_UNFIT = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class Forwarding:
@@ -68,9 +64,7 @@ class Forwarding:
     async def _pass_whole(self, response: Response) -> None:
         content = await self._read_whole(response)
         self._judge([*self._reader.feed_response(content), *self._reader.end()])
-        media_type = find_header(response.raw_headers, b"content-type")
-        if not media_type or _UNFIT.search(media_type):
-            media_type = _JSON
+        media_type = find_header(response.raw_headers, b"content-type") or _JSON
         await self._sink.send_body(Body(_OK, content, _keep_headers(response), media_type))
 
     async def _translate(self, response: Response) -> None:
@@ -153,8 +147,4 @@ class Forwarding:
 
 
 def _keep_headers(response: Response) -> Headers:
-    return tuple(
-        (name, value)
-        for name, value in response.raw_headers
-        if name.startswith(_KEPT_HEADERS) and not _UNFIT.search(value)
-    )
+    return tuple(each for each in response.raw_headers if each[0].startswith(_KEPT_HEADERS))

@@ -181,11 +181,11 @@ class Service:
 
     async def close(self) -> None:
         """Give back connections and files."""
-        await self.retirement.close()
         for served in self._models.values():
             await served.close()
         self._shelf.close()
         self.sharing.close()
+        await self.retirement.close()
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

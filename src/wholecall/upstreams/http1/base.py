@@ -5,6 +5,7 @@ The one exception is an `UpstreamError` where the environment names certificates
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
@@ -16,6 +17,7 @@ from wholecall.upstreams.retry import is_repeatable
 
 RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
 """Names in lower case, in the order in which they came."""
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 GOOD = range(200, 300)
 """Statuses of success."""
 
@@ -129,6 +131,11 @@ def judge(error: OSError) -> Trouble:
         case NotHttp() | PoolClosed():
             return Trouble("connection", repeatable=False)
     return Trouble("connection", repeatable=True)
+
+
+def is_fit(value: bytes) -> bool:
+    """Whether the value of a header may be handed on; with control characters it does harm."""
+    return _CONTROL.search(value) is None
 
 
 def find_header(headers: RawHeaders, wanted: bytes) -> bytes:

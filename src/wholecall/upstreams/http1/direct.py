@@ -154,32 +154,32 @@ class DirectPool:
         seconds = self._timeouts.connect
         try:
             async with asyncio.timeout(seconds):
-                return await self._wait_for_turn() or await self._open_one()
+                return await self._wait_in_line() or await self._open_one()
         except TimeoutError as error:
             # The system's words, where it gave up by itself before.
             raise ConnectTimeout(str(error) or f"none within {seconds:g} s") from error
 
-    async def _wait_for_turn(self) -> Connection | None:
+    async def _wait_in_line(self) -> Connection | None:
         """A connection that got free; None: another one may be opened."""
         if not self._waiting and self._has_room():
             return None
-        turn = self._loop.create_future()
-        self._waiting.append(turn)
+        ticket = self._loop.create_future()
+        self._waiting.append(ticket)
         try:
             while True:
-                await turn
+                await ticket
                 free = self._take()
                 if free is not None or self._has_room():
                     return free
                 # What was free is gone; but it remains the first.
-                place = self._waiting.index(turn)
-                turn = self._waiting[place] = self._loop.create_future()
+                place = self._waiting.index(ticket)
+                ticket = self._waiting[place] = self._loop.create_future()
         except asyncio.CancelledError:
-            if not turn.cancelled():
+            if not ticket.cancelled():
                 self._call_next()  # called, and gone: somebody else's turn
             raise
         finally:
-            self._waiting.remove(turn)
+            self._waiting.remove(ticket)
 
     def _has_room(self) -> bool:
         """Whether another one may be opened. `PoolClosed`: none, ever."""
@@ -189,9 +189,9 @@ class DirectPool:
 
     def _call_next(self) -> bool:
         """Wake the first who was not called yet; it leaves the queue on its own."""
-        for turn in self._waiting:
-            if not turn.done():
-                turn.set_result(None)
+        for ticket in self._waiting:
+            if not ticket.done():
+                ticket.set_result(None)
                 return True
         return False
 

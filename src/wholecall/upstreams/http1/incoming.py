@@ -12,7 +12,6 @@ llhttp finds the parts, by httptools, as it does for uvicorn. What it leaves ope
 
 from __future__ import annotations
 
-import re
 import zlib
 
 from httptools import (
@@ -22,7 +21,7 @@ from httptools import (
     HttpResponseParser,
 )
 
-from wholecall.upstreams.http1.base import NotHttp, RawHeaders, find_header
+from wholecall.upstreams.http1.base import NotHttp, RawHeaders, find_header, is_fit
 
 MOST_HEAD_BYTES = 64 * 1024
 """Bytes of a status line and its headers, and of what stands between and behind the parts of a
@@ -30,7 +29,6 @@ body. The longest, with policies and cookies, have a tenth."""
 INFLATED_BYTES = 1024 * 1024
 """Bytes that a compressed body becomes at a time: a few of them may stand for gigabytes."""
 _INTERIM = range(100, 200)
-_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _EITHER_FORM = 32 + zlib.MAX_WBITS
 """For zlib: the header says whether it is gzip or deflate."""
 _NO_HEADER = -zlib.MAX_WBITS
@@ -159,7 +157,7 @@ class Incoming:
         if self.has_head:
             return
         self._header_bytes += len(name) + len(value)
-        if _CONTROL.search(value) is None:  # else it means nothing, or harm to whom it is passed on
+        if is_fit(value):
             self.headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:

@@ -20,6 +20,7 @@ from wholecall.upstreams.http1.base import (
     Timeouts,
     Unsafe,
     find_media_type,
+    is_fit,
 )
 from wholecall.upstreams.http1.direct import KEEP_ALIVE_SECONDS, MOST_CONNECTIONS, OpenSocket
 
@@ -89,7 +90,7 @@ class ProxiedResponse:
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
         self.raw_headers: RawHeaders = [
-            (name.lower(), value) for name, value in response.raw_headers
+            (name.lower(), value) for name, value in response.raw_headers if is_fit(value)
         ]
 
     @property
