@@ -155,9 +155,10 @@ async def hearing() -> AsyncIterator[Words]:
 
 def is_running(process: int) -> bool:
     """Whether a process is there; one that ended and waits for its parent is not."""
+    stat = Path(f"/proc/{process}/stat")
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+        state = stat.read_text("utf-8") if stat.exists() else ""
+    except (ProcessLookupError, FileNotFoundError):  # the latter: it went between two looks
         return False
-    stat = Path(f"/proc/{process}/stat")
-    return not (stat.exists() and stat.read_text("utf-8").rpartition(")")[2].split()[0] == "Z")
+    return state.rpartition(")")[2].split()[:1] != ["Z"]
