@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from wholecall.proxy import hiding
 from wholecall.proxy.hiding import Hiding
-from wholecall.proxy.shrinking import SHORTEST, WORDS, shrink
+from wholecall.proxy.shrinking import SHORTEST, shrink
+from wholecall.upstreams.secrets import FORMS, WORDS
 
 SECRETS = (
     "sk-abcdefghijklmnop",
@@ -93,7 +94,7 @@ TEXTS = st.lists(FRAGMENTS, max_size=12).map("".join)
 @given(TEXTS)
 def test_a_form_is_found_exactly_where_one_would_be_hidden(text: str) -> None:
     hidden = text
-    for form, instead in hiding._FORMS:
+    for form, instead in FORMS:
         hidden = form.sub(instead, hidden)
     assert hiding._has_form(text) == (hidden != text)
 

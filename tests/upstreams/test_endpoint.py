@@ -143,7 +143,9 @@ def test_a_protocol_that_is_not_spoken_is_named() -> None:
         (Endpoint(CHAT, "http://h", api_key="key-12345"), "key-12345"),
         (Endpoint("anthropic", "http://h", api_key="key-12345"), "key-12345"),
         (Endpoint(CHAT, "http://h", headers={"API-Key": "key-12345"}), "key-12345"),
+        (Endpoint(CHAT, "http://h", headers={"X-Auth-Token": "key-12345"}), "key-12345"),
         (Endpoint("gemini", "http://h?key=key-12345"), "key-12345"),
+        (Endpoint(CHAT, "http://h?apikey=key-12345"), "key-12345"),
         (Endpoint(CHAT, "http://me:password-1@h"), "password-1"),
     ],
 )

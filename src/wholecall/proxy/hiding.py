@@ -13,46 +13,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from wholecall.proxy.config.secret import HIDDEN
-from wholecall.proxy.shrinking import WORDS, shrink, shrink_all
+from wholecall.proxy.shrinking import shrink, shrink_all
+from wholecall.upstreams.secrets import (
+    ASSIGNS,
+    BARE_MAKERS,
+    CREDENTIALS,
+    FORMS,
+    HIDDEN,
+    JOINT,
+    KEY,
+    MAKERS,
+    SCHEMES,
+    SHORTEST,
+    USER,
+    VALUE,
+    WORDS,
+)
 
-# A shorter secret is a word such as "none" that local servers take; hiding it hides prose.
-_SHORTEST = 8
-# Keys begin with the word of whoever made them: sk-ant-…, wc_…, ghp_….
-_MAKERS = (
-    *("sk", "pk", "rk", "wc", "gsk", "xai", "hf", "ghp", "gho", "github_pat", "glpat"),
-    *("xoxa", "xoxb", "xoxp"),
-)
-_FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(rf"\b({'|'.join(_MAKERS)})[-_][\w-]{{12,}}"), rf"\1-{HIDDEN}"),
-    (re.compile(r"\b(AIza|AKIA)[\w-]{12,}"), rf"\1{HIDDEN}"),
-    (re.compile(r"\b(bearer|basic)[ \t]{1,16}[\w.~+/=-]{8,}", re.IGNORECASE), rf"\1 {HIDDEN}"),
-    # https://user:password@host
-    (re.compile(r"://[^/\s@\"'<>]{1,512}@"), f"://{HIDDEN}@"),
-    (
-        re.compile(
-            rf"(?<![^\W_])({'|'.join(WORDS)})([\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}[\"']?)"
-            r"[^\s&\"',;})]{8,}",
-            re.IGNORECASE,
-        ),
-        rf"\1\2{HIDDEN}",
-    ),
-)
-_MAKER_FINDERS = tuple(re.compile(rf"{maker}(?<=\b{maker})[-_][\w-]{{12}}") for maker in _MAKERS)
+_MAKER_FINDERS = tuple(re.compile(rf"{maker}(?<=\b{maker}){JOINT}{KEY}") for maker in MAKERS)
 _FINDERS = (
-    re.compile(r"A(?<=\bA)(?:Iza|KIA)[\w-]{12}"),
-    re.compile(r"://[^/\s@\"'<>]{1,512}@"),
+    re.compile(rf"A(?<=\bA)(?:{'|'.join(maker[1:] for maker in BARE_MAKERS)}){KEY}"),
+    re.compile(USER),
 )
 # For a text in small letters.
-_SCHEME_FINDERS = tuple(
-    re.compile(rf"{word}(?<=\b{word})[ \t]{{1,16}}[\w.~+/=-]{{8}}") for word in ("bearer", "basic")
-)
-_WORD_FINDERS = tuple(
-    re.compile(
-        rf"{word}(?<![^\W_]{word})[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}[\"']?[^\s&\"',;}})]{{8}}"
-    )
-    for word in WORDS
-)
+_SCHEME_FINDERS = tuple(re.compile(rf"{scheme}(?<=\b{scheme}){CREDENTIALS}") for scheme in SCHEMES)
+_WORD_FINDERS = tuple(re.compile(rf"{word}(?<![^\W_]{word}){ASSIGNS}{VALUE}") for word in WORDS)
 # Letters that are equal to a small one where case does not matter, and have no small form.
 _LONG_S = "\u017f"
 _SLAB = 256
@@ -65,10 +50,10 @@ _LONGEST_REACH = 600
 """The same for one in an address."""
 _SHORT = 1024
 """Characters up to which one pattern for all makers is faster than one for each."""
-_AFTER_MAKER = "|".join(rf"(?<=\b{maker}[-_])" for maker in _MAKERS)
+_AFTER_MAKER = "|".join(rf"(?<=\b{maker}{JOINT})" for maker in MAKERS)
 _SIGN = re.compile(r"[ \t=:A]")
 """One of these is in every form but that of the makers."""
-_ANY_MAKER = re.compile(rf"[-_](?=[\w-]{{12}})(?:{_AFTER_MAKER})")
+_ANY_MAKER = re.compile(rf"{JOINT}(?={KEY})(?:{_AFTER_MAKER})")
 
 
 def _has_form(text: str) -> bool:
@@ -105,7 +90,7 @@ class Hiding:
 
     def learn(self, secrets: Iterable[str]) -> None:
         """Hide these as well. What was a secret once remains one."""
-        known = {*self._secrets, *(secret for secret in secrets if len(secret) >= _SHORTEST)}
+        known = {*self._secrets, *(secret for secret in secrets if len(secret) >= SHORTEST)}
         # The longest first: a secret may be a part of another.
         self._secrets = tuple(sorted(known, key=len, reverse=True))
 
@@ -127,13 +112,13 @@ class Hiding:
     def hide(self, text: str) -> str:
         """The text without secrets."""
         secrets, (innocent, of) = self._secrets, self._innocent
-        if len(text) < _SHORTEST or (text == innocent and secrets is of):
+        if len(text) < SHORTEST or (text == innocent and secrets is of):
             return text
         hidden = text
         for secret in secrets:
             hidden = hidden.replace(secret, HIDDEN)
         if len(hidden) >= _SHORTEST_FORM and _has_form(shrink(hidden)):
-            for form, instead in _FORMS:
+            for form, instead in FORMS:
                 hidden = form.sub(instead, hidden)
         if len(text) > _SHORT and hidden == text:
             self._innocent = (text, secrets)

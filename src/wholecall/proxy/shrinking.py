@@ -20,21 +20,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from wholecall.upstreams.secrets import VALUE, WORDS
+
 SHORTEST = 2048
 """Characters of a text that is worth it."""
 _FEW = 4
 """Texts that are not worth it."""
 _LEAST = 64
 """Characters that two lines must have in common."""
-WORDS = ("key", "token", "secret", "password", "signature", "cookie")
-"""Before a secret, as in `?key=…`, `"api_key": "…"`, `x-api-key: …`."""
 # Where case does not matter, `[kK]` has a third letter and `[sS]` as well: not worth a rule, so
 # whatever is no plain ASCII is left alone.
 _BEGINS = re.compile(
     rf"(?:{'|'.join(WORDS)})[\"']?[ \t]{{0,4}}(?:[=:][ \t]{{0,4}}[\"']?)?\Z",
     re.IGNORECASE | re.ASCII,
 )
-_GOES_ON = re.compile(r"\"[ \t]{0,4}(?:[=:]|[^\s&\"',;})]{8})")
+_GOES_ON = re.compile(rf"\"[ \t]{{0,4}}(?:[=:]|{VALUE})")
 
 
 def shrink(text: str) -> str:

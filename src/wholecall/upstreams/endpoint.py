@@ -12,7 +12,7 @@ What users write as a base URL differs by a slash, a `/v1`, or the whole path. T
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -20,11 +20,8 @@ from yarl import URL
 
 from wholecall.errors import UnknownProtocol
 from wholecall.upstreams.address import check_header, parse_address
+from wholecall.upstreams.secrets import SHORTEST, hide_known, names_secret
 
-HIDDEN = "***"
-"""What stands in the place of a secret."""
-# A shorter secret is a word such as "none" that local servers take; hiding it hides prose.
-_SHORTEST_SECRET = 8
 _VERSION = re.compile(r"v\d+[a-z0-9]*")
 _HEADERS = {
     "User-Agent": "wholecall",
@@ -33,10 +30,6 @@ _HEADERS = {
     "Accept-Encoding": "identity",
     "Content-Type": "application/json",
 }
-_SECRET_HEADERS = frozenset(
-    {"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"}
-)
-_SECRET_PARAMETERS = frozenset({"key", "api_key", "api-key", "token", "access_token"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +132,7 @@ class Endpoint:
 
     def hide_secrets(self, text: str) -> str:
         """The text without keys that somebody echoed."""
-        return hide(text, self._secrets)
-
-
-def hide(text: str, secrets: Iterable[str]) -> str:
-    """The text without these secrets."""
-    for secret in secrets:
-        text = text.replace(secret, HIDDEN)
-    return text
+        return hide_known(text, self._secrets)
 
 
 # ── Addresses ───────────────────────────────────────────────────────────────────────
@@ -192,9 +178,9 @@ def _merge(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _find_secrets(headers: Mapping[str, str], url: URL) -> tuple[str, ...]:
-    values = [value for name, value in headers.items() if name.lower() in _SECRET_HEADERS]
+    values = [value for name, value in headers.items() if names_secret(name)]
     # "Bearer sk-…": the word before the key is none.
     found = [value.rsplit(" ", 1)[-1] for value in values]
-    found += (value for name, value in url.query.items() if name in _SECRET_PARAMETERS)
+    found += (value for name, value in url.query.items() if names_secret(name))
     found.append(url.password or "")
-    return tuple(secret for secret in found if len(secret) >= _SHORTEST_SECRET)
+    return tuple(secret for secret in found if len(secret) >= SHORTEST)

@@ -23,8 +23,8 @@ from wholecall.errors import MissingExtra, UpstreamError
 from wholecall.protocols.reader import Chunk
 from wholecall.protocols.requests import encode_request
 from wholecall.upstreams.base import Answer, once
-from wholecall.upstreams.endpoint import hide
 from wholecall.upstreams.retry import Failure, RetryPolicy, ask, is_repeatable, read_retry_after
+from wholecall.upstreams.secrets import hide_known
 
 _PROTOCOL = "openai-chat"
 
@@ -94,7 +94,7 @@ class LiteLLMUpstream:
     def _explain(self, error: Exception) -> Failure:
         """Every error of LiteLLM is one of the openai package's."""
         openai = _load("openai")
-        said = hide(str(error), filter(None, (self._api_key,)))
+        said = hide_known(str(error), filter(None, (self._api_key,)))
         match _unwrap(error):
             case openai.APITimeoutError():
                 return Failure(UpstreamError(said, code="timeout"), False, error)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import json
-import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -23,14 +22,9 @@ from wholecall.core.words import cut
 from wholecall.protocols.reader import Chunk
 from wholecall.protocols.wire import read_json
 from wholecall.upstreams.base import Answer, Upstream
-from wholecall.upstreams.endpoint import HIDDEN, hide
+from wholecall.upstreams.secrets import hide_keys, hide_known
 
 _LONGEST_TITLE = 80
-# What keys look like: OpenAI's and Anthropic's (sk-…), Groq's, xAI's, Hugging Face's, Google's,
-# and whatever stands in an Authorization header.
-_KEYS = re.compile(
-    r"\b(?:(?:sk|gsk|xai|hf)[-_][\w-]{16,}|AIza[\w-]{30,}|Bearer\s+[\w.~+/-]{16,}=*)",
-)
 
 
 class RecordingUpstream:
@@ -76,7 +70,7 @@ class RecordingUpstream:
         self._write(self._hide_secrets(_write_json(case)) + "\n")
 
     def _hide_secrets(self, text: str) -> str:
-        return _KEYS.sub(HIDDEN, hide(text, self._secrets))
+        return hide_keys(hide_known(text, self._secrets))
 
 
 class Tape:

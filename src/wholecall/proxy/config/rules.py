@@ -16,12 +16,9 @@ from wholecall.proxy.config.secret import Secret, reveal
 from wholecall.proxy.config.settings import Config, McpTool, ModelConfig, PythonTool
 from wholecall.upstreams.address import check_header, parse_address
 from wholecall.upstreams.names import PREFIXES
+from wholecall.upstreams.secrets import names_secret
 
 ANY_MODEL = "*"
-_SECRET_NAME = re.compile(
-    r"authorization|cookie|apikey|secret|password|credential|(?<![a-z])(key|token)s?(?![a-z])",
-    re.IGNORECASE,
-)
 _HOST_NAME = re.compile(r"[\w-]+(\.[\w-]+)*\.?")
 _NO_HOST = re.compile(r"[/\s]")
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -213,7 +210,7 @@ def _headers(path: Path, headers: Mapping[str, str | Secret]) -> Iterator[Breach
 
 def _literal_secrets(path: Path, values: Mapping[str, str | Secret]) -> Iterator[Breach]:
     for name, value in values.items():
-        if _SECRET_NAME.search(name) and not isinstance(value, Secret):
+        if names_secret(name) and not isinstance(value, Secret):
             why = "what looks like a key may not stand in the file: write ${NAME}"
             yield Breach((*path, name), f"{why} and set that environment variable")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-HIDDEN = "***"
+from wholecall.upstreams.secrets import HIDDEN
 
 
 class Secret:

@@ -1,0 +1,90 @@
+"""What a secret looks like. Whoever shows, keeps or hands on a text asks here.
+
+A secret is known because we were given it, by the name that stands before it, or by its form.
+How far a form is believed depends on what the text is for:
+
+- Logs and the inspector are only looked at. There whatever may be a secret is hidden (`FORMS`),
+  even if it was prose; how to do that fast is the matter of `proxy/hiding.py`.
+- A recording is played again, so only what is certainly a key is taken out of it (`hide_keys`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+HIDDEN = "***"
+"""What stands in the place of a secret."""
+SHORTEST = 8
+"""A shorter secret is a word such as "none" that local servers take; hiding it hides prose."""
+
+# ── Forms: each is a piece of a pattern ─────────────────────────────────────────────
+
+_SURE_MAKERS = (
+    *("sk", "gsk", "xai", "hf", "ghp", "gho", "github_pat", "glpat"),
+    *("xoxa", "xoxb", "xoxp"),
+)
+MAKERS = (*_SURE_MAKERS, "pk", "rk", "wc")
+"""Keys begin with the word of whoever made them: sk-ant-…, wc_…, ghp_…. Some of these words are
+also beginnings of names in programs: wc_get_product_by_id."""
+JOINT = "[-_]"
+"""Between that word and the key."""
+BARE_MAKERS = ("AIza", "AKIA")
+"""Words with nothing between them and the key."""
+KEY = r"[\w-]{12}"
+"""A key behind the word of its maker, at least."""
+SCHEMES = ("bearer", "basic")
+"""How a header of authorization begins."""
+CREDENTIALS = r"[ \t]{1,16}[\w.~+/=-]{8}"
+"""What follows a scheme, at least."""
+USER = r"://[^/\s@\"'<>]{1,512}@"
+"""https://user:password@host"""
+WORDS = ("key", "token", "secret", "password", "signature", "cookie")
+"""Before a secret, as in `?key=…`, `"api_key": "…"`, `x-api-key: …`."""
+ASSIGNS = r"[\"']?[ \t]{0,4}[=:][ \t]{0,4}[\"']?"
+"""Between such a word and the secret."""
+VALUE = r"[^\s&\"',;})]{8}"
+"""The secret behind such a word, at least."""
+
+FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(rf"\b({'|'.join(MAKERS)}){JOINT}{KEY}[\w-]*"), rf"\1-{HIDDEN}"),
+    (re.compile(rf"\b({'|'.join(BARE_MAKERS)}){KEY}[\w-]*"), rf"\1{HIDDEN}"),
+    (
+        re.compile(rf"\b({'|'.join(SCHEMES)}){CREDENTIALS}[\w.~+/=-]*", re.IGNORECASE),
+        rf"\1 {HIDDEN}",
+    ),
+    (re.compile(USER), f"://{HIDDEN}@"),
+    (
+        re.compile(
+            rf"(?<![^\W_])({'|'.join(WORDS)})({ASSIGNS}){VALUE}[^\s&\"',;}})]*", re.IGNORECASE
+        ),
+        rf"\1\2{HIDDEN}",
+    ),
+)
+"""Whatever may be a secret, and what is written instead."""
+
+_KEYS = re.compile(
+    rf"\b(?:(?:{'|'.join(_SURE_MAKERS)})[-_][\w-]{{16,}}"
+    r"|AIza[\w-]{30,}|Bearer\s+[\w.~+/-]{16,}=*)",
+)
+_NAME = re.compile(
+    r"authorization|cookie|apikey|secret|password|credential|(?<![a-z])(key|token)s?(?![a-z])",
+    re.IGNORECASE,
+)
+
+
+def names_secret(name: str) -> bool:
+    """Whether a header, parameter or variable of this name holds a secret."""
+    return _NAME.search(name) is not None
+
+
+def hide_known(text: str, secrets: Iterable[str]) -> str:
+    """The text without these secrets."""
+    for secret in secrets:
+        text = text.replace(secret, HIDDEN)
+    return text
+
+
+def hide_keys(text: str) -> str:
+    """The text without what is certainly a key."""
+    return _KEYS.sub(HIDDEN, text)
