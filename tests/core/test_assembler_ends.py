@@ -226,9 +226,67 @@ def test_a_call_in_broken_markup_is_rejected_and_the_next_one_is_not() -> None:
     ]
 
 
-def test_pieces_of_an_opened_call_are_no_snapshots() -> None:
-    pieces = ['{"x"', '{"x": 1}']
-    loose = [CallDelta(0, piece, name="find") for piece in pieces]
-    opened = [CallDelta(0, pieces[0], name="find", opens=True), CallDelta(0, pieces[1])]
-    assert say(play([*loose, *GOOD], TOOLS)) == 'new_0 find {"x": 1}'
-    assert say(play([*opened, CallSealed(0), *GOOD], TOOLS)) == "bad_json find"
+X = '{"x": "ab"}'
+# what holds, the pieces of a call that the protocol opens, how it is sealed, what comes of it
+CUMULATIVE = [
+    ("each piece is all there is", ['{"x"', X], CallSealed(0), 'new_0 find {"x": "ab"}'),
+    ("the end says it once more", ['{"x"', X], CallSealed(0, X), 'new_0 find {"x": "ab"}'),
+    ("with other blanks", ['{"x"', X], CallSealed(0, f"{X} "), 'new_0 find {"x": "ab"}'),
+    ("the last piece comes twice", ['{"x"', X, X], CallSealed(0), 'new_0 find {"x": "ab"}'),
+    ("a placeholder first", ["{}", '{"x"', X], CallSealed(0), 'new_0 find {"x": "ab"}'),
+    ("the end says something else", ['{"x"', X], CallSealed(0, '{"x": 2}'), "ambiguous find"),
+    ("the last piece is cut", ['{"x"', '{"x": "a'], CallSealed(0), "bad_json find"),
+    ("the end never came", ['{"x"', X], None, "bad_json find"),
+    ("how a text is cut says nothing", ['{"x"', X], CallSealed(0, written=True), "bad_json find"),
+]
+
+
+@pytest.mark.parametrize(("says", "pieces", "seal", "calls"), CUMULATIVE)
+def test_an_opened_call_may_come_whole_in_each_piece(
+    says: str, pieces: list[str], *, seal: CallSealed | None, calls: str
+) -> None:
+    deltas: list[Delta] = [CallDelta(0, name="find", opens=True)]
+    deltas += [CallDelta(0, piece) for piece in pieces]
+    deltas += [seal] if seal is not None else []
+    assert say(play([*deltas, *GOOD], TOOLS)) == calls, says
+
+
+LIMITED: list[Delta] = [HintGiven(Hint.LENGTH, "length"), Terminated()]
+A, AB, ABC = ('{"x": "a"}', '{"x": "ab"}', '{"x": "ab", "y": 1}')
+# what holds, the objects that came for one id, one tool and one place, the end, what comes of it
+CLOSED_EACH_TIME = [
+    ("a string that grows", [A, AB], GOOD, 'ambiguous find | new_0 find {"x": "ab"}'),
+    ("a parameter more", [AB, ABC], GOOD, 'ambiguous find | new_0 find {"x": "ab", "y": 1}'),
+    (
+        "only the last of them is all of it",
+        [A, AB, ABC],
+        GOOD,
+        'ambiguous find | ambiguous find | new_1 find {"x": "ab", "y": 1}',
+    ),
+    ("which nobody knows at the limit", [A, AB], LIMITED, "ambiguous find | ambiguous find"),
+    ("others are calls of their own", [AB, A], GOOD, 'c find {"x": "ab"} | new_0 find {"x": "a"}'),
+]
+
+
+@pytest.mark.parametrize(("says", "objects", "end", "calls"), CLOSED_EACH_TIME)
+def test_a_call_that_grows_under_its_id_is_run_once(
+    says: str, objects: list[str], *, end: list[Delta], calls: str
+) -> None:
+    deltas = [CallDelta(0, each, name="find", id="c") for each in objects]
+    assert say(play([*deltas, *end], TOOLS)) == calls, says
+
+
+def test_calls_without_an_id_are_not_parts_of_each_other() -> None:
+    deltas = [CallDelta(0, each, name="find") for each in (A, AB)]
+    assert len(collect(play([*deltas, *GOOD], TOOLS)).calls) == 2
+    others = [CallDelta(0, each, name=name, id="c") for each, name in ((A, "find"), (AB, "list"))]
+    assert len(collect(play([*others, *GOOD], TOOLS)).calls) == 2
+    written = [
+        each
+        for slot, text in enumerate((A, AB))
+        for each in (
+            CallDelta(slot, text, name="find", id="c", opens=True),
+            CallSealed(slot, written=True),
+        )
+    ]
+    assert len(collect(play([*written, *GOOD], TOOLS)).calls) == 2

@@ -345,7 +345,11 @@ SNAPSHOTS = [
 def test_pieces_that_repeat_all_that_came_are_seen(pieces: list[str], snapshot: str | None) -> None:
     draft = draft_of(*pieces)
     assert draft.snapshot() == snapshot
-    draft.seals = True  # pieces of a call with a beginning of its own are only ever added
+    draft.seals = True  # a call with an end of its own is judged behind that
+    assert draft.snapshot() is None
+    draft.seal()
+    assert draft.snapshot() == snapshot
+    draft.written = True  # a text is cut anywhere
     assert draft.snapshot() is None
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from wholecall.core.limits import DEFAULT
-from wholecall.core.merge import digest_json, merge_objects, same_json, write_json
+from wholecall.core.merge import digest_json, merge_objects, outgrows, same_json, write_json
 
 CONTRADICTION = None
 
@@ -94,3 +94,29 @@ WRITTEN: list[tuple[str, Any, str]] = [
 )
 def test_whatever_came_can_be_written(value: Any, text: str) -> None:
     assert write_json(value) == text
+
+
+# what holds, an object, a later one, whether that is the same with more of it
+GROWTH = [
+    ("a string goes on", {"t": "a"}, {"t": "ab"}, True),
+    ("it was empty", {"t": ""}, {"t": "ab"}, True),
+    ("a parameter more", {"t": "a"}, {"t": "a", "n": 1}, True),
+    ("a number has more digits", {"n": 1}, {"n": 12}, True),
+    ("a list is longer", {"l": ["a"]}, {"l": ["ab", "c"]}, True),
+    ("an object inside grows", {"o": {}}, {"o": {"t": "a"}}, True),
+    ("the same is no more", {"t": "a"}, {"t": "a"}, False),
+    ("another string", {"t": "a"}, {"t": "b"}, False),
+    ("a shorter list", {"l": [1, 2]}, {"l": [1]}, False),
+    ("a parameter less", {"t": "a", "n": 1}, {"t": "ab"}, False),
+    ("another type", {"t": "1"}, {"t": 12}, False),
+    ("yes and no", {"t": False, "n": 1}, {"t": True, "n": 12}, False),
+    ("there was none", None, {"t": "a"}, False),
+    ("there is none", {"t": "a"}, None, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("says", "early", "late", "grows"), GROWTH)
+def test_an_object_outgrows_another_one_that_it_holds(
+    says: str, early: Any, *, late: Any, grows: bool
+) -> None:
+    assert outgrows(late, early) is grows, says

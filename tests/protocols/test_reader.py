@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -256,3 +257,51 @@ def test_the_end_is_told_once_and_nothing_follows_it() -> None:
     for late in (chunk(content="a"), DONE):
         with pytest.raises(ProtocolError, match="the stream is over: each answer needs a new Re"):
             reader.feed(late)
+
+
+WHOLE = '{"q": "aurora", "n": 3}'
+GROWING = [WHOLE[:at] for at in (1, 6, 12, len(WHOLE), len(WHOLE))]
+
+
+def anthropic(pieces: list[str]) -> list[Any]:
+    block = {"type": "tool_use", "id": "toolu_1", "name": "search", "input": {}}
+    deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+    return [
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        *({"type": "content_block_delta", "index": 0, "delta": each} for each in deltas),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
+        {"type": "message_stop"},
+    ]
+
+
+def responses(pieces: list[str]) -> list[Any]:
+    item = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "search"}
+    place = {"output_index": 0, "item_id": "fc_1"}
+    said = "response.function_call_arguments"
+    return [
+        {"type": "response.output_item.added", **place, "item": {**item, "arguments": ""}},
+        *({"type": f"{said}.delta", **place, "delta": piece} for piece in pieces),
+        {"type": f"{said}.done", **place, "arguments": pieces[-1]},
+        {"type": "response.output_item.done", **place, "item": {**item, "arguments": pieces[-1]}},
+        {"type": "response.completed", "response": {"status": "completed", "output": []}},
+    ]
+
+
+@pytest.mark.parametrize("as_bytes", [False, True])
+@pytest.mark.parametrize(
+    ("protocol", "write"), [("anthropic", anthropic), ("openai-responses", responses)]
+)
+def test_all_of_the_text_so_far_in_each_chunk_is_read_as_that(
+    protocol: str, write: Callable[[list[str]], list[Any]], *, as_bytes: bool
+) -> None:
+    def read(pieces: list[str]) -> list[dict[str, Any]]:
+        chunks = write(pieces)
+        lines = "".join(f"data: {json.dumps(each)}\n\n" for each in chunks)
+        reader = Reader(protocol)
+        fed = [lines.encode()] if as_bytes else chunks
+        events = [event for chunk in fed for event in reader.feed(chunk)]
+        return [dict(call.arguments) for call in collect(events + reader.end()).calls]
+
+    assert read(GROWING) == [{"q": "aurora", "n": 3}]
+    assert read(GROWING[:-2]) == []

@@ -16,7 +16,7 @@ from wholecall.core.draft import OPEN_STATES, Draft, State, Step
 from wholecall.core.ending import OVERRUN, Turn
 from wholecall.core.ids import CallIds
 from wholecall.core.limits import DEFAULT, Limits
-from wholecall.core.merge import digest_json
+from wholecall.core.merge import digest_json, outgrows
 from wholecall.core.names import is_settled
 from wholecall.core.routing import Router
 from wholecall.core.spec import ToolSpec, read_offer
@@ -89,6 +89,7 @@ class Assembler:
                 self._look_behind(draft)
         ending = self._turn.ending()
         self._events += self._turn.faults(ending)
+        self._refuse_parts(ending)
         for draft in self._router.drafts:
             if draft.state in OPEN_STATES:
                 self._settle(draft, ending)
@@ -148,6 +149,7 @@ class Assembler:
             return
         if delta.flaw:
             draft.refuse_markup(delta.flaw)
+        draft.written = delta.written
         draft.seal(delta.arguments)
         self._advance(draft)
 
@@ -216,6 +218,15 @@ class Assembler:
             draft.note(Oddity.ID_MISSING)
         self._events.append(Opened(draft.number, draft.id, draft.name))
 
+    def _refuse_parts(self, ending: Ending) -> None:
+        """Refuse calls that came again with more of them; and the last, if it may be another."""
+        for draft in self._router.drafts:
+            early = self._router.drafts[draft.repeat_of[-1]] if draft.repeat_of else None
+            if early is not None and _outgrows(draft, early):
+                early.refuse_outgrown()
+                if ending is Ending.LENGTH:
+                    draft.refuse_outgrown()
+
     # ── Settling ────────────────────────────────────────────────────────────────────
 
     def _settle(self, draft: Draft, ending: Ending | None) -> None:
@@ -264,6 +275,17 @@ class Assembler:
         elif tail.repeats or tail.rest:
             draft.note(Oddity.TEXT_AFTER_RELEASE)
         self._events += draft.take_notes()
+
+
+def _outgrows(draft: Draft, early: Draft) -> bool:
+    """Whether this is the same call once more, with more of its arguments.
+
+    Servers that close the JSON of a call after each piece send it so: every one looks whole.
+    """
+    again = draft.provider_id is not None and draft.provider_id == early.provider_id
+    if draft.written or not again or draft.name != early.name:
+        return False
+    return outgrows(draft.value, early.value)
 
 
 def _flows_on(draft: Draft, delta: CallDelta) -> bool:

@@ -28,7 +28,7 @@ from wholecall.core.parse import Parsed, Unparsed, parse
 from wholecall.core.repair import is_repairable
 from wholecall.core.scan import ObjectScanner, Scan
 from wholecall.core.tail import MOST_REPEATS, Tail, TailText
-from wholecall.core.values import Evidence, Inconsistent, Oddity, Reason, Slot
+from wholecall.core.values import JSON, Evidence, Inconsistent, Oddity, Reason, Slot
 from wholecall.errors import ProtocolError
 
 
@@ -110,6 +110,7 @@ class Draft:
         "slot",
         "state",
         "told",
+        "written",
     )
 
     def __init__(self, number: int, limits: Limits) -> None:
@@ -132,6 +133,8 @@ class Draft:
         """A call of the same tool that was still open when this one took its place."""
         self.seals = False
         """Whether the protocol says itself where this call ends."""
+        self.written = False
+        """Whether it stands in a text, whose pieces were cut anywhere."""
         self.announced: tuple[str | None, str] | None = None
         """Id and name of another call, sent to this one's place without arguments yet."""
         self.early_end: tuple[Reason, str] | None = None
@@ -272,7 +275,7 @@ class Draft:
                 self.append(rest)
         elif self.state is State.BUILDING and self.is_empty:
             self.append(arguments)
-        elif arguments.strip() != text.strip():
+        elif arguments.strip() not in (text.strip(), (self._snapshot or text).strip()):
             self._tail.append_whole(arguments)
 
     def refuse_excess(self) -> None:
@@ -288,6 +291,11 @@ class Draft:
         """The name has no end."""
         detail = f"the name of the tool has more than {longest} characters"
         self.early_end = (Reason.LIMIT, detail)
+
+    def refuse_outgrown(self) -> None:
+        """The same call came again with more of it: this one was the beginning."""
+        detail = "the call was sent again with more arguments, so this was a part of it"
+        self.early_end = self.early_end or (Reason.AMBIGUOUS, detail)
 
     def step(self, step: Step) -> None:
         """Go from state to state by the table."""
@@ -388,12 +396,20 @@ class Draft:
         """The objects sent so far as one; None if they contradict each other."""
         return merge_objects(self._objects)
 
+    @property
+    def value(self) -> JSON | dict[str, Any]:
+        """The arguments so far as a value, if they are one."""
+        if self._objects:
+            return self.object()
+        return None if self.parsed is None else self.parsed.value
+
     def snapshot(self) -> str | None:
         """The last piece, if each piece so far began with the one before it.
 
-        None where a call has a beginning and an end of its own: there pieces are only added.
+        None where a call has an end of its own that did not come, and where it stands in a text.
         """
-        return self._snapshot if self._text.is_joined and not self.seals else None
+        open_end = self.seals and Evidence.SEALED not in self.evidence
+        return None if open_end or self.written or not self._text.is_joined else self._snapshot
 
     def tail(self) -> Tail:
         """What came after the closed object."""

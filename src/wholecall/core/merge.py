@@ -47,6 +47,22 @@ def _merge_values(values: list[Any], depth: int) -> Any:
     return _CONTRADICTION
 
 
+def outgrows(late: Any, early: Any) -> bool:
+    """Whether an object holds all of another one and more of it: keys, letters, digits."""
+    both = isinstance(late, Mapping) and isinstance(early, Mapping)
+    return both and late != early and _holds(late, early)
+
+
+def _holds(late: Any, early: Any) -> bool:
+    if isinstance(early, Mapping) and isinstance(late, Mapping):
+        return all(name in late and _holds(late[name], early[name]) for name in early)
+    if isinstance(early, list) and isinstance(late, list):
+        return len(early) <= len(late) and all(map(_holds, late, early))
+    if type(late) is not type(early):
+        return False
+    return late == early if isinstance(early, bool) else str(late).startswith(str(early))
+
+
 def same_json(one: Any, other: Any) -> bool:
     """Whether two values are the same JSON. To Python, 1, 1.0 and true are equal; to JSON not."""
     return bool(one == other) and _canonical(one) == _canonical(other)

@@ -233,6 +233,8 @@ class CallSealed(Value, frozen=True):
     """The whole text of the arguments, where the protocol sends it once more at the end."""
     flaw: str = ""
     """Why no call can be made of it, where what is around its arguments is broken."""
+    written: bool = False
+    """The call stands in a text: how that was cut into pieces says nothing of its arguments."""
 
 
 class HintGiven(Value, frozen=True):

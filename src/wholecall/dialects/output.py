@@ -108,11 +108,11 @@ class Output:
 
     def seal(self) -> None:
         """The call is over."""
-        self._put(CallSealed(self.calls))
+        self._put(CallSealed(self.calls, written=True))
 
     def spoil(self, flaw: str) -> None:
         """The call is over, and no call can be made of it."""
-        self._put(CallSealed(self.calls, flaw=flaw))
+        self._put(CallSealed(self.calls, flaw=flaw, written=True))
 
     # ── Holding ─────────────────────────────────────────────────────────────────────
 
