@@ -8,9 +8,20 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from inspector.recorded import OVER, SECRET, STORY, TELLING, Hider, Note, kept, told
+from inspector.recorded import (
+    ARGUMENTS,
+    CALL,
+    OVER,
+    SECRET,
+    STORY,
+    TELLING,
+    Hider,
+    Note,
+    kept,
+    told,
+)
 from upstreams.serving import in_loop
-from wholecall.core.values import Text
+from wholecall.core.values import Released, Text
 from wholecall.inspector.database import StoreFailed
 from wholecall.inspector.encoding import Quoting
 from wholecall.inspector.live import Live
@@ -83,6 +94,25 @@ async def test_what_is_left_is_written_at_the_end_and_nothing_twice() -> None:
     assert [event["kind"] for event in json.loads(found[1])][-1] == "over"
     assert live.failed == 0
     assert not writer.bodies
+    store.close()
+
+
+@in_loop
+async def test_arguments_do_not_wait_where_nobody_wants_them() -> None:
+    store, live = Store(), Live()
+    tap = InspectorTap(store, live, encoders=TELLING)
+    writer = tap.open(lambda: ABOUT)
+    writer.take_briefly(Released(CALL))
+    assert ARGUMENTS not in repr(writer.items)
+    writer.end(OVER)
+    await tap.close()
+    [run] = store.list_runs(Filter())
+    assert (run["tools"], run["verdicts"]) == (["look"], {"released": 1})
+    found = store.find(run["id"])
+    assert found is not None
+    [_, verdict, _] = json.loads(found[1])
+    assert verdict["characters"] == len(ARGUMENTS)
+    assert 0 <= verdict["at"] < run["began"]
     store.close()
 
 

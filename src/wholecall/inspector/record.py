@@ -120,7 +120,8 @@ class Record:
     # ── Taking ──────────────────────────────────────────────────────────────────────
 
     def take_all(self, items: Iterable[Any]) -> None:
-        """Take what happened; a number is the time of what stands behind it."""
+        """Take what happened; a number is the time of what stands behind it. What is shown of an
+        event may come in its place."""
         started, encoders, quoting = self.about.started, self._encoders, self._quoting
         answers = self._answers
         for item in items:
@@ -135,6 +136,8 @@ class Record:
                 answers[-1].take(self._now, item)
             elif kind in _TAKES:
                 _TAKES[kind](self, item)
+            elif isinstance(item, Shown):
+                self._add(item, self._now)
         self._limit_answer()
 
     def _interrupt_texts(self, kind: type) -> None:

@@ -35,7 +35,7 @@ _MOST_DURATIONS = 5000
 _AGAIN = 30.0
 """Seconds after which old runs are looked for, and the others counted anew: other processes write
 to the file, too. Until then an old run is listed no more, but still there."""
-_ROWS = 64
+_ROWS = 256
 """That are written by one statement."""
 _SIZE = 6
 """Where the size stands in a row of `runs`."""

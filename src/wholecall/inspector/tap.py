@@ -103,7 +103,7 @@ class InspectorTap:
         self.store = store
         self.live = live
         self._quoting = quoting
-        self._encoders = encoders
+        self.encoders = encoders
         self._paces = paces or Paces()
         # In the order in which they were opened.
         self._writers: dict[Writer, None] = {}
@@ -243,7 +243,7 @@ class InspectorTap:
         return _Done(messages, [each[:2] for each in touched], failed)
 
     def _begin(self, writer: Writer) -> Record:
-        writer.record = Record(writer.describe(), writer.quoting, encoders=self._encoders)
+        writer.record = Record(writer.describe(), writer.quoting, encoders=self.encoders)
         return writer.record
 
     def _keep(self, over: Sequence[Record]) -> bool:
@@ -285,6 +285,10 @@ class Writer(msgspec.Struct, eq=False):
         request = asking.request
         if request is not None:
             self.take(Offered(request.tools, len(request.messages)))
+
+    def take_briefly(self, event: object) -> None:
+        """The same of an event that holds what was said: it is put into words at once."""
+        self.take(self.tap.encoders[type(event)](event, self.quoting))
 
     def hear(self, piece: object) -> None:
         """A piece of text came."""

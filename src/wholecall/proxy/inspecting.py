@@ -11,7 +11,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.routing import Route
 
-from wholecall.core.values import Grew, Reasoning, Text
+from wholecall.core.values import Grew, Reasoning, Rejected, Released, Text
 from wholecall.inspector import shown
 from wholecall.inspector.approval_routes import make_approval_routes
 from wholecall.inspector.desk import Answered, Desk
@@ -37,6 +37,7 @@ from wholecall.proxy.taps import (
     UpstreamFailed,
     UpstreamRetried,
 )
+from wholecall.runs.events import ToolEnded
 
 STORE_FILE = "wholecall-inspector.sqlite"
 """Beside the file of the keys."""
@@ -183,11 +184,14 @@ _ENCODERS: Encoders = {
     AnswerBegan: _tell_began,
     ExchangeEnded: _tell_ended,
 }
-# Nothing is made of an event at once: that has time, and is done elsewhere.
+_LONG = (Released, Rejected, ToolEnded)
+"""Events that hold arguments and results, which need not wait where nobody wants them."""
+# Of others nothing is made at once: that has time, and is done elsewhere.
 _READS = Reads(
     {
         **dict.fromkeys(_ENCODERS, Writer.take),
         UpstreamAsked: Writer.ask_briefly,
+        **dict.fromkeys(_LONG, Writer.take_briefly),
         ExchangeEnded: Writer.end,
     }
 )
@@ -195,6 +199,7 @@ _READS_WITH_BODIES = Reads(
     {
         **_READS.by_type,
         UpstreamAsked: Writer.ask,
+        **dict.fromkeys(_LONG, Writer.take),
         **dict.fromkeys((Text, Grew, Reasoning), Writer.hear),
         ChunksBegan: Writer.listen,
     }
