@@ -45,6 +45,41 @@ ROWS = [
     ("but it must be all of the data", b"data: a\ndata: [DONE]", []),
     ("a whole [DONE] survives what follows it", b"data: [DONE]\nev", [("message", "[DONE]")]),
     ("a cut [DONE] is dropped", b"data: [DON", []),
+    ("a last object needs no newline", b'data: {"a":1}', [("message", '{"a":1}')]),
+    ("nor does one of several lines", b'data: {"a":\n1}', [("message", '{"a":\n1}')]),
+    ("but its end", b'data: {"a":1', []),
+    ("a number may go on", b"data: 1", []),
+    (
+        "[DONE] in small letters",
+        b"data: {}\ndata: [done]",
+        [("message", "{}"), ("message", "[done]")],
+    ),
+    ("[DONE] with blanks", b"data: [ DONE ] ", [("message", "[ DONE ] ")]),
+    (
+        "[DONE] without a field, among events",
+        b"data: a\n\n[DONE]\n",
+        [("message", "a"), ("message", "[DONE]")],
+    ),
+    # Fields without their names.
+    (
+        "lines of an open object belong to it",
+        b'data: {\n "a":\n1\n}\n\n',
+        [("message", '{\n "a":\n1\n}')],
+    ),
+    ("whatever they begin with", b'data: {"a":\n{}\n}\n\n', [("message", '{"a":\n{}\n}')]),
+    ("a line within a string", b'data: {"a":"b\nc"}\n\n', [("message", '{"a":"b\nc"}')]),
+    (
+        "fields among them are fields",
+        b'data: {"a":\n: wait\n1\ndata: }\n\n',
+        [("message", '{"a":\n1\n}')],
+    ),
+    ("a whole object is over", b'data: {"a":1}\nfoo\nbar\n\n', [("message", '{"a":1}')]),
+    ("what is no object has no such lines", b"data: a\nfoo\n\n", [("message", "a")]),
+    (
+        "each object for itself",
+        b'data: {"a":1}\nfoo\n\ndata: {\n}\n\n',
+        [("message", '{"a":1}'), ("message", "{\n}")],
+    ),
     # Blank lines that are left out.
     (
         "objects are events",

@@ -15,6 +15,7 @@ from wholecall.protocols.wire import (
     Payload,
     fit,
     guard,
+    is_done,
     plain,
     present,
     read,
@@ -85,7 +86,17 @@ def test_a_whole_answer_ends_with_one_terminator() -> None:
         ("", ""),
         (b" \n", ""),
         (b"null", ""),
-        ("[done]", None),
+        ("[done]", "[DONE]"),
+        (b"[ Done ]", "[DONE]"),
+        ('"[DONE]"', "[DONE]"),
+        ("DONE", "[DONE]"),
+        ("[DONE", None),
+        ("[]", ""),
+        (b"ping", ""),
+        ("keep-alive", ""),
+        ("error", None),
+        ("it is done", None),
+        ("[DONE]" + "." * 9, None),
         (b"\xff", None),
         ("{}", None),
         ('{"choices":[]}', None),
@@ -95,6 +106,7 @@ def test_a_whole_answer_ends_with_one_terminator() -> None:
 )
 def test_a_mark_is_told_from_json(payload: Payload, mark: str | None) -> None:
     assert read_mark(payload) == mark
+    assert not isinstance(payload, str) or is_done(payload) is (mark == "[DONE]")
 
 
 # ── Reading ─────────────────────────────────────────────────────────────────────────

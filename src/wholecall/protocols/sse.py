@@ -2,10 +2,13 @@
 
 It follows the WHATWG's grammar. At the end of the stream it departs from it in two
 ways, because servers forget the last blank line: an event whose lines have all come is
-handed out, and so is a last `[DONE]` without its newline. A line that was cut is dropped.
+handed out, and so is a last `[DONE]` or a whole object without its newline. Any other line
+that was cut is dropped.
 
 Servers forget blank lines between events, too. Two objects behind each other are no JSON,
-so data that is a whole one is over where the next one, or `[DONE]`, begins.
+so data that is a whole one is over where the next one, or `[DONE]`, begins. And they forget the
+name of the field before all lines of an object but the first: lines that are no field go on
+with an object that is open.
 
 Servers also send bare JSON instead of events: an error object, the chunks one a line, an
 array of them. No field begins with a brace, so a line that does is JSON:
@@ -18,13 +21,16 @@ array of them. No field begins with a brace, so a line that does is JSON:
 
 from __future__ import annotations
 
+import re
+
 from wholecall.core.values import Value
 from wholecall.errors import ProtocolError
 from wholecall.protocols.lines import LIMIT, LineSplitter
 from wholecall.protocols.ndjson import is_whole
-from wholecall.protocols.wire import DONE
+from wholecall.protocols.wire import is_done
 
 _DEFAULT_NAME = "message"
+_FIELD = re.compile(r"(?:data|event|id|retry)?:|(?:data|event|id|retry)\Z")
 
 
 class ServerSentEvent(Value, frozen=True):
@@ -37,13 +43,15 @@ class ServerSentEvent(Value, frozen=True):
 class SseParser:
     """Reads one stream of server-sent events."""
 
-    __slots__ = ("_bare", "_data", "_is_sse", "_limit", "_lines", "_name", "_size")
+    __slots__ = ("_bare", "_data", "_goes_on", "_is_sse", "_limit", "_lines", "_name", "_size")
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
         self._lines = LineSplitter("server-sent events", limit)
         self._name = ""
         self._data: list[str] = []
+        self._goes_on: bool | None = None
+        """Whether the data so far is the beginning of an object; None: nobody has asked."""
         self._size = 0
         self._is_sse = False
         """Whether a field of an event came."""
@@ -66,6 +74,9 @@ class SseParser:
             self._collect(line)
         elif not line:
             return self._dispatch()
+        elif self._data and self._continues(line):
+            self._grow(len(line))
+            self._data.append(line)
         elif self._is_bare(line):
             return self._take_bare(line)
         else:
@@ -82,8 +93,8 @@ class SseParser:
             return _bare_event(rest) if _is_complete(rest) else []
         events: list[ServerSentEvent] = []
         if rest:
-            events = self._take_field(rest)
-            if self._data != [DONE]:
+            events = self.feed_line(rest)
+            if not _is_over("\n".join(self._data)):
                 self._data.clear()
         return events + self._dispatch()
 
@@ -106,8 +117,17 @@ class SseParser:
             self._name = value
         return events
 
+    def _continues(self, line: str) -> bool:
+        """Whether a line without a field's name belongs to the object that the data begins."""
+        if _FIELD.match(line):
+            return False
+        if self._goes_on is None:
+            begun = "\n".join(self._data)
+            self._goes_on = begun.startswith("{") and not is_whole(begun)
+        return self._goes_on
+
     def _begins_another(self, value: str) -> bool:
-        begins = value.startswith("{") or value == DONE
+        begins = value.startswith("{") or is_done(value)
         return begins and len(self._data) == 1 and is_whole(self._data[0])
 
     def _grow(self, characters: int) -> None:
@@ -119,13 +139,14 @@ class SseParser:
         name, self._name = self._name, ""
         data, self._data = self._data, []
         self._size = 0
+        self._goes_on = None
         return [ServerSentEvent(name or _DEFAULT_NAME, "\n".join(data))] if data else []
 
     # ── Bare JSON ───────────────────────────────────────────────────────────────────
 
     def _is_bare(self, line: str) -> bool:
         if self._is_sse:
-            return line.startswith("{")
+            return line.startswith("{") or (line.startswith("[") and is_done(line))
         return line.lstrip().startswith(("{", "["))
 
     def _take_bare(self, line: str) -> list[ServerSentEvent]:
@@ -145,8 +166,13 @@ class SseParser:
         return [] if cut and not is_whole(text) else _bare_event(text)
 
 
+def _is_over(data: str) -> bool:
+    """Whether data needs no end of its line: a closed object is no beginning of other JSON."""
+    return is_done(data) or (data.startswith("{") and is_whole(data))
+
+
 def _is_complete(line: str) -> bool:
-    return line.strip() == DONE or is_whole(line)
+    return is_done(line) or is_whole(line)
 
 
 def _bare_event(text: str) -> list[ServerSentEvent]:

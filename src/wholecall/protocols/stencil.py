@@ -19,7 +19,17 @@ from collections.abc import Sequence
 
 import msgspec
 
-from wholecall.core.values import CallDelta, CallPieces, Delta, OfChoice, Reasoning, Text, Value
+from wholecall.core.values import (
+    CallDelta,
+    CallPieces,
+    Delta,
+    Fault,
+    OfChoice,
+    Reasoning,
+    Text,
+    Value,
+)
+from wholecall.protocols.several import split_payload
 from wholecall.protocols.wire import Decoder, Payload
 
 _MOST_TRIES = 16
@@ -55,12 +65,23 @@ class Stencil:
                 at += len(texts)
                 continue
             found = list(self._decode(payloads[at]))
+            if len(found) == 1 and isinstance(found[0], Fault):
+                found = self._decode_several(payloads[at], unread=found)
             deltas += found
             self._type = None
             if len(found) == 1 and self._tries:
                 self._cut(payloads[at], found[0])
             at += 1
         return deltas
+
+    def _decode_several(
+        self, payload: Payload, *, unread: list[Delta | OfChoice[Delta]]
+    ) -> list[Delta | OfChoice[Delta]]:
+        """What the decoder makes of chunks that came as one; else what it made of the payload."""
+        chunks = split_payload(payload)
+        if chunks is None:
+            return unread
+        return [delta for chunk in chunks for delta in self._decode(chunk)]
 
     def _read(self, payloads: Sequence[Payload], at: int) -> list[str]:
         """The texts of those payloads from here on that fit."""

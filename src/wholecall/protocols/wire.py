@@ -23,7 +23,10 @@ Payload: TypeAlias = bytes | str | Mapping[str, Any] | object
 Decoded: TypeAlias = Iterable[Delta | OfChoice[Delta]]
 
 DONE = "[DONE]"
-_MARKS = {"": "", "null": "", DONE: DONE}
+_KEEP_ALIVE = ("", "null", "[]", "ping", "keepalive", "keep-alive", "heartbeat")
+_MARKS = {**dict.fromkeys(_KEEP_ALIVE, ""), "[done]": DONE, "done": DONE}
+_LONGEST_MARK = 12
+"""Characters of a mark, with quotes and blanks in it."""
 _TEXT = (bytes, str)  # as a tuple: `bytes | str` is built anew for every chunk
 UNREADABLE = (ProtocolError, RecursionError)  # the latter: nested beyond the stack
 _PREVIEW = 200
@@ -72,14 +75,22 @@ def terminate(deltas: Decoded) -> Decoded:
 
 
 def read_mark(payload: Payload) -> str | None:
-    """What a payload says that is no object: `[DONE]`, or nothing at all (a keep-alive)."""
+    """What a payload says that is no object: `[DONE]`, or nothing at all (a keep-alive).
+
+    Servers write it in small letters, with blanks, in quotes.
+    """
     if not isinstance(payload, _TEXT):
         return None
     mark = payload.strip()
-    if len(mark) > len(DONE):
+    if len(mark) > _LONGEST_MARK:
         return None
     text = mark if isinstance(mark, str) else mark.decode("utf-8", "replace")
-    return _MARKS.get(text)
+    return _MARKS.get("".join(text.strip('"').split()).lower())
+
+
+def is_done(text: str) -> bool:
+    """Whether a line says that the stream is over, in whatever letters."""
+    return read_mark(text) == DONE
 
 
 # ── Reading ─────────────────────────────────────────────────────────────────────────
