@@ -207,7 +207,7 @@ async def test_a_disk_that_fails_denies_and_is_logged(
         assert (status, mailbox.sent) == (200, [])
         async with served.http.get(served.url + APPROVALS) as response:
             assert response.status == 503
-            assert "no such table" in (await response.json())["error"]["message"]
+            assert "cannot be reached" in (await response.json())["error"]["message"]
         assert (await answer(served, "any", body={"approved": True}))[0] == 503
     assert [record.name for record in caplog.records] == [
         "wholecall.proxy.approving",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import pytest
 
+from wholecall.inspector.database import StoreFailed
 from wholecall.proxy.shelf import Shelf
 
 
@@ -53,7 +53,7 @@ def test_what_is_dropped_is_gone_under_all_of_its_names(tmp_path: Path) -> None:
 
 def test_what_cannot_be_kept_leaves_nothing_behind() -> None:
     shelf = Shelf()
-    with pytest.raises(sqlite3.Error):
+    with pytest.raises(StoreFailed, match="cannot be written"):
         shelf.put([{"no": "name"}], b"text")  # type: ignore[list-item]
     shelf.put(["a"], b"text")
     assert shelf.find(["a"]) == {"a": b"text"}

@@ -11,8 +11,12 @@ from pathlib import Path
 import pytest
 
 from configs import load_text
+from damaging import SEEN_AT_ONCE, overwrite_head
+from wholecall.proxy.building import RESPONSES_FILE, STATE_FILE
 from wholecall.proxy.config.problems import ConfigError
+from wholecall.proxy.inspecting import STORE_FILE
 from wholecall.proxy.keys import KeyStore
+from wholecall.proxy.shelf import Shelf
 from wholecall.proxy.starting import check_start
 
 
@@ -62,6 +66,37 @@ def test_a_folder_that_workers_cannot_share_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r":3: listen\.workers: .*wholecall-responses\.sqlite"):
         check_start(load_text(tmp_path, text), {})
     check_start(load_text(tmp_path, text + "responses: {kept_seconds: 0}\n"), {})
+
+
+MODEL = "upstream: openai/x, base_url: http://h"
+STORES = {
+    STATE_FILE: f"models: {{a: {{{MODEL}, mode: run}}}}",
+    RESPONSES_FILE: f"models: {{a: {{{MODEL}}}}}\nlisten: {{workers: 2}}",
+    STORE_FILE: f"models: {{a: {{{MODEL}}}}}\ninspector: {{enabled: true}}",
+}
+
+
+@pytest.mark.parametrize(("name", "text"), STORES.items())
+@pytest.mark.parametrize("damage", SEEN_AT_ONCE)
+def test_a_damaged_file_is_told_with_what_to_do_if_it_is_needed(
+    tmp_path: Path, name: str, *, text: str, damage: Callable[[Path], None]
+) -> None:
+    Shelf(tmp_path / name).close()
+    loaded = load_text(tmp_path, f"keys:\n  path: k.sqlite\n{text}\n")
+    assert check_start(loaded, {}) == ()
+    damage(tmp_path / name)
+    with pytest.raises(ConfigError, match=rf":2: keys\.path: .*{name}: .* move it away"):
+        check_start(loaded, {})
+    other = next(each for key, each in STORES.items() if key != name)
+    assert check_start(load_text(tmp_path, f"keys: {{path: k.sqlite}}\n{other}\n"), {}) == ()
+
+
+def test_what_an_upstream_holds_is_kept_for_keys_only(tmp_path: Path) -> None:
+    overwrite_head(tmp_path / STATE_FILE)
+    text = "models: {a: {upstream: responses/x, base_url: http://h}}\n"
+    assert check_start(load_text(tmp_path, f"keys: {{path: k.sqlite}}\n{text}"), {}) == ()
+    with pytest.raises(ConfigError, match=f"{STATE_FILE}: .* move it away"):
+        check_start(load_text(tmp_path, f"keys: {{path: k.sqlite, required: true}}\n{text}"), {})
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:

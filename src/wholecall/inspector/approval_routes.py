@@ -8,7 +8,8 @@ website is refused, even from websites that may read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import wraps
 from typing import TypeAlias
 
 import msgspec
@@ -16,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from wholecall.inspector.database import StoreFailed
+from wholecall.inspector.database import CODE, StoreFailed
 from wholecall.inspector.desk import Answered, Desk
 from wholecall.runs.approvals import Approval
 
@@ -24,6 +25,8 @@ _LOG = logging.getLogger(__name__)
 PATH = "/inspector/api/approvals"
 Owner: TypeAlias = Callable[[Request], str | None]
 """Whose runs may be seen by who sent a request: those of one key, or (None) all."""
+Answering: TypeAlias = Callable[[Request], Awaitable[Response]]
+"""What a route does."""
 OnAnswer: TypeAlias = Callable[[Request, Answered], None]
 """Told of each answer that counts, with the request that brought it."""
 HEADERS = {
@@ -52,8 +55,8 @@ def make_approval_routes(desk: Desk, *, owner: Owner, on_answer: OnAnswer) -> li
     """Where calls that wait are listed and answered."""
     routes = _Approvals(desk, owner, on_answer=on_answer)
     return [
-        Route(PATH, routes.list_waiting),
-        Route(f"{PATH}/{{id}}", routes.answer, methods=["POST"]),
+        Route(PATH, guard(routes.list_waiting)),
+        Route(f"{PATH}/{{id}}", guard(routes.answer), methods=["POST"]),
     ]
 
 
@@ -65,10 +68,7 @@ class _Approvals:
 
     async def list_waiting(self, request: Request) -> Response:
         """The calls that wait, in all processes of the proxy."""
-        try:
-            waiting = await self._desk.list_waiting(self._owner(request))
-        except StoreFailed as error:
-            return _give_up(error)
+        waiting = await self._desk.list_waiting(self._owner(request))
         return JSONResponse({"waiting": waiting}, headers=HEADERS)
 
     async def answer(self, request: Request) -> Response:
@@ -83,10 +83,7 @@ class _Approvals:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return refuse(400, f'an answer is {{"approved": true}} or false, and why: {error}')
         id, approval = request.path_params["id"], Approval(given.approved, given.why)
-        try:
-            answered = await self._desk.answer(id, approval, owner=self._owner(request))
-        except StoreFailed as error:
-            return _give_up(error)
+        answered = await self._desk.answer(id, approval, owner=self._owner(request))
         if answered is None:
             return refuse(404, _GONE)
         self._on_answer(request, answered)
@@ -103,11 +100,21 @@ def _comes_from_us(request: Request) -> bool:
     return site in _OURS and origin in {None, f"http://{host}", f"https://{host}"}
 
 
-def _give_up(error: StoreFailed) -> Response:
-    _LOG.error("%s", error)
-    return refuse(503, str(error))
+def guard(answer: Answering) -> Answering:
+    """The same answers; if the file fails, one that says so. The log says which file it is."""
+
+    @wraps(answer)
+    async def answer_or_refuse(request: Request) -> Response:
+        try:
+            return await answer(request)
+        except StoreFailed as error:
+            _LOG.error("%s", error.why)
+            return refuse(503, str(error), code=CODE)
+
+    return answer_or_refuse
 
 
-def refuse(status: int, message: str) -> Response:
+def refuse(status: int, message: str, *, code: str = "") -> Response:
     """Say why not."""
-    return JSONResponse({"error": {"message": message}}, status_code=status, headers=HEADERS)
+    error = {"message": message, "code": code} if code else {"message": message}
+    return JSONResponse({"error": error}, status_code=status, headers=HEADERS)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wholecall.inspector.database import StoreFailed, is_busy, open_database
+from wholecall.inspector.database import StoreFailed, is_busy, open_database, telling
 from wholecall.inspector.encoding import Fields
 from wholecall.runs.approvals import Approval
 
@@ -98,6 +98,7 @@ class Desk:
         clock: Callable[[], float] = time.time,
         pace: float = PACE,
     ) -> None:
+        self._path = path
         self._clock = clock
         self._pace = pace
         self._process = secrets.token_hex(8)
@@ -155,7 +156,7 @@ class Desk:
         """No answer can come any more."""
         for asked in self._asked.values():
             if not asked.done():
-                asked.set_exception(StoreFailed(str(error)))
+                asked.set_exception(StoreFailed(str(error), why=error.why))
 
     # ── Answering ───────────────────────────────────────────────────────────────────
 
@@ -180,38 +181,36 @@ class Desk:
             *(waiting.request_id, waiting.model, waiting.call_id, waiting.name),
             waiting.arguments,
         )
-        try:
-            with self._lock:
-                old = {"old": now - 2 * SILENCE, "process": self._process}
-                self._database.execute(_CLEAN, old)
-                self._database.execute(
-                    "INSERT INTO approvals (id, process, seen, asked, until, key, request_id, "
-                    "model, call_id, name, arguments) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
-                    row,
-                )
-        except sqlite3.Error as error:
-            raise StoreFailed(f"the call cannot wait for approval: {error}") from error
+        with telling("the call cannot wait for approval", self._path), self._lock:
+            old = {"old": now - 2 * SILENCE, "process": self._process}
+            self._database.execute(_CLEAN, old)
+            self._database.execute(
+                "INSERT INTO approvals (id, process, seen, asked, until, key, request_id, "
+                "model, call_id, name, arguments) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+                row,
+            )
 
     def _look(self) -> Mapping[str, Approval]:
         """The answers of this moment; and a sign of life."""
-        try:
-            with self._lock:
-                sign = (self._clock(), self._process)
-                self._database.execute("UPDATE approvals SET seen = ? WHERE process = ?", sign)
-                rows = self._database.execute(_LOOK, (self._process,)).fetchall()
-        except sqlite3.Error as error:
-            if is_busy(error):  # it is looked at again
-                return {}
-            raise StoreFailed(f"no answer can be found: {error}") from error
+        with telling("no answer can be found", self._path):
+            try:
+                rows = self._look_once()
+            except sqlite3.Error as error:
+                if not is_busy(error):
+                    raise
+                rows = []  # it is looked at again
         return {id: Approval(bool(approved), why) for id, approved, why in rows}
+
+    def _look_once(self) -> Sequence[tuple[Any, ...]]:
+        with self._lock:
+            sign = (self._clock(), self._process)
+            self._database.execute("UPDATE approvals SET seen = ? WHERE process = ?", sign)
+            return self._database.execute(_LOOK, (self._process,)).fetchall()
 
     def _take(self, id: str) -> Approval | None:
         """Take a call out, with the answer that it has; after this it can get none."""
-        try:
-            with self._lock:
-                rows = self._database.execute(_TAKE, (id,)).fetchall()
-        except sqlite3.Error as error:
-            raise StoreFailed(f"no answer can be found: {error}") from error
+        with telling("no answer can be found", self._path), self._lock:
+            rows = self._database.execute(_TAKE, (id,)).fetchall()
         given = [Approval(bool(yes), why) for yes, why in rows if yes is not None]
         return given[0] if given else None
 
@@ -223,11 +222,8 @@ class Desk:
             return
 
     def _ask(self, query: str, **named: Any) -> Sequence[tuple[Any, ...]]:
-        try:
-            with self._lock:
-                return self._database.execute(query, {**named, **self._now()}).fetchall()
-        except sqlite3.Error as error:
-            raise StoreFailed(f"the calls that wait cannot be reached: {error}") from error
+        with telling("the calls that wait cannot be reached", self._path), self._lock:
+            return self._database.execute(query, {**named, **self._now()}).fetchall()
 
     def _now(self) -> dict[str, float]:
         now = self._clock()

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 from importlib.resources import files
+from typing import TypeVar
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from wholecall.inspector.approval_routes import HEADERS, Owner, refuse
+from wholecall.inspector.approval_routes import HEADERS, Owner, guard, refuse
+from wholecall.inspector.database import decoding
 from wholecall.inspector.decoding import decode_case
 from wholecall.inspector.live import Listener, Live, Message
 from wholecall.inspector.raw import read
@@ -44,6 +47,7 @@ _FILES = (
     "style.css",
     "trying.js",
 )
+_Found = TypeVar("_Found")
 _FILTERS = ("model", "tool", "verdict", "reason", "oddity", "fate", "code")
 _LONGEST_NUMBER = 15
 
@@ -60,12 +64,12 @@ def make_routes(
     return [
         Route(PAGE, _show_page),
         Route(f"{STATIC}/{{name}}", _show_file),
-        Route(f"{API}/runs", reading.list_runs),
-        Route(f"{API}/runs/{{id}}", reading.show_run),
-        Route(f"{API}/runs/{{id}}/chunks", reading.show_chunks),
-        Route(f"{API}/runs/{{id}}/case", reading.export),
+        Route(f"{API}/runs", guard(reading.list_runs)),
+        Route(f"{API}/runs/{{id}}", guard(reading.show_run)),
+        Route(f"{API}/runs/{{id}}/chunks", guard(reading.show_chunks)),
+        Route(f"{API}/runs/{{id}}/case", guard(reading.export)),
         Route(f"{API}/live", reading.stream),
-        Route(f"{API}/figures", reading.show_figures),
+        Route(f"{API}/figures", guard(reading.show_figures)),
         *approvals,
     ]
 
@@ -132,7 +136,7 @@ class _Reading:
             owner=owner,
         )
         await self._live.catch_up()
-        runs = await asyncio.to_thread(self._store.list_runs, wanted)
+        runs = await self._ask(partial(self._store.list_runs, wanted))
         plain = not any(texts.values()) and not wanted.before
         running = [record.head for record in self._live.show(owner)] if plain else []
         body = {"running": running, "runs": runs, "failed": self._live.failed}
@@ -145,7 +149,7 @@ class _Reading:
         record = self._live.find(id, owner=owner)
         if record is not None:
             return await _write({"summary": record.head, "events": record.events[:]})
-        found = await asyncio.to_thread(self._store.find, id, owner=owner)
+        found = await self._ask(partial(self._store.find, id, owner=owner))
         if found is None:
             return refuse(404, "there is no such run, or it is not kept any more")
         summary, events = found
@@ -174,7 +178,7 @@ class _Reading:
     async def show_figures(self, request: Request) -> Response:
         """Sums over all runs."""
         owner = self._owner(request)
-        return await _write(await asyncio.to_thread(self._store.read_figures, owner=owner))
+        return await _write(await self._ask(partial(self._store.read_figures, owner=owner)))
 
     async def stream(self, request: Request) -> Response:
         """Events as they happen."""
@@ -192,9 +196,14 @@ class _Reading:
             while True:
                 yield await _next_frame(listener)
 
+    async def _ask(self, read: Callable[[], _Found]) -> _Found:
+        """What the file says; `StoreFailed` if it cannot be read."""
+        with decoding("the file of the inspector cannot be read", None):
+            return await asyncio.to_thread(read)
+
     async def _find_answers(self, request: Request) -> list[str]:
         id, owner = request.path_params["id"], self._owner(request)
-        return await asyncio.to_thread(self._read_answers, id, owner)
+        return await self._ask(partial(self._read_answers, id, owner))
 
     def _read_answers(self, id: str, owner: str | None) -> list[str]:
         return [read(answer) for answer in self._store.find_answers(id, owner=owner)]

@@ -57,7 +57,7 @@ class Approving:
             try:
                 return await desk.wait_for(self._describe(call, asker))
             except StoreFailed as error:
-                _LOG.error("request %s: a call was denied: %s", asker.request_id, error)
+                _LOG.error("request %s: a call was denied: %s", asker.request_id, error.why)
                 return _FAILED
 
         return Approvals(ask, seconds=self.seconds + _MARGIN)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 
+from wholecall.inspector.database import StoreFailed
 from wholecall.proxy.holding import read_id
 from wholecall.proxy.shelf import Shelf
 
@@ -30,11 +30,11 @@ class Binding:
             return
         try:
             await asyncio.to_thread(self._shelf.put, (_name(id),), key_id.encode())
-        except sqlite3.Error:  # the answer itself is good: it only cannot be continued there
-            _LOG.warning("it cannot be kept whose a response is", exc_info=True)
+        except StoreFailed as error:  # the answer is good: it only cannot be continued there
+            _LOG.warning("it cannot be kept whose a response is: %s", error.why)
 
     async def is_of(self, key_id: str, id: str) -> bool:
-        """Whether this key may go on from the response of this id."""
+        """Whether this key may go on from the response of this id; `StoreFailed`: who knows."""
         if not key_id:
             return True
         found = await asyncio.to_thread(self._shelf.find, (_name(id),))

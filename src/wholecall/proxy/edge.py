@@ -7,6 +7,7 @@ inspector's page comes without its data.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
@@ -31,11 +32,12 @@ from wholecall.proxy.arrival import (
 from wholecall.proxy.config.changing import take_over
 from wholecall.proxy.config.settings import Config
 from wholecall.proxy.intake import Intake
-from wholecall.proxy.keys import ANONYMOUS, STRANGER, Key, KeyStore
+from wholecall.proxy.keys import ANONYMOUS, STRANGER, Key, KeyStore, KeyStoreFailed
 from wholecall.proxy.quotas import Quotas
 from wholecall.proxy.refusing import Refused, refuse_for_now
 from wholecall.proxy.reply import Refusal, Reply, tell_nobody
 
+_LOG = logging.getLogger(__name__)
 CALLER = "wholecall"
 """Where the scope of a request has its `Caller`."""
 BUSY_SECONDS = 1.0
@@ -53,6 +55,7 @@ _HELD = "/v1/responses/"
 _POLICY_VIOLATION = 1008
 _NO_KEY = "a key is needed: send it as `Authorization: Bearer wc_…` or as `x-api-key: wc_…`"
 _BAD_KEY = "this key is not known, has ended, or was revoked"
+_NO_KEYS = "the proxy cannot look up its keys; its log says why"
 _FULL = "too many requests are under way"
 BUG = Refused(
     500, "the proxy failed; its log says why under this request's id", code="internal_error"
@@ -163,7 +166,11 @@ class Edge:
             return ANONYMOUS
         if text is None:
             raise refuse_key(_NO_KEY)
-        key = None if self._keys is None else self._keys.check(text)
+        try:
+            key = None if self._keys is None else self._keys.check(text)
+        except KeyStoreFailed as error:
+            _LOG.error("%s", error)
+            raise refuse_for_now(503, _NO_KEYS, code="keys_failed", seconds=BUSY_SECONDS) from error
         if key is None:
             raise refuse_key(_BAD_KEY)
         return key

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import replace
 
 from wholecall.errors import RunFailed, UpstreamError, WholecallError
+from wholecall.inspector.database import CODE, StoreFailed
 from wholecall.protocols.answers import Failure, read_failure
 from wholecall.proxy.sinks import Headers
 from wholecall.proxy.taps import CLIENT_GONE
 from wholecall.upstreams.retry import is_repeatable
 
+_LOG = logging.getLogger(__name__)
 LONGEST_RETRY_AFTER = 60.0
 """Seconds. SDKs wait as long as they are told, and nobody waits an hour for an answer."""
 NEVER_AGAIN: Headers = ((b"x-should-retry", b"false"),)
@@ -34,6 +37,9 @@ _BAD_GATEWAY = 502
 def explain(error: WholecallError, *, place: str, request_id: str) -> tuple[Failure, Headers]:
     """A failure in words for the client, without the upstream's address."""
     failure = read_failure(error, request_id=request_id)
+    if isinstance(error, StoreFailed):
+        _LOG.error("request %s: %s", request_id, error.why)
+        failure = replace(failure, status=_UNAVAILABLE, code=CODE)
     if isinstance(error, RunFailed):
         failure = replace(failure, status=_BAD_GATEWAY, code="run_failed")
     if _refused(error) in _ABOUT_CREDENTIALS:

@@ -126,6 +126,10 @@ class Holding:
         held = self._look_up(id)
         return held if held is not None and held.key_id == key_id else None
 
+    def holds(self, id: str) -> bool:
+        """Whether it is held for anybody."""
+        return self._look_up(id) is not None
+
     def is_of_another(self, key_id: str, id: str) -> bool:
         """Whether it is held for somebody else."""
         held = self._look_up(id)

@@ -23,6 +23,7 @@ from pathlib import Path
 import msgspec
 
 from wholecall.errors import WholecallError
+from wholecall.inspector.database import damage, diagnose
 from wholecall.proxy.config.settings import ANYTHING, Config, matches
 
 PREFIX = "wc_"
@@ -119,10 +120,10 @@ class KeyStore:
         query = "SELECT rights, created, revoked FROM keys ORDER BY created, id"
         with self._telling():
             rows = self._file.execute(query).fetchall()
-        return [
-            Entry(key=_decode(rights), created=created, revoked=revoked)
-            for rights, created, revoked in rows
-        ]
+            return [
+                Entry(key=_decode(rights), created=created, revoked=revoked)
+                for rights, created, revoked in rows
+            ]
 
     def revoke(self, id: str) -> bool:
         """End a key; False if there is none of this id that is still good."""
@@ -172,9 +173,13 @@ class KeyStore:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise KeyStoreFailed(
-                f"{self._path}: the keys cannot be read or written: {error}"
-            ) from error
+            raise self._fail(diagnose(error, Path(self._path))) from error
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            said = damage(f"the rights of a key are not what was written: {error}")
+            raise self._fail(diagnose(said, Path(self._path))) from error
+
+    def _fail(self, why: str) -> KeyStoreFailed:
+        return KeyStoreFailed(f"the keys cannot be read or written: {why}")
 
 
 def needs_keys(config: Config) -> bool:
@@ -182,7 +187,7 @@ def needs_keys(config: Config) -> bool:
     return config.keys.required or Path(config.keys.path).is_file()
 
 
-def find_trouble(path: str) -> str:
+def find_key_trouble(path: str) -> str:
     """Why a file cannot hold the keys, and what to do; empty if it can. Nothing is written."""
     file, folder = Path(path), Path(path).parent
     if not folder.is_dir():

@@ -59,12 +59,17 @@ class Ownership:
         return tuple(replace(call, id=ids[call.id]) for call in result.pending)
 
     async def restore(self, key_id: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """The history with what was kept of it. What nobody kept stays as it came."""
+        """The history with what was kept of it. What nobody kept stays as it came.
+
+        `StoreFailed` if that cannot be found out: without it a tool could run a second time.
+        """
         wanted = {id: f"{key_id} {id}" for message in messages for id in _own_ids(message)}
         if not wanted:
             return messages
         kept = await asyncio.to_thread(self._shelf.find, tuple(wanted.values()))
-        found = {id: kept[name] for id, name in wanted.items() if name in kept}
+        with self._shelf.decoding():
+            turns = {text: read_messages(text) for text in kept.values()}
+        found = {id: turns[kept[name]] for id, name in wanted.items() if name in kept}
         return tuple(_splice(messages, found))
 
 
@@ -96,7 +101,9 @@ class _Said:
     messages: tuple[Message, ...]
 
 
-def _splice(messages: tuple[Message, ...], found: Mapping[str, bytes]) -> Iterator[Message]:
+def _splice(
+    messages: tuple[Message, ...], found: Mapping[str, tuple[Message, ...]]
+) -> Iterator[Message]:
     said = [_Said(role, tuple(group)) for role, group in groupby(messages, lambda m: m.role)]
     place = 0
     while place < len(said):
@@ -111,10 +118,10 @@ def _splice(messages: tuple[Message, ...], found: Mapping[str, bytes]) -> Iterat
         if follows is not None and follows.role is Role.TOOL:
             results = follows.messages
             place += 1
-        yield from _join(read_messages(kept), results)
+        yield from _join(kept, results)
 
 
-def _find_kept(said: _Said, found: Mapping[str, bytes]) -> bytes | None:
+def _find_kept(said: _Said, found: Mapping[str, tuple[Message, ...]]) -> tuple[Message, ...] | None:
     if said.role is not Role.ASSISTANT:
         return None
     ids = (id for message in said.messages for id in _own_ids(message))

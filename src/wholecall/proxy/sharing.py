@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 
 import msgspec
 
+from wholecall.inspector.database import StoreFailed
 from wholecall.proxy.holding import Held, Holding, Made, read_id
 from wholecall.proxy.shelf import Shelf
 
@@ -37,19 +37,25 @@ class Sharing:
         self._shelf = shelf
 
     async def fetch(self, id: str) -> None:
-        """Hold the response of this id as the file has it: another process may have dropped it."""
+        """Hold the response of this id as the file has it: another process may have dropped it.
+
+        `StoreFailed` if the file fails, and this process does not hold it either.
+        """
         shelf = self._find_shelf()
         if shelf is None or not id:
             return
         try:
             text = (await asyncio.to_thread(shelf.find, (id,))).get(id)
-        except sqlite3.Error:
-            _LOG.warning("the file of responses cannot be read", exc_info=True)
+            if text is None:
+                self._holding.forget(id)
+                return
+            with shelf.decoding():
+                kept = _KEPT.decode(text)
+        except StoreFailed as error:
+            if not self._holding.holds(id):
+                raise
+            _LOG.warning("the file of responses cannot be read: %s", error.why)
             return
-        if text is None:
-            self._holding.forget(id)
-            return
-        kept = _KEPT.decode(text)
         work = Made(kept.response)
         self._holding.put(Held(id=id, key_id=kept.key_id, items=kept.items, work=work))
 
@@ -62,19 +68,15 @@ class Sharing:
         text = msgspec.msgpack.encode(_Kept(key_id, items, response))
         try:
             await asyncio.to_thread(shelf.put, (id,), text)
-        except sqlite3.Error:  # the answer itself is good
-            _LOG.warning("the file of responses cannot be written", exc_info=True)
+        except StoreFailed as error:  # the answer itself is good
+            _LOG.warning("the file of responses cannot be written: %s", error.why)
 
     async def drop(self, held: Held) -> None:
-        """Forget a response, in every process."""
-        self._holding.drop(held)
+        """Forget a response, in every process; `StoreFailed`: the others still hold it."""
         shelf = self._find_shelf()
-        if shelf is None:
-            return
-        try:
+        if shelf is not None:
             await asyncio.to_thread(shelf.drop, (held.id,))
-        except sqlite3.Error:
-            _LOG.warning("a response cannot be taken out of its file", exc_info=True)
+        self._holding.drop(held)
 
     def close(self) -> None:
         """Close the file."""

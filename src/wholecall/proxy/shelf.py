@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+from wholecall.inspector.database import changing, decoding, open_database, telling
 
 KEPT_SECONDS = 7 * 24 * 3600.0
 """How long a conversation may rest before it goes on without what was kept of it."""
 MOST_BYTES = 256 * 1024 * 1024
 """Of all that is kept. The oldest goes first."""
 _SCHEMA = """
+PRAGMA journal_mode = WAL;
+PRAGMA foreign_keys = ON;
 CREATE TABLE IF NOT EXISTS texts (number INTEGER PRIMARY KEY, kept_at REAL, text BLOB);
 CREATE TABLE IF NOT EXISTS names (
     name TEXT PRIMARY KEY, number INTEGER REFERENCES texts ON DELETE CASCADE
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS names_by_number ON names (number);
 """
-_BUSY_SECONDS = 5.0
+_UNREADABLE = "what the proxy keeps of this conversation cannot be read"
+_UNWRITABLE = "what the proxy keeps of this conversation cannot be written"
 
 
 class Shelf:
     """One SQLite file; several processes may use it. Without a path it lives in memory.
 
-    Its methods block and may be called from any thread.
+    Its methods block and may be called from any thread. `StoreFailed` if the file fails.
     """
 
     def __init__(
@@ -42,33 +47,18 @@ class Shelf:
         """Of all texts."""
         self._clock = clock
         self._lock = threading.Lock()
-        if path is not None:
-            path.touch(mode=0o600)  # what was said is nobody else's business
-        self._database = sqlite3.connect(
-            ":memory:" if path is None else path,
-            timeout=_BUSY_SECONDS,
-            check_same_thread=False,
-            isolation_level=None,
-        )
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA foreign_keys = ON")
-        self._database.executescript(_SCHEMA)
+        self._path = path
+        self._database = open_database(path, lambda database: database.executescript(_SCHEMA))
 
     def put(self, names: Sequence[str], text: bytes) -> None:
         """Keep a text under several names. It is on the disk when this returns."""
-        with self._lock:
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                now = self._clock()
-                insert = "INSERT INTO texts (kept_at, text) VALUES (?, ?)"
-                number = self._database.execute(insert, (now, text)).lastrowid
-                rows = [(name, number) for name in names]
-                self._database.executemany("INSERT OR REPLACE INTO names VALUES (?, ?)", rows)
-                self._make_room(now)
-            except BaseException:
-                self._database.execute("ROLLBACK")
-                raise
-            self._database.execute("COMMIT")
+        with telling(_UNWRITABLE, self._path), self._lock, changing(self._database):
+            now = self._clock()
+            insert = "INSERT INTO texts (kept_at, text) VALUES (?, ?)"
+            number = self._database.execute(insert, (now, text)).lastrowid
+            rows = [(name, number) for name in names]
+            self._database.executemany("INSERT OR REPLACE INTO names VALUES (?, ?)", rows)
+            self._make_room(now)
 
     def find(self, names: Sequence[str]) -> Mapping[str, bytes]:
         """The texts under these names, as far as they are kept."""
@@ -76,7 +66,7 @@ class Shelf:
         query = (
             "SELECT name, text FROM names JOIN texts USING (number) WHERE name = ? AND kept_at > ?"
         )
-        with self._lock:
+        with telling(_UNREADABLE, self._path), self._lock:
             rows = [self._database.execute(query, (name, oldest)).fetchone() for name in names]
         return dict(row for row in rows if row is not None)
 
@@ -84,8 +74,14 @@ class Shelf:
         """Forget the texts under these names."""
         rows = [(name,) for name in names]
         query = "DELETE FROM texts WHERE number = (SELECT number FROM names WHERE name = ?)"
-        with self._lock:
+        with telling(_UNWRITABLE, self._path), self._lock:
             self._database.executemany(query, rows)
+
+    @contextmanager
+    def decoding(self) -> Iterator[None]:
+        """While a text of it is decoded: one that is not as it was written is a `StoreFailed`."""
+        with decoding(_UNREADABLE, self._path):
+            yield
 
     def close(self) -> None:
         """Close the file."""

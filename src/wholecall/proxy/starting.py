@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
-from wholecall.proxy.building import responses_path
+from wholecall.inspector.database import find_trouble
+from wholecall.proxy.building import responses_path, state_path
 from wholecall.proxy.config.functions import load_functions
 from wholecall.proxy.config.loading import FILE_NAME, Loaded
 from wholecall.proxy.config.problems import ConfigError, ConfigProblem, Place
 from wholecall.proxy.config.secret import reveal
-from wholecall.proxy.keys import find_trouble, needs_keys
+from wholecall.proxy.config.settings import Config
+from wholecall.proxy.inspecting import STORE_FILE
+from wholecall.proxy.keys import find_key_trouble, needs_keys
+from wholecall.proxy.serving import Mode
 from wholecall.tools.tool import Tool
 from wholecall.upstreams.names import NamedModel, check_environment, find_lack
 
 _KEYS = ("keys", "path")
+_HOLDS = "responses/"
+"""Upstreams that hold responses in an account of their own."""
 
 
 def check_start(
     loaded: Loaded, environ: Mapping[str, str], *, tools: bool = True
 ) -> tuple[Tool, ...]:
-    """Import the functions, look at the file of the keys, at what the environment says of
-    upstreams, and at what models on this machine need; `ConfigError` names what is wrong.
+    """Import the functions, look at the files of the keys and of what is kept, at what the
+    environment says of upstreams, and at what models on this machine need; `ConfigError` names
+    what is wrong.
 
     `tools`: whether to import. MCP servers are not started, and nothing is written.
     """
     _check_models(loaded, environ)
     _check_keys(loaded)
     _check_responses(loaded)
+    _check_stores(loaded)
     return load_functions(loaded) if tools else ()
 
 
@@ -61,10 +70,33 @@ def _check_responses(loaded: Loaded) -> None:
     raise ConfigError([ConfigProblem(place, ".".join(setting), why)])
 
 
+def _check_stores(loaded: Loaded) -> None:
+    """Files that hold what the proxy keeps: a process that cannot open one cannot start."""
+    for path in _find_stores(loaded.config):
+        trouble = find_trouble(path)
+        if trouble:
+            raise ConfigError([ConfigProblem(_find_place(loaded), ".".join(_KEYS), trouble)])
+
+
+def _find_stores(config: Config) -> Iterator[Path]:
+    runs = any(model.mode == Mode.RUN.value for model in config.models.values())
+    held = any(model.upstream.startswith(_HOLDS) for model in config.models.values())
+    if runs or (held and needs_keys(config)):
+        yield state_path(config)
+    responses = responses_path(config)
+    if responses is not None:
+        yield responses
+    if config.inspector.enabled:
+        yield Path(config.keys.path).with_name(STORE_FILE)
+
+
+def _find_place(loaded: Loaded) -> Place:
+    """Where it is said in which folder the files are; the usual one was written nowhere."""
+    return loaded.places.get(_KEYS, Place(str(loaded.file or FILE_NAME)))
+
+
 def _check_keys(loaded: Loaded) -> None:
     config = loaded.config
-    trouble = find_trouble(config.keys.path) if needs_keys(config) else ""
+    trouble = find_key_trouble(config.keys.path) if needs_keys(config) else ""
     if trouble:
-        # The usual file was written nowhere.
-        place = loaded.places.get(_KEYS, Place(str(loaded.file or FILE_NAME)))
-        raise ConfigError([ConfigProblem(place, ".".join(_KEYS), trouble)])
+        raise ConfigError([ConfigProblem(_find_place(loaded), ".".join(_KEYS), trouble)])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from wholecall.inspector.database import CODE, StoreFailed
 from wholecall.proxy.edge import BUG, CALLER, Caller
 from wholecall.proxy.refusing import Refused, encode_refusal
 
+_LOG = logging.getLogger(__name__)
+_UNAVAILABLE = 503
 _CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
@@ -29,6 +33,9 @@ async def _tell(request: Request, error: Exception) -> Response:
 def _read(request: Request, error: Exception) -> tuple[Refused, Mapping[str, str] | None]:
     if isinstance(error, Refused):
         return error, None
+    if isinstance(error, StoreFailed):
+        _LOG.error("request %s: %s", request.scope[CALLER].request_id, error.why)
+        return Refused(_UNAVAILABLE, str(error), code=CODE), None
     if not isinstance(error, HTTPException):
         return BUG, None
     message = f"{request.method} {request.url.path} is not served here: {error.detail}"
@@ -39,6 +46,7 @@ def _read(request: Request, error: Exception) -> tuple[Refused, Mapping[str, str
 ERROR_HANDLERS: Mapping[type[Exception], Callable[[Request, Exception], Awaitable[Response]]] = {
     HTTPException: _tell,
     Refused: _tell,
+    StoreFailed: _tell,
     # The server logs it: whoever calls the handler raises the error again.
     Exception: _tell,
 }
