@@ -2,7 +2,7 @@
 
 import pytest
 
-from wholecall.core.ending import Turn
+from wholecall.core.ending import EndSigns
 from wholecall.core.values import (
     Call,
     Ended,
@@ -24,8 +24,8 @@ BAD = Rejected(reason=Reason.BAD_JSON, detail="bad")
 FAULT = Fault(FaultKind.PROTOCOL, "odd")
 
 
-def turn(*hints: Hint, terminated: bool = True, fault: Fault | None = None) -> Turn:
-    turn = Turn()
+def turn(*hints: Hint, terminated: bool = True, fault: Fault | None = None) -> EndSigns:
+    turn = EndSigns()
     for hint in hints:
         turn.take_hint(HintGiven(hint, hint.value.upper()))
     turn.terminated = terminated
@@ -55,7 +55,7 @@ ENDINGS = [
 @pytest.mark.parametrize(
     ("turn", "ending"), [row[1:] for row in ENDINGS], ids=[row[0] for row in ENDINGS]
 )
-def test_hint_terminator_and_fault_say_how_the_turn_ended(turn: Turn, ending: Ending) -> None:
+def test_hint_terminator_and_fault_say_how_the_turn_ended(turn: EndSigns, ending: Ending) -> None:
     assert turn.ending() is ending
 
 
@@ -74,7 +74,7 @@ SOUND = [
 @pytest.mark.parametrize(
     ("turn", "sound"), [row[1:] for row in SOUND], ids=[row[0] for row in SOUND]
 )
-def test_a_turn_is_sound_until_something_forbids_its_calls(turn: Turn, sound: bool) -> None:
+def test_a_turn_is_sound_until_something_forbids_its_calls(turn: EndSigns, sound: bool) -> None:
     assert turn.is_sound is sound
 
 
@@ -129,7 +129,7 @@ CONCLUSIONS = [
 
 @pytest.mark.parametrize("row", CONCLUSIONS, ids=[row[0] for row in CONCLUSIONS])
 def test_the_end_tells_what_was_delivered_and_what_was_odd(
-    row: tuple[str, Turn, list[Call | Rejected], str | None, str],
+    row: tuple[str, EndSigns, list[Call | Rejected], str | None, str],
 ) -> None:
     _, turn, verdicts, reason, oddities = row
     detail = f"finish reason {turn.native!r}"

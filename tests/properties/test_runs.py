@@ -36,7 +36,7 @@ from wholecall.runs.plan import RunResult
 from wholecall.tools.from_function import tool
 from wholecall.tools.signals import Failed
 from wholecall.tools.toolbox import Offered
-from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer, Turn
+from wholecall.upstreams.replay import Reaction, ReplayUpstream, ScriptedAnswer
 
 HARMLESS = {"look"}
 STEPS = 60
@@ -123,7 +123,7 @@ ENDS: dict[str, list[Chunk]] = {
     "dropped": [],
     "failed": [{"error": {"message": "overloaded"}}],
 }
-turns: st.SearchStrategy[Turn] = st.one_of(
+turns: st.SearchStrategy[Reaction] = st.one_of(
     st.builds(
         lambda made, end: ScriptedAnswer(
             chunks=[
@@ -152,7 +152,7 @@ class Lived:
     error: RunFailed | UpstreamError | None = None
 
 
-async def live(script: list[Turn], *, cancelled_after: int | None, is_read: bool) -> Lived:
+async def live(script: list[Reaction], *, cancelled_after: int | None, is_read: bool) -> Lived:
     lived = Lived(House(), ReplayUpstream([*script, says("At last.")]))
     started = run(
         "m",
@@ -196,7 +196,7 @@ async def approve(call: Call) -> bool:
     is_read=st.booleans(),
 )
 def test_the_laws_hold_for_every_run(
-    script: list[Turn], *, cancelled_after: int | None, is_read: bool
+    script: list[Reaction], *, cancelled_after: int | None, is_read: bool
 ) -> None:
     async def bounded() -> Lived:
         async with asyncio.timeout(60):

@@ -7,7 +7,7 @@ from typing import Any
 
 from wholecall.core.values import JSON, Event, Released, Text
 from wholecall.protocols.answers import Failure
-from wholecall.proxy.sinks import Body, Headers
+from wholecall.proxy.sinks import Body, RawHeaders
 from wholecall.proxy.taps import Exchange, Watch
 
 
@@ -35,7 +35,7 @@ class Collected:
     async def finish(self) -> None:
         """Nothing is written here."""
 
-    async def fail(self, failure: Failure, headers: Headers = ()) -> None:
+    async def fail(self, failure: Failure, headers: RawHeaders = ()) -> None:
         raise AssertionError((failure, headers))
 
     @property
@@ -60,12 +60,12 @@ class KeptSink:
         self.woken = 0
         self.closed = False
         self.body: Body | None = None
-        self.headers: Headers = ()
+        self.headers: RawHeaders = ()
         self.begun = False
         self.gone = False
         self.beat: Callable[[], bytes] = bytes
 
-    def add_headers(self, headers: Headers) -> None:
+    def add_headers(self, headers: RawHeaders) -> None:
         self.headers += headers
 
     def put(self, frames: bytes) -> None:

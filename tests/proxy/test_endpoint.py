@@ -13,13 +13,13 @@ from proxying import in_loop
 from scripted import calls, says
 from wholecall.proxy.chat import CHAT
 from wholecall.proxy.edge import CALLER, Caller
-from wholecall.proxy.endpoint import Endpoint
+from wholecall.proxy.endpoint import ClientEndpoint
 from wholecall.proxy.keys import ANONYMOUS
 from wholecall.proxy.serving import Mode, Served, Service
 from wholecall.proxy.taps import Exchange, ExchangeEnded, Fate, Reading, Reads
 from wholecall.tools.from_function import make_tool
 from wholecall.tools.tool import Tool
-from wholecall.upstreams.replay import ReplayUpstream, Turn
+from wholecall.upstreams.replay import Reaction, ReplayUpstream
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True}
 
@@ -75,7 +75,7 @@ class Ends:
 class Bench:
     """A service with one model, a tool that can be held up, and an endpoint."""
 
-    def __init__(self, *turns: Turn, mode: Mode = Mode.RUN) -> None:
+    def __init__(self, *turns: Reaction, mode: Mode = Mode.RUN) -> None:
         self.begun, self.go_on = asyncio.Event(), asyncio.Event()
         self.times = 0
         self.ends = Ends()
@@ -83,7 +83,7 @@ class Bench:
         served = Served(name="m", upstream=self.upstream, model="m", mode=mode)
         self.service = Service([served], tools=lambda: [self._make_tool()])
         self.service.taps = (self.ends,)
-        self.endpoint = Endpoint(self.service, CHAT)
+        self.endpoint = ClientEndpoint(self.service, CHAT)
 
     def _make_tool(self) -> Tool:
         async def work() -> str:

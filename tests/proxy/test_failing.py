@@ -7,12 +7,12 @@ import pytest
 from wholecall.core.values import Call, Evidence
 from wholecall.errors import RunFailed, UnknownModel, UpstreamError, WholecallError
 from wholecall.proxy.failing import NEVER_AGAIN, explain, explain_break, explain_bug
-from wholecall.proxy.sinks import Headers
+from wholecall.proxy.sinks import RawHeaders
 
 PLACE = "http://internal:8000/v1/chat/completions"
 CALL = Call(id="c", name="dig", arguments={}, raw="{}", evidence=Evidence.CONFIRMED)
 
-ROWS: dict[str, tuple[WholecallError, int, Headers]] = {
+ROWS: dict[str, tuple[WholecallError, int, RawHeaders]] = {
     "a model that does not exist": (UnknownModel("no"), 404, ()),
     "an upstream that asks to wait for an hour": (
         UpstreamError(f"{PLACE} is busy", status=429, retry_after=3600),
@@ -44,7 +44,7 @@ ROWS: dict[str, tuple[WholecallError, int, Headers]] = {
 
 @pytest.mark.parametrize(("error", "status", "headers"), ROWS.values(), ids=ROWS)
 def test_a_failure_is_told_without_the_upstreams_address(
-    error: WholecallError, status: int, *, headers: Headers
+    error: WholecallError, status: int, *, headers: RawHeaders
 ) -> None:
     failure, given = explain(error, place=PLACE, request_id="req_1")
     assert (failure.status, given, failure.request_id) == (status, headers, "req_1")

@@ -15,7 +15,7 @@ from wholecall.runs.plan import RunResult
 from wholecall.tools.from_function import tool
 from wholecall.tools.signals import Failed
 from wholecall.tools.toolbox import Offered
-from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer, Turn
+from wholecall.upstreams.replay import Reaction, ReplayUpstream, ScriptedAnswer
 
 
 class Kitchen:
@@ -74,7 +74,7 @@ class Played:
         return [part.result.text for part in parts if isinstance(part, CallResult)]
 
 
-def play(*turns: Turn, **options: Unpack[Options]) -> Played:
+def play(*turns: Reaction, **options: Unpack[Options]) -> Played:
     async def go() -> Played:
         kitchen, upstream = Kitchen(), ReplayUpstream(turns)
         options.setdefault("tools", kitchen.tools)

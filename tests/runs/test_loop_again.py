@@ -14,7 +14,7 @@ from wholecall.core.values import Call, Start
 from wholecall.errors import RunFailed, UpstreamError
 from wholecall.runs.events import ToolEnded, TurnRetried, TurnStarted
 from wholecall.runs.ledger import Stop
-from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer, Turn
+from wholecall.upstreams.replay import Reaction, ReplayUpstream, ScriptedAnswer
 
 
 def test_a_cut_call_is_asked_for_with_more_room_and_then_told_to_be_shorter() -> None:
@@ -122,7 +122,7 @@ def test_a_call_for_the_client_in_a_void_answer_is_void() -> None:
     ],
     ids=["dropped", "refused"],
 )
-def test_an_error_says_what_ran_in_earlier_turns(turns: list[Turn]) -> None:
+def test_an_error_says_what_ran_in_earlier_turns(turns: list[Reaction]) -> None:
     error = play(calls(("cook", {"dish": "soup"})), *turns).error
     assert isinstance(error, RunFailed | UpstreamError)
     assert [call.name for call in error.ran if isinstance(call, Call)] == ["cook"]

@@ -33,7 +33,7 @@ from wholecall.errors import UpstreamError
 from wholecall.protocols.reader import Reader
 from wholecall.recording import load
 from wholecall.upstreams.recorder import RecordingUpstream
-from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer, Turn
+from wholecall.upstreams.replay import Reaction, ReplayUpstream, ScriptedAnswer
 
 STREAM = FIRST + SECOND
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -43,7 +43,9 @@ def chunk(text: str) -> dict[str, Any]:
     return {"choices": [{"index": 0, "delta": {"content": text}}]}
 
 
-async def record(turn: Turn, request: Request = REQUEST, *, secrets: tuple[str, ...] = ()) -> Any:
+async def record(
+    turn: Reaction, request: Request = REQUEST, *, secrets: tuple[str, ...] = ()
+) -> Any:
     """The case that is written, and the chunks that the reader got."""
     lines: list[str] = []
     ticks: Iterator[int] = count()

@@ -12,7 +12,7 @@ from upstreams.http1.talking import HEADERS, Talk, listening, pooling
 from upstreams.serving import in_loop
 from wholecall.upstreams.endpoint import Endpoint
 from wholecall.upstreams.refusals import read_refusal, refuse
-from wholecall.upstreams.retry import Failure
+from wholecall.upstreams.retry import FailedAttempt
 
 ENDPOINT = Endpoint("openai-chat", "http://h", api_key="sk-secret-key")
 PLACE = "http://h/v1/chat/completions"
@@ -20,7 +20,7 @@ PLACE = "http://h/v1/chat/completions"
 
 def answer(
     body: bytes | object, status: int = 400, *, headers: dict[str, str] | None = None
-) -> Failure:
+) -> FailedAttempt:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     return refuse(ENDPOINT, status, headers=headers or {}, body=raw)
 

@@ -10,13 +10,19 @@ import pytest
 
 from upstreams.serving import Pauses, in_loop
 from wholecall.errors import UpstreamError
-from wholecall.upstreams.retry import Failure, RetryPolicy, ask, is_repeatable, read_retry_after
+from wholecall.upstreams.retry import (
+    FailedAttempt,
+    RetryPolicy,
+    ask,
+    is_repeatable,
+    read_retry_after,
+)
 
 NOON = datetime(2026, 11, 16, 12, 0, 0, tzinfo=UTC)
 
 
-def fail(retry_after: float | None = None, *, repeatable: bool = True) -> Failure:
-    return Failure(UpstreamError("no", retry_after=retry_after), repeatable)
+def fail(retry_after: float | None = None, *, repeatable: bool = True) -> FailedAttempt:
+    return FailedAttempt(UpstreamError("no", retry_after=retry_after), repeatable)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +54,7 @@ def test_delays_double_up_to_the_longest_and_half_of_each_is_random(
     ],
 )
 def test_the_upstream_is_obeyed_within_limits(
-    *, attempt: int, failure: Failure, delay: float | None
+    *, attempt: int, failure: FailedAttempt, delay: float | None
 ) -> None:
     assert RetryPolicy().delay(attempt, failure) == delay
 
@@ -101,9 +107,9 @@ def test_a_date_is_compared_with_the_clock() -> None:
 
 @in_loop
 async def test_it_is_asked_until_an_answer_begins() -> None:
-    attempts: Iterator[str | Failure] = iter([fail(), fail(3.0), "answer"])
+    attempts: Iterator[str | FailedAttempt] = iter([fail(), fail(3.0), "answer"])
 
-    async def attempt() -> str | Failure:
+    async def attempt() -> str | FailedAttempt:
         return next(attempts)
 
     pauses = Pauses()
@@ -114,9 +120,9 @@ async def test_it_is_asked_until_an_answer_begins() -> None:
 @in_loop
 async def test_the_last_failure_is_raised_with_its_cause() -> None:
     cause = ZeroDivisionError()
-    failures = [fail(), fail(), Failure(UpstreamError("last"), True, cause)]
+    failures = [fail(), fail(), FailedAttempt(UpstreamError("last"), True, cause)]
 
-    async def attempt() -> str | Failure:
+    async def attempt() -> str | FailedAttempt:
         return failures.pop(0)
 
     with pytest.raises(UpstreamError, match="last") as caught:

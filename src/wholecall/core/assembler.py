@@ -13,7 +13,7 @@ from typing import Any
 
 from wholecall.core.coerce import STRICT, CoercionOptions
 from wholecall.core.draft import OPEN_STATES, Draft, State, Step
-from wholecall.core.ending import OVERRUN, Turn
+from wholecall.core.ending import OVERRUN, EndSigns
 from wholecall.core.ids import CallIds
 from wholecall.core.limits import DEFAULT, Limits
 from wholecall.core.merge import digest_json, outgrows
@@ -64,7 +64,7 @@ class Assembler:
         self._offer = offer
         self._judge = Judge(offer, limits, hides_truncation, coercion)
         self._router = Router(offer, limits)
-        self._turn = Turn()
+        self._turn = EndSigns()
         self._verdicts: dict[int, Call | Rejected] = {}
         self._marks: dict[int, tuple[object, ...]] = {}
         self._ids = CallIds() if ids is None else ids

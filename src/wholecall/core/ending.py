@@ -44,7 +44,7 @@ OVERRUN = Inconsistent(Oddity.AFTER_END, "more came after the answer's own end")
 """What is told of it, once."""
 
 
-class Turn:
+class EndSigns:
     """What the stream said about its own end."""
 
     __slots__ = ("_changed", "fault", "hint", "native", "overrun", "terminated")

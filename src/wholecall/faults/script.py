@@ -153,7 +153,7 @@ class Answer:
     """Bytes of one write, so that characters are cut in two; None: one write a step."""
 
 
-Turn: TypeAlias = tuple[Answer, ...]
+Answers: TypeAlias = tuple[Answer, ...]
 """The answers to the first, the second … request with the same history; the last repeats."""
 
 
@@ -208,7 +208,7 @@ class Scenario:
 
     name: str
     sentence: str
-    turns: tuple[Turn, ...]
+    turns: tuple[Answers, ...]
     expected: Expected
     differs: Mapping[Form, Expected] = field(default_factory=dict)
     """Where the form of the answer changes what is safe."""

@@ -23,9 +23,9 @@ from wholecall.runs.approvals import Approval
 
 _LOG = logging.getLogger(__name__)
 PATH = "/inspector/api/approvals"
-Owner: TypeAlias = Callable[[Request], str | None]
+FindOwner: TypeAlias = Callable[[Request], str | None]
 """Whose runs may be seen by who sent a request: those of one key, or (None) all."""
-Answering: TypeAlias = Callable[[Request], Awaitable[Response]]
+_Responder: TypeAlias = Callable[[Request], Awaitable[Response]]
 """What a route does."""
 OnAnswer: TypeAlias = Callable[[Request, Answered], None]
 """Told of each answer that counts, with the request that brought it."""
@@ -51,7 +51,7 @@ class Answer(msgspec.Struct, forbid_unknown_fields=True):
     """For the model."""
 
 
-def make_approval_routes(desk: Desk, *, owner: Owner, on_answer: OnAnswer) -> list[Route]:
+def make_approval_routes(desk: Desk, *, owner: FindOwner, on_answer: OnAnswer) -> list[Route]:
     """Where calls that wait are listed and answered."""
     routes = _Approvals(desk, owner, on_answer=on_answer)
     return [
@@ -61,7 +61,7 @@ def make_approval_routes(desk: Desk, *, owner: Owner, on_answer: OnAnswer) -> li
 
 
 class _Approvals:
-    def __init__(self, desk: Desk, owner: Owner, *, on_answer: OnAnswer) -> None:
+    def __init__(self, desk: Desk, owner: FindOwner, *, on_answer: OnAnswer) -> None:
         self._desk = desk
         self._owner = owner
         self._on_answer = on_answer
@@ -100,7 +100,7 @@ def _comes_from_us(request: Request) -> bool:
     return site in _OURS and origin in {None, f"http://{host}", f"https://{host}"}
 
 
-def guard(answer: Answering) -> Answering:
+def guard(answer: _Responder) -> _Responder:
     """The same answers; if the file fails, one that says so. The log says which file it is."""
 
     @wraps(answer)

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from wholecall.inspector.approval_routes import HEADERS, Owner, guard, refuse
+from wholecall.inspector.approval_routes import HEADERS, FindOwner, guard, refuse
 from wholecall.inspector.database import decoding
 from wholecall.inspector.decoding import decode_case
 from wholecall.inspector.live import Listener, Live, Message
@@ -57,7 +57,7 @@ def _see_all(_: Request) -> str | None:
 
 
 def make_routes(
-    store: Store, live: Live, *, approvals: Sequence[Route] = (), owner: Owner = _see_all
+    store: Store, live: Live, *, approvals: Sequence[Route] = (), owner: FindOwner = _see_all
 ) -> list[Route]:
     """The page and its data; `approvals` are the routes of the calls that wait."""
     reading = _Reading(store, live, owner=owner)
@@ -120,7 +120,7 @@ async def _show_file(request: Request) -> Response:
 class _Reading:
     """Answers what the page asks."""
 
-    def __init__(self, store: Store, live: Live, *, owner: Owner) -> None:
+    def __init__(self, store: Store, live: Live, *, owner: FindOwner) -> None:
         self._store = store
         self._live = live
         self._owner = owner

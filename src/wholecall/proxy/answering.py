@@ -17,7 +17,7 @@ from wholecall.protocols.answers import (
     encode_failure,
     make_encoder,
 )
-from wholecall.proxy.sinks import Body, Headers, Sink
+from wholecall.proxy.sinks import Body, RawHeaders, Sink
 
 _OK = 200
 _BETWEEN_TURNS = "\n\n"
@@ -41,7 +41,7 @@ class Answering(Protocol):
     async def finish(self) -> None:
         """All events have come."""
 
-    async def fail(self, failure: Failure, headers: Headers = ()) -> None:
+    async def fail(self, failure: Failure, headers: RawHeaders = ()) -> None:
         """No more comes, and what came is not an answer."""
 
 
@@ -117,7 +117,7 @@ class StreamedAnswer:
         self._sink.put(encoder.finish())
         await self._sink.close()
 
-    async def fail(self, failure: Failure, headers: Headers = ()) -> None:
+    async def fail(self, failure: Failure, headers: RawHeaders = ()) -> None:
         """An HTTP error as long as nothing was sent; then an error in the stream."""
         if not self._sink.begun:
             await self._sink.send_body(make_error(self._protocol, failure, headers=headers))
@@ -176,12 +176,12 @@ class WholeAnswer:
         headers = ((b"x-wholecall-rejected", count),) if self._rejected else ()
         await self._sink.send_body(Body(_OK, dump(body), headers))
 
-    async def fail(self, failure: Failure, headers: Headers = ()) -> None:
+    async def fail(self, failure: Failure, headers: RawHeaders = ()) -> None:
         """An HTTP error."""
         await self._sink.send_body(make_error(self._protocol, failure, headers=headers))
 
 
-def make_error(protocol: str, failure: Failure, *, headers: Headers = ()) -> Body:
+def make_error(protocol: str, failure: Failure, *, headers: RawHeaders = ()) -> Body:
     """An HTTP error in the client's shape."""
     content = dump(encode_failure(protocol, failure))
     return Body(failure.status, content, headers)

@@ -23,7 +23,7 @@ from wholecall.proxy.config.loading import Loaded
 from wholecall.proxy.counting import COUNT_TOKENS, Counting
 from wholecall.proxy.draining import Draining
 from wholecall.proxy.edge import Edge
-from wholecall.proxy.endpoint import Endpoint
+from wholecall.proxy.endpoint import ClientEndpoint
 from wholecall.proxy.figures import Figures
 from wholecall.proxy.holding import Holding
 from wholecall.proxy.keys import KeyStore, needs_keys
@@ -101,7 +101,8 @@ class Proxy:
         self._hold_responses(config)
         keys = KeyStore(config.keys.path) if needs_keys(config) else None
         self._endpoints = {
-            client.path: Endpoint(self.service, client) for client in (CHAT, RESPONSES, MESSAGES)
+            client.path: ClientEndpoint(self.service, client)
+            for client in (CHAT, RESPONSES, MESSAGES)
         }
         self.routes = self._make_routes()
         self._routed = Starlette(

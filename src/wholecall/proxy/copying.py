@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from wholecall.proxy.holding import UNREADABLE
-from wholecall.proxy.sinks import Body, Headers, Sink
+from wholecall.proxy.sinks import Body, RawHeaders, Sink
 
 _OK = 200
 _DATA = b"data:"
@@ -67,7 +67,7 @@ class CopyingSink:
         """Whether something of the answer is on its way."""
         return self._sink.begun
 
-    def add_headers(self, headers: Headers) -> None:
+    def add_headers(self, headers: RawHeaders) -> None:
         """More headers."""
         self._sink.add_headers(headers)
 

@@ -26,7 +26,7 @@ _UNAVAILABLE = 503
 _TRACE_HEADERS = ("traceparent", "tracestate")
 
 
-class Endpoint:
+class ClientEndpoint:
     """Answers the requests of one client protocol."""
 
     def __init__(self, service: Service, client: ClientProtocol) -> None:

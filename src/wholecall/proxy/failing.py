@@ -9,14 +9,14 @@ from dataclasses import replace
 from wholecall.errors import RunFailed, UpstreamError, WholecallError
 from wholecall.inspector.database import CODE, StoreFailed
 from wholecall.protocols.answers import Failure, read_failure
-from wholecall.proxy.sinks import Headers
+from wholecall.proxy.sinks import RawHeaders
 from wholecall.proxy.taps import CLIENT_GONE
 from wholecall.upstreams.retry import is_repeatable
 
 _LOG = logging.getLogger(__name__)
 LONGEST_RETRY_AFTER = 60.0
 """Seconds. SDKs wait as long as they are told, and nobody waits an hour for an answer."""
-NEVER_AGAIN: Headers = ((b"x-should-retry", b"false"),)
+NEVER_AGAIN: RawHeaders = ((b"x-should-retry", b"false"),)
 """Official SDKs send a failed request again by themselves. After a tool ran they must not."""
 SHUTTING_DOWN = "shutting_down"
 """The code of answers that the end of the server broke off."""
@@ -34,7 +34,7 @@ _CONFLICT = 409
 _BAD_GATEWAY = 502
 
 
-def explain(error: WholecallError, *, place: str, request_id: str) -> tuple[Failure, Headers]:
+def explain(error: WholecallError, *, place: str, request_id: str) -> tuple[Failure, RawHeaders]:
     """A failure in words for the client, without the upstream's address."""
     failure = read_failure(error, request_id=request_id)
     if isinstance(error, StoreFailed):
@@ -75,7 +75,7 @@ def _refused(error: BaseException | None) -> int | None:
     return error.status if isinstance(error, UpstreamError) else None
 
 
-def _headers(error: WholecallError, told: int) -> Headers:
+def _headers(error: WholecallError, told: int) -> RawHeaders:
     if isinstance(error, RunFailed) and error.ran:
         return NEVER_AGAIN
     refused = _refused(error)

@@ -15,7 +15,7 @@ from wholecall.protocols.reader import Reader
 from wholecall.proxy.answering import Answering
 from wholecall.proxy.frames import BLANK_LINE, Frames
 from wholecall.proxy.piping import Letter, Pipe, read_whole
-from wholecall.proxy.sinks import Body, Headers, Sink
+from wholecall.proxy.sinks import Body, RawHeaders, Sink
 from wholecall.proxy.taps import ChunksBegan, Fate, Watch
 from wholecall.upstreams.http1.base import Response, find_header
 from wholecall.upstreams.strangers import find_stranger
@@ -146,5 +146,5 @@ class Forwarding:
             self._told = fault
 
 
-def _keep_headers(response: Response) -> Headers:
+def _keep_headers(response: Response) -> RawHeaders:
     return tuple(each for each in response.raw_headers if each[0].startswith(_KEPT_HEADERS))

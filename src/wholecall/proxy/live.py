@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 
 from wholecall.errors import UpstreamError
-from wholecall.proxy.sinks import Body, ClientSink, Headers
+from wholecall.proxy.sinks import Body, ClientSink, RawHeaders
 
 MOST_BYTES = 64 * 1024 * 1024
 """Of one answer."""
@@ -125,7 +125,7 @@ class LiveAnswer:
         """The answer in one piece, if it is one."""
         return self._body
 
-    def add_headers(self, headers: Headers) -> None:
+    def add_headers(self, headers: RawHeaders) -> None:
         """Headers of an upstream's answer say nothing about a run of many."""
 
     def put(self, frames: bytes) -> None:

@@ -27,7 +27,7 @@ from wholecall.upstreams.http1.base import (
     read_some,
 )
 from wholecall.upstreams.refusals import read_refusal
-from wholecall.upstreams.retry import Failure, ask
+from wholecall.upstreams.retry import FailedAttempt, ask
 
 LISTING_SECONDS = 5.0
 """How long a list of models may take."""
@@ -84,7 +84,7 @@ class Pipe:
         """What is told of a connection that failed."""
         return UpstreamError(_describe(error), code=judge(error).code)
 
-    async def _attempt(self, letter: Letter) -> Response | Failure:
+    async def _attempt(self, letter: Letter) -> Response | FailedAttempt:
         pool = await self._pools.current()
         url = self.endpoint.url_for(letter.model, stream=letter.stream)
         try:
@@ -95,7 +95,7 @@ class Pipe:
             )
         except OSError as error:
             repeatable, at_once = judge(error).repeatable, isinstance(error, Stale)
-            return Failure(self.fail(error), repeatable, error, at_once=at_once)
+            return FailedAttempt(self.fail(error), repeatable, error, at_once=at_once)
         if response.status in GOOD:
             return response
         return await read_refusal(self.endpoint, response)

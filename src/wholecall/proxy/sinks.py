@@ -15,12 +15,12 @@ from starlette.types import Send
 
 from wholecall.core.values import Value
 
-Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
+RawHeaders: TypeAlias = tuple[tuple[bytes, bytes], ...]
 BEAT_SECONDS = 15.0
 """The longest silence in a stream. Proxies in between give up after 30 or 60 seconds."""
 _OK = 200
 _FRAME_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
-_STREAM_HEADERS: Headers = (
+_STREAM_HEADERS: RawHeaders = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
     # nginx would collect a stream until its buffer is full.
@@ -33,7 +33,7 @@ class Body(Value, frozen=True):
 
     status: int
     content: bytes
-    headers: Headers = ()
+    headers: RawHeaders = ()
     media_type: bytes = b"application/json"
 
 
@@ -55,7 +55,7 @@ class Sink(Protocol):
     def begun(self) -> bool:
         """Whether something of the answer is on its way, so that its status is settled."""
 
-    def add_headers(self, headers: Headers) -> None:
+    def add_headers(self, headers: RawHeaders) -> None:
         """More headers, as long as none were sent."""
 
     def put(self, frames: bytes) -> None:
@@ -81,7 +81,7 @@ class ClientSink:
         self.beat_seconds = beat_seconds
         """How long the client may hear nothing."""
         self._send = send
-        self._headers: Headers = ()
+        self._headers: RawHeaders = ()
         self._pending: list[bytes] = []
         self._begun = False
         self._gone = False
@@ -107,7 +107,7 @@ class ClientSink:
         """Whether the status has been sent."""
         return self._begun
 
-    def add_headers(self, headers: Headers) -> None:
+    def add_headers(self, headers: RawHeaders) -> None:
         """More headers, as long as none were sent."""
         self._headers += headers
 
@@ -168,7 +168,7 @@ class ClientSink:
         self._written_at = asyncio.get_running_loop().time()
         await self._send({"type": "http.response.body", "body": frames, "more_body": True})
 
-    async def _begin(self, status: int, headers: Headers) -> None:
+    async def _begin(self, status: int, headers: RawHeaders) -> None:
         if self._begun:
             return
         self._begun = True

@@ -20,7 +20,7 @@ from wholecall.proxy.originals import Original
 from wholecall.proxy.ownership import Ownership
 from wholecall.proxy.preparing import Forward, Gate, Prepared, Run
 from wholecall.proxy.running import Owner, Running
-from wholecall.proxy.sinks import Headers, Sink
+from wholecall.proxy.sinks import RawHeaders, Sink
 from wholecall.proxy.taps import Fate, Watch, WatchedUpstream
 from wholecall.runs.plan import Plan
 from wholecall.runs.sending import sender_for
@@ -171,7 +171,7 @@ class Turning:
         return partial(self._watch.end, fate, status=failure.status, code=code, message=message)
 
     async def _fail(
-        self, failure: Failure, headers: Headers = (), *, end: Callable[[], None] | None = None
+        self, failure: Failure, headers: RawHeaders = (), *, end: Callable[[], None] | None = None
     ) -> None:
         if self._end is not None:
             return

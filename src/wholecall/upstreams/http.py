@@ -48,7 +48,7 @@ from wholecall.upstreams.http1.direct import DirectPool, OpenSocket
 from wholecall.upstreams.network import find_certificates, find_proxy
 from wholecall.upstreams.pools import Pools
 from wholecall.upstreams.refusals import read_refusal
-from wholecall.upstreams.retry import Failure, RetryPolicy, ask
+from wholecall.upstreams.retry import FailedAttempt, RetryPolicy, ask
 from wholecall.upstreams.strangers import find_stranger
 
 MOST_BODY_BYTES = 64 * 1024 * 1024
@@ -157,7 +157,7 @@ class HttpUpstream:
 
     # ── Until the answer begins ─────────────────────────────────────────────────────
 
-    async def _attempt(self, prepared: _Prepared) -> _Begun | Failure:
+    async def _attempt(self, prepared: _Prepared) -> _Begun | FailedAttempt:
         pool = await self._pools.current()
         try:
             response = await pool.post(
@@ -174,7 +174,7 @@ class HttpUpstream:
             response.close()
             raise
 
-    async def _begin(self, response: Response, prepared: _Prepared) -> _Begun | Failure:
+    async def _begin(self, response: Response, prepared: _Prepared) -> _Begun | FailedAttempt:
         if response.status not in GOOD:
             return await read_refusal(self.endpoint, response)
         start = await _read_start(response)
@@ -183,7 +183,7 @@ class HttpUpstream:
         if stranger and not waits:
             response.close()
             said = f"{self.endpoint.place} {stranger}"
-            return Failure(UpstreamError(said, code=_PROTOCOL), repeatable=False)
+            return FailedAttempt(UpstreamError(said, code=_PROTOCOL), repeatable=False)
         if prepared.stream and not self._may_be_whole(response, start):
             return _Begun(response, start, streamed=True)
         body = await self._read_whole(response, start)
@@ -240,12 +240,12 @@ class HttpUpstream:
             code="timeout",
         )
 
-    def _explain(self, error: OSError) -> Failure:
+    def _explain(self, error: OSError) -> FailedAttempt:
         """Why no answer began."""
         code, repeatable = judge(error)
         said = self.endpoint.hide_secrets(self._describe(error))
         failed = UpstreamError(said, code=code)
-        return Failure(failed, repeatable, error, at_once=isinstance(error, Stale))
+        return FailedAttempt(failed, repeatable, error, at_once=isinstance(error, Stale))
 
     def _describe(self, error: OSError) -> str:
         place, first_byte = self.endpoint.place, self._settings.timeouts.first_byte

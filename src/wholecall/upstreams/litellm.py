@@ -23,7 +23,13 @@ from wholecall.errors import MissingExtra, UpstreamError
 from wholecall.protocols.reader import Chunk
 from wholecall.protocols.requests import encode_request
 from wholecall.upstreams.base import Answer, once
-from wholecall.upstreams.retry import Failure, RetryPolicy, ask, is_repeatable, read_retry_after
+from wholecall.upstreams.retry import (
+    FailedAttempt,
+    RetryPolicy,
+    ask,
+    is_repeatable,
+    read_retry_after,
+)
 from wholecall.upstreams.secrets import hide_known
 
 _PROTOCOL = "openai-chat"
@@ -76,7 +82,7 @@ class LiteLLMUpstream:
     async def close(self) -> None:
         """LiteLLM keeps its connections to itself; there is nothing to give back."""
 
-    async def _attempt(self, request: Request) -> Any | Failure:
+    async def _attempt(self, request: Request) -> Any | FailedAttempt:
         """The answer is an object of LiteLLM's: a stream, or a whole completion."""
         body = encode_request(_PROTOCOL, request)
         try:
@@ -91,21 +97,21 @@ class LiteLLMUpstream:
         except _load("openai").OpenAIError as error:
             raise self._explain(error).error from error
 
-    def _explain(self, error: Exception) -> Failure:
+    def _explain(self, error: Exception) -> FailedAttempt:
         """Every error of LiteLLM is one of the openai package's."""
         openai = _load("openai")
         said = hide_known(str(error), filter(None, (self._api_key,)))
         match _unwrap(error):
             case openai.APITimeoutError():
-                return Failure(UpstreamError(said, code="timeout"), False, error)
+                return FailedAttempt(UpstreamError(said, code="timeout"), False, error)
             case openai.APIConnectionError():
-                return Failure(UpstreamError(said, code="connection"), True, error)
+                return FailedAttempt(UpstreamError(said, code="connection"), True, error)
             case openai.APIError(status_code=int(status)) as refusal:
                 headers = _read_headers(refusal)
                 wait = read_retry_after(headers)
                 refused = UpstreamError(said, status=status, retry_after=wait, code="status")
-                return Failure(refused, is_repeatable(status, headers), error)
-        return Failure(UpstreamError(said, code="litellm"), False, error)
+                return FailedAttempt(refused, is_repeatable(status, headers), error)
+        return FailedAttempt(UpstreamError(said, code="litellm"), False, error)
 
 
 def _unwrap(error: Exception) -> Exception:

@@ -21,7 +21,7 @@ from wholecall.core.words import cut
 from wholecall.errors import UpstreamError
 from wholecall.upstreams.endpoint import Endpoint
 from wholecall.upstreams.http1.base import Response, read_some
-from wholecall.upstreams.retry import Failure, is_repeatable, read_retry_after
+from wholecall.upstreams.retry import FailedAttempt, is_repeatable, read_retry_after
 
 MOST_BYTES = 64 * 1024
 """Bytes of a refusal that are read; a page of HTML may go on for long."""
@@ -37,7 +37,7 @@ _CODES = ("code", "type", "status")
 _DEEPEST = 4
 
 
-async def read_refusal(endpoint: Endpoint, response: Response) -> Failure:
+async def read_refusal(endpoint: Endpoint, response: Response) -> FailedAttempt:
     """What an answer says whose status is no success. Its words may come slowly, or be cut."""
     with closing(response):
         try:
@@ -48,7 +48,9 @@ async def read_refusal(endpoint: Endpoint, response: Response) -> Failure:
     return refuse(endpoint, response.status, headers=response.headers, body=body)
 
 
-def refuse(endpoint: Endpoint, status: int, *, headers: Mapping[str, str], body: bytes) -> Failure:
+def refuse(
+    endpoint: Endpoint, status: int, *, headers: Mapping[str, str], body: bytes
+) -> FailedAttempt:
     """An attempt that was answered with a status that is no success."""
     text = endpoint.hide_secrets(body.decode("utf-8", "replace")).strip()
     said = _parse(text)
@@ -65,7 +67,7 @@ def refuse(endpoint: Endpoint, status: int, *, headers: Mapping[str, str], body:
         code=_first(_find_codes(said)) or "status",
         body=cut(text, _LONGEST_BODY),
     )
-    return Failure(error, repeatable=is_repeatable(status, headers))
+    return FailedAttempt(error, repeatable=is_repeatable(status, headers))
 
 
 def _redirect(headers: Mapping[str, str]) -> str:

@@ -45,7 +45,7 @@ class ScriptedAnswer:
     pauses: Sequence[float] = ()
 
 
-Turn: TypeAlias = Recorded | UpstreamError
+Reaction: TypeAlias = Recorded | UpstreamError
 """What an upstream does when it is asked: it answers, or it refuses."""
 
 
@@ -54,7 +54,7 @@ class ReplayUpstream:
 
     def __init__(
         self,
-        turns: Iterable[Turn],
+        turns: Iterable[Reaction],
         *,
         protocol: str = "openai-chat",
         pace: float = 0.0,
@@ -90,7 +90,7 @@ class ReplayUpstream:
     async def close(self) -> None:
         """There is nothing to give back."""
 
-    def _next_turn(self, request: Request) -> Turn:
+    def _next_turn(self, request: Request) -> Reaction:
         number = len(self.requests)
         self.requests.append(request)
         if number >= len(self._turns):

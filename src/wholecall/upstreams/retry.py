@@ -25,7 +25,7 @@ _Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedAttempt:
     """An attempt that brought no answer."""
 
     error: UpstreamError
@@ -53,7 +53,7 @@ class RetryPolicy:
     """From 0 to 1: how much of the random half of a delay is waited."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    def delay(self, attempt: int, failure: Failure) -> float | None:
+    def delay(self, attempt: int, failure: FailedAttempt) -> float | None:
         """Seconds to wait after this attempt (the first is 0); None: do not ask again."""
         if attempt >= self.retries or not failure.repeatable:
             return None
@@ -68,12 +68,14 @@ class RetryPolicy:
         return delay * (1 + self.jitter()) / 2
 
 
-async def ask(attempt: Callable[[], Awaitable[_Answer | Failure]], retry: RetryPolicy) -> _Answer:
+async def ask(
+    attempt: Callable[[], Awaitable[_Answer | FailedAttempt]], retry: RetryPolicy
+) -> _Answer:
     """Attempt until an answer begins, or raise why none does."""
     number = 0
     while True:
         begun = await attempt()
-        if not isinstance(begun, Failure):
+        if not isinstance(begun, FailedAttempt):
             return begun
         delay = retry.delay(number, begun)
         if delay is None:

@@ -21,14 +21,14 @@ from wholecall.faults.scenarios.phrases import (
     split,
     write,
 )
-from wholecall.faults.script import Begin, Expected, Grow, Scenario, Seal, ToolRun, Turn
+from wholecall.faults.script import Answers, Begin, Expected, Grow, Scenario, Seal, ToolRun
 
 _FORECAST = ToolRun("get_weather", {"city": "Oslo", "days": 3})
 _MOODY = ToolRun("get_weather", {**OSLO.arguments, "mood": "sunny"})
 _DEEP = '{"path": ' + "[" * 300 + "]" * 300 + "}"
 
 
-def _then(right: ToolRun, wrong: ToolRun, *, text: str | None = None) -> tuple[Turn, ...]:
+def _then(right: ToolRun, wrong: ToolRun, *, text: str | None = None) -> tuple[Answers, ...]:
     """A wrong call; told what was wrong, the model makes the right one."""
     return ((answer(*call(wrong, text=text)),), (calls(right),), (FINAL,))
 

@@ -24,7 +24,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class Pinned:
     """A listing, compared with the pins."""
 
     offered: Mapping[str, Definition] = field(default_factory=dict)
@@ -47,7 +47,7 @@ def choose(server: McpServer, found: Iterable[Definition]) -> Listing:
     return Listing(tuple(chosen.values()), tuple(refused))
 
 
-def arrange(server: str, listing: Listing, *, pins: Pins) -> tuple[Shelf, Pins]:
+def arrange(server: str, listing: Listing, *, pins: Pins) -> tuple[Pinned, Pins]:
     """Leave out what has changed; and the pins with what is new."""
     pins, changed = pins.compare(server, listing.definitions)
     withheld = {change.tool for change in changed}
@@ -56,7 +56,7 @@ def arrange(server: str, listing: Listing, *, pins: Pins) -> tuple[Shelf, Pins]:
         for definition in listing.definitions
         if definition.name not in withheld
     }
-    return Shelf(offered, tuple(changed), listing.refused), pins
+    return Pinned(offered, tuple(changed), listing.refused), pins
 
 
 def _find_flaw(definition: Definition, chosen: Mapping[str, Definition]) -> str:

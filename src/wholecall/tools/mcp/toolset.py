@@ -18,7 +18,7 @@ from wholecall.core.values import JSON
 from wholecall.errors import ToolServerFailed
 from wholecall.tools.mcp.definitions import Definition
 from wholecall.tools.mcp.events import McpEvent, Refused, ToolsListed
-from wholecall.tools.mcp.listing import Listing, Shelf, arrange
+from wholecall.tools.mcp.listing import Listing, Pinned, arrange
 from wholecall.tools.mcp.names import Origin, name_tools
 from wholecall.tools.mcp.pins import Changed, Pins
 from wholecall.tools.mcp.server import McpServer, Restart
@@ -41,12 +41,12 @@ class _Member:
     keeper: Keeper
     places: Places | None
     listing: Listing
-    shelf: Shelf
+    pinned: Pinned
 
 
 def _join(server: McpServer, keeper: Keeper) -> _Member:
     places = None if server.concurrency is None else Places(server.concurrency)
-    return _Member(server, keeper, places, Listing(), Shelf())
+    return _Member(server, keeper, places, Listing(), Pinned())
 
 
 class McpTools:
@@ -101,11 +101,11 @@ class McpTools:
         members = {
             Origin(server, member.server.written_prefix, tool): member
             for server, member in self._members.items()
-            for tool in member.shelf.offered
+            for tool in member.pinned.offered
         }
         names = name_tools(members)
         return tuple(
-            _make_tool(member, member.shelf.offered[origin.tool], name=names[origin])
+            _make_tool(member, member.pinned.offered[origin.tool], name=names[origin])
             for origin, member in members.items()
         )
 
@@ -115,12 +115,12 @@ class McpTools:
     @property
     def changed(self) -> tuple[Changed, ...]:
         """Tools that are not offered, because they are not what they were."""
-        return tuple(tool for member in self._members.values() for tool in member.shelf.changed)
+        return tuple(tool for member in self._members.values() for tool in member.pinned.changed)
 
     @property
     def refused(self) -> tuple[Refused, ...]:
         """Tools that cannot be offered."""
-        return tuple(tool for member in self._members.values() for tool in member.shelf.refused)
+        return tuple(tool for member in self._members.values() for tool in member.pinned.refused)
 
     @property
     def reached(self) -> Mapping[str, bool]:
@@ -142,10 +142,10 @@ class McpTools:
     def _put(self, server: str, listing: Listing) -> None:
         """A server has named its tools."""
         member = self._members[server]
-        shelf, self.pins = arrange(server, listing, pins=self.pins)
-        before, member.listing, member.shelf = member.shelf, listing, shelf
-        if shelf != before:
-            self._tap(_describe(server, shelf))
+        pinned, self.pins = arrange(server, listing, pins=self.pins)
+        before, member.listing, member.pinned = member.pinned, listing, pinned
+        if pinned != before:
+            self._tap(_describe(server, pinned))
 
     # ── Servers ─────────────────────────────────────────────────────────────────────
 
@@ -178,12 +178,12 @@ def _show(tap: Callable[[McpEvent], None], event: McpEvent) -> None:
 # ── Tools ───────────────────────────────────────────────────────────────────────────
 
 
-def _describe(server: str, shelf: Shelf) -> ToolsListed:
+def _describe(server: str, pinned: Pinned) -> ToolsListed:
     return ToolsListed(
         server=server,
-        offered=tuple(shelf.offered),
-        changed=shelf.changed,
-        refused=shelf.refused,
+        offered=tuple(pinned.offered),
+        changed=pinned.changed,
+        refused=pinned.refused,
     )
 
 
@@ -224,6 +224,6 @@ class _Runner:
     async def _run(self, arguments: Mapping[str, JSON], context: Context) -> Result:
         connection = await self.member.keeper.find_connection()
         # It is looked up after the wait: a server that was started again has been listed again.
-        if self.member.shelf.offered.get(self.definition.name) != self.definition:
+        if self.member.pinned.offered.get(self.definition.name) != self.definition:
             raise Failed(_WITHDRAWN)
         return await connection.call(self.definition, arguments, report=context.report)
