@@ -36,6 +36,19 @@ ROWS = [
     ("no arguments where there are no parameters", "hermes", H.format('{"name": "now"}'), "now {}"),
     ("no arguments where there may be parameters", "hermes", H.format('{"name": "any"}'),
      '\'<tool_call>{"name": "any"}\''),
+    ("arguments beside the name", "hermes", H.format('{"name": "find", "query": "x"}'), CALL),
+    ("arguments beside the name, where nobody announced it", "auto", '{"name": "find", "query": "x", "limit": 3}', 'find {"query": "x", "limit": 3}'),
+    ("arguments beside the name, in lists", "json_array", '[{"name": "find", "query": "x"}, {"tool": "find", "query": "x"}]', f"{CALL} | {CALL}"),
+    ("arguments beside the name, in a wrapper", "hermes", H.format('{"type": "function", "function": {"name": "find", "query": "x"}}'), CALL),
+    ("arguments beside the name, in another notation", "hermes", H.format("{'name': 'find', 'query': 'x'}"), CALL),
+    ("arguments beside the name, cut", "hermes", '<tool_call>{"name": "find", "query": "x"', "!truncated find"),
+    ("arguments beside the name, cut where it may be prose", "auto", '{"name": "find", "query": "x"', '\'{"name": "find", "query": "x"\''),
+    ("arguments beside the name, and another key", "auto", '{"name": "find", "query": "x", "age": 3}', '\'{"name": "find", "query": "x", "age": 3}\''),
+    ("arguments beside the name of nobody", "auto", '{"name": "me", "query": "x"}', '\'{"name": "me", "query": "x"}\''),
+    ("arguments before the name, beside it", "hermes", '<tool_call>{"query": "x", "name": "find"}', '\'<tool_call>{"query": "x", "name": "find"}\''),
+    ("arguments beside others", "hermes", H.format('{"name": "find", "arguments": {"query": "x"}, "limit": 3}') + "so", "!bad_markup find | 'so'"),
+    ("arguments before others", "hermes", H.format('{"name": "find", "limit": 3, "arguments": {"query": "x"}}') + "so", "!bad_markup find | 'so'"),
+    ("arguments beside others that came first", "hermes", H.format('{"arguments": {"query": "x"}, "name": "find", "limit": 3}'), "!bad_markup find"),
     ("a list", "hermes", f"<tool_call>[{FIND}, {FIND}]</tool_call>", f"{CALL} | {CALL}"),
     ("lines", "hermes", f"<tool_call>\n{FIND}\n{FIND}\n</tool_call>", f"{CALL} | {CALL}"),
     ("an object between calls that is none", "hermes", f"<tool_call>[{FIND}, {{}}, {FIND}]</tool_call>", f"{CALL} | {CALL}"),
@@ -106,3 +119,22 @@ ROWS = [
 )
 def test_call_objects(say: Callable[..., str], dialect: str, *, text: str, said: str) -> None:
     assert say(dialect, text) == said
+
+
+SAVE = {"type": "object", "properties": {"id": {}, "text": {}, "note": {}}, "required": ["text"]}
+# what holds, the object alone, the same between markers
+AMBIGUOUS = [
+    ("all that must be said is", '{"name": "save", "text": "x"}', 'save {"text": "x"}', ""),
+    ("something is missing", '{"name": "save", "note": "x"}', "", "!schema save"),
+    ("a word with two meanings", '{"name": "save", "id": "a", "text": "x"}', "", ""),
+]
+
+
+@pytest.mark.parametrize(("says", "text", "bare", "marked"), AMBIGUOUS)
+def test_parameters_beside_a_name_have_one_meaning(
+    say: Callable[..., str], says: str, *, text: str, bare: str, marked: str
+) -> None:
+    tools = [{"name": "save", "parameters": SAVE}]
+    assert say("auto", text, tools=tools) == (bare or f"'{text}'"), says
+    between = marked or bare or f"'<tool_call>{text}'"
+    assert say("hermes", H.format(text), tools=tools) == between, says

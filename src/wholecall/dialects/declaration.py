@@ -53,10 +53,11 @@ END_TOKENS = (
 
 
 class Named(enum.Enum):
-    """What stands in a tag that has the name of a tool."""
+    """How a call begins that has nothing but the name of a tool as its mark."""
 
     TAGS = "tags"  # `<search><query>x</query></search>`
-    YAML = "yaml"  # a block of YAML
+    YAML = "yaml"  # a block of YAML in such a tag
+    HEADS = "heads"  # `search[ARGS]{"query": "x"}`
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class Dialect:
     remains: tuple[str, ...] = END_TOKENS
     """Markers that are no text right behind a call, besides the dropped ones."""
     named: tuple[Named, ...] = ()
-    """What stands in `<search>` of the tool `search`, where names are tags."""
+    """How the calls of a tool begin, where its name is their mark."""
     rescues: bool = False
     """Nobody told the model to write so: an unknown name is prose."""
     drops_unknown: bool = False

@@ -9,11 +9,12 @@ import enum
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.jsontext import BROKEN_JSON, read_text, read_value
 from wholecall.dialects.machine import LONGEST_NAME, Machine
-from wholecall.dialects.marks import marks_of
+from wholecall.dialects.marks import Marks, marks_of
 from wholecall.dialects.source import Steps, ignore
 
 _FENCE = marks_of(("```json", "```"))
@@ -107,6 +108,44 @@ class HeadedCalls:
         return (yield from _Reading(machine, self).calls(opener))
 
 
+_ARGS, _CALL_ID = "[ARGS]", "[CALL_ID]"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedHeadCalls:
+    """`search[ARGS]{"query": "x"}`, of one tool: Mistral's, where the mark before it was lost.
+
+    It begins a line, or follows another one.
+    """
+
+    name: str
+
+    @property
+    def openers(self) -> tuple[str, ...]:
+        """The name with what must stand behind it."""
+        return tuple(f"\n{head}" for head in _heads(self.name))
+
+    def read(self, machine: Machine, opener: str, /) -> Steps[bool]:
+        """Read the call behind its opener, and those that follow; False if there is none."""
+        reading = _Reading(machine, _UNMARKED)
+        found = yield from reading.behind_head(opener.strip())
+        if found:
+            yield from reading.unmarked()
+        return found
+
+
+_UNMARKED = HeadedCalls(calls=(), head_end=(_ARGS,))
+
+
+def _heads(name: str) -> tuple[str, ...]:
+    return (f"{name}{_ARGS}", f"{name}{_CALL_ID}")
+
+
+@lru_cache(maxsize=64)
+def _all_heads(names: tuple[str, ...]) -> Marks:
+    return Marks(head for name in names for head in _heads(name))
+
+
 class _Reading:
     def __init__(self, machine: Machine, grammar: HeadedCalls) -> None:
         self._machine = machine
@@ -129,6 +168,9 @@ class _Reading:
             follows = yield from self._source.sees_ahead(
                 marks_of(self._grammar.calls + self._grammar.section_close)
             )
+            if not follows and begun and self._grammar.id_mark:
+                yield from self.unmarked()
+                return True
             if not follows:
                 # The mark of the first call may be left out behind that of the section.
                 return begun or (yield from self._call(opener))
@@ -193,6 +235,28 @@ class _Reading:
             yield from self._source.accept_ahead(_FENCE)
         yield from self._source.accept_ahead(self._closers)
         return True
+
+    def unmarked(self) -> Steps[None]:
+        """Calls that follow without the mark before their names."""
+        heads = _all_heads(tuple(self._machine.offer or ()))
+        while head := (yield from self._source.sees_ahead(heads)):
+            place = self._source.bookmark()
+            yield from self._source.skip()
+            self._source.at += len(head)
+            found = yield from self.behind_head(head)
+            if not found:
+                self._source.rewind(place)
+            self._source.forget()
+            if not found:
+                return
+
+    def behind_head(self, head: str) -> Steps[bool]:
+        """The rest of a call whose name is read, with the mark behind it."""
+        id, end = None, _ARGS
+        if head.endswith(_CALL_ID):
+            id, end = yield from self._source.header(marks_of((_ARGS,)), LONGEST_NAME)
+        name = head.removesuffix(_ARGS).removesuffix(_CALL_ID)
+        return bool(end) and (yield from self._arguments(name, id))
 
     def _thought(self, spelled: str) -> Steps[bool]:
         """A message to a tool among thoughts: a call if it ends as one, else reasoning."""

@@ -8,6 +8,11 @@ brace: it follows when the object around them is closed, too. So a cut between t
 braces leaves an open object, which the assembler rejects.
 
     {"name": "search", "arguments": {"query": "x"}      ← cut here, it is not a call
+
+Models also write the arguments beside the name. That is a call where the object is closed and
+holds nothing else, and no word in it could mean two things:
+
+    {"name": "search", "query": "x"}
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from wholecall.dialects.jsontext import BROKEN_JSON, read_string, read_value
+from wholecall.dialects.jsontext import BROKEN_JSON, escape, read_string, read_value
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import Steps, ignore
@@ -44,6 +49,7 @@ _FENCE = marks_of(("```json", "```"))
 _STRAY = frozenset("}]")
 _MOST_STRAY = 8
 """Brackets too many before the end of a call."""
+_BESIDE = "parameters stand beside its arguments"
 _KNOWN = NAMES | ARGUMENTS | IDS | WRAPPERS | LISTS | OTHERS
 
 
@@ -107,13 +113,16 @@ class _AllButLast:
 class _Object:
     """What is known of one call object so far."""
 
-    __slots__ = ("early", "id", "last", "name", "opened")
+    __slots__ = ("beside", "early", "id", "keys", "last", "name", "opened")
 
     def __init__(self) -> None:
         self.name: str | None = None
         self.id: str | None = None
         self.early: list[str] | None = None
         """Arguments that came before the name."""
+        self.beside: list[str] = []
+        """Parameters that stand where the name does, as members of an object."""
+        self.keys: set[str] = set()
         self.opened = False
         self.last: _AllButLast | None = None
 
@@ -210,19 +219,26 @@ class _Reading:
         found = _Object()
         whole = yield from self._members(found)
         if found.opened:
-            if whole:
-                found.end()
-                self._output.seal()
-            else:
+            if not whole:
                 yield from self._broken()
+            else:
+                self._conclude(found, twice=bool(found.beside))
             return whole
         if whole and found.name is not None and self._open_late(found):
-            self._output.seal()
+            self._conclude(found, twice=bool(found.beside and found.early))
             return True
         if not whole and self._source.ended:
             self._cut_off(found)
         # An object without a call is skipped between others, and is none at all as the first.
         return whole and self._begun
+
+    def _conclude(self, found: _Object, *, twice: bool) -> None:
+        """The object is closed. With arguments in two places nobody knows which are meant."""
+        if twice:
+            self._machine.spoil(_BESIDE)
+        else:
+            found.end()
+            self._output.seal()
 
     def _broken(self) -> Steps[None]:
         """Read over the rest of a call that can be none, where its end is marked."""
@@ -258,6 +274,7 @@ class _Reading:
             return (yield from self._named_by_key(found, key))
         if key not in self._known and found.name is None:
             return False
+        found.keys.add(key)
         if first == "{" and key in WRAPPERS and self._depth < _MOST_WRAPPERS:
             return (yield from self._wrapper(found))
         if first == "[" and key in LISTS and self._depth < _MOST_WRAPPERS:
@@ -300,6 +317,8 @@ class _Reading:
             name = yield from read_string(self._source)
             found.name = None if name is None else self._admit(name)
             return found.name is not None
+        if key not in self._known and key in self._machine.properties(found.name or ""):
+            return (yield from self._beside(found, key))
         pieces: list[str] = []
         wanted = key in IDS and found.id is None
         whole = yield from read_value(self._source, pieces.append if wanted else ignore)
@@ -325,6 +344,20 @@ class _Reading:
         last = found.last = _AllButLast(self._output.grow)
         return (yield from read_value(self._source, last.put))
 
+    def _beside(self, found: _Object, key: str) -> Steps[bool]:
+        """A parameter that stands where the name does."""
+        pieces = [f'"{escape(key)}": ']
+        whole = yield from read_value(self._source, pieces.append)
+        found.beside.append("".join(pieces))
+        return whole
+
+    def _are_beside(self, found: _Object, name: str) -> bool:
+        """Whether the object holds the name and the parameters of the call, and nothing else."""
+        properties = self._machine.properties(name).keys()
+        words = found.keys & self._known
+        clear = found.keys - words <= properties and not words & properties
+        return clear and (self._marked or found.keys >= self._machine.required(name))
+
     def _open(self, found: _Object, name: str, *, arguments: str = "") -> None:
         found.opened = self._begun = True
         self._output.open(name, found.id, arguments=arguments)
@@ -333,7 +366,10 @@ class _Reading:
         """The object is closed and no call was opened yet: the name came last, or alone."""
         name = found.name or ""
         if found.early is not None:
-            self._open(found, name, arguments="".join(found.early))
+            # With parameters beside them they are not all: `{` can never run.
+            self._open(found, name, arguments="{" if found.beside else "".join(found.early))
+        elif found.beside and self._are_beside(found, name):
+            self._open(found, name, arguments=f"{{{', '.join(found.beside)}}}")
         elif self._machine.takes_nothing(name):
             self._open(found, name, arguments="{}")
         return found.opened

@@ -89,6 +89,13 @@ class Machine:
             known = self._properties[name] = _read_properties(self.spec(name))
         return known
 
+    def required(self, name: str) -> frozenset[str]:
+        """Those of its parameters that no call may leave out."""
+        spec = self.spec(name)
+        named = None if spec is None else spec.parameters.get("required")
+        wanted = named if isinstance(named, list | tuple) else ()
+        return frozenset(each for each in self.properties(name) if each in wanted)
+
     def takes_nothing(self, name: str) -> bool:
         """Whether the schema says that the tool has no parameters."""
         spec = self.spec(name)

@@ -37,6 +37,11 @@ class NamedTagCalls:
 
     name: str
 
+    @property
+    def openers(self) -> tuple[str, ...]:
+        """The tag of the tool."""
+        return (f"<{self.name}>",)
+
     def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
         """Read the call behind its opening tag; False if it is none."""
         return (yield from _Named(machine, self.name).call())

@@ -68,7 +68,7 @@ def _auto(name: str, untyped: Shape | None = None) -> Dialect:
         reasoning=tuple(each for each in channels if each.open not in _TOO_PLAIN),
         texts=tuple(channel for each in _WRITTEN for channel in each.texts),
         remains=(*END_TOKENS, *dict.fromkeys(mark for each in _WRITTEN for mark in each.dropped)),
-        named=(Named.TAGS,),
+        named=(Named.TAGS, Named.HEADS),
         rescues=True,
         models="any",
     )

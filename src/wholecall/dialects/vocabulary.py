@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from wholecall.dialects.declaration import Dialect, Grammar, Named
+from wholecall.dialects.headed_calls import NamedHeadCalls
 from wholecall.dialects.machine import LONGEST_NAME
 from wholecall.dialects.marks import Marks, marks_of
 from wholecall.dialects.nested_calls import NamedTagCalls
@@ -67,16 +68,17 @@ class Vocabulary:
             dropped=dropped,
             remnants=remnants,
             openers=look_for(tuple(grammars)),
-            first=marks_of(tuple(each[1:] for each in grammars if each.startswith("\n"))),
+            first=look_for(tuple(each[1:] for each in grammars if each.startswith("\n"))),
             alone=look_for((*_BEFORE_NAMES, *(f"{name}(" for name in names if _fits(name)))),
             behind=look_for((*remnants, *begins)),
             marks=look_for((FENCE, *grammars, *reasoning, *texts, *dropped)),
         )
 
 
-_NAMED: dict[Named, Callable[[str], Grammar]] = {
+_NAMED: dict[Named, Callable[[str], NamedTagCalls | NamedYamlCalls | NamedHeadCalls]] = {
     Named.TAGS: NamedTagCalls,
     Named.YAML: NamedYamlCalls,
+    Named.HEADS: NamedHeadCalls,
 }
 
 
@@ -94,5 +96,7 @@ def _table(dialect: Dialect, names: tuple[str, ...]) -> dict[str, tuple[Grammar,
                 table[opener] += (written.grammar,)
     for name in filter(_fits, names):
         for kind in dialect.named:
-            table[f"<{name}>"] += (_NAMED[kind](name),)
+            grammar = _NAMED[kind](name)
+            for opener in grammar.openers:
+                table[opener] += (grammar,)
     return dict(table)

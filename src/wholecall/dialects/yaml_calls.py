@@ -43,6 +43,11 @@ class NamedYamlCalls:
 
     name: str
 
+    @property
+    def openers(self) -> tuple[str, ...]:
+        """The tag of the tool."""
+        return (f"<{self.name}>",)
+
     def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
         """Read the call behind its opening tag; False if it is none."""
         return (yield from _Reading(machine, self.name).call())

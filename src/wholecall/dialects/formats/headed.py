@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wholecall.dialects.declaration import THINK, Channel, Dialect, Written
+from wholecall.dialects.declaration import THINK, Channel, Dialect, Named, Written
 from wholecall.dialects.encoding import Template
 from wholecall.dialects.headed_calls import HeadedCalls, Header
 
@@ -21,6 +21,7 @@ MISTRAL = Dialect(
     written=(Written(("[TOOL_CALLS]",), _MISTRAL),),
     reasoning=(Channel("[THINK]", ("[/THINK]",)), THINK),
     dropped=("[/TOOL_CALLS]",),
+    named=(Named.HEADS,),
     template=Template("[TOOL_CALLS]{name}[ARGS]{arguments}"),
     models="Mistral 7B v0.3, Nemo, Small 3.2, Devstral, Magistral, Ministral 3",
 )
