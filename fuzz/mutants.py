@@ -75,7 +75,7 @@ MUTANTS = [
     ),
     Mutant(
         "the settled state: a released call is released again",
-        "core/draft.py",
+        "core/lifecycle.py",
         "OPEN_STATES = frozenset({State.BUILDING, State.CLOSED, State.SEALED})",
         "OPEN_STATES = frozenset(State) - {State.REJECTED}",
         "tests/core/test_assembler.py tests/core/test_assembler_ends.py tests/properties",

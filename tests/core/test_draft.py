@@ -1,19 +1,18 @@
 """A call being built: what each piece of its arguments makes of it."""
 
-from itertools import product
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from cutting import every_cutting
-from wholecall.core.draft import TRANSITIONS, Draft, State, Step
+from wholecall.core.draft import Draft
 from wholecall.core.growing import GrowingText
+from wholecall.core.lifecycle import State, Step
 from wholecall.core.limits import DEFAULT, Limits
 from wholecall.core.parse import parse
 from wholecall.core.tail import MOST_REPEATS, Tail
 from wholecall.core.values import Evidence, Inconsistent, Oddity, Reason
-from wholecall.errors import ProtocolError
 
 BUILDING, CLOSED, SEALED = State.BUILDING, State.CLOSED, State.SEALED
 RELEASED, REJECTED = State.RELEASED, State.REJECTED
@@ -29,39 +28,6 @@ def draft_of(*pieces: Any, limits: Limits = DEFAULT) -> Draft:
 
 def odd(draft: Draft) -> list[Oddity]:
     return [note.oddity for note in draft.take_notes()]
-
-
-# ── The table ───────────────────────────────────────────────────────────────────────
-
-# Each state, and where its steps lead; a step that is not named is not legal.
-LEGAL = {
-    BUILDING: "text: building, close: closed, seal: sealed, release: released, reject: rejected",
-    CLOSED: "text: closed, seal: sealed, release: released, reject: rejected",
-    SEALED: "seal: sealed, release: released, reject: rejected",
-    RELEASED: "text: released, seal: released",
-    REJECTED: "text: rejected, seal: rejected",
-}
-
-
-@pytest.mark.parametrize(("state", "step"), list(product(State, Step)))
-def test_only_the_steps_of_the_table_are_legal(state: State, step: Step) -> None:
-    legal = dict(pair.split(": ") for pair in LEGAL[state].split(", "))
-    draft = Draft(0, DEFAULT)
-    draft.state = state
-
-    assert draft.allows(step) is (step.value in legal)
-    if step.value in legal:
-        draft.step(step)
-        assert draft.state is State(legal[step.value])
-    else:
-        with pytest.raises(ProtocolError, match=f"'{step.value}'.*'{state.value}'"):
-            draft.step(step)
-
-
-def test_no_call_is_settled_twice() -> None:
-    settled = {State.RELEASED, State.REJECTED}
-    settling = {Step.RELEASE, Step.REJECT}
-    assert not [pair for pair in TRANSITIONS if pair[0] in settled and pair[1] in settling]
 
 
 # ── Text ────────────────────────────────────────────────────────────────────────────
@@ -428,3 +394,17 @@ def test_what_is_wrong_with_a_long_text_is_found_once() -> None:
 @pytest.mark.parametrize("text", ['{"a" 1}', f'{{"a" "{LONG}"}} x', f'{{"a": "{LONG}"}}'])
 def test_what_may_be_repaired_or_is_right_or_goes_on_has_no_flaw_yet(text: str) -> None:
     assert draft_of(text).flaw is None
+
+
+@pytest.mark.parametrize(
+    ("pieces", "value"),
+    [
+        (['{"a": ', "1}"], {"a": 1}),
+        ([{"a": 1}, {"b": 2}], {"a": 1, "b": 2}),
+        ([{"a": 1}, {"a": 2}], None),
+        (['{"a": '], None),
+        ([], None),
+    ],
+)
+def test_arguments_so_far_are_a_value_once_they_are_one(pieces: list[Any], value: object) -> None:
+    assert draft_of(*pieces).value == value

@@ -3,7 +3,7 @@
 import pytest
 
 from cutting import write
-from wholecall.core.draft import Step
+from wholecall.core.lifecycle import Step
 from wholecall.core.limits import DEFAULT, Limits
 from wholecall.core.routing import Router
 from wholecall.core.spec import read_offer

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from wholecall.core.coerce import STRICT, CoercionOptions
-from wholecall.core.draft import OPEN_STATES, Draft, State, Step
+from wholecall.core.draft import Draft
 from wholecall.core.ending import OVERRUN, EndSigns
 from wholecall.core.ids import CallIds
+from wholecall.core.lifecycle import OPEN_STATES, State, Step
 from wholecall.core.limits import DEFAULT, Limits
 from wholecall.core.merge import digest_json, outgrows
 from wholecall.core.names import is_settled

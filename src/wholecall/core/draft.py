@@ -1,27 +1,12 @@
-"""A call being built. A draft never leaves the assembler.
-
-What is legal when:
-
-    BUILDING ──text──▶ BUILDING        pieces of the arguments
-    BUILDING ──close─▶ CLOSED          the brace that closes the root object
-    BUILDING ──seal──▶ SEALED          the protocol says: over
-    CLOSED   ──text──▶ CLOSED          the object once more, or a stray closer; see `tail`
-    CLOSED   ──seal──▶ SEALED
-    SEALED   ──seal──▶ SEALED          some protocols say it twice
-    …        ──release / reject──▶     once, from any of the three
-    RELEASED ──text──▶ RELEASED        looked at in the end: a repeat, or a protocol error
-    REJECTED ──text──▶ REJECTED        dropped: nothing can make it a call again
-
-What is not in the table is a protocol error that names both sides.
-"""
+"""A call being built. A draft never leaves the assembler; `lifecycle` says what is legal when."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from typing import Any
 
 from wholecall.core.growing import GrowingText
+from wholecall.core.lifecycle import TRANSITIONS, State, Step, advance
 from wholecall.core.limits import Limits
 from wholecall.core.merge import merge_objects, write_json
 from wholecall.core.parse import Parsed, Unparsed, parse
@@ -29,49 +14,7 @@ from wholecall.core.repair import is_repairable
 from wholecall.core.scan import ObjectScanner, Scan
 from wholecall.core.tail import MOST_REPEATS, Tail, TailText
 from wholecall.core.values import JSON, Evidence, Inconsistent, Oddity, Reason, Slot
-from wholecall.errors import ProtocolError
 
-
-class State(enum.Enum):
-    """Where a draft stands."""
-
-    BUILDING = "building"
-    CLOSED = "closed"
-    SEALED = "sealed"
-    RELEASED = "released"
-    REJECTED = "rejected"
-
-
-class Step(enum.Enum):
-    """What happens to a draft."""
-
-    TEXT = "text"
-    CLOSE = "close"
-    SEAL = "seal"
-    RELEASE = "release"
-    REJECT = "reject"
-
-
-TRANSITIONS: dict[tuple[State, Step], State] = {
-    (State.BUILDING, Step.TEXT): State.BUILDING,
-    (State.BUILDING, Step.CLOSE): State.CLOSED,
-    (State.BUILDING, Step.SEAL): State.SEALED,
-    (State.BUILDING, Step.RELEASE): State.RELEASED,
-    (State.BUILDING, Step.REJECT): State.REJECTED,
-    (State.CLOSED, Step.TEXT): State.CLOSED,
-    (State.CLOSED, Step.SEAL): State.SEALED,
-    (State.CLOSED, Step.RELEASE): State.RELEASED,
-    (State.CLOSED, Step.REJECT): State.REJECTED,
-    (State.SEALED, Step.SEAL): State.SEALED,
-    (State.SEALED, Step.RELEASE): State.RELEASED,
-    (State.SEALED, Step.REJECT): State.REJECTED,
-    (State.RELEASED, Step.TEXT): State.RELEASED,
-    (State.RELEASED, Step.SEAL): State.RELEASED,
-    (State.REJECTED, Step.TEXT): State.REJECTED,
-    (State.REJECTED, Step.SEAL): State.REJECTED,
-}
-
-OPEN_STATES = frozenset({State.BUILDING, State.CLOSED, State.SEALED})
 _EARLY_END: dict[Scan, tuple[Reason, str]] = {
     Scan.TOO_DEEP: (Reason.LIMIT, "the arguments are nested too deep"),
     Scan.TOO_MANY: (Reason.LIMIT, "the arguments hold too many values"),
@@ -299,11 +242,7 @@ class Draft:
 
     def step(self, step: Step) -> None:
         """Go from state to state by the table."""
-        try:
-            self.state = TRANSITIONS[self.state, step]
-        except KeyError:
-            sides = f"{step.value!r} is not legal for a call that is {self.state.value!r}"
-            raise ProtocolError(sides) from None
+        self.state = advance(self.state, step)
 
     def allows(self, step: Step) -> bool:
         """Whether the table knows this step from here."""
