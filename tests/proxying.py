@@ -92,12 +92,12 @@ def upstream(name: str, base_url: str, **settings: Any) -> ModelConfig:
 
 
 @asynccontextmanager
-async def proxying(offer: Offer | Proxy) -> AsyncIterator[Served]:
+async def proxying(offer: Offer | Proxy, *, port: int = 0) -> AsyncIterator[Served]:
     """Serve on loopback, and end."""
     proxy = offer if isinstance(offer, Proxy) else offer.make()
     config = uvicorn.Config(
         proxy,
-        port=0,
+        port=port,
         http="wholecall.proxy.connections:TimedProtocol",
         ws="none",
         lifespan="on",

@@ -24,6 +24,7 @@ from wholecall.tools.tool import Tool
 PICTURES = Path(__file__).parents[2] / "build" / "inspector"
 QUESTION = [{"role": "user", "content": "What is the weather in Rome?"}]
 LANE = "document.querySelector('.lane')"
+CONNECTED = "document.getElementById('state')?.textContent === 'connected'"
 # A browser starts, on a machine that has other work to do.
 _LONGEST = 180.0
 _Arguments = ParamSpec("_Arguments")
@@ -96,7 +97,7 @@ USUAL = Setting()
 
 @asynccontextmanager
 async def serving_page(
-    folder: Path, setting: Setting = USUAL
+    folder: Path, setting: Setting = USUAL, *, port: int = 0
 ) -> AsyncIterator[tuple[Served, Script]]:
     """A proxy with the page, in front of a scripted model."""
     script = Script()
@@ -110,7 +111,8 @@ async def serving_page(
             keys=KeysConfig(path=str(folder / "keys.sqlite")),
             inspector=setting.inspector,
         )
-        async with proxying(make_app(config, environ={}, tools=setting.tools)) as served:
+        app = make_app(config, environ={}, tools=setting.tools)
+        async with proxying(app, port=port) as served:
             yield served, script
 
 
@@ -122,7 +124,7 @@ async def looking(
     PICTURES.mkdir(parents=True, exist_ok=True)
     async with chromium(folder) as page, serving_page(folder, setting) as (served, script):
         await page.open(f"{served.url}/inspector")
-        await page.until("document.getElementById('state')?.textContent === 'connected'")
+        await page.until(CONNECTED)
         yield served, script, page
         assert page.complaints == []
         assert await page.ask("window.refused") == []

@@ -100,7 +100,7 @@ async def test_a_list_that_cannot_be_read_takes_nothing_from_who_writes(tmp_path
         await page.type("Ada is")
         await page.ask(BREAK)
         trouble = "document.querySelector('#approvals > .message')"
-        await page.until(f"{trouble}?.textContent.includes('cable cut')")
+        await page.until(f"{trouble}?.textContent.includes('cannot be reached')")
         await page.type(" away")
         await page.ask("window.mend()")
         await page.until(f"{trouble}.hidden")

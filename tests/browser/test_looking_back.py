@@ -63,15 +63,22 @@ async def test_runs_are_filtered_and_found_by_their_links(tmp_path: Path) -> Non
             assert await page.ask(rows) == count, query
             shown = await page.ask("document.querySelector('.empty') !== null")
             assert shown == (count == 0), query
-        # The same by hand: a word in a field, and the button.
+        # The same by hand: a word in a field, which knows what there is, and the button.
         await page.ask("location.hash = '#/runs'")
-        await page.until(f"{rows} === 3")
+        await page.until(f"{rows} === 3 && document.querySelector('datalist option')")
+        known = "[...document.querySelectorAll('NAME option')].map((one) => one.value)"
+        assert await page.ask(known.replace("NAME", "#known-model")) == ["m", "other"]
+        assert await page.ask(known.replace("NAME", "#known-reason")) == ["truncated"]
+        assert await page.ask(known.replace("NAME", "#known-code")) == ["model_not_found"]
         await page.ask("document.querySelector('[name=model]').value = 'other'")
-        await page.click("Filter")
+        await page.ask("document.querySelector('[name=filter]').focus()")
+        await page.press("Enter")
         await page.until(f"{rows} === 1")
+        assert await page.ask("document.activeElement.name") == "filter"
         assert await page.ask("location.hash") == "#/runs?model=other"
-        await page.ask("document.querySelector('tbody a').click()")
-        await page.until(LANE)
+        await page.ask("document.querySelector('tbody a').focus()")
+        await page.press("Enter")
+        await page.until(f"{LANE} && document.activeElement.id === 'main'")
         link = await page.ask("location.href")
         await page.open("about:blank")
         await page.open(link)
@@ -98,6 +105,8 @@ async def test_raw_chunks_stand_beside_what_they_were_decoded_to(tmp_path: Path)
         assert "Rejected get_weather truncated" in said
         await page.ask("document.querySelector('.run').remove()")
         await page.shoot(PICTURES / "chunks.png", width=1400)
+        await page.click("Raw chunks")
+        await page.until("document.querySelector('.raw').children.length === 0")
 
 
 @in_browser

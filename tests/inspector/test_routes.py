@@ -237,6 +237,7 @@ async def test_events_are_streamed_and_what_came_before_is_told_first() -> None:
         address, headers = f"{inspector.url}/inspector/api/live", {KEY: "k1"}
         async with inspector.http.get(address, headers=headers) as response:
             assert response.content_type == "text/event-stream"
+            assert await _read_message(response) == [{"running": [before.id]}]
             assert await _read_message(response) == [{"run": before.id, "events": told(before)}]
             inspector.live.publish([Message("k2", b"0"), Message("k1", b"1")])
             assert await _read_message(response) == [1]
@@ -280,6 +281,7 @@ async def test_hostile_words_are_served_as_json_and_stay_what_they_are(payload: 
         assert page["answers"][0]["chunks"][0]["text"] == payload
         inspector.live.running[made.id] = made
         async with inspector.http.get(f"{inspector.url}/inspector/api/live") as response:
+            await _read_message(response)
             [message] = await _read_message(response)
             assert message["events"] == told(made)
 

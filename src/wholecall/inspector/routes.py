@@ -187,8 +187,10 @@ class _Reading:
 
     async def _listen(self, owner: str | None) -> AsyncIterator[bytes]:
         with self._live.listen(owner) as listener:
-            yield b": the stream begins\n\n"
-            for record in self._live.show(owner):
+            running = self._live.show(owner)
+            # A page that comes again has runs which ended while it was away.
+            yield _frame(msgspec.json.encode([{"running": [record.id for record in running]}]))
+            for record in running:
                 # What is long is written elsewhere: other streams are served by this loop.
                 events = record.events[:]
                 message = await asyncio.to_thread(Message.of, record, events)

@@ -5,10 +5,11 @@ import { showFigures } from "./charts.js";
 import { make } from "./dom.js";
 import { LiveView } from "./live.js";
 import { showRun, showRuns } from "./looking.js";
-import { read } from "./reading.js";
+import { read, Unreachable } from "./reading.js";
 
 const main = document.getElementById("main");
 const state = document.getElementById("state");
+const AGAIN_MS = 3000;
 let leave = new AbortController();
 
 const VIEWS = {
@@ -38,12 +39,27 @@ async function go() {
     }
     await VIEWS[view](signal, rest);
   } catch (error) {
-    if (!signal.aborted) main.replaceChildren(make("p", { class: "message", role: "alert" }, error.message));
+    if (!signal.aborted) complain(error, signal);
   }
+}
+
+// Where nobody answered, somebody may a little later: after a restart, say.
+function complain(error, signal) {
+  const isAway = error instanceof Unreachable;
+  const words = isAway ? `${error.message} This page tries again every few seconds.` : error.message;
+  main.replaceChildren(make("p", { class: "message", role: "alert" }, words));
+  if (isAway) setTimeout(() => { if (!signal.aborted) go(); }, AGAIN_MS);
+}
+
+// Another view begins at its top, and whoever followed a link of the last one goes on in it.
+async function change() {
+  scrollTo(0, 0);
+  await go();
+  if (document.activeElement === document.body) main.focus({ preventScroll: true });
 }
 
 // The link to the content is no view.
 document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
-addEventListener("hashchange", go);
+addEventListener("hashchange", change);
 go();
 startApprovals();

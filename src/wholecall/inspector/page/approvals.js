@@ -2,7 +2,7 @@
 
 import { arrange, chip, make } from "./dom.js";
 import { showJson } from "./json_view.js";
-import { NoKey, post, read } from "./reading.js";
+import { NoKey, post, read, Unreachable } from "./reading.js";
 
 const PACE_MS = 2000;
 const place = document.getElementById("approvals");
@@ -34,7 +34,7 @@ export function startApprovals() {
 // The cards stay: somebody may be writing in one of them. Where there are none, the page itself
 // tells that the proxy cannot be reached, or wants a key.
 function tellTrouble(error) {
-  const known = error instanceof TypeError || error instanceof NoKey;
+  const known = error instanceof Unreachable || error instanceof NoKey;
   trouble.textContent = known && !shown.size ? "" : `The calls that wait cannot be read: ${error.message}`;
   arrangeAll();
 }

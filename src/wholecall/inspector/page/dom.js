@@ -31,6 +31,12 @@ export function chip(text, kind = "", title = undefined) {
   return make("span", { class: `chip ${kind}`, title }, text);
 }
 
+// A text in one line, and no longer than somebody reads in passing.
+export function brief(text, most = 120) {
+  const line = text.trim().replace(/\s+/g, " ");
+  return line.length > most ? `${line.slice(0, most)} …` : line;
+}
+
 export function counted(number, word) {
   return `${number} ${word}${number === 1 ? "" : "s"}`;
 }

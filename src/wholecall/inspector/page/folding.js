@@ -2,7 +2,7 @@
 // file, and replays: each event has its number in its run, and what came before is skipped.
 
 export function newRun(id) {
-  return { id, head: {}, next: 0, now: 0, lastAt: 0, heardAt: 0, turns: [], calls: new Map(), over: null, dropped: 0, version: 0 };
+  return { id, head: {}, next: 0, now: 0, lastAt: 0, heardAt: 0, turns: [], calls: new Map(), question: "", over: null, dropped: 0, missed: 0, version: 0 };
 }
 
 function newTurn(event) {
@@ -62,7 +62,10 @@ const FOLDS = {
     run.turns.push(newTurn(event));
   },
   turn_retried: (run, event) => { turnOf(run, event).void = event.why; },
-  asked: (run, event) => { turnOf(run, event).asked = event; },
+  asked: (run, event) => {
+    turnOf(run, event).asked = event;
+    run.question ||= (event.messages ?? []).findLast((message) => message.role === "user" && message.text)?.text ?? "";
+  },
   opened: (run, event) => {
     const lane = laneOf(run, event);
     Object.assign(lane, { id: event.id ?? "", name: event.name ?? "" });
@@ -106,7 +109,7 @@ const FOLDS = {
 
 export function apply(run, event) {
   if (event.n < run.next) return false;
-  if (event.n > run.next) run.dropped += event.n - run.next;
+  if (event.n > run.next) run.missed += event.n - run.next; // this page did not keep up
   run.next = event.n + 1;
   run.now = Math.max(run.now, event.at);
   run.lastAt = event.at;

@@ -6,6 +6,7 @@
 import { make } from "./dom.js";
 
 export const MOST_SHOWN = 20000;
+export const END_SHOWN = 2000;
 const CLOSERS = { "{": "}", "[": "]" };
 const WORD = /[^\s{}[\],:"]+/y;
 const STRING = /"(?:[^"\\]|\\(?:[^]|$))*("?)/y;
@@ -67,20 +68,28 @@ export function layOut(text) {
   return { lines, missing };
 }
 
-export function showJson(text, { isOpen = false, label = "Arguments" } = {}) {
-  const shown = text.length > MOST_SHOWN ? text.slice(0, MOST_SHOWN) : text;
-  const { lines, missing } = layOut(shown);
-  const view = make("pre", { class: "json", tabindex: "0", "aria-label": label });
+export function showJson(text, options = {}) {
+  return fillJson(make("pre", { class: "json", tabindex: "0" }), text, options);
+}
+
+// Of a text that is too long to lay out, the end is shown as it is: there it grows.
+export function fillJson(view, text, { isOpen = false, label = "Arguments" } = {}) {
+  const isLong = text.length > MOST_SHOWN;
+  const { lines, missing } = layOut(isLong ? text.slice(0, MOST_SHOWN - END_SHOWN) : text);
+  view.replaceChildren();
+  view.setAttribute("aria-label", label);
   lines.forEach((line, number) => {
     if (number) view.append("\n");
     view.append("  ".repeat(line.depth));
     for (const token of line.tokens) view.append(make("span", { class: token.kind }, token.text));
   });
-  if (text.length > MOST_SHOWN) view.append(`\n… and ${text.length - MOST_SHOWN} more characters`);
-  else if (isOpen) {
-    view.append(make("span", { class: "caret", "aria-hidden": "true" }, "▍"));
-    view.append(make("span", { class: "ghost", "aria-hidden": "true" }, missing.join(" ")));
-  } else if (missing.length) {
+  if (isLong) {
+    const leftOut = make("span", { class: "left-out" }, `⟨${text.length - MOST_SHOWN} characters are not shown⟩`);
+    view.append("\n", leftOut, "\n", text.slice(-END_SHOWN));
+  }
+  if (isOpen) view.append(make("span", { class: "caret", "aria-hidden": "true" }, "▍"));
+  if (isOpen && !isLong) view.append(make("span", { class: "ghost", "aria-hidden": "true" }, missing.join(" ")));
+  else if (!isOpen && !isLong && missing.length) {
     const title = "what was never written";
     view.append(make("span", { class: "cut", title }, ` ⟨cut: ${missing.join(" ")} missing⟩`));
   }

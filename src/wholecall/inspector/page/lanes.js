@@ -2,8 +2,9 @@
 
 import { chip, counted, make, seconds } from "./dom.js";
 import { totals } from "./folding.js";
-import { showJson } from "./json_view.js";
+import { fillJson, showJson } from "./json_view.js";
 
+const NEAR_END = 24; // pixels: a line
 const EVIDENCE = ["CLOSED", "SEALED", "CONFIRMED"];
 const MEANINGS = {
   CLOSED: "the object is closed and not empty",
@@ -63,7 +64,8 @@ function showHead(run) {
       make("h2", {}, head.model || "a model without a name"),
       chip(run.over?.fate ?? "under way", bad ? "bad" : run.over ? "good" : "live"),
       run.over?.code ? chip(run.over.code, "bad") : null,
-      run.dropped ? chip(`${run.dropped} events dropped`, "bad", "more came than could be written down") : null,
+      run.dropped ? chip(`${counted(run.dropped, "event")} dropped`, "bad", "more came than could be written down") : null,
+      run.missed ? chip(`${counted(run.missed, "event")} not shown`, "bad", "this page did not keep up") : null,
       head.bodies === false ? chip("bodies are not kept", "", "inspector.bodies is off") : null),
     make("dl", { class: "stats" },
       stat("turns", String(sums.turns)),
@@ -95,7 +97,7 @@ class TurnView {
   }
 
   show(run, turn) {
-    this.head.replaceChildren(...showTurnHead(turn, this.index));
+    this.head.replaceChildren(...showTurnHead(turn, { index: this.index, goesOn: !run.over && turn === run.turns.at(-1) }));
     if (turn.asked && this.#asked !== turn.asked) {
       this.#asked = turn.asked;
       this.asked.replaceChildren(...showAsked(turn.asked));
@@ -127,11 +129,17 @@ function grow(element, text) {
   else element.textContent = text;
 }
 
-function showTurnHead(turn, index) {
+function showEnd({ ended, text, lanes }, goesOn) {
+  if (ended) return chip(ended.finish_reason ?? "cut", ended.error ? "bad" : "", "how the turn ended");
+  if (goesOn) return chip("streaming", "live");
+  return text || lanes.size ? chip("broken off", "bad", "the end of the stream never came") : chip("no answer", "bad");
+}
+
+function showTurnHead(turn, { index, goesOn }) {
   const { ended } = turn;
   return [
     make("h3", {}, `Turn ${index + 1}`),
-    ended ? chip(ended.finish_reason ?? "cut", ended.error ? "bad" : "", "how the turn ended") : chip("streaming", "live"),
+    showEnd(turn, goesOn),
     ended?.native && ended.native !== ended.finish_reason ? chip(`upstream said ${ended.native}`) : null,
     turn.void ? chip(`asked again: ${turn.void}`, "bad") : null,
     ...turn.notes.map((note) => chip(note)),
@@ -164,8 +172,10 @@ function showAsked(asked) {
 // or scrolled to stays.
 class LaneView {
   #said = {};
+  #arguments = [];
 
   constructor() {
+    this.json = make("pre", { class: "json", tabindex: "0" });
     this.parts = Object.fromEntries(["head", "json", "notes", "result", "bars"].map((name) => [name, make("div", { class: name })]));
     this.element = make("article", { class: "lane" }, ...Object.values(this.parts));
   }
@@ -175,10 +185,27 @@ class LaneView {
     this.element.setAttribute("aria-label", `Call ${lane.number + 1}: ${lane.name || "no name yet"}`);
     this.element.dataset.verdict = lane.verdict || "open";
     this.#write("head", [lane.name, lane.evidence, lane.verdict, lane.reason, lane.status, lane.approval, lane.attempt, early], () => showLaneHead(lane, early));
-    this.#write("json", [lane.name, lane.text, lane.verdict, lane.characters], () => showArguments(lane));
+    this.#writeArguments(lane);
     this.#write("notes", [lane.verdict, lane.progress, lane.why, lane.approval], () => showNotes(lane));
     this.#write("result", [lane.result, lane.status], () => showResult(lane));
     this.parts.bars.replaceChildren(...showBars(lane, scale, early));
+  }
+
+  // They grow many times a second. Who is in the midst of them with the keyboard stays there, and
+  // their end stays in sight until somebody scrolls away from it.
+  #writeArguments(lane) {
+    if (!lane.text) {
+      this.#write("json", [lane.characters], () => [make("p", { class: "soft" }, lane.characters ? `${lane.characters} characters` : "no arguments yet")]);
+      return;
+    }
+    const said = [lane.name, lane.text, lane.verdict];
+    if (said.every((one, place) => one === this.#arguments[place])) return;
+    this.#arguments = said;
+    const at = this.json.scrollTop;
+    const follows = !lane.verdict && at + this.json.clientHeight >= this.json.scrollHeight - NEAR_END;
+    fillJson(this.json, lane.text, { isOpen: !lane.verdict, label: `Arguments of ${lane.name}` });
+    if (!this.json.isConnected) this.parts.json.replaceChildren(this.json);
+    this.json.scrollTop = follows ? this.json.scrollHeight : at;
   }
 
   #write(name, said, make) {
@@ -206,11 +233,6 @@ function showLaneHead(lane, early) {
 
 function verdictKind(lane) {
   return { released: "good", repaired: "odd", rejected: "bad", "": "live" }[lane.verdict] ?? "odd";
-}
-
-function showArguments(lane) {
-  if (!lane.text) return [make("p", { class: "soft" }, lane.characters ? `${lane.characters} characters` : "no arguments yet")];
-  return [showJson(lane.text, { isOpen: !lane.verdict, label: `Arguments of ${lane.name}` })];
 }
 
 function showNotes(lane) {

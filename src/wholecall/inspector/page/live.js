@@ -1,14 +1,15 @@
 // Runs as they happen: a list of them, and the one that is looked at.
 
 import { lookForApprovals } from "./approvals.js";
-import { arrange, chip, counted, make, seconds } from "./dom.js";
-import { apply, newRun, totals } from "./folding.js";
+import { arrange, brief, chip, counted, make, seconds } from "./dom.js";
+import { apply, foldAll, newRun, totals } from "./folding.js";
 import { RunView } from "./lanes.js";
-import { listen } from "./reading.js";
+import { listen, read } from "./reading.js";
 import { TryBox } from "./trying.js";
 
 const MOST_RUNS = 50;
 const TICK_MS = 150;
+const LOST = "The connection to the proxy broke off, and whoever answers now does not know how this run went on.";
 
 export class LiveView {
   #runs = new Map();
@@ -23,13 +24,14 @@ export class LiveView {
     this.state = state;
     this.list = make("ul", { class: "list", "aria-label": "Runs" });
     this.empty = make("p", { class: "empty" }, "Nothing has happened since this page was opened. Ask something above, or send a request to the proxy.");
-    const box = new TryBox(signal, {
+    this.follow = make("button", { type: "button", class: "quiet", hidden: true, onclick: () => this.#choose(null) }, "Follow the newest");
+    this.box = new TryBox(signal, {
       onAsk: (id) => { this.#wanted = id; this.#chosen = null; this.#schedule(); },
       isSeen: (id) => [...this.#runs.values()].some((run) => run.head.request_id === id),
     });
     this.element = make("div", { class: "split" },
-      make("aside", { "aria-label": "Runs under way" }, make("h2", { class: "small" }, "Runs"), this.list),
-      make("div", { class: "place" }, box.element, this.empty, this.#view.element));
+      make("aside", { "aria-label": "Runs under way" }, make("div", { class: "row" }, make("h2", { class: "small" }, "Runs"), this.follow), this.list),
+      make("div", { class: "place" }, this.box.element, this.empty, this.#view.element));
     listen({ signal, onMessage: (messages) => this.#take(messages), onState: (word) => this.#tell(word) });
     const ticking = setInterval(() => this.#tick(), TICK_MS);
     signal.addEventListener("abort", () => clearInterval(ticking));
@@ -38,13 +40,21 @@ export class LiveView {
   #tell(word) {
     this.state.textContent = word;
     this.state.dataset.state = word;
+    if (word === "connected") this.box.load(); // it may be another proxy than before
+  }
+
+  // Somebody wants to see this run, and no other until the next word.
+  #choose(id) {
+    this.#chosen = id;
+    this.#wanted = null;
+    this.#schedule();
   }
 
   #take(messages) {
     for (const message of messages) {
-      if (message.missed) { this.#tell(`this page missed ${message.missed} messages: reload it`); continue; }
-      if (!this.#runs.has(message.run)) this.#runs.set(message.run, newRun(message.run));
-      const run = this.#runs.get(message.run);
+      if (message.missed) throw new Error(`this page missed ${counted(message.missed, "message")}, and looks again`);
+      if (message.running) { this.#catchUp(new Set(message.running)); continue; }
+      const run = this.#findOrBegin(message);
       run.heardAt = performance.now();
       for (const event of message.events) {
         apply(run, event);
@@ -55,8 +65,36 @@ export class LiveView {
     this.#schedule();
   }
 
+  // A run of which something is missing is told anew when the stream begins again.
+  #findOrBegin({ run: id, events }) {
+    const known = this.#runs.get(id);
+    if (!known || (known.missed && events[0]?.n === 0)) this.#put(newRun(id));
+    return this.#runs.get(id);
+  }
+
+  #put(run) {
+    run.version = (this.#runs.get(run.id)?.version ?? 0) + 1;
+    this.#runs.set(run.id, run);
+  }
+
+  // What this page holds for under way, and the proxy does not: it ended while nobody listened.
+  #catchUp(running) {
+    for (const run of this.#runs.values()) if (!run.over && !running.has(run.id)) this.#readAgain(run);
+  }
+
+  async #readAgain({ id, now }) {
+    const found = await read(`runs/${encodeURIComponent(id)}`).catch(() => null);
+    const run = found ? foldAll(id, found.events) : this.#runs.get(id);
+    if (!run) return; // forgotten meanwhile
+    if (!found) run.over = { fate: "out of sight", seconds: now, message: LOST };
+    run.heardAt = performance.now();
+    this.#put(run);
+    this.#schedule();
+  }
+
+  // The oldest goes, but not the one that somebody looks at.
   #forgetOne() {
-    const [id] = this.#runs.keys();
+    const id = [...this.#runs.keys()].find((one) => one !== this.#chosen);
     this.#runs.delete(id);
     this.#lines.delete(id);
   }
@@ -87,6 +125,7 @@ export class LiveView {
     this.empty.hidden = Boolean(shown);
     const newest = [...this.#runs.values()].reverse();
     arrange(this.list, newest.map((run) => this.#showLine(run, run === shown)));
+    this.follow.hidden = !this.#runs.has(this.#chosen) && !this.#wanted;
     if (!shown) return;
     if (this.#current !== shown) this.#view.clear(); // another run has other turns
     this.#current = shown;
@@ -96,7 +135,7 @@ export class LiveView {
   #showLine(run, isChosen) {
     let line = this.#lines.get(run.id);
     if (!line) {
-      const button = make("button", { type: "button", onclick: () => { this.#chosen = run.id; this.#schedule(); } });
+      const button = make("button", { type: "button", onclick: () => this.#choose(this.#chosen === run.id ? null : run.id) });
       line = { element: make("li", {}, button), button, version: -1 };
       this.#lines.set(run.id, line);
     }
@@ -114,6 +153,7 @@ function describeLine(run) {
   const kind = run.over ? (failed ? "bad" : "good") : sums.waiting ? "odd" : "live";
   return [
     make("span", { class: "name" }, run.head.model || run.id), chip(word, kind),
+    ...(run.question ? [make("span", { class: "question" }, brief(run.question))] : []),
     make("span", { class: "fact" }, `${counted(sums.calls, "call")}${sums.rejected ? ` · ${sums.rejected} rejected` : ""} · ${seconds(sums.seconds)}`),
   ];
 }

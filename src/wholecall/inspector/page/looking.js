@@ -1,6 +1,6 @@
 // Looking back: the list with its filters, and one run by its link.
 
-import { chip, make, seconds, table } from "./dom.js";
+import { chip, counted, make, seconds, table } from "./dom.js";
 import { apply, foldAll, newRun } from "./folding.js";
 import { RunView } from "./lanes.js";
 import { download, read } from "./reading.js";
@@ -15,18 +15,34 @@ const PAGE = 50;
 // ── The list ────────────────────────────────────────────────────────────────────────
 
 export async function showRuns(signal, { main, asked }) {
+  const held = main.querySelector(".filters :focus")?.name;
   const form = makeFilters(asked);
   const place = make("div", { "aria-live": "polite" });
   main.replaceChildren(form, place);
+  form.elements[held]?.focus(); // who filters with the keyboard goes on where they were
   const { runs, failed } = await read(`runs?${asked}`);
   if (signal.aborted) return;
   place.dataset.shown = String(asked);
-  if (failed) place.append(make("p", { class: "message" }, `${failed} runs could not be written to the file`));
+  if (failed) place.append(make("p", { class: "message" }, `${counted(failed, "run")} could not be written to the file`));
   place.append(runs.length ? make("div", { class: "runs" }, listRuns(runs)) : make("p", { class: "empty" }, "No run fits."));
   if (runs.length >= PAGE) {
     const older = new URLSearchParams(asked);
     older.set("before", runs.at(-1).number);
-    place.append(make("a", { href: `#/runs?${older}` }, "Older ones"));
+    place.append(make("p", { class: "more" }, make("a", { href: `#/runs?${older}` }, "Older ones")));
+  }
+  suggest(form, runs);
+}
+
+// Words that fit the fields: those that were kept.
+async function suggest(form, runs) {
+  const { calls, oddities, runs: kept, tools } = await read("figures");
+  const words = {
+    model: kept.map((row) => row.model), tool: tools.map((row) => row.name),
+    reason: calls.map((row) => row.reason), oddity: oddities.map((row) => row.kind), code: runs.map((run) => run.code),
+  };
+  for (const [name, found] of Object.entries(words)) {
+    const options = [...new Set(found)].filter(Boolean).sort().map((value) => make("option", { value }));
+    form.querySelector(`#known-${name}`).replaceChildren(...options);
   }
 }
 
@@ -40,11 +56,12 @@ function makeFilters(asked) {
     const value = asked.get(name) ?? "";
     const field = WORDS[name]
       ? make("select", { name, onchange: () => form.requestSubmit() }, WORDS[name].map((word) => make("option", { value: word, selected: word === value }, word || "any")))
-      : make("input", { name, value, size: "12", type: "search" });
-    form.append(make("label", {}, make("span", {}, label), field));
+      : make("input", { name, value, size: "12", type: "search", placeholder: "any", list: `known-${name}` });
+    form.append(make("label", {}, make("span", {}, label), field), WORDS[name] ? "" : make("datalist", { id: `known-${name}` }));
   }
-  form.append(make("button", { class: "primary" }, "Filter"));
-  if ([...asked.keys()].length) form.append(make("a", { href: "#/runs" }, "Show all"));
+  form.append(make("button", { class: "primary", name: "filter" }, "Filter"));
+  const isFiltered = Object.keys(FILTERS).some((name) => asked.get(name));
+  if (isFiltered || asked.get("before")) form.append(make("a", { href: "#/runs" }, isFiltered ? "Show all" : "Back to the newest"));
   return form;
 }
 
@@ -67,17 +84,24 @@ export async function showRun(signal, { main, id }) {
   const { summary, events } = await read(`runs/${encodeURIComponent(id)}`);
   if (signal.aborted) return;
   const view = new RunView();
-  const raw = make("section", { class: "raw", "aria-label": "Raw chunks" });
+  const raw = make("section", { class: "raw", id: "raw", "aria-label": "Raw chunks" });
   const complain = (error) => raw.replaceChildren(make("p", { class: "message", role: "alert" }, error.message));
   const player = makePlayer(signal, { id, events, view });
   const tools = make("div", { class: "tools", role: "toolbar", "aria-label": "This run" },
     make("a", { href: "#/runs", class: "back" }, "← All runs"),
     ...player,
-    make("button", { type: "button", onclick: () => showChunks(id, raw).catch(complain) }, "Raw chunks"),
+    make("button", { type: "button", "aria-expanded": "false", "aria-controls": "raw", onclick: ({ target }) => fold(target, { id, raw }).catch(complain) }, "Raw chunks"),
     make("button", { type: "button", onclick: () => download(`runs/${encodeURIComponent(id)}/case`, `${id}.jsonl`).catch(complain) }, "Export as a case"));
   main.replaceChildren(tools, view.element, raw);
   view.show(foldAll(id, events));
   document.title = `${summary.model} · Wholecall inspector`;
+}
+
+async function fold(button, { id, raw }) {
+  const opens = button.getAttribute("aria-expanded") === "false";
+  button.setAttribute("aria-expanded", String(opens));
+  if (opens) await showChunks(id, raw);
+  else raw.replaceChildren();
 }
 
 async function showChunks(id, place) {

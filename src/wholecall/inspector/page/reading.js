@@ -29,6 +29,13 @@ const closed = new Set();
 // Who wants to enter no key is not asked again until the page is loaded anew.
 export class NoKey extends Error {}
 
+// Nobody answers, or not to the end. Browsers have words of their own for it, which say less.
+export class Unreachable extends Error {}
+
+function unreachable(words) {
+  return (error) => { throw error instanceof TypeError ? new Unreachable(words) : error; };
+}
+
 async function askForKey(why) {
   if (refusal) throw refusal;
   asking ??= new Promise((resolve, reject) => {
@@ -59,7 +66,8 @@ export async function send(path, options = {}) {
   if (closed.has(path)) throw refusal;
   for (;;) {
     const sent = headers();
-    const response = await fetch(path, { ...options, headers: { ...options.headers, ...sent }, redirect: "error" });
+    const asked = { ...options, headers: { ...options.headers, ...sent }, redirect: "error" };
+    const response = await fetch(path, asked).catch(unreachable("The proxy cannot be reached."));
     if (response.status !== 401) return response;
     try {
       await askForKey(sent.authorization ? (await complain(response)) : "");
@@ -105,7 +113,8 @@ export async function download(path, name) {
   URL.revokeObjectURL(address);
 }
 
-// Events until `signal` aborts. An EventSource could not send a key.
+// Events until `signal` aborts. An EventSource could not send a key. If what came cannot be taken
+// the stream begins anew, and with it come all runs that are under way.
 export async function listen({ onMessage, onState, signal }) {
   while (!signal.aborted) {
     try {
@@ -116,7 +125,7 @@ export async function listen({ onMessage, onState, signal }) {
       onState("disconnected");
     } catch (error) {
       if (signal.aborted) return;
-      onState(error instanceof TypeError ? "disconnected" : error.message);
+      onState(error instanceof Unreachable ? "disconnected" : error.message);
     }
     await new Promise((resolve) => { setTimeout(resolve, AGAIN_MS); });
   }
@@ -126,14 +135,18 @@ export async function listen({ onMessage, onState, signal }) {
 export async function readFrames(body, onPayload) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    const frames = (rest + value).split("\n\n");
-    rest = frames.pop();
-    for (const frame of frames) {
-      const lines = frame.split("\n").filter((line) => line.startsWith("data: "));
-      if (lines.length) onPayload(lines.map((line) => line.slice(6)).join("\n"));
+  try {
+    for (;;) {
+      const { done, value } = await reader.read().catch(unreachable("The connection to the proxy broke off."));
+      if (done) return;
+      const frames = (rest + value).split("\n\n");
+      rest = frames.pop();
+      for (const frame of frames) {
+        const lines = frame.split("\n").filter((line) => line.startsWith("data: "));
+        if (lines.length) onPayload(lines.map((line) => line.slice(6)).join("\n"));
+      }
     }
+  } finally {
+    reader.cancel().catch(() => {}); // it may be over already
   }
 }

@@ -13,6 +13,8 @@ export class TryBox {
   #any = null;
   #tools = [];
   #running = null;
+  #offered = "";
+  #unread = false;
 
   // `onAsk` is told the id of the request whose run is to be shown.
   // `isSeen` says whether this page has heard of it.
@@ -34,17 +36,32 @@ export class TryBox {
       this.told, this.answer);
     this.element = make("details", { class: "try", open: true }, make("summary", {}, "Try it"), form);
     signal.addEventListener("abort", () => this.#running?.abort());
-    this.#load().catch((error) => this.#tell(error.message, true));
   }
 
-  async #load() {
-    const [models, tools] = await Promise.all([readJson("v1/models"), readJson("v1/tools")]);
+  // Ask who can be asked. Whoever could before stays chosen.
+  async load() {
+    try {
+      this.#offer(...await Promise.all([readJson("v1/models"), readJson("v1/tools")]));
+      if (this.#unread) this.#tell("");
+      this.#unread = false;
+    } catch (error) {
+      this.#unread = true;
+      this.#tell(error.message, true);
+    }
+  }
+
+  #offer(models, tools) {
+    const offered = JSON.stringify([models, tools]);
+    if (this.#offered === offered) return;
+    this.#offered = offered;
+    const before = this.model.value;
     this.#models = models.data;
     this.#any = models.wholecall?.any_model ?? null;
     this.#tools = tools.data;
     const names = this.#models.map((model) => make("option", { value: model.id }, model.id));
     if (this.#any) names.push(make("option", { value: OTHER }, "another model …"));
     this.model.replaceChildren(...names);
+    if (names.some((name) => name.value === before)) this.model.value = before;
     if (!names.length) this.#tell("No model can be asked from here.", true);
     this.button.disabled = !names.length;
     this.#showChoice();
