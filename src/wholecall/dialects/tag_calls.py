@@ -22,17 +22,12 @@ from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import Steps, ignore
 from wholecall.dialects.tag_heads import Head, Tag, head_of
-from wholecall.dialects.writing import Ending, Shape, Trim, ValueWriter, shape_of, types_of
+from wholecall.dialects.tag_values import BLANKS_IN_JSON, COMMENT, COMMENT_END, RawValues
+from wholecall.dialects.writing import Shape, Trim, ValueWriter, shape_of, types_of
 
 _CDATA = ("<![CDATA[", "]]>")
-_COMMENT, _COMMENT_END = "<!--", "-->"
-_BLANKS_IN_JSON = ("\\n", "\\t")
-_ESCAPED_BLANKS = marks_of(_BLANKS_IN_JSON)
-_LOOKED_OVER = {_COMMENT: _COMMENT_END, **{blank: blank for blank in _BLANKS_IN_JSON}}
-"""What may stand between a value and the next mark, and where it ends."""
+_ESCAPED_BLANKS = marks_of(BLANKS_IN_JSON)
 _NAMELESS = "a parameter has no name"
-_MOST_COMMENTS = 1024
-"""Characters of comments that are looked over to see what follows them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +75,11 @@ class TagCalls:
         """What would end a value, or seem to, if it stood in it."""
         return (*self.value_close, *self.call_close, *self.section_close, self.value.begin)
 
+    @property
+    def closing_tags(self) -> tuple[str, ...]:
+        """What closes a value or its key."""
+        return (*self.value_close, *(end for end in self.value.end if end.startswith("</")))
+
     def read(self, machine: Machine, opener: str, /) -> Steps[bool]:
         """Read the calls from an opener on; False if none follows."""
         return (yield from _Reading(machine, self).calls(opener))
@@ -94,15 +94,10 @@ class _Reading:
         self._output = machine.output
         self._grammar = grammar
         self._ends = marks_of(grammar.call_close + grammar.section_close)
-        comment = (_COMMENT,) if grammar.comments else ()
+        comment = (COMMENT,) if grammar.comments else ()
         around = grammar.call_close + grammar.section_close + grammar.sections + comment
         self._after_value = marks_of((grammar.value.begin, grammar.call.begin, *around))
-        between = _BLANKS_IN_JSON if grammar.escaped_blanks else ()
-        self._fits_after_value = marks_of(
-            (grammar.value.begin, grammar.call.begin, *around, *between, *grammar.value_close)
-        )
-        after_call = grammar.section_close + grammar.sections
-        self._after_call = marks_of((grammar.call.begin, *after_call, *grammar.call_close))
+        self._raw = RawValues(machine.source, grammar, around=around)
         self._value_close = marks_of(grammar.value_close)
         # Where nobody announced the format, another one may begin its parameters in this way.
         self._nameless = marks_of(() if machine.rescues else grammar.value.nameless)
@@ -195,8 +190,8 @@ class _Reading:
                 self._source.at += len(mark)
                 if not (yield from self._value(name)):
                     return (yield from self._broken("a parameter is not written as one"))
-            elif mark == _COMMENT:
-                yield from self._source.flow(marks_of((_COMMENT_END,)), ignore)
+            elif mark == COMMENT:
+                yield from self._source.flow(marks_of((COMMENT_END,)), ignore)
             elif mark or self._source.ended:
                 return self._is_over(mark) if mark else self._rests(name)
             elif not (yield from self._source.accept(self._value_close)):
@@ -213,20 +208,9 @@ class _Reading:
     def _sees_mark(self) -> Steps[str]:
         """The mark that stands here, between values."""
         mark = yield from self._source.sees(self._after_value)
-        if mark == self._grammar.value.begin and (yield from self._goes_on_as_word(mark)):
+        if mark == self._grammar.value.begin and (yield from self._raw.goes_on_as_word(mark)):
             return ""
         return mark
-
-    def _goes_on_as_word(self, mark: str) -> Steps[bool]:
-        """Whether this is the beginning of another tag: `<parameter` is no `<param`.
-
-        Tokenizers lose the blank before the attribute, though: `<paramname="query">`.
-        """
-        attribute = self._grammar.value.attribute
-        if not attribute or not mark[-1].isalnum():
-            return False
-        behind = (yield from self._source.peek(len(mark) + len(attribute)))[len(mark) :]
-        return behind != attribute and behind[:1].isascii() and behind[:1].isalnum()
 
     def _is_over(self, mark: str) -> bool:
         """Whether a call is whole where its own end, that of the section or another call comes."""
@@ -257,7 +241,16 @@ class _Reading:
 
     def _value(self, name: str) -> Steps[bool]:
         head = yield from self._head(self._grammar.value)
-        return head is not None and (yield from self._written(name, head))
+        if head is None or not head.name:
+            return False
+        # A tag of no parameter in a value without an end: that is rather what the value holds.
+        left_open, self._raw.left_open = self._raw.left_open, False
+        stray = left_open and self._is_foreign(name, head.name)
+        return not stray and (yield from self._written(name, head))
+
+    def _is_foreign(self, name: str, key: str) -> bool:
+        properties = self._machine.properties(name)
+        return bool(properties) and key not in properties
 
     def _written(self, name: str, head: Head) -> Steps[bool]:
         """A key and its value, written as a member of the arguments."""
@@ -270,7 +263,9 @@ class _Reading:
         if self._grammar.cdata and (yield from self._cdata()):
             return True
         if not (
-            yield from self._unopened(writer) if head.unopened else self._text(writer, head.name)
+            yield from (
+                self._unopened(writer) if head.unopened else self._raw.read(writer.put, head.name)
+            )
         ):
             return False
         writer.close()
@@ -295,76 +290,9 @@ class _Reading:
         marks = marks_of((*grammar.value_ends, grammar.value.then, grammar.call.begin))
         mark = yield from self._source.flow(marks, writer.put)
         if mark in self._value_close:
-            return (yield from self._follows_value()) != ""
+            return (yield from self._raw.follows()) != ""
         self._source.at -= len(mark)
         return False
-
-    def _text(self, writer: ValueWriter, key: str) -> Steps[bool]:
-        """The raw value up to its end; False if the text ends before.
-
-        Models close a parameter with its own name, too: `<parameter name="text">…</text>`.
-        """
-        own = f"</{key}>"
-        marks = marks_of((*self._grammar.value_ends, own))
-        closes = self._grammar.tokens
-        ending = Ending(writer.put)
-        while True:
-            mark = yield from self._source.flow(marks, ending.put)
-            if not mark:
-                return False
-            if mark == own or mark in self._value_close:
-                follows = yield from self._follows_value()
-                if self._ends_at(mark, follows):
-                    return True
-                closes = closes or mark in self._value_close
-            else:
-                self._source.at -= len(mark)
-                if (yield from self._ends_value(mark)):
-                    # Its end was left out, or it stood before, or it is torn, or it comes later.
-                    torn = closes or ending.is_torn(self._grammar.value_close)
-                    return not torn and not (yield from self._closes_later(mark))
-                self._source.at += len(mark)
-            ending.put(mark)
-
-    def _ends_at(self, mark: str, follows: str | None) -> bool:
-        """Whether a closing tag ends the value. A wrong one does not, if the right one follows."""
-        if mark in self._value_close:
-            return follows != ""
-        return bool(follows) and follows not in self._value_close
-
-    def _follows_value(self) -> Steps[str | None]:
-        """The mark behind a closing tag, over comments; nothing if what stands there is text."""
-        past = 0
-        while True:
-            mark = yield from self._source.sees_ahead(self._fits_after_value, past)
-            end = _LOOKED_OVER.get(mark or "")
-            if end is None:
-                return mark
-            past = yield from self._source.ends_ahead(end, _MOST_COMMENTS, past=past)
-            if not past:
-                return ""
-
-    def _ends_value(self, mark: str) -> Steps[bool]:
-        """Whether a mark right here ends a value whose own closing tag was left out.
-
-        What follows the mark has to show it: where the text is over, it may be cut in a value
-        that holds the mark.
-        """
-        if mark == self._grammar.value.begin:
-            return not (yield from self._goes_on_as_word(mark))
-        follows = yield from self._source.sees_ahead(self._after_call, len(mark))
-        return bool(follows)
-
-    def _closes_later(self, mark: str) -> Steps[bool]:
-        """Whether the end of the value comes behind that of its call, before another begins."""
-        begin = self._grammar.value.begin
-        if mark == begin:
-            return False
-        place = self._source.bookmark()
-        found = yield from self._source.flow(marks_of((*self._grammar.value_close, begin)), ignore)
-        self._source.rewind(place)
-        self._source.forget()
-        return found in self._value_close
 
     def _cdata(self) -> Steps[bool]:
         begin, end = _CDATA

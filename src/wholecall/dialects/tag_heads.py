@@ -33,6 +33,11 @@ class Tag:
         return (f"{self.begin[:-1]}>",) if self.begin.endswith("=") else ()
 
     @property
+    def unnamed(self) -> tuple[str, ...]:
+        """What of the tag is left where no name stands: `<parameter>`, `<arg_value>`."""
+        return (self.then,) if self.then else self.nameless
+
+    @property
     def stops(self) -> tuple[str, ...]:
         """What shows that the tag has no end: the beginning of another one."""
         return ("<",) if self.attribute and self.end == (">",) else ()

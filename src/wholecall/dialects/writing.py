@@ -46,7 +46,6 @@ _TYPE_OF: dict[type, str] = {
 }
 
 
-_LONGEST_TAG = 64
 _NUMBERS = frozenset({"integer", "number"})
 _ZEROS = re.compile(r"(-?)0+(\d+)\Z", re.ASCII)
 _BARE_POINT = re.compile(r"(?<![\d.])\.(?=\d+\Z)", re.ASCII)
@@ -142,26 +141,6 @@ class ValueWriter:
         begin = "" if self._started else '"'
         lone = self._kept == "\r" and self._trim is not Trim.BLANKS
         self._grow(f'{begin}{escape(self._kept) if lone else ""}"')
-
-
-class Ending:
-    """Hands a value on, and remembers how it ends."""
-
-    __slots__ = ("_last", "_put")
-
-    def __init__(self, put: Callable[[str], None]) -> None:
-        self._put = put
-        self._last = ""
-
-    def put(self, piece: str) -> None:
-        """Take a piece of the raw value."""
-        self._last = (self._last + piece)[-_LONGEST_TAG:]
-        self._put(piece)
-
-    def is_torn(self, closers: tuple[str, ...]) -> bool:
-        """Whether it ends with a closing tag that lacks its first marks, or its last."""
-        last = self._last.rstrip()
-        return any(last.endswith((tag[1:], tag[2:], tag[:-1])) for tag in closers)
 
 
 def _without_first_newline(text: str) -> str:

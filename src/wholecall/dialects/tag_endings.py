@@ -1,0 +1,71 @@
+"""How a raw value ends, as far as it has come: what shows that it holds tags of its call."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+
+_LONGEST_TAG = 64
+_CLOSING = re.compile(r"<\s*[/\\]\s*([^<>]+)>?\Z")
+_USUAL = ("parameter", "param", "argument", "arg", "value")
+"""What the values of other formats are closed with."""
+_SHORTEST = 4
+"""Letters of a part of a name that tell which one is meant."""
+_SAME = 0.8
+"""How alike names must be, of 1, to be taken for the same one misspelt."""
+
+
+class Ending:
+    """Hands a value on, and remembers how it ends."""
+
+    __slots__ = ("_closed", "_last", "_put", "inside", "is_another")
+
+    def __init__(self, put: Callable[[str], None], *, closed: bool = False) -> None:
+        """`closed`: nothing but its closing tag can end it."""
+        self._put = put
+        self._closed = closed
+        self._last = ""
+        self.inside = 0
+        """How many tags without a name are open in it."""
+        self.is_another = False
+        """Whether one of them looks like the beginning of another parameter."""
+
+    def put(self, piece: str) -> None:
+        """Take a piece of the raw value."""
+        self._last = (self._last + piece)[-_LONGEST_TAG:]
+        self._put(piece)
+
+    def enter(self, *, ends_line: bool) -> None:
+        """A tag without a name follows. Alone in its line it is written as one of the call."""
+        alone = ends_line and self._last.rstrip(" \t")[-1:] in ("", "\n", "\r")
+        self.is_another = self.is_another or alone
+        self.inside += 1
+
+    def leave(self) -> None:
+        """A closing tag follows that ends a tag in the value, or seems to."""
+        self.inside = max(self.inside - 1, 0)
+        self.is_another = self.is_another and self.inside > 0
+        self._closed = True
+
+    def is_torn(self, closers: tuple[str, ...]) -> bool:
+        """Whether it ends with a closing tag that is torn or misspelt, or has held a whole one."""
+        last = self._last.rstrip()
+        if self._closed or any(last.endswith((tag[1:], tag[2:], tag[:-1])) for tag in closers):
+            return True
+        found = _CLOSING.search(last)
+        name = _letters(found[1]) if found else ""
+        return bool(name) and any(_is_meant(name, _letters(tag)) for tag in (*closers, *_USUAL))
+
+
+def _letters(tag: str) -> str:
+    return "".join(filter(str.isalnum, tag)).casefold()
+
+
+def _is_meant(name: str, own: str) -> bool:
+    """Whether a name is another one, or a part of it, or has it as a part, or nearly so."""
+    if min(len(name), len(own)) < _SHORTEST:
+        return name == own
+    if name in own or own in name:
+        return True
+    return difflib.SequenceMatcher(None, name, own).ratio() >= _SAME

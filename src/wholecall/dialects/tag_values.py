@@ -1,0 +1,155 @@
+"""Raw values between tags: where one ends.
+
+Anything may stand in a value, its closing tag too: that is a part of it unless what follows
+fits. Where the closing tag was left out, the next tag ends the value, if nothing shows that it
+holds a part of the markup: such a call would run with tags in its arguments.
+
+    <parameter=city>
+    Rome
+    </paramter>             ← meant as the end; the call is refused
+    <parameter=days>
+
+    <parameter=city>
+    Rome
+    </parameter>
+    <parameter>             ← the name was forgotten; the call is refused
+    3
+    </parameter>
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wholecall.dialects.marks import marks_of
+from wholecall.dialects.source import Sink, Source, Steps, ignore
+from wholecall.dialects.tag_endings import Ending
+
+if TYPE_CHECKING:
+    from wholecall.dialects.tag_calls import TagCalls
+
+COMMENT, COMMENT_END = "<!--", "-->"
+BLANKS_IN_JSON = ("\\n", "\\t")
+_LOOKED_OVER = {COMMENT: COMMENT_END, **{blank: blank for blank in BLANKS_IN_JSON}}
+"""What may stand between a value and the next mark, and where it ends."""
+_MOST_COMMENTS = 1024
+"""Characters of comments that are looked over to see what follows them."""
+
+
+class RawValues:
+    """Reads the values of one grammar."""
+
+    def __init__(self, source: Source, grammar: TagCalls, *, around: tuple[str, ...]) -> None:
+        """`around` is what may stand between the parameters of a call, and behind them."""
+        self._source = source
+        self._grammar = grammar
+        self._value_close = marks_of(grammar.value_close)
+        self._unnamed = marks_of(grammar.value.unnamed)
+        between = BLANKS_IN_JSON if grammar.escaped_blanks else ()
+        self._fits = marks_of(
+            (grammar.value.begin, grammar.call.begin, *around, *between, *grammar.value_close)
+        )
+        self.left_open = False
+        """Whether the next parameter ended the last value, and not its closing tag."""
+        after_call = grammar.section_close + grammar.sections
+        self._after_call = marks_of((grammar.call.begin, *after_call, *grammar.call_close))
+
+    def read(self, put: Sink, key: str) -> Steps[bool]:
+        """The raw value up to its end; False if the text ends before, or it holds tags of its call.
+
+        Models close a parameter with its own name, too: `<parameter name="text">…</text>`.
+        """
+        own = f"</{key}>"
+        grammar = self._grammar
+        self.left_open = False
+        marks = marks_of((*grammar.value_ends, own, *grammar.value.unnamed))
+        ending = Ending(put, closed=grammar.tokens)
+        while True:
+            mark = yield from self._source.flow(marks, ending.put)
+            if not mark:
+                return False
+            if mark in self._unnamed:
+                yield from self._enter(ending)
+            elif mark == own or mark in self._value_close:
+                ended = yield from self._closes(mark, ending)
+                if ended is not None:
+                    return ended
+            else:
+                self._source.at -= len(mark)
+                if (yield from self._ends(mark)):
+                    # Its end was left out, or it stood before, or it is torn, or it comes later.
+                    torn = ending.is_torn(grammar.closing_tags)
+                    self.left_open = mark == grammar.value.begin
+                    return not torn and not (yield from self._closes_later(mark))
+                self._source.at += len(mark)
+            ending.put(mark)
+
+    def _enter(self, ending: Ending) -> Steps[None]:
+        """A tag of a parameter without its name: text of the value, or the next parameter."""
+        behind = yield from self._source.peek()
+        ending.enter(ends_line=behind in ("\n", "\r"))
+
+    def _closes(self, mark: str, ending: Ending) -> Steps[bool | None]:
+        """Whether the value is whole where a closing tag stands; None if it goes on."""
+        follows = yield from self.follows()
+        right = mark in self._value_close
+        inside = ending.inside and right
+        # A tag that was opened in the value is closed first.
+        if self._ends_at(mark, follows) and not (inside and follows in self._value_close):
+            return not ending.is_another
+        if right and not inside and (yield from self._source.sees_ahead(self._unnamed)):
+            return False
+        if right:
+            ending.leave()
+        return None
+
+    def _ends_at(self, mark: str, follows: str | None) -> bool:
+        """Whether a closing tag ends the value. A wrong one does not, if the right one follows."""
+        if mark in self._value_close:
+            return follows != ""
+        return bool(follows) and follows not in self._value_close
+
+    def follows(self) -> Steps[str | None]:
+        """The mark behind a closing tag, over comments; nothing if what stands there is text."""
+        past = 0
+        while True:
+            mark = yield from self._source.sees_ahead(self._fits, past)
+            end = _LOOKED_OVER.get(mark or "")
+            if end is None:
+                return mark
+            past = yield from self._source.ends_ahead(end, _MOST_COMMENTS, past=past)
+            if not past:
+                return ""
+
+    def _ends(self, mark: str) -> Steps[bool]:
+        """Whether a mark right here ends a value whose own closing tag was left out.
+
+        What follows the mark has to show it: where the text is over, it may be cut in a value
+        that holds the mark.
+        """
+        if mark == self._grammar.value.begin:
+            return not (yield from self.goes_on_as_word(mark))
+        follows = yield from self._source.sees_ahead(self._after_call, len(mark))
+        return bool(follows)
+
+    def goes_on_as_word(self, mark: str) -> Steps[bool]:
+        """Whether this is the beginning of another tag: `<parameter` is no `<param`.
+
+        Tokenizers lose the blank before the attribute, though: `<paramname="query">`.
+        """
+        attribute = self._grammar.value.attribute
+        if not attribute or not mark[-1].isalnum():
+            return False
+        behind = (yield from self._source.peek(len(mark) + len(attribute)))[len(mark) :]
+        return behind != attribute and behind[:1].isascii() and behind[:1].isalnum()
+
+    def _closes_later(self, mark: str) -> Steps[bool]:
+        """Whether the end of the value comes behind that of its call, before another begins."""
+        begin = self._grammar.value.begin
+        if mark == begin:
+            return False
+        place = self._source.bookmark()
+        found = yield from self._source.flow(marks_of((*self._grammar.value_close, begin)), ignore)
+        self._source.rewind(place)
+        self._source.forget()
+        return found in self._value_close

@@ -1,0 +1,69 @@
+"""How a raw value ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from wholecall.dialects.source import ignore
+from wholecall.dialects.tag_endings import Ending
+
+# what holds, the value, whether it ends with a closing tag that is not written as one
+ROWS = [
+    ("words", "so it is", False),
+    ("another tag", "a</b>", False),
+    ("one letter", "a</v>", False),
+    ("the name of a usual one", "a</arg>", True),
+    ("the tag without its bracket", "a</value", True),
+    ("without its slash", "a<value>", True),
+    ("without its beginning", "a /value>", True),
+    ("with blanks behind it", "a</ value >\n ", True),
+    ("in other letters", "a</VALUE>", True),
+    ("with a part of its name", "a</valu>", True),
+    ("with more than its name", "a</my_values>", True),
+    ("misspelt", "a</parameetr>", True),
+    ("far before the end", "a</value >" + " b" * 40, False),
+    ("an empty tag", "a</>", False),
+]
+
+
+@pytest.mark.parametrize(("says", "text", "torn"), ROWS, ids=[row[0] for row in ROWS])
+def test_a_closing_tag_is_known_however_it_is_written(says: str, text: str, *, torn: bool) -> None:
+    taken: list[str] = []
+    ending = Ending(taken.append)
+    for letter in text:
+        ending.put(letter)
+    assert ending.is_torn(("</value>",)) is torn, says
+    assert "".join(taken) == text
+
+
+def test_a_value_that_held_its_end_or_needs_it_is_torn() -> None:
+    assert Ending(ignore, closed=True).is_torn(())
+    ending = Ending(ignore)
+    assert not ending.is_torn(())
+    ending.leave()
+    assert ending.is_torn(())
+
+
+# what holds, what stands before the tag, whether its line ends, whether it may be a parameter
+TAGS = [
+    ("alone in its line", "a\n", True, True),
+    ("at the beginning", "", True, True),
+    ("with blanks before it", "a\n \t", True, True),
+    ("behind words", "a", True, False),
+    ("before words", "a\n", False, False),
+]
+
+
+@pytest.mark.parametrize(("says", "before", "ends_line", "meant"), TAGS)
+def test_a_tag_without_a_name_may_begin_another_parameter(
+    says: str, before: str, *, ends_line: bool, meant: bool
+) -> None:
+    ending = Ending(ignore)
+    ending.put(before)
+    ending.enter(ends_line=ends_line)
+    assert (ending.inside, ending.is_another) == (1, meant), says
+    ending.enter(ends_line=False)
+    ending.leave()
+    assert ending.is_another is meant
+    ending.leave()
+    assert (ending.inside, ending.is_another) == (0, False)
