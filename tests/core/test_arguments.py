@@ -62,6 +62,9 @@ READ: list[tuple[str, str | Mapping[str, Any], ToolSpec | None, dict[str, Any], 
     ("a repair, and half a pair", "{'path': '\\ud83d'}", PATH, {"path": "\ufffd"},
      ["python_literal", "lone_surrogate"]),
     # https://github.com/oracle/langchain-oracle/issues/52
+    # https://github.com/vllm-project/vllm/issues/35266
+    ("a lost brace", '"path": "a"}', PATH, {"path": "a"}, ["restore_head"]),
+    ("a lost brace and quote", 'path": "a"}', PATH, {"path": "a"}, ["restore_head"]),
     ("an object in a string", '"{\\"path\\": \\"a\\"}"', PATH, {"path": "a"}, ["double_decode"]),
     ("an empty object in a string", '"{}"', NOTHING, {}, ["double_decode"]),
     ("an object that lost the quotes around it", '{\\"path\\": \\"a\\"}', PATH, {"path": "a"},
@@ -140,6 +143,17 @@ REFUSED: list[tuple[str, str | Mapping[str, Any], ToolSpec | None, Reason, str]]
      Reason.BAD_JSON, "expected ',' or '}'"),
     # https://github.com/vllm-project/vllm/pull/34887
     ("the head missing", 'code": "uptime"}', None, Reason.BAD_JSON, "expected a value"),
+    ("the head missing, and maybe more", 'command": "ls"}', COMMAND,
+     Reason.BAD_JSON, "expected a value"),
+    ("the head missing, and another name", 'file": "a"}', OPTIONAL,
+     Reason.BAD_JSON, "expected a value"),
+    ("more than the head missing", 'ath": "a"}', PATH, Reason.BAD_JSON, "expected a value"),
+    ("the head of an object inside missing", 'path": "a"}}', PATH,
+     Reason.BAD_JSON, "expected a value"),
+    ("the head missing, of nobody's schema", 'x": "a"}', ANYTHING,
+     Reason.BAD_JSON, "expected a value"),
+    ("the head missing, of a file", f'path": "{"a" * 70_000}"}}', PATH,
+     Reason.BAD_JSON, "expected a value"),
     # https://github.com/GeniePod/genie-claw/pull/469
     ("an expression", '{"seconds": 60*60*12}', None, Reason.BAD_JSON, "found '*60*12}'"),
     # https://github.com/modelcontextprotocol/python-sdk/issues/3385

@@ -25,7 +25,7 @@ from wholecall.core.compiled import Compiled
 from wholecall.core.limits import DEFAULT, Limits
 from wholecall.core.parse import Parsed, Unparsed, excerpt, parse
 from wholecall.core.prepare import is_deeper, prepare, write_mapping
-from wholecall.core.repair import repair
+from wholecall.core.repair import is_repairable, repair
 from wholecall.core.schema import check
 from wholecall.core.spec import ToolSpec
 from wholecall.core.swallowed import find_swallowed
@@ -67,7 +67,10 @@ def read_arguments(
     """
     parsed = _read_value(raw, whole=whole, limits=limits)
     if isinstance(parsed, Refused):
-        return parsed
+        restored = _restore_head(raw, spec, limits=limits) if whole else None
+        if restored is None:
+            return parsed
+        parsed = restored
     if isinstance(parsed.value, str) and whole:
         parsed = _decode_twice(parsed, parsed.value, limits=limits)
     if parsed.value in _EMPTY and whole and spec is not None and _takes_nothing(spec):
@@ -140,6 +143,28 @@ def _repair(text: str, limits: Limits) -> Parsed | Refused | None:
     if isinstance(parsed, Unparsed):
         return _refuse(parsed)
     return structs.replace(parsed, changes=(*repaired.repairs, *parsed.changes))
+
+
+_HEADS = ("{", '{"')
+
+
+def _restore_head(raw: object, spec: ToolSpec | None, *, limits: Limits) -> Parsed | None:
+    """The object of a text whose first piece was lost on the way, as gateways lose it.
+
+    More than the piece may have been lost with it, so every parameter of the tool has to be there:
+    https://github.com/vllm-project/vllm/issues/35266
+    """
+    if not isinstance(raw, str) or raw.lstrip().startswith("{") or not is_repairable(raw):
+        return None
+    compiled = None if spec is None else prepare(spec.parameters)
+    names = frozenset(compiled.names) if isinstance(compiled, Compiled) else frozenset()
+    for head in _HEADS:
+        parsed = parse(head + raw, limits=limits)
+        if isinstance(parsed, Parsed) and isinstance(parsed.value, dict):
+            change = Repair("restore_head", "", head)
+            fits = bool(names) and parsed.value.keys() == names
+            return structs.replace(parsed, changes=(change, *parsed.changes)) if fits else None
+    return None
 
 
 def _decode_twice(parsed: Parsed, text: str, *, limits: Limits) -> Parsed:
