@@ -106,6 +106,18 @@ def serve_nobody() -> None:
     end_with_parent()
 
 
+def leave_somebody_behind() -> None:
+    """Serve, and die; a child goes on to hold the error output until a file appears."""
+    release = Path(sys.argv[2]).with_name("release")
+    if os.fork() == 0:
+        for _ in range(6000):  # a minute, whatever becomes of the test
+            if not release.exists():
+                signal.sigtimedwait([], 0.01)
+        os._exit(0)
+    tell_a_dead_address()
+    os._exit(7)
+
+
 def die_the_first_time() -> None:
     if len(Path(sys.argv[2]).read_text().splitlines()) == 1:
         tell_a_dead_address()
@@ -118,6 +130,7 @@ BEHAVIOURS: dict[str, Callable[[], object]] = {
     "is deaf": serve_for_ever,
     "serves nobody": serve_nobody,
     "dies the first time": die_the_first_time,
+    "leaves somebody behind": leave_somebody_behind,
     "hangs": signal.pause,
     "fails": lambda: complain("0.1 I srv: loading", "0.2 E cmn: bad tensor", "0.3 E srv: exiting"),
     "fails in other words": lambda: complain("Traceback …", "RuntimeError: no", ""),

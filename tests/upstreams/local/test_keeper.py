@@ -10,6 +10,7 @@ import pytest
 from upstreams.local.faking import ORDER, count_starts, program
 from upstreams.serving import PATIENCE
 from wholecall.errors import UpstreamError
+from wholecall.upstreams.local import process
 from wholecall.upstreams.local.keeper import LONGEST_DELAY, STEADY_SECONDS, Keeper, back_off
 from wholecall.upstreams.local.process import ModelProcess
 
@@ -102,6 +103,46 @@ def test_a_process_that_died_is_started_again(tmp_path: Path) -> None:
         assert asyncio.run(keeper.find_address()) != first
     finally:
         keeper.stop()
+
+
+def test_the_loop_goes_on_while_the_end_of_a_process_is_looked_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "ENDING_SECONDS", PATIENCE)
+    launch = Launcher(tmp_path, "leaves somebody behind", "serves")
+    keeper = make_keeper(launch, Clock())
+
+    async def ask_again() -> str:
+        await keeper.find_address()
+        await asyncio.to_thread(launch.processes[0]._process.wait)
+        asked = asyncio.create_task(keeper.find_address())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert len(launch.processes) == 1, "the last words of the first are still awaited"
+        (tmp_path / "release").touch()
+        return await asked
+
+    try:
+        assert asyncio.run(ask_again()).startswith("http://")
+    finally:
+        (tmp_path / "release").touch()
+        keeper.stop()
+    assert len(launch.processes) == 2
+
+
+def test_who_asked_before_it_was_stopped_starts_nothing(tmp_path: Path) -> None:
+    keeper = make_keeper(Launcher(tmp_path, "serves"), Clock())
+
+    async def stop_first() -> None:
+        with keeper._lock:  # so that the start has to wait
+            asked = asyncio.create_task(keeper.find_address())
+            await asyncio.sleep(0)
+            keeper._stops += 1
+        with pytest.raises(UpstreamError, match="was stopped before"):
+            await asked
+
+    asyncio.run(stop_first())
+    assert not (tmp_path / "starts").exists()
 
 
 def test_one_that_keeps_failing_is_left_alone_for_longer_and_longer(tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ class Keeper:
         self._clock = clock
         self._lock = threading.Lock()
         self._running: tuple[ModelProcess, Future[str]] | None = None
+        self._stops = 0
+        """How often it was stopped: who asked before that starts nothing any more."""
         self._began = 0.0
         self._failures = 0
         self._not_before = 0.0
@@ -49,7 +51,11 @@ class Keeper:
 
     async def find_address(self) -> str:
         """Where the model is served, as soon as it is. Who stops waiting stops no loading."""
-        loading = asyncio.wrap_future(self._ensure())
+        found = self._find_running()
+        if found is None:
+            # To start a process, and to hear the last words of one that ended, takes its time.
+            found = await asyncio.to_thread(self._ensure, self._stops)
+        loading = asyncio.wrap_future(found)
         # If nobody waits any longer, then nobody misses why it failed.
         loading.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(loading)
@@ -58,13 +64,22 @@ class Keeper:
         """End the process. The next question starts another."""
         with self._lock:
             running, self._running = self._running, None
+            self._stops += 1
         if running is not None:
             running[0].stop()
 
-    def _ensure(self) -> Future[str]:
+    def _find_running(self) -> Future[str] | None:
+        """The address of a process that loads or serves; None if there is none. Never waits."""
+        running = self._running
+        return running[1] if running is not None and _is_good(running) else None
+
+    def _ensure(self, stops: int) -> Future[str]:
+        """The same, of a process that is started if there is none. It may block."""
         with self._lock:
             self._look_after()
             if self._running is None:
+                if stops != self._stops:
+                    raise unfit("the model was stopped before its process could start")
                 self._demand_patience()
                 process = self._launch()
                 self._began = self._clock()
@@ -73,11 +88,9 @@ class Keeper:
 
     def _look_after(self) -> None:
         """Notice that the process has ended."""
-        if self._running is None:
+        if self._running is None or _is_good(self._running):
             return
-        process, address = self._running
-        if not address.done() or process.is_running:
-            return
+        process, _ = self._running
         process.stop()
         steady = self._clock() - self._began >= STEADY_SECONDS
         self._failures = 1 if steady else self._failures + 1
@@ -89,6 +102,11 @@ class Keeper:
         left = self._not_before - self._clock()
         if left > 0:
             raise unfit(f"{self._why}; it is tried again in {left:.0f} s", retry_after=left)
+
+
+def _is_good(running: tuple[ModelProcess, Future[str]]) -> bool:
+    process, address = running
+    return not address.done() or process.is_running
 
 
 def _in_thread(load: Callable[[], str]) -> Future[str]:
