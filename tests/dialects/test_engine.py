@@ -15,6 +15,7 @@ from wholecall.dialects.engine import REPEATS, Engine
 from wholecall.dialects.registry import dialect_named
 
 FIND = '<tool_call>{"name": "find", "arguments": {"query": "x"}}</tool_call>'
+BARE = FIND.removeprefix("<tool_call>").removesuffix("</tool_call>")
 CALL = 'find {"query": "x"}'
 
 # what holds, the dialect, the text, what is said of it
@@ -50,6 +51,10 @@ ROWS = [
     ("an end of reasoning alone", "hermes", f"a</think>{FIND}b", f"{CALL} | ~a | 'b'"),
     ("an end of reasoning alone, twice", "hermes", "a</think>b</think>c", "~a | 'bc'"),
     ("an end of reasoning alone, behind reasoning", "hermes", "<think>a</think>b</think>c", "~a | 'bc'"),
+    ("a call without a marker behind an end of reasoning alone", "auto", f"a</think>\n{BARE}\n</tool_call>", f"{CALL} | ~a | '\n'"),
+    ("a fence behind an end of reasoning alone", "auto", f"a</think>\n```json\n{BARE}\n```", f"{CALL} | ~a | '\n'"),
+    ("one behind a plan, too", "auto", f"a {FIND}</think>{BARE}", f"!bad_markup find | {CALL} | ~a "),
+    ("but not behind text", "auto", f"<think>a</think>b</think>{BARE}", f"~a | 'b{BARE}'"),
     ("an end of reasoning at the beginning", "hermes", f"\n</think>{FIND}", f"{CALL} | '\n'"),
     ("a reasoning tag in a code span is text", "hermes", "the `<think>` tag", "'the `<think>` tag'"),
     # fences

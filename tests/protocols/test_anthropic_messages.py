@@ -40,7 +40,7 @@ def grow(index: int | None, kind: str, **fields: Any) -> dict[str, Any]:
     return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **fields}}
 
 
-def piece(index: int | None, text: str) -> dict[str, Any]:
+def piece(index: int | None, text: Any) -> dict[str, Any]:
     return grow(index, "input_json_delta", partial_json=text)
 
 
@@ -83,6 +83,16 @@ CALLS = [
         "the input may come with the start",
         [tool(0, input={"a": 1}), stop(0)],
         [CallDelta(0, {"a": 1}, "f", "x", opens=True), CallSealed(0)],
+    ),
+    Row(
+        "it may come as an object, too",
+        [tool(0), piece(0, {"a": 1}), stop(0)],
+        [opened(0), CallDelta(0, {"a": 1}), CallSealed(0)],
+    ),
+    Row(
+        "what is no object is for the assembler to reject",
+        [tool(0), piece(0, [1]), stop(0)],
+        [opened(0), CallDelta(0, "[1]"), CallSealed(0)],
     ),
     Row(
         "who calls is kept",
@@ -167,6 +177,11 @@ BLOCKS = [
                 }
             )
         ],
+    ),
+    Row(
+        "its input as an object",
+        [start(0, type="mcp_tool_use", input={}), piece(0, {"q": 1}), stop(0)],
+        [ProviderBlock({"type": "mcp_tool_use", "input": {"q": 1}})],
     ),
     Row(
         "an input that was cut is kept as text",

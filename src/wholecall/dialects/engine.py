@@ -74,16 +74,12 @@ class Engine:
     def _run(self) -> Steps[None]:
         yield
         while True:
-            if self._is_fresh():
+            if self._output.is_fresh:
                 yield from self._begin()
             mark = yield from self._source.flow(self._words.marks, self._output.text)
             if not mark:
                 return
             yield from self._at(mark)
-
-    def _is_fresh(self) -> bool:
-        """Whether the answer has not begun: no text, no call."""
-        return not self._output.texts and not self._output.calls
 
     def _begin(self) -> Steps[None]:
         """Where an answer begins, a call may stand without any marker."""
@@ -242,7 +238,7 @@ class Engine:
     def _fence(self) -> Steps[None]:
         if not self._output.begins_line:
             self._output.text(FENCE)
-        elif self._is_fresh():
+        elif self._output.is_fresh:
             yield from self._fenced_answer()
         else:
             self._output.text(FENCE)

@@ -38,13 +38,15 @@ _BEFORE_VALUES = ('":', "':", "[", "{", ",")
 class Output:
     """Collects deltas, for one call at a time."""
 
-    __slots__ = ("_before", "_given", "_held", "_last", "_reasoned", "calls", "texts")
+    __slots__ = ("_before", "_given", "_held", "_last", "_planned", "_reasoned", "calls", "texts")
 
     def __init__(self) -> None:
         self.calls = 0
         """How many calls were opened; the number of the last one is its slot."""
         self.texts = False
-        """Whether any text but white space was given."""
+        """Whether any text but white space was given, and not taken back."""
+        self._planned = 0
+        """How many of the calls were taken back."""
         self._given: list[Given] = []
         self._held: list[Given] | None = None
         self._reasoned = False
@@ -55,6 +57,11 @@ class Output:
         """What came since the last time."""
         given, self._given = self._given, []
         return given
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the answer has not begun: no text, no call but those that were taken back."""
+        return not self.texts and self.calls == self._planned
 
     @property
     def begins_line(self) -> bool:
@@ -93,7 +100,9 @@ class Output:
         texts = self.texts and not self._reasoned
         if self.calls or texts:
             self._put(Retracted(texts))
+        self.texts = self.texts and self._reasoned
         self._reasoned = True
+        self._planned = self.calls
 
     # ── Calls ───────────────────────────────────────────────────────────────────────
 

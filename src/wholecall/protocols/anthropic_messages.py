@@ -9,6 +9,7 @@ A whole answer is the same list of blocks: each starts and stops at once.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -73,7 +74,7 @@ class _Delta(msgspec.Struct):
     text: str | None = None
     thinking: str | None = None
     signature: str | None = None
-    partial_json: str | None = None
+    partial_json: Any = None  # an object from some imitators
     content: str | None = None  # of a compaction
     encrypted_content: str | None = None
     stop_reason: str | None = None
@@ -177,9 +178,9 @@ class _Blocks:
         growing = self._open.growing(index)
         if growing is not None:
             for field, text in present(msgspec.structs.asdict(delta)).items():
-                growing.grow(field, text)
+                growing.grow(field, text if isinstance(text, str) else json.dumps(plain(text)))
         elif delta.partial_json:
-            yield from self._open.add_input(index, delta.partial_json)
+            yield from self._open.add_input(index, read_arguments(delta.partial_json))
         else:
             yield from _words(delta)
 
