@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import io
+from collections.abc import Callable
 
 import pytest
 from rich.console import Console
 
-from scripted import calls, says
+from scripted import calls, ending, opening, says
 from wholecall.chat import Chat, gather_tools
 from wholecall.chat_view import ChatView
 from wholecall.core.conversation import Role
@@ -44,7 +45,8 @@ class Talk:
 
         asyncio.run(talk())
 
-    async def _confirm(self) -> bool:
+    async def _confirm(self, show: Callable[[], None]) -> bool:
+        show()
         self.asked += 1
         await asyncio.sleep(0)
         return self._says_yes
@@ -75,7 +77,7 @@ def test_without_system_and_emulation_nothing_is_added() -> None:
     chat = Chat(Route(upstream, "m"))
     view = ChatView(Console(file=io.StringIO()))
 
-    async def never() -> bool:
+    async def never(_: object) -> bool:
         raise AssertionError
 
     asyncio.run(chat.ask("Hello", view, confirm=never))
@@ -91,6 +93,17 @@ def test_a_call_may_need_a_yes(says_yes: bool, status: str) -> None:
     assert talk.asked == 2
     assert 'Run get_weather {"city": "Oslo"}? [y/N]' in talk.shown
     assert f"get_time: {status}" in talk.shown
+
+
+def test_who_is_asked_is_told_what_the_model_did_not_write_so() -> None:
+    arguments = '{"city": "Oslo", "mood": "cosy",}'
+    written = ScriptedAnswer(
+        chunks=[opening(0, "get_weather", arguments=arguments), *ending("tool_calls")]
+    )
+    talk = Talk(written, says("Well."), approve=True)
+    talk.ask("Weather?")
+    question = 'Run get_weather {"city": "Oslo"}? (repaired: trailing_comma, left out: mood) [y/N]'
+    assert question in talk.shown
 
 
 def test_a_question_that_failed_leaves_no_trace() -> None:

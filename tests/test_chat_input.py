@@ -6,13 +6,15 @@ import asyncio
 import io
 import os
 import pty
+import select
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from wholecall.chat_input import history, is_confirmed, read_text
+from upstreams.serving import PATIENCE
+from wholecall.chat_input import echo, history, is_confirmed, read_text
 
 
 def reader(*lines: str) -> Callable[[str], str]:
@@ -80,6 +82,10 @@ def test_a_history_that_cannot_be_kept_is_no_reason_to_stop(tmp_path: Path) -> N
     assert not (tmp_path / "file").exists()
 
 
+def show_nothing() -> None:
+    """The question is not looked at."""
+
+
 ANSWERS = [("y", True), ("YES ", True), ("n", False), ("", False), ("yellow", False)]
 
 
@@ -88,12 +94,12 @@ def test_only_a_yes_is_a_yes(
     line: str, confirmed: bool, *, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{line}\n"))
-    assert asyncio.run(is_confirmed()) is confirmed
+    assert asyncio.run(is_confirmed(show_nothing)) is confirmed
 
 
 def test_the_end_of_the_input_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
-    assert asyncio.run(is_confirmed()) is False
+    assert asyncio.run(is_confirmed(show_nothing)) is False
 
 
 @pytest.fixture
@@ -108,8 +114,9 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 def test_in_a_terminal_the_answer_is_awaited(terminal: int) -> None:
     async def ask() -> bool:
-        asking = asyncio.create_task(is_confirmed())
-        await asyncio.sleep(0)
+        shown = asyncio.Event()
+        asking = asyncio.create_task(is_confirmed(shown.set))
+        await shown.wait()
         os.write(terminal, b"y\n")
         return await asking
 
@@ -119,10 +126,58 @@ def test_in_a_terminal_the_answer_is_awaited(terminal: int) -> None:
 @pytest.mark.usefixtures("terminal")
 def test_in_a_terminal_the_question_can_be_broken_off() -> None:
     async def ask() -> None:
-        asking = asyncio.create_task(is_confirmed())
-        await asyncio.sleep(0)
+        shown = asyncio.Event()
+        asking = asyncio.create_task(is_confirmed(shown.set))
+        await shown.wait()
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
 
     asyncio.run(ask())
+
+
+def type_line(terminal: int, line: bytes) -> None:
+    """Type, and wait until it has come: a terminal takes its time."""
+    os.write(terminal, line + b"\n")
+    assert select.select([sys.stdin], [], [], PATIENCE)[0]
+
+
+def test_what_was_typed_before_the_question_is_no_answer_to_it(terminal: int) -> None:
+    async def ask() -> bool:
+        type_line(terminal, b"y")
+        shown = asyncio.Event()
+        asking = asyncio.create_task(is_confirmed(shown.set))
+        await shown.wait()
+        os.write(terminal, b"n\n")
+        return await asking
+
+    assert asyncio.run(ask()) is False
+
+
+def test_while_an_answer_is_drawn_no_key_is_written_into_it(terminal: int) -> None:
+    with echo(on=False):
+        type_line(terminal, b"later")
+        with echo(on=True):
+            type_line(terminal, b"now")
+    assert sys.stdin.readline() == "now\n"
+    type_line(terminal, b"again")
+    assert os.read(terminal, 100) == b"now\r\nagain\r\n"
+
+
+def test_where_there_is_no_terminal_nothing_is_turned_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    with echo(on=False), echo(on=False, module="no_such_termios"):
+        assert asyncio.run(is_confirmed(show_nothing)) is True
+
+
+@pytest.mark.usefixtures("terminal")
+def test_behind_the_end_of_a_chat_the_shell_has_a_line_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def end(_: str) -> str:
+        raise EOFError
+
+    assert read_text(end) is None
+    assert capsys.readouterr().out == "\n"

@@ -180,10 +180,11 @@ def test_while_the_user_is_asked_nothing_moves() -> None:
     view = ChatView(console, clock=Clock(1.0))
     for event in BUILT:
         view.take(event)
-    with view.asking("Run it? [y/N]"):
+    with view.asking("Run it? [y/N]") as show:
+        show()
         view.take(ApprovalAsked(CALL))
         assert isinstance(console.file, io.StringIO)
-        assert console.file.getvalue().rstrip("\x1b[0m\n").endswith("Run it? [y/N]")
+        assert console.file.getvalue().endswith("Run it? [y/N]\x1b[0m ")
     view.take(ApprovalAnswered(CALL, True))
     assert "search: approved" in console.file.getvalue()
     view.settle()

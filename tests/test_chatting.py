@@ -51,6 +51,10 @@ CALL = (
 )
 
 
+BEGUN = (
+    CALL[0],
+    chunk({"tool_calls": [{"index": 0, "function": {"arguments": '{"city": "Os'}}]}),
+)
 STOP = chunk({}, "stop") + END
 RELEASED = threading.Event()
 """Set when the tests are over: nobody waits any longer."""
@@ -71,6 +75,9 @@ class Handler(BaseHTTPRequestHandler):
             self.write(chunk({"content": f"Result: {said}"}), STOP)
         elif said == "weather":
             self.write(*CALL)
+        elif said == "build":
+            self.write(*BEGUN)
+            RELEASED.wait(PATIENCE)
         elif said == "wait":
             self.write(chunk({"content": "Thinking"}))
             RELEASED.wait(PATIENCE)
@@ -193,6 +200,18 @@ def test_ctrl_c_breaks_off_the_answer_and_not_the_chat(url: str, tmp_path: Path)
         chat.wait_for("You said 'one\\ntwo'.")
         chat.wait_for("> ")
         chat.type("/exit\n")
+        assert chat.process.wait(PATIENCE) == 0
+
+
+def test_what_is_broken_off_while_it_is_drawn_is_drawn_once(url: str, tmp_path: Path) -> None:
+    with chatting(url, tmp_path) as chat:
+        chat.wait_for("> ")
+        chat.type("build\n")
+        chat.wait_for('{"city": "Os')
+        chat.type("\x03")
+        shown = chat.wait_for("broken off; the question is forgotten")
+        assert "^C" not in shown
+        chat.type("\x04")
         assert chat.process.wait(PATIENCE) == 0
 
 

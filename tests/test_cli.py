@@ -329,6 +329,12 @@ def test_without_a_command_help_is_shown(run: Run, monkeypatch: pytest.MonkeyPat
     assert all(command in ran.out for command in ("demo", "replay", "check", "--version"))
 
 
+def test_no_command_offers_options_that_are_not_ours(run: Run) -> None:
+    words = re.findall(r"^  (\w+)  ", run("--help").out.partition("Commands:")[2], re.MULTILINE)
+    assert len(words) > 10
+    assert [word for word in words if "completion" in run(word, "--help").out] == []
+
+
 def test_help_says_what_check_prints_and_where(run: Run) -> None:
     words = " ".join(run("check", "--help").out.split())
     assert "Default: words in a terminal, JSON in a pipe." in words

@@ -44,10 +44,13 @@ def test_what_is_here_and_what_is_not_is_listed(
     code, out, _ = run(capsys, "list")
     assert code == 0
     assert out.splitlines() == [
-        f"local/mine  0 MB  {mine}",
-        "local/qwen2.5-coder-1.5b  1,117 MB  not here: wholecall model pull qwen2.5-coder-1.5b",
-        "local/smollm2-135m  98 MB  not here: wholecall model pull smollm2-135m",
+        f"local/mine                     0 MB  {mine}",
+        "local/qwen2.5-coder-1.5b   1,117 MB  not here: wholecall model pull qwen2.5-coder-1.5b",
+        "local/smollm2-135m            98 MB  not here: wholecall model pull smollm2-135m",
     ]
+    put(folder, f"{SMALL}.gguf.part").write_bytes(bytes(3_000_000))
+    told = "3 MB of it are here, go on: wholecall model pull smollm2-135m"
+    assert told in run(capsys, "list")[1]
     put(folder, f"{SMALL}.gguf")
     assert "not here: wholecall model pull smollm2" not in run(capsys, "list")[1]
 
@@ -112,7 +115,7 @@ def test_a_model_is_removed_once(folder: Path, *, capsys: pytest.CaptureFixture[
 def test_a_name_that_is_unknown_says_what_there_is(*, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "pull", "gpt")
     assert code == 2
-    assert "There are qwen2.5-coder-1.5b, smollm2-135m" in err
+    assert "there are qwen2.5-coder-1.5b, smollm2-135m" in err
 
 
 def test_a_pull_that_is_broken_off_says_that_it_can_be_gone_on_with(

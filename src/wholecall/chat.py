@@ -22,6 +22,18 @@ def gather_tools(tools: Iterable[Offered], *, approve: bool) -> tuple[Tool, ...]
     return tuple(replace(tool, approve=True) for tool in found) if approve else found
 
 
+def _ask_for(call: Call) -> str:
+    """What the user decides on: the call as it would run, and whether the model wrote it so."""
+    arguments = json.dumps(call.arguments, ensure_ascii=False)
+    changes = [
+        *(f"repaired: {repair.kind}" for repair in call.repairs),
+        *(f"coerced: {coercion.path}" for coercion in call.coercions),
+        *(f"left out: {name}" for name in call.dropped),
+    ]
+    noted = f" ({', '.join(changes)})" if changes else ""
+    return f"Run {call.name} {arguments}?{noted} [y/N]"
+
+
 class Chat:
     """Keeps the conversation. A question that was broken off leaves no trace in it."""
 
@@ -42,17 +54,20 @@ class Chat:
         self.messages: tuple[Message, ...] = ()
 
     async def ask(
-        self, question: str, view: ChatView, *, confirm: Callable[[], Awaitable[bool]]
+        self,
+        question: str,
+        view: ChatView,
+        *,
+        confirm: Callable[[Callable[[], None]], Awaitable[bool]],
     ) -> None:
-        """Let the model answer, and show how it does."""
+        """Let the model answer, and show how it does. `confirm` shows a question, and hears."""
         messages = (*self.messages, Message(Role.USER, (Text(question),)))
         asking = asyncio.Lock()
 
         async def approve(call: Call) -> bool:
-            arguments = json.dumps(call.arguments, ensure_ascii=False)
             async with asking:  # the user is asked one thing at a time
-                with view.asking(f"Run {call.name} {arguments}? [y/N]"):
-                    return await confirm()
+                with view.asking(_ask_for(call)) as show:
+                    return await confirm(show)
 
         options: Options = {**self._options, "approve": approve}
         async with run(self._route.model, messages, **options) as started:

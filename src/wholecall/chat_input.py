@@ -30,6 +30,8 @@ def read_text(read: Callable[[str], str] = input) -> str | None:
             return "\n".join(_read_fenced(line.strip().removeprefix(FENCE), read)).strip()
         return "\n".join(_read_continued(line, read)).strip()
     except EOFError:
+        if sys.stdin.isatty():
+            print()  # noqa: T201 - the shell goes on in a line of its own
         return None
 
 
@@ -67,12 +69,15 @@ def history(path: Path, *, module: str = "readline") -> Iterator[None]:
             readline.write_history_file(path)
 
 
-async def is_confirmed() -> bool:
-    """Whether the next line says yes. Nothing but a yes is one.
+async def is_confirmed(show: Callable[[], None]) -> bool:
+    """Show a question; whether the next line says yes. Nothing but a yes is one.
 
     In a terminal the line is awaited, so that Ctrl-C can break it off; `input` could not be.
+    What was typed before the question is no answer to it, and is forgotten.
     """
-    line = await _next_line() if sys.stdin.isatty() else sys.stdin.readline()
+    with echo(on=True):
+        show()
+        line = await _next_line() if sys.stdin.isatty() else sys.stdin.readline()
     return line.strip().lower() in ("y", "yes")
 
 
@@ -81,6 +86,35 @@ async def _next_line() -> str:
     loop.add_reader(sys.stdin, readable.set)
     try:
         await readable.wait()
+    except asyncio.CancelledError:
+        print()  # noqa: T201 - Ctrl-C stands in the line of the question
+        raise
     finally:
         loop.remove_reader(sys.stdin)
     return sys.stdin.readline()
+
+
+@contextlib.contextmanager
+def echo(*, on: bool, module: str = "termios") -> Iterator[None]:
+    """Whether the terminal writes down what is typed.
+
+    While an answer is drawn it must not: a key would be written into the drawing. What was
+    typed until it is turned on is forgotten.
+    """
+    try:
+        termios: ModuleType | None = importlib.import_module(module)
+    except ImportError:  # Windows
+        termios = None
+    if termios is None or not sys.stdin.isatty():
+        yield
+        return
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+    modes = before[3] | termios.ECHO if on else before[3] & ~termios.ECHO
+    termios.tcsetattr(keyboard, termios.TCSANOW, [*before[:3], modes, *before[4:]])
+    if on:
+        termios.tcflush(keyboard, termios.TCIFLUSH)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSANOW, before)

@@ -91,12 +91,15 @@ class ChatView:
         self._console.print(Styled(_printable(words), style=style))
 
     @contextmanager
-    def asking(self, words: str) -> Iterator[None]:
-        """Ask the user something. Until it is answered, nothing moves."""
-        self.note(words, "bold yellow")
+    def asking(self, words: str) -> Iterator[Callable[[], None]]:
+        """Ask the user something, when it is called. Until that is answered, nothing moves."""
+        self.pause()
         self._is_asking = True
+        # The answer is typed behind it; one that comes from a pipe is not seen.
+        end = " " if self._console.is_terminal else "\n"
+        question = Styled(_printable(words), style="bold yellow")
         try:
-            yield
+            yield lambda: self._console.print(question, end=end)
         finally:
             self._is_asking = False
 

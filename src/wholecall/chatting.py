@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from wholecall.chat import Chat, gather_tools
-from wholecall.chat_input import history, is_confirmed, read_text
+from wholecall.chat_input import echo, history, is_confirmed, read_text
 from wholecall.chat_view import ChatView
 from wholecall.demo.tools import TOOLS
 from wholecall.errors import WholecallError
@@ -84,7 +84,8 @@ def converse(
 
 def _answer(question: str, view: ChatView, *, run: Callable[[str], None]) -> None:
     try:
-        run(question)
+        with echo(on=False):
+            run(question)
     except KeyboardInterrupt:
         view.settle()
         view.note("broken off; the question is forgotten", "yellow")

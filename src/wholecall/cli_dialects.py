@@ -23,6 +23,7 @@ from wholecall.learning import learn_dialect, load_chat_template, load_dialect, 
 app = typer.Typer(
     help="The textual forms in which models write calls.",
     invoke_without_command=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 _WIDTH = 120

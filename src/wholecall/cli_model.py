@@ -17,7 +17,7 @@ from wholecall.errors import PullFailed
 from wholecall.report import escape
 from wholecall.upstreams.local.catalogue import DEFAULT, LocalModel, find_model, load_catalogue
 from wholecall.upstreams.local.folder import list_files, models_folder
-from wholecall.upstreams.local.pulling import pull, remove
+from wholecall.upstreams.local.pulling import pull, pulled_size, remove
 from wholecall.upstreams.local.traits import PREFIX
 
 app = typer.Typer(
@@ -49,15 +49,22 @@ def list_models() -> None:
     """Show the models that are here, and those that can be pulled."""
     folder = models_folder(os.environ)
     here = {path.stem: path for path in list_files(folder)}
-    for name, path in here.items():
-        typer.echo(
-            f"{PREFIX}{escape(name)}  {_megabytes(path.stat().st_size)}  {escape(str(path))}"
-        )
-    for name, model in load_catalogue().items():
-        if name not in here:
-            typer.echo(
-                f"{PREFIX}{name}  {_megabytes(model.size)}  not here: wholecall model pull {name}"
-            )
+    lines = [(name, path.stat().st_size, escape(str(path))) for name, path in sorted(here.items())]
+    lines += [
+        (name, model.size, _say_what_is_missing(model, folder))
+        for name, model in load_catalogue().items()
+        if name not in here
+    ]
+    names = [f"{PREFIX}{escape(name)}" for name, _, _ in lines]
+    widest = max(map(len, names))
+    for shown, (_, size, where) in zip(names, lines, strict=True):
+        typer.echo(f"{shown:{widest}}  {_megabytes(size):>9}  {where}")
+
+
+def _say_what_is_missing(model: LocalModel, folder: Path) -> str:
+    begun = pulled_size(model, folder)
+    there = f"{_megabytes(begun)} of it are here, go on" if begun else "not here"
+    return f"{there}: wholecall model pull {model.name}"
 
 
 @app.command("remove")

@@ -39,7 +39,7 @@ def test_the_beginning_of_a_name_is_enough(name: str) -> None:
     ("name", "said"),
     [
         ("qwen2.5-codex-1.5b", "did you mean 'qwen2.5-coder-1.5b'?"),
-        ("gpt", "There are qwen2.5-coder-1.5b, smollm2-135m"),
+        ("gpt", "'gpt'; there are qwen2.5-coder-1.5b, smollm2-135m"),
         ("", "no model is called ''"),
     ],
 )

