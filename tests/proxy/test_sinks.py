@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from starlette.types import Message
 
 from proxying import in_loop
@@ -102,3 +103,19 @@ async def test_a_silence_is_broken_between_frames_only() -> None:
     assert wire.bodies[-1] == b": alive\n\n"
     sink.stop()
     sink.stop()
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@in_loop
+async def test_a_sign_of_life_that_comes_to_its_turn_behind_the_end_is_not_sent(
+    streamed: bool,
+) -> None:
+    wire = Wire()
+    sink = ClientSink(wire.send, beat_seconds=0.0)
+    sink.beat = lambda: b": alive\n\n"
+    sink._tick()  # its time has come, and the task that says so is about to begin
+    await (sink.close() if streamed else sink.send_body(Body(200, b"{}")))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert wire.messages[-1]["more_body"] is False
+    assert len(wire.messages) == 2

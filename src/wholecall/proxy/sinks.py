@@ -84,6 +84,8 @@ class ClientSink:
         self._headers: RawHeaders = ()
         self._pending: list[bytes] = []
         self._begun = False
+        self._over = False
+        """Whether the last byte is on its way, or was: whoever comes late says nothing."""
         self._gone = False
         self._whole_frames = True
         self._written_at = 0.0
@@ -137,6 +139,7 @@ class ClientSink:
         """Send the rest, and end the stream."""
         self.stop()
         await self._begin(_OK, _STREAM_HEADERS)
+        self._over = True
         rest = b"".join(self._pending)
         self._pending.clear()
         await self._send({"type": "http.response.body", "body": rest, "more_body": False})
@@ -144,6 +147,7 @@ class ClientSink:
     async def send_body(self, body: Body) -> None:
         """Answer in one piece."""
         self.stop()
+        self._over = True
         length = str(len(body.content)).encode()
         own = ((b"content-type", body.media_type), (b"content-length", length))
         await self._begin(body.status, (*own, *body.headers))
@@ -162,6 +166,8 @@ class ClientSink:
         self.beat, self.on_begin = bytes, _do_nothing
 
     async def _write(self, frames: bytes) -> None:
+        if self._over:
+            return
         if not self._begun:
             await self._begin(_OK, _STREAM_HEADERS)
         self._whole_frames = frames.endswith(_FRAME_ENDS)
