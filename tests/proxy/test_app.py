@@ -232,6 +232,19 @@ async def test_an_mcp_server_that_is_served_no_more_ends(tmp_path: Path) -> None
 
 
 @in_loop
+async def test_of_two_reloads_the_last_counts_however_long_the_first_takes(tmp_path: Path) -> None:
+    config = Config(keys=KeysConfig(path=str(tmp_path / "keys.sqlite")))
+    mute = McpTool(mcp="mute", command="sleep", args=("60",), required=False, start_timeout=0.5)
+    slow, quick = replace(config, tools=(mute,)), replace(config, limits=ServerLimits(body_bytes=7))
+    async with proxying(make_app(config, environ={})) as served:
+        first = asyncio.create_task(served.proxy.reload(_loaded(slow)))
+        await asyncio.sleep(0)
+        await served.proxy.reload(_loaded(quick))
+        await first
+        assert served.proxy.config == quick
+
+
+@in_loop
 async def test_tools_change_while_it_runs_and_a_wrong_one_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "tools_of_test_app.py").write_text("def dig(depth: int) -> str:\n    return ''\n")
     (tmp_path / "wholecall.yaml").write_text("tools: [{python: 'tools_of_test_app:dig'}]\n")

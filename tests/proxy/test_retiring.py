@@ -85,5 +85,19 @@ async def test_what_cannot_be_closed_is_told_at_the_end_and_keeps_nothing_else_o
     retirement.retire(closed.closer("b"))
     with pytest.raises(OSError, match="it is stuck"):
         await retirement.close()
-    await step()
     assert closed.names == ["b"]
+
+
+@in_loop
+async def test_what_cannot_be_closed_while_the_proxy_goes_on_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def fail() -> None:
+        raise OSError("it is stuck")
+
+    retirement = Retirement()
+    retirement.retire(fail)
+    await step()
+    assert "could not be closed" in caplog.text
+    assert "it is stuck" in caplog.text
+    await retirement.close()

@@ -21,7 +21,7 @@ import pytest
 from wholecall.faults import start_in_thread
 from wholecall.proxy.app import make_app
 from wholecall.proxy.config import Config
-from wholecall.proxy.server import is_news, reload
+from wholecall.proxy.server import is_news, reload, reloading
 
 PATIENCE = 40.0
 WHOLECALL = Path(sys.executable).with_name("wholecall")
@@ -179,3 +179,20 @@ def test_a_variable_that_cannot_be_used_is_told_when_it_is_read_again(
     asyncio.run(reload(proxy))
     assert "the configuration is wrong and stays as it was" in capsys.readouterr().err
     assert proxy.config.models == {}
+
+
+def test_a_configuration_that_is_being_read_as_the_proxy_ends_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = f"{{mcp: mute, command: sleep, args: ['{PATIENCE:.0f}'], required: false}}"
+    (tmp_path / "wholecall.yaml").write_text(f"tools: [{tool}]\n")
+    monkeypatch.setenv("WHOLECALL_CONFIG", str(tmp_path / "wholecall.yaml"))
+
+    async def end_early() -> int:
+        async with reloading(make_app(Config(), environ={})):
+            os.kill(os.getpid(), signal.SIGHUP)
+            while not any(task.get_name() == "MCP server mute" for task in asyncio.all_tasks()):
+                await asyncio.sleep(0.01)
+        return len(asyncio.all_tasks())
+
+    assert asyncio.run(asyncio.wait_for(end_early(), PATIENCE)) <= 2, "the test, and its clock"

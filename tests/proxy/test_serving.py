@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from starlette.datastructures import Headers
 
 from proxying import in_loop
 from wholecall.errors import UnknownModel, UnreadableRequest
+from wholecall.inspector.database import StoreFailed
 from wholecall.proxy.chat import CHAT
 from wholecall.proxy.client import Asked
 from wholecall.proxy.keys import Key
 from wholecall.proxy.piping import Pipe
 from wholecall.proxy.serving import Served, Service
+from wholecall.proxy.shelf import Shelf
 from wholecall.tools.from_function import make_tool
 from wholecall.upstreams.endpoint import Endpoint
 from wholecall.upstreams.replay import ReplayUpstream
@@ -84,6 +87,31 @@ async def test_models_can_be_changed_and_closed() -> None:
     assert (before.name, list(service.models)) == ("a", ["b"])
     await before.close()
     await service.close()
+
+
+class Stuck(ReplayUpstream):
+    """Cannot be closed."""
+
+    async def close(self) -> None:
+        raise OSError("it is stuck")
+
+
+@in_loop
+async def test_what_cannot_be_closed_keeps_nothing_else_open() -> None:
+    pipe, shelf, closed = Pipe(Endpoint("openai-chat", "http://127.0.0.1:9")), Shelf(), list[str]()
+
+    async def retire() -> None:
+        closed.append("retired")
+
+    stuck = replace(model("a", pipe=pipe), upstream=Stuck([]))
+    service = Service([stuck, replace(stuck, name="b")], shelf=shelf)
+    service.retirement.begin("somebody")
+    service.retirement.retire(retire)
+    with pytest.raises(OSError, match="it is stuck"):
+        await service.close()
+    assert closed == ["retired"]
+    with pytest.raises(StoreFailed):
+        shelf.find(["any"])
 
 
 @in_loop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
@@ -113,6 +114,7 @@ class Proxy:
         self._tools.on_event = self.observing.take_server_event
         self._tools.on_trouble = self.observing.take_pin_trouble
         self._told = False
+        self._reloading = asyncio.Lock()
         self.draining = Draining()
         """The time that is left when the server ends."""
 
@@ -140,6 +142,10 @@ class Proxy:
         Answers that are under way come to their end as they began. A tool that cannot be loaded
         is a `ConfigError` or a `ToolServerFailed`, and everything stays as it was.
         """
+        async with self._reloading:  # MCP servers take their time, and the last settings count
+            return await self._take_over(loaded)
+
+    async def _take_over(self, loaded: Loaded) -> Changes:
         changed = changes(self._loaded.config, loaded.config)
         if loaded.config.tools != self._loaded.config.tools:
             servers = await self._tools.replace(loaded)
@@ -244,10 +250,11 @@ class Proxy:
         return send_once
 
     async def _close(self) -> None:
-        await self.service.settle(self.draining.left_of(self.limits.drain_seconds))
-        await self.service.close()
-        await self._tools.close()
-        await self.observing.close()
+        async with AsyncExitStack() as last_first:
+            last_first.push_async_callback(self.observing.close)
+            last_first.push_async_callback(self._tools.close)
+            last_first.push_async_callback(self.service.close)
+            await self.service.settle(self.draining.left_of(self.limits.drain_seconds))
 
 
 async def _say_alive(_: Request) -> Response:

@@ -8,9 +8,11 @@ operator who reloads every day would gather processes.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Hashable
 from typing import Any, TypeAlias
 
+_LOG = logging.getLogger(__name__)
 Close: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -45,7 +47,9 @@ class Retirement:
         for _, close in self._waiting:
             self._start(close)
         self._waiting.clear()
-        await asyncio.gather(*self._closing)
+        closed = await asyncio.gather(*self._closing, return_exceptions=True)
+        for failure in filter(None, closed):
+            raise failure
 
     def _look_through(self, user: Hashable) -> None:
         for users, close in self._waiting:
@@ -57,4 +61,10 @@ class Retirement:
     def _start(self, close: Close) -> None:
         task = asyncio.create_task(close())
         self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._closing.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            _LOG.error("what is served no more could not be closed", exc_info=error)

@@ -76,6 +76,10 @@ async def reloading(proxy: Proxy) -> AsyncIterator[None]:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGHUP)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)  # the servers that it started end before the proxy does
 
 
 async def reload(proxy: Proxy) -> None:

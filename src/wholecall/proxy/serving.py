@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import enum
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -70,9 +71,11 @@ class Served:
 
     async def close(self) -> None:
         """Give back connections."""
-        await self.upstream.close()
-        if self.pipe is not None:
-            await self.pipe.close()
+        try:
+            await self.upstream.close()
+        finally:
+            if self.pipe is not None:
+                await self.pipe.close()
 
 
 def _offer_nothing() -> Iterable[Tool]:
@@ -180,12 +183,13 @@ class Service:
             await asyncio.wait(late, timeout=ENDING_SECONDS)
 
     async def close(self) -> None:
-        """Give back connections and files."""
-        for served in self._models.values():
-            await served.close()
-        self._shelf.close()
-        self.sharing.close()
-        await self.retirement.close()
+        """Give back connections and files. What fails keeps nothing else open, and is raised."""
+        async with AsyncExitStack() as last_first:
+            last_first.push_async_callback(self.retirement.close)
+            last_first.callback(self.sharing.close)
+            last_first.callback(self._shelf.close)
+            for served in self._models.values():
+                last_first.push_async_callback(served.close)
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
