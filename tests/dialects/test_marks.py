@@ -60,3 +60,12 @@ def test_a_long_mark_takes_no_more_room_than_its_characters() -> None:
 def test_what_may_begin_a_mark_is_found_like_one_by_one(words: list[str], text: str) -> None:
     begins = any(len(word) > len(text) and word.startswith(text) for word in words)
     assert Marks(words).may_begin(text, 0) is begins
+
+
+def test_marks_are_extended_by_those_they_lack() -> None:
+    marks = Marks(("<a>",))
+    more = marks.extended(("<a>", "</a>"))
+    assert more.match("</a>", 0) == "</a>"
+    assert more.match("<a>", 0) == "<a>"
+    assert marks.match("</a>", 0) == ""
+    assert more.extended(("</a>", "<a>")) is more

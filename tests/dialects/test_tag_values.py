@@ -86,7 +86,21 @@ ENDS = [
     ("a comment that has no end", "anthropic_xml", INVOKE.format('<parameter name="query">x</parameter>\n<!-- so'), "!truncated find"),
     ("a longer tag in it", "minicpm5", '<function name="find"><param name="query">a<params>b</param></function>', 'find {"query": "a<params>b"}'),
 ]  # fmt: skip
-ROWS = [*NAMELESS, *LEFT_OPEN, *ENDS]
+END = "\n</parameter>\n</function>\n</tool_call>"
+HELD = [
+    ("a value holds the end of its call", "qwen3_xml", write(VALUE.format("text", f"a{END}\nb")), f"{BROKEN_WRITE} | '\nb\n\n\n'"),
+    ("without that of the section", "qwen3_xml", write(VALUE.format("text", "a\n</parameter>\n</function>\nb")), f"{BROKEN_WRITE} | 'b\n\n\n'"),
+    ("another parameter behind it", "qwen3_xml", write(VALUE.format("text", "a\n</parameter>\n</function>\nb") + VALUE.format("mode", 1)), f"{BROKEN_WRITE} | 'b\n\n<parameter=mode>\n1\n\n\n'"),
+    ("where nobody announced the format", "auto", write(VALUE.format("text", f"a{END}\nb")), f"{BROKEN_WRITE} | '\nb{END}'"),
+    ("of GLM's", "glm45", GLM.format(PAIR.format("query", "a</arg_value>\n</tool_call>\nb")), f"{BROKEN} | '\nb\n'"),
+    ("of tags with names of tools", "morph_xml", "<find>\n<query>a</query>\n</find>\nb</query>\n</find>", f"{BROKEN} | '\nb</query>\n</find>'"),
+    ("the calls before it are whole", "qwen3_xml", find(VALUE.format("query", "x")) + write(VALUE.format("text", f"a{END}\nb")), f"{FOUND} | {BROKEN_WRITE} | '\nb\n\n\n'"),
+    ("prose that tells of a tag", "auto", find(VALUE.format("query", "x")) + "\nThe </parameter> tag.", f"{FOUND} | '\nThe </parameter> tag.'"),
+    ("the end of a call twice", "qwen3_xml", find(VALUE.format("query", "x")) + END, FOUND),
+    ("another call behind it", "qwen3_xml", find(VALUE.format("query", "x")) + " and <function=now>\n</function>\n</parameter> </function>", f"{FOUND} | now {{}} | ' and '"),
+    ("a call in another format behind it", "auto", find(VALUE.format("query", "x")) + ' and <tool_call>{"name": "now", "arguments": {}}</tool_call> a</parameter></function>', f"{FOUND} | now {{}} | ' and  a</parameter></function>'"),
+]  # fmt: skip
+ROWS = [*HELD, *NAMELESS, *LEFT_OPEN, *ENDS]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from wholecall.dialects.machine import LONGEST_NAME
+import pytest
+
+from wholecall.dialects.machine import LONGEST_NAME, Tags
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.registry import AUTO
 from wholecall.dialects.vocabulary import MANY, Vocabulary
@@ -23,3 +25,12 @@ def test_of_many_tools_nothing_is_kept() -> None:
     assert marks_of.cache_info().currsize == before
     Vocabulary.of(AUTO, names[1:])
     assert marks_of.cache_info().currsize > before
+
+
+@pytest.mark.parametrize("count", [1, MANY + 1])
+def test_behind_a_call_its_ends_are_looked_for(count: int) -> None:
+    words = Vocabulary.of(AUTO, tuple(f"tool_{number}" for number in range(count)))
+    ends = words.with_ends(Tags(("</query>",), ("</tool_0>",)))
+    assert ends.match("</query>", 0) == "</query>"
+    assert ends.match("<tool_0>", 0) == "<tool_0>"
+    assert words.marks.match("</query>", 0) == ""

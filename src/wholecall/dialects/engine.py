@@ -22,7 +22,7 @@ from wholecall.core.limits import DEFAULT, Limits
 from wholecall.core.spec import Offer
 from wholecall.core.values import Reason
 from wholecall.dialects.declaration import Dialect, Grammar
-from wholecall.dialects.machine import LONGEST_NAME, Machine
+from wholecall.dialects.machine import LONGEST_NAME, Machine, Tags
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.output import Given
 from wholecall.dialects.source import Sink, Steps, ignore
@@ -76,10 +76,20 @@ class Engine:
         while True:
             if self._output.is_fresh:
                 yield from self._begin()
-            mark = yield from self._source.flow(self._words.marks, self._output.text)
+            ended = self._machine.ended
+            marks = self._words.marks if ended is None else self._words.with_ends(ended)
+            mark = yield from self._source.flow(marks, self._output.text)
             if not mark:
                 return
+            if ended is not None and mark in ended.value_close:
+                yield from self._look_back(ended)
             yield from self._at(mark)
+
+    def _look_back(self, ended: Tags) -> Steps[None]:
+        """Refuse the last call if it ends here once more: then it did not end where it seemed to,
+        but a value of it held the end of a call."""
+        if (yield from self._source.sees_ahead(marks_of(ended.call_close))):
+            self._output.spoil("it ends twice: one of its values holds the end of a call")
 
     def _begin(self) -> Steps[None]:
         """Where an answer begins, a call may stand without any marker."""
@@ -140,6 +150,8 @@ class Engine:
             yield from self._source.flow(self._words.texts[mark], self._output.text)
         elif mark in self._words.reasoning and not quoted:
             yield from self._reason(self._words.reasoning[mark])
+        elif mark not in self._words.grammars:
+            self._output.text(mark)
         else:
             yield from self._open(mark, quoted=quoted)
 

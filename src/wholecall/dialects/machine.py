@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from wholecall.core.compiled import Compiled
@@ -18,10 +19,18 @@ LONGEST_NAME = 256
 """Characters of a header. A name is much shorter; what is longer was no header."""
 
 
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """What closes a value, and what closes its call."""
+
+    value_close: tuple[str, ...]
+    call_close: tuple[str, ...]
+
+
 class Machine:
     """The parts of one parse, shared by the engine and its grammars."""
 
-    __slots__ = ("_properties", "limits", "offer", "output", "rescues", "source")
+    __slots__ = ("_ended", "_properties", "limits", "offer", "output", "rescues", "source")
 
     def __init__(
         self, offer: Offer | None, *, rescues: bool = False, limits: Limits = DEFAULT
@@ -32,6 +41,7 @@ class Machine:
         self.rescues = rescues
         """Nobody said that calls come as text: only an offered name tells one from prose."""
         self.limits = limits
+        self._ended: tuple[int, Tags] | None = None
         self._properties: dict[str, Mapping[str, Any]] = {}
 
     def find(self, name: str) -> str | None:
@@ -77,6 +87,17 @@ class Machine:
         """
         if not self.source.ended:
             self.output.spoil(flaw)
+
+    def seal(self, tags: Tags) -> None:
+        """The call is over, where its tags say so."""
+        self.output.seal()
+        self._ended = (self.output.calls, tags)
+
+    @property
+    def ended(self) -> Tags | None:
+        """The tags that ended the last call, if tags did."""
+        number, tags = self._ended or (0, None)
+        return tags if number == self.output.calls else None
 
     def spec(self, name: str) -> ToolSpec | None:
         """The tool of this name."""

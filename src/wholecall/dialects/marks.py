@@ -37,6 +37,11 @@ class Marks:
     def __contains__(self, word: object) -> bool:
         return word in self._words
 
+    def extended(self, words: tuple[str, ...]) -> Marks:
+        """These literals and others; the same, if they are among them."""
+        new = [word for word in words if word not in self._words]
+        return Marks((*self._words, *new)) if new else self
+
     def search(self, text: str, at: int, *, ended: bool) -> re.Match[str] | None:
         """The first mark from `at` on; None while one that begins before it, or a longer one,
         may still come."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wholecall.dialects.jsontext import escape, read_value
-from wholecall.dialects.machine import LONGEST_NAME, Machine
+from wholecall.dialects.machine import LONGEST_NAME, Machine, Tags
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import BLANKS, Steps, ignore
 from wholecall.dialects.tag_heads import Tag, head_of
@@ -104,6 +104,7 @@ class _Named:
         self._close = marks_of((*closers, f"</{name}>"))
         keys = tuple(f"<{key}>" for key in self._properties)
         self._follows = marks_of((*closers, f"</{name}>", *keys))
+        self._tags = Tags(tuple(f"</{key[1:]}" for key in keys), (*closers, f"</{name}>"))
 
     def call(self) -> Steps[bool]:
         if not (yield from self._source.sees_ahead(self._follows)):
@@ -115,7 +116,7 @@ class _Named:
             mark = yield from self._source.accept(self._follows)
             if mark in self._close:
                 self._output.grow("}")
-                self._output.seal()
+                self._machine.seal(self._tags)
                 return True
             if not mark or not (yield from self._value(mark[1:-1], count)):
                 self._machine.spoil("text stands between its parameters")

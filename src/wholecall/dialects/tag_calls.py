@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wholecall.dialects.jsontext import BROKEN_JSON, escape, read_value
-from wholecall.dialects.machine import LONGEST_NAME, Machine
+from wholecall.dialects.machine import LONGEST_NAME, Machine, Tags
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import Steps, ignore
 from wholecall.dialects.tag_heads import Head, Tag, head_of
@@ -99,6 +99,7 @@ class _Reading:
         self._after_value = marks_of((grammar.value.begin, grammar.call.begin, *around))
         self._raw = RawValues(machine.source, grammar, around=around)
         self._value_close = marks_of(grammar.value_close)
+        self._tags = Tags(grammar.value_close, grammar.call_close + grammar.section_close)
         # Where nobody announced the format, another one may begin its parameters in this way.
         self._nameless = marks_of(() if machine.rescues else grammar.value.nameless)
         self._keys: set[str] = set()
@@ -167,7 +168,7 @@ class _Reading:
         if not (yield from self._values(name)):
             return False
         self._output.grow("}")
-        self._output.seal()
+        self._machine.seal(self._tags)
         return True
 
     def _json_body(self, name: str) -> Steps[bool]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from wholecall.dialects.declaration import Dialect, Grammar, Named
 from wholecall.dialects.headed_calls import NamedHeadCalls
-from wholecall.dialects.machine import LONGEST_NAME
+from wholecall.dialects.machine import LONGEST_NAME, Tags
 from wholecall.dialects.marks import Marks, marks_of
 from wholecall.dialects.nested_calls import NamedTagCalls
 from wholecall.dialects.yaml_calls import NamedYamlCalls
@@ -45,12 +46,15 @@ class Vocabulary:
     """All that is looked for right behind a call."""
     marks: Marks
     """All that is looked for in text."""
+    many: bool
+    """Whether there are so many names that nothing of them is kept for the next answer."""
 
     @classmethod
     def of(cls, dialect: Dialect, names: tuple[str, ...]) -> Vocabulary:
         """The vocabulary of a dialect, where tools of these names are on offer."""
         # Of many names nothing is kept for the next answer: there would be no end of them.
-        look_for = marks_of if len(names) <= MANY else Marks
+        many = len(names) > MANY
+        look_for = Marks if many else marks_of
         grammars = _table(dialect, names)
         reasoning = {channel.open: channel.close for channel in dialect.reasoning}
         texts = {channel.open: marks_of(channel.close) for channel in dialect.texts}
@@ -72,7 +76,18 @@ class Vocabulary:
             alone=look_for((*_BEFORE_NAMES, *(f"{name}(" for name in names if _fits(name)))),
             behind=look_for((*remnants, *begins)),
             marks=look_for((FENCE, *grammars, *reasoning, *texts, *dropped)),
+            many=many,
         )
+
+    def with_ends(self, tags: Tags) -> Marks:
+        """All that is looked for in text behind a call that these tags have ended."""
+        extend = Marks.extended if self.many else _extend
+        return extend(self.marks, tags.value_close)
+
+
+@lru_cache(maxsize=64)
+def _extend(marks: Marks, words: tuple[str, ...]) -> Marks:
+    return marks.extended(words)
 
 
 _NAMED: dict[Named, Callable[[str], NamedTagCalls | NamedYamlCalls | NamedHeadCalls]] = {
