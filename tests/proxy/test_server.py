@@ -184,14 +184,16 @@ def test_a_variable_that_cannot_be_used_is_told_when_it_is_read_again(
 def test_a_configuration_that_is_being_read_as_the_proxy_ends_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tool = f"{{mcp: mute, command: sleep, args: ['{PATIENCE:.0f}'], required: false}}"
+    started = tmp_path / "started"
+    mute = json.dumps(["-c", f"touch '{started}'; exec sleep {PATIENCE:.0f}"])
+    tool = f"{{mcp: mute, command: sh, args: {mute}, required: false}}"
     (tmp_path / "wholecall.yaml").write_text(f"tools: [{tool}]\n")
     monkeypatch.setenv("WHOLECALL_CONFIG", str(tmp_path / "wholecall.yaml"))
 
     async def end_early() -> int:
         async with reloading(make_app(Config(), environ={})):
             os.kill(os.getpid(), signal.SIGHUP)
-            while not any(task.get_name() == "MCP server mute" for task in asyncio.all_tasks()):
+            while not started.exists():
                 await asyncio.sleep(0.01)
         return len(asyncio.all_tasks())
 
