@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Mapping
 
 import pytest
+from aiohappyeyeballs import AddrInfoType
 from yarl import URL
 
 from upstreams.http1.talking import (
@@ -22,8 +24,12 @@ from upstreams.http1.talking import (
 from wholecall.upstreams.http1.base import (
     NotHttp,
     Stale,
+    Timeouts,
+    Trouble,
+    judge,
 )
 from wholecall.upstreams.http1.connection import MOST_UNREAD_BYTES
+from wholecall.upstreams.http1.direct import DirectPool, open_socket
 
 
 @pytest.mark.parametrize(
@@ -237,3 +243,19 @@ async def test_what_came_before_a_reset_is_read_before_it() -> None:
         except ConnectionError:
             with pytest.raises(ConnectionError):
                 await response.read()
+
+
+@in_loops
+async def test_a_connection_that_the_system_gave_up_was_lost_and_not_silent() -> None:
+    def open_impatient(address: AddrInfoType) -> socket.socket:
+        opened = open_socket(address)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 50)
+        return opened
+
+    with socket.create_server(("127.0.0.1", 0)) as deaf:  # it reads nothing, so its buffer is full
+        url = URL(f"http://127.0.0.1:{deaf.getsockname()[1]}/")
+        pool = DirectPool(url, timeouts=Timeouts(), open_socket=open_impatient)
+        with pytest.raises(ConnectionResetError, match=r"it is gone: .*timed out") as lost:
+            await pool.post(url, body=bytes(16 * 1024 * 1024), headers=HEADERS)
+        await pool.close()
+    assert judge(lost.value) == Trouble("connection", repeatable=True)

@@ -20,7 +20,7 @@ from wholecall.errors import UnknownModel, UpstreamError
 from wholecall.protocols.reader import Reader
 from wholecall.upstreams.http import HttpSettings
 from wholecall.upstreams.local.settings import LocalSettings
-from wholecall.upstreams.local.upstream import LocalUpstream, find_file
+from wholecall.upstreams.local.upstream import MOST_WAYS, LocalUpstream, find_file
 from wholecall.upstreams.names import find_upstream
 
 
@@ -228,3 +228,21 @@ def test_the_prefix_names_it_and_stays_in_the_name(tmp_path: Path) -> None:
     assert isinstance(route.upstream, LocalUpstream)
     assert route.upstream.path == tmp_path / "mine.gguf"
     assert route.model == "local/mine"
+
+
+def test_who_comes_late_with_an_old_address_takes_no_way_from_others(tmp_path: Path) -> None:
+    async def connect() -> None:
+        upstream = LocalUpstream(tmp_path / "tiny.gguf")
+        new, old = "http://127.0.0.1:2", "http://127.0.0.1:1"
+        way = await upstream._connect(new)
+        pool = await way._pools.current()
+        await upstream._connect(old)
+        assert await upstream._connect(new) is way
+        closed = [pool.closed]
+        for port in range(10, 10 + MOST_WAYS):
+            await upstream._connect(f"http://127.0.0.1:{port}")
+        closed.append(pool.closed)  # those that have ended are not kept for ever
+        await upstream.close()
+        assert closed == [False, True]
+
+    asyncio.run(connect())

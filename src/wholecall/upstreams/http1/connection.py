@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._end(exc)
+        self._end(_as_loss(exc) if isinstance(exc, TimeoutError) else exc)
         self._on_lost(self)
 
     # ── What is sent ────────────────────────────────────────────────────────────────
@@ -213,6 +213,11 @@ class Connection(asyncio.Protocol):
             self._timer = self._loop.call_later(min(left, tick), self._look)
         else:
             self.abort(TimeoutError(f"nothing came for {limit:g} s"))
+
+
+def _as_loss(error: TimeoutError) -> ConnectionError:
+    """The system has given the connection up: nobody was silent, and nothing can come any more."""
+    return ConnectionResetError(f"it is gone: {error.strerror or error}")
 
 
 def _shorter(one: float | None, other: float | None) -> float | None:

@@ -22,6 +22,8 @@ from wholecall.upstreams.local.settings import LocalSettings, Order
 from wholecall.upstreams.local.template import takes_tools
 
 _PROTOCOL = "openai-chat"
+MOST_WAYS = 4
+"""To processes of one model: that of the moment, and some that have ended."""
 _CONNECTION = "connection"
 _BAD_REQUEST = 400
 
@@ -45,7 +47,8 @@ class LocalUpstream:
         self._program = program
         self._key = secrets.token_urlsafe(32)
         self._keeper = Keeper(self._launch, start_seconds=self._settings.start_seconds)
-        self._http: tuple[str, HttpUpstream] | None = None
+        self._ways: dict[str, HttpUpstream] = {}
+        """By the addresses of the last processes, the newest at the end."""
         self._template: tuple[str, bool] | None = None
 
     @property
@@ -81,9 +84,9 @@ class LocalUpstream:
     async def close(self) -> None:
         """End the process. The next question starts another."""
         await asyncio.to_thread(self._keeper.stop)
-        http, self._http = self._http, None
-        if http is not None:
-            await http[1].close()
+        ways, self._ways = self._ways, {}
+        for way in ways.values():
+            await way.close()
 
     async def _demand_template(self, address: str) -> None:
         if self._template is None or self._template[0] != address:
@@ -100,17 +103,19 @@ class LocalUpstream:
             )
 
     async def _connect(self, address: str) -> HttpUpstream:
-        """The way to the process of the moment; each has a port of its own."""
-        before = self._http
-        if before is not None and before[0] == address:
-            return before[1]
+        """The way to a process; each has a port of its own. Who has the address of one that ended
+        meanwhile must not take the next one's away from others."""
+        way = self._ways.get(address)
+        if way is not None:
+            return way
         # Without our environment: no proxy stands between this machine and itself.
         settings = HttpSettings(environ={})
-        upstream = HttpUpstream(_PROTOCOL, address, api_key=self._key, settings=settings)
-        self._http = address, upstream
-        if before is not None:
-            await before[1].close()
-        return upstream
+        way = self._ways[address] = HttpUpstream(
+            _PROTOCOL, address, api_key=self._key, settings=settings
+        )
+        if len(self._ways) > MOST_WAYS:
+            await self._ways.pop(next(iter(self._ways))).close()
+        return way
 
     def _launch(self) -> ModelProcess:
         demand_fit(self.path)
