@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from proxying import in_loop
 from upstreams.serving import good, serving
 from wholecall.proxy.readiness import FRESH_SECONDS, Readiness
@@ -33,3 +35,23 @@ async def test_behind_a_proxy_it_is_the_proxy_that_must_be_reached() -> None:
     async with serving(good) as behind:
         readiness = Readiness({"HTTP_PROXY": behind.url})
         assert await readiness.check([model("far", "http://far.example/v1")]) == {"far": True}
+
+
+@in_loop
+async def test_who_asks_at_the_same_time_waits_for_one_knock() -> None:
+    knocks = 0
+
+    async def count(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal knocks
+        knocks += 1
+        writer.close()
+
+    server = await asyncio.start_server(count, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        readiness, models = Readiness({}), [model("here", f"http://127.0.0.1:{port}/v1")]
+        reached = await asyncio.gather(*(readiness.check(models) for _ in range(20)))
+        while not knocks:
+            await asyncio.sleep(0)
+    assert reached == [{"here": True}] * 20
+    assert knocks == 1

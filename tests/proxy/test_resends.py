@@ -14,6 +14,7 @@ from wholecall.proxy.client import Asked
 from wholecall.proxy.keys import Key
 from wholecall.proxy.live import LiveAnswer
 from wholecall.proxy.resends import MOST_KEPT, Resends
+from wholecall.proxy.sinks import Body
 
 
 def ask(body: bytes = b"{}", *, key: str = "", **headers: str) -> Asked:
@@ -117,3 +118,32 @@ async def test_the_same_words_anew_are_not_forgotten_with_the_first() -> None:
     resends.forget(second)
     resends.forget(first)
     assert find(resends, ask()) is None
+
+
+@in_loop
+async def test_finished_answers_are_kept_as_far_as_they_fit_and_the_last_in_any_case() -> None:
+    resends, kept = Resends(most_bytes=10), list[LiveAnswer]()
+    for word, frames in ((b"1", b"12345"), (b"2", b"12345"), (b"3", b"1"), (b"4", b"12345678901")):
+        answer = await _over()
+        answer.put(frames)
+        kept.append(answer)
+        resends.keep(ask(word, x_stainless_retry_count="1"), answer)
+        resends.forget_later(answer)
+        found = [find(resends, ask(each, x_stainless_retry_count="1")) for each in (b"1", b"2")]
+        if word == b"2":
+            assert found == kept
+        if word == b"3":
+            assert found == [None, kept[1]]
+    found = [find(resends, ask(each, x_stainless_retry_count="1")) for each in (b"2", b"3", b"4")]
+    assert found == [None, None, kept[3]]
+
+
+@in_loop
+async def test_an_answer_in_one_piece_counts_as_well() -> None:
+    resends, whole, other = Resends(most_bytes=10), await _over(), await _over()
+    await whole.send_body(Body(200, b"12345678901"))
+    for word, answer in ((b"1", whole), (b"2", other)):
+        resends.keep(ask(word), answer)
+        resends.forget_later(answer)
+    assert find(resends, ask(b"1", x_stainless_retry_count="1")) is None
+    assert find(resends, ask(b"2", x_stainless_retry_count="1")) is other

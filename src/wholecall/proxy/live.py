@@ -113,8 +113,8 @@ class LiveAnswer:
 
     @property
     def size(self) -> int:
-        """Bytes of the stream."""
-        return self._size
+        """Bytes of the stream, or of the answer in one piece."""
+        return self._size + (0 if self._body is None else len(self._body.content))
 
     def look_back(self) -> Iterator[bytes]:
         """The stream in pieces, as far as it has come, the last one first."""

@@ -28,11 +28,16 @@ class Readiness:
     ) -> None:
         self._environ = environ
         self._clock = clock
+        self._asking = asyncio.Lock()
         self._asked_at = float("-inf")
         self._reached: Mapping[str, bool] = {}
 
     async def check(self, models: Iterable[Served]) -> Mapping[str, bool]:
         """For each model, whether its upstream can be reached."""
+        async with self._asking:  # who comes meanwhile waits for the same answer
+            return await self._check(models)
+
+    async def _check(self, models: Iterable[Served]) -> Mapping[str, bool]:
         if self._clock() - self._asked_at >= FRESH_SECONDS:
             places = {served.name: served.place for served in models if served.place}
             unique = sorted(set(places.values()))

@@ -31,6 +31,10 @@ MOST_KEPT = 256
 """Finished answers that are kept. The oldest goes first; what is being made never does."""
 
 
+MOST_KEPT_BYTES = 256 * 1024 * 1024
+"""Of them all; but the last one is kept, however large it is."""
+
+
 class _Name(NamedTuple):
     key_id: str
     path: str
@@ -47,14 +51,22 @@ class Kept:
     """How it stands, for those who do not wait for its end."""
 
 
+class _Finished(NamedTuple):
+    timer: asyncio.TimerHandle
+    size: int
+
+
 class Resends:
     """The answers that a resend may ask for."""
 
-    def __init__(self, *, seconds: float = KEPT_SECONDS) -> None:
+    def __init__(self, *, seconds: float = KEPT_SECONDS, most_bytes: int = MOST_KEPT_BYTES) -> None:
         self._seconds = seconds
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        """Of the finished answers that are kept."""
         self._kept: dict[_Name, Kept] = {}
         self._names: dict[LiveAnswer, set[_Name]] = {}
-        self._over: OrderedDict[LiveAnswer, asyncio.TimerHandle] = OrderedDict()
+        self._over: OrderedDict[LiveAnswer, _Finished] = OrderedDict()
 
     def find(self, asked: Asked) -> Kept | None:
         """The answer that this request asks for a second time."""
@@ -83,9 +95,10 @@ class Resends:
 
     def forget(self, answer: LiveAnswer) -> None:
         """Nothing was done that must not be done again."""
-        timer = self._over.pop(answer, None)
-        if timer is not None:
-            timer.cancel()
+        finished = self._over.pop(answer, None)
+        if finished is not None:
+            finished.timer.cancel()
+            self._bytes -= finished.size
         for name in self._names.pop(answer, ()):
             kept = self._kept.get(name)
             if kept is not None and kept.answer is answer:  # the same words may have come anew
@@ -96,8 +109,12 @@ class Resends:
         if answer not in self._names:
             return
         loop = asyncio.get_running_loop()
-        self._over[answer] = loop.call_later(self._seconds, self.forget, answer)
-        if len(self._over) > MOST_KEPT:
+        timer = loop.call_later(self._seconds, self.forget, answer)
+        self._over[answer] = _Finished(timer, answer.size)
+        self._bytes += answer.size
+        while len(self._over) > MOST_KEPT or (
+            self._bytes > self._most_bytes and len(self._over) > 1
+        ):
             self.forget(next(iter(self._over)))
 
 
