@@ -15,6 +15,7 @@ import pytest
 from aiohappyeyeballs import AddrInfoType
 from yarl import URL
 
+from upstreams.collecting import without_collector
 from upstreams.serving import PATIENCE, in_loop
 from wholecall.faults.running import start_in_thread
 from wholecall.upstreams.http1.base import Pool, Timeouts, read_some
@@ -135,17 +136,12 @@ class Asking:
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Whatever is freed in here, it is not freed by chance."""
-    gc.collect()
-    gc.disable()
-    try:
+    """The same; asyncio says at its end that transports were not closed: their loop was before."""
+    with without_collector():
         yield
-    finally:
-        gc.enable()
-        with warnings.catch_warnings():
-            # asyncio says that a transport was never closed: its loop was closed before.
-            warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 Run = Callable[[Coroutine[Any, Any, Pool]], Pool]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import socket
 import ssl
 import weakref
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import pytest
 from aiohappyeyeballs import AddrInfoType
 from yarl import URL
 
+from upstreams.collecting import without_collector
 from upstreams.http1.talking import (
     HEADERS,
     HELLO,
@@ -338,16 +337,6 @@ async def test_what_comes_about_after_the_end_is_closed() -> None:
         await pool.close()
         with pytest.raises(PoolClosed):
             await late
-
-
-@contextmanager
-def without_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 @pytest.mark.parametrize(
