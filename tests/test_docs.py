@@ -12,6 +12,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from wholecall.proxy.config.loading import load
+
 ROOT = Path(__file__).parents[1]
 SECONDS_FOR_A_PROGRAM = 60
 
@@ -133,6 +135,27 @@ def run(source: str, folder: Path) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.rstrip()
+
+
+# Files of other programs; all others are ours.
+FOREIGN = ("model_list:", "scrape_configs:")
+CONFIGURATIONS = {
+    f"{document}:{block.first}": block.text
+    for document in existing("README.md", "docs/*.md")
+    for block in find_blocks(read(document))
+    if block.info == "yaml" and not any(word in block.text for word in FOREIGN)
+}
+
+
+def test_there_are_configurations() -> None:
+    assert len(CONFIGURATIONS) > 5
+
+
+@pytest.mark.parametrize("place", CONFIGURATIONS)
+def test_the_configuration_is_good(place: str, tmp_path: Path) -> None:
+    file = tmp_path / "wholecall.yaml"
+    file.write_text(CONFIGURATIONS[place], "utf-8")
+    load(file, {}, without_keys=True)
 
 
 @pytest.mark.parametrize(

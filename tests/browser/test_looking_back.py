@@ -83,6 +83,9 @@ async def test_runs_are_filtered_and_found_by_their_links(tmp_path: Path) -> Non
         await page.open("about:blank")
         await page.open(link)
         await page.until(f"{LANE}?.textContent.includes('Oslo')")
+        odd = "[...document.querySelectorAll('details')].find((one) => !one.hidden)"
+        assert await page.ask(f"{odd}.querySelector('summary').textContent") == "What was odd"
+        assert "calls_with_other_hint finish reason" in await page.ask(f"{odd}.textContent")
 
 
 @in_browser

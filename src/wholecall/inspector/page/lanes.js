@@ -87,17 +87,20 @@ class TurnView {
   constructor(index) {
     this.index = index;
     this.head = make("header", {});
+    this.odd = make("ul", {});
+    this.oddities = make("details", { class: "asked", hidden: true }, make("summary", {}, "What was odd"), this.odd);
     this.asked = make("div", { class: "asked" });
     this.text = make("p", { class: "text said", "aria-label": "Text" });
     this.reasoning = make("p", { class: "text" });
     this.thinking = make("details", { class: "reasoning", open: true, hidden: true }, make("summary", {}, "Reasoning"), this.reasoning);
     this.list = make("div", { class: "lanes" });
     this.element = make("section", { class: "turn", "aria-label": `Turn ${index + 1}` },
-      this.head, this.asked, this.thinking, this.text, this.list);
+      this.head, this.oddities, this.asked, this.thinking, this.text, this.list);
   }
 
   show(run, turn) {
     this.head.replaceChildren(...showTurnHead(turn, { index: this.index, goesOn: !run.over && turn === run.turns.at(-1) }));
+    this.#tellOddities(turn);
     if (turn.asked && this.#asked !== turn.asked) {
       this.#asked = turn.asked;
       this.asked.replaceChildren(...showAsked(turn.asked));
@@ -108,6 +111,15 @@ class TurnView {
     this.thinking.hidden = !turn.reasoning;
     const scale = scaleOf(run, turn);
     for (const lane of turn.lanes.values()) this.#find(lane).show(lane, scale);
+  }
+
+  // The chips name them; what they mean here must not need a mouse.
+  #tellOddities({ faults, oddities }) {
+    const told = [...faults.map((fault) => [fault.fault, fault.message]), ...oddities.map((odd) => [odd.oddity, odd.detail])]
+      .filter(([, words]) => words);
+    if (told.length === this.odd.children.length) return;
+    this.odd.replaceChildren(...told.map(([name, words]) => make("li", {}, make("b", {}, name), " ", make("span", { class: "text" }, words))));
+    this.oddities.hidden = !told.length;
   }
 
   #find(lane) {

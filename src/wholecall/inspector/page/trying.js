@@ -15,6 +15,7 @@ export class TryBox {
   #running = null;
   #offered = "";
   #unread = false;
+  #loading = null;
 
   // `onAsk` is told the id of the request whose run is to be shown.
   // `isSeen` says whether this page has heard of it.
@@ -36,10 +37,15 @@ export class TryBox {
       this.told, this.answer);
     this.element = make("details", { class: "try", open: true }, make("summary", {}, "Try it"), form);
     signal.addEventListener("abort", () => this.#running?.abort());
+    this.load();
   }
 
   // Ask who can be asked. Whoever could before stays chosen.
-  async load() {
+  load() {
+    this.#loading = this.#read();
+  }
+
+  async #read() {
     try {
       this.#offer(...await Promise.all([readJson("v1/models"), readJson("v1/tools")]));
       if (this.#unread) this.#tell("");
@@ -107,6 +113,7 @@ export class TryBox {
     this.button.disabled = true;
     this.#tell("asked …");
     try {
+      await this.#loading; // who is quick asks before it is known whom
       const { id, headers, body } = this.#write();
       this.onAsk(id);
       const response = await send("v1/chat/completions", { method: "POST", headers, body, signal: running.signal });
