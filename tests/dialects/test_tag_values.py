@@ -86,6 +86,17 @@ ENDS = [
     ("a comment that has no end", "anthropic_xml", INVOKE.format('<parameter name="query">x</parameter>\n<!-- so'), "!truncated find"),
     ("a longer tag in it", "minicpm5", '<function name="find"><param name="query">a<params>b</param></function>', 'find {"query": "a<params>b"}'),
 ]  # fmt: skip
+MISSPELT = [
+    ("a parameter whose tag is misspelt", "qwen3_xml", find(VALUE.format("query", "x") + "<parmeter=limit>\n3\n</parameter>\n"), BROKEN),
+    ("in another format", "anthropic_xml", INVOKE.format('<parameter name="query">x</parameter>\n<paramter name="limit">3</parameter>\n'), BROKEN),
+    ("a key", "glm45", GLM.format(PAIR.format("query", "x") + PAIR.format("limit", 3).replace("<arg_key>", "<rg_key>")), BROKEN),
+    ("the tag of a value", "glm45", GLM.format(PAIR.format("query", "x").replace("<arg_value>", "<arg_vaue>")), BROKEN),
+    ("the tag of a value that is missing", "glm45", GLM.format(PAIR.format("query", "x").replace("<arg_value>", "")), FOUND),
+    ("the tag of a value twice", "glm45", GLM.format(PAIR.format("query", "<arg_value>x")), BROKEN),
+    ("the tag of another format", "qwen3_xml", find(VALUE.format("query", "x") + '<parameter name="limit">3</parameter>\n'), BROKEN),
+    ("elements of the text", "qwen3_xml", write(VALUE.format("text", "<parameter name='a'>1</parameter>\n<parameter name='b'>2</parameter>")), wrote("<parameter name='a'>1</parameter>\\n<parameter name='b'>2</parameter>")),
+    ("an object whose parameter has not begun", "qwen3_xml", find('{"query": "x"}</parameter>\n'), BROKEN),
+]  # fmt: skip
 END = "\n</parameter>\n</function>\n</tool_call>"
 HELD = [
     ("a value holds the end of its call", "qwen3_xml", write(VALUE.format("text", f"a{END}\nb")), f"{BROKEN_WRITE} | '\nb\n\n\n'"),
@@ -100,7 +111,7 @@ HELD = [
     ("another call behind it", "qwen3_xml", find(VALUE.format("query", "x")) + " and <function=now>\n</function>\n</parameter> </function>", f"{FOUND} | now {{}} | ' and '"),
     ("a call in another format behind it", "auto", find(VALUE.format("query", "x")) + ' and <tool_call>{"name": "now", "arguments": {}}</tool_call> a</parameter></function>', f"{FOUND} | now {{}} | ' and  a</parameter></function>'"),
 ]  # fmt: skip
-ROWS = [*HELD, *NAMELESS, *LEFT_OPEN, *ENDS]
+ROWS = [*HELD, *MISSPELT, *NAMELESS, *LEFT_OPEN, *ENDS]
 
 
 @pytest.mark.parametrize(

@@ -175,8 +175,12 @@ class _Reading:
         self._output.open(name)
         whole = yield from read_value(self._source, self._output.grow)
         yield from self._source.skip()
+        # The end of a parameter that never began: the object is its value, and no arguments.
+        orphaned = whole and bool((yield from self._source.accept(self._value_close)))
         yield from self._source.accept(marks_of(self._grammar.call_close))
-        if whole:
+        if orphaned:
+            self._machine.spoil("a parameter ends that has not begun")
+        elif whole:
             self._output.seal()
         else:
             self._machine.spoil(BROKEN_JSON)
@@ -288,6 +292,8 @@ class _Reading:
     def _unopened(self, writer: ValueWriter) -> Steps[bool]:
         """A value without its opening tag; False unless its closing tag is the next mark."""
         grammar = self._grammar
+        if (yield from self._raw.is_misspelt(grammar.value.then)):
+            return False
         marks = marks_of((*grammar.value_ends, grammar.value.then, grammar.call.begin))
         mark = yield from self._source.flow(marks, writer.put)
         if mark in self._value_close:

@@ -6,8 +6,10 @@ import difflib
 import re
 from collections.abc import Callable
 
-_LONGEST_TAG = 64
+LONGEST_TAG = 64
 _CLOSING = re.compile(r"<\s*[/\\]\s*([^<>]+)>?\Z")
+_OPENING = re.compile(r"\s*+<([^\s<>=/!]+)")
+_OPEN_NAME = re.compile(r"\s*+(?:<[^\s<>=/!]*+)?")
 _USUAL = ("parameter", "param", "argument", "arg", "value")
 """What the values of other formats are closed with."""
 _SHORTEST = 4
@@ -33,12 +35,13 @@ class Ending:
 
     def put(self, piece: str) -> None:
         """Take a piece of the raw value."""
-        self._last = (self._last + piece)[-_LONGEST_TAG:]
+        self._last = (self._last + piece)[-LONGEST_TAG:]
         self._put(piece)
 
-    def enter(self, *, ends_line: bool) -> None:
+    def enter(self, *, ends_line: bool, meant: bool = False) -> None:
         """A tag without a name follows. Alone in its line it is written as one of the call."""
-        alone = ends_line and self._last.rstrip(" \t")[-1:] in ("", "\n", "\r")
+        begins_line = self._last.rstrip(" \t")[-1:] in ("", "\n", "\r")
+        alone = meant or (ends_line and begins_line)
         self.is_another = self.is_another or alone
         self.inside += 1
 
@@ -56,6 +59,17 @@ class Ending:
         found = _CLOSING.search(last)
         name = _letters(found[1]) if found else ""
         return bool(name) and any(_is_meant(name, _letters(tag)) for tag in (*closers, *_USUAL))
+
+
+def begins_opening(text: str) -> bool:
+    """Whether a text may be the beginning of an opening tag, whose name goes on."""
+    return _OPEN_NAME.fullmatch(text) is not None
+
+
+def is_opening(text: str, tag: str) -> bool:
+    """Whether a text begins with an opening tag that is this one misspelt."""
+    found = _OPENING.match(text)
+    return found is not None and _is_meant(_letters(found[1]), _letters(tag))
 
 
 def _letters(tag: str) -> str:

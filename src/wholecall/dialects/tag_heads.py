@@ -34,8 +34,11 @@ class Tag:
 
     @property
     def unnamed(self) -> tuple[str, ...]:
-        """What of the tag is left where no name stands: `<parameter>`, `<arg_value>`."""
-        return (self.then,) if self.then else self.nameless
+        """What of the tag is left where no name stands as it should: `<parameter>`,
+        `<parameter name="query">` of another format, `<arg_value>`."""
+        if self.then:
+            return (self.then,)
+        return tuple(form for tag in self.nameless for form in (tag, f"{tag[:-1]} "))
 
     @property
     def stops(self) -> tuple[str, ...]:

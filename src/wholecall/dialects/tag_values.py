@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import Sink, Source, Steps, ignore
-from wholecall.dialects.tag_endings import Ending
+from wholecall.dialects.tag_endings import LONGEST_TAG, Ending, begins_opening, is_opening
 
 if TYPE_CHECKING:
     from wholecall.dialects.tag_calls import TagCalls
@@ -87,7 +87,8 @@ class RawValues:
     def _enter(self, ending: Ending) -> Steps[None]:
         """A tag of a parameter without its name: text of the value, or the next parameter."""
         behind = yield from self._source.peek()
-        ending.enter(ends_line=behind in ("\n", "\r"))
+        meant = bool(self._grammar.value.then)
+        ending.enter(ends_line=behind in ("\n", "\r"), meant=meant)
 
     def _closes(self, mark: str, ending: Ending) -> Steps[bool | None]:
         """Whether the value is whole where a closing tag stands; None if it goes on."""
@@ -97,11 +98,25 @@ class RawValues:
         # A tag that was opened in the value is closed first.
         if self._ends_at(mark, follows) and not (inside and follows in self._value_close):
             return not ending.is_another
-        if right and not inside and (yield from self._source.sees_ahead(self._unnamed)):
+        if right and not inside and (yield from self._begins_another()):
             return False
         if right:
             ending.leave()
         return None
+
+    def _begins_another(self) -> Steps[bool]:
+        """Whether a parameter begins here without its name, or with a tag that is misspelt."""
+        if (yield from self._source.sees_ahead(self._unnamed)):
+            return True
+        return (yield from self.is_misspelt(self._grammar.value.begin))
+
+    def is_misspelt(self, tag: str) -> Steps[bool]:
+        """Whether an opening tag stands here that is meant to be this one."""
+        ahead, count = "", 0
+        while len(ahead) == count < LONGEST_TAG and begins_opening(ahead):
+            count += 1
+            ahead = yield from self._source.peek(count)
+        return is_opening(ahead, tag)
 
     def _ends_at(self, mark: str, follows: str | None) -> bool:
         """Whether a closing tag ends the value. A wrong one does not, if the right one follows."""
