@@ -7,6 +7,9 @@ import json
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
 
 from inspector.recorded import (
     ARGUMENTS,
@@ -221,6 +224,31 @@ async def test_a_disk_that_is_full_is_counted_and_ends_nothing() -> None:
     await tap.close()
     assert live.failed == 2
     assert live.running == {}
+    store.close()
+
+
+@in_loop
+async def test_a_file_that_is_full_is_named_once_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "runs.sqlite"
+    store, live = Store(path), Live()
+    [(pages,)] = store._database.execute("PRAGMA page_count").fetchall()
+    store._database.execute(f"PRAGMA max_page_count = {pages}")
+    tap = InspectorTap(store, live, quoting=lambda: HIDING, encoders=TELLING)
+    for _ in range(2):
+        writer = tap.open(lambda: ABOUT)
+        writer.hear(Text("much " * 10_000))
+        writer.end(OVER)
+        await live.catch_up()
+    assert (live.failed, live.running) == (2, {})
+    [line] = caplog.messages
+    assert str(path) in line
+    assert "make room on its disk" in line
+    store._database.execute("PRAGMA max_page_count = 100000")
+    tap.open(lambda: ABOUT).end(OVER)
+    await tap.close()
+    assert len(store.list_runs(Filter())) == 1
     store.close()
 
 

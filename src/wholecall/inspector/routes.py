@@ -200,7 +200,7 @@ class _Reading:
 
     async def _ask(self, read: Callable[[], _Found]) -> _Found:
         """What the file says; `StoreFailed` if it cannot be read."""
-        with decoding("the file of the inspector cannot be read", None):
+        with decoding("the file of the inspector cannot be read", self._store.path):
             return await asyncio.to_thread(read)
 
     async def _find_answers(self, request: Request) -> list[str]:

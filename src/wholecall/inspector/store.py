@@ -10,8 +10,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -21,7 +20,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from wholecall.inspector.database import StoreFailed, open_database
+from wholecall.inspector.database import changing, open_database, telling
+from wholecall.inspector.durations import measure_durations
 from wholecall.inspector.encoding import Fields
 from wholecall.inspector.shown import Over, Run
 from wholecall.inspector.tally import CallTally, Sums
@@ -182,6 +182,7 @@ class Store:
         most_bytes: int = MOST_BYTES,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self.path = path
         self._seconds = seconds
         self._most_bytes = most_bytes
         self._clock = clock
@@ -204,25 +205,13 @@ class Store:
         """Keep runs, all of them or none. `StoreFailed` if that is not possible."""
         if not runs:
             return
-        try:
-            with self._lock, self._changing():
+        with telling("a run could not be kept", self.path):
+            with self._lock, changing(self._database):
                 self._insert(runs)
                 if self._make_room():
                     self._free = True
             if self._free:
                 self._give_back()
-        except sqlite3.Error as error:
-            raise StoreFailed(f"a run could not be kept: {error}") from error
-
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._database.execute("ROLLBACK")
-            raise
-        self._database.execute("COMMIT")
 
     def _give_back(self) -> None:
         """What was freed goes back to the disk, a part at a time."""
@@ -320,7 +309,7 @@ class Store:
                 self._ask(_VERDICTS, owner=owner), "model", "verdict", "reason", "count"
             ),
             "oddities": _name(self._ask(_ODDITIES, owner=owner), "kind", "count"),
-            "tools": _measure(durations),
+            "tools": measure_durations(durations),
         }
 
     def _ask(self, query: str, **named: Any) -> Sequence[tuple[Any, ...]]:
@@ -390,27 +379,3 @@ def _row(run: int, call: CallTally) -> tuple[object, ...]:
 
 def _name(rows: Sequence[tuple[Any, ...]], *names: str) -> Sequence[Fields]:
     return [dict(zip(names, row, strict=True)) for row in rows]
-
-
-def _measure(rows: Sequence[tuple[Any, ...]]) -> Sequence[Fields]:
-    """Each tool: how often it ran, and how long in the middle and at its slowest."""
-    tools: dict[str, list[float]] = {}
-    failed: dict[str, int] = {}
-    for name, status, seconds in rows:
-        tools.setdefault(name, []).append(seconds)
-        failed[name] = failed.get(name, 0) + (status != "done")
-    return [
-        {
-            "name": name,
-            "count": len(seconds),
-            "failed": failed[name],
-            "median": _at(sorted(seconds), 0.5),
-            "p95": _at(sorted(seconds), 0.95),
-            "longest": max(seconds),
-        }
-        for name, seconds in sorted(tools.items())
-    ]
-
-
-def _at(ordered: Sequence[float], share: float) -> float:
-    return ordered[min(int(len(ordered) * share), len(ordered) - 1)]

@@ -10,6 +10,7 @@ dropped and counted.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
@@ -26,6 +27,7 @@ from wholecall.inspector.record import About, Asked, Form, Offered, Received, Re
 from wholecall.inspector.store import Store
 from wholecall.protocols.reader import Chunk
 
+_LOG = logging.getLogger(__name__)
 PACE = 0.05
 """Seconds that events are collected before they are shown."""
 UNSEEN_PACE = 1.0
@@ -116,6 +118,8 @@ class InspectorTap:
         self._timer: asyncio.TimerHandle | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inspector")
         self._over = False
+        self._failing = False
+        """Whether the last runs could not be kept. It is said once, and not every second."""
         live.on_look = self._look
         live.catch_up = self._catch_up
 
@@ -249,9 +253,13 @@ class InspectorTap:
     def _keep(self, over: Sequence[Record]) -> bool:
         try:
             self.store.put(*(record.keep() for record in over))
-        except StoreFailed:  # a full disk must not end what is shown; the page says so
-            return False
-        return True
+        except StoreFailed as error:  # a full disk must not end what is shown; the page says so
+            if not self._failing:
+                _LOG.error("%s", error.why)
+            self._failing = True
+        else:
+            self._failing = False
+        return not self._failing
 
 
 class Writer(msgspec.Struct, eq=False):
