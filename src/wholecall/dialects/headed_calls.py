@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from wholecall.dialects.json_calls import JsonCalls
-from wholecall.dialects.jsontext import BROKEN_JSON, read_text, read_value
+from wholecall.dialects.jsontext import BROKEN_JSON, has_more_members, read_text, read_value
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import Marks, marks_of
 from wholecall.dialects.source import Steps, ignore
@@ -225,7 +225,7 @@ class _Reading:
             return (yield from self._without_object(name, id))
         self._output.open(name, id)
         whole = yield from read_value(self._source, self._output.grow)
-        if not whole:
+        if not whole or (yield from has_more_members(self._source)):
             self._machine.spoil(BROKEN_JSON)
             if self._grammar.call_close:
                 yield from self._source.flow(self._closers, ignore)

@@ -20,7 +20,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from wholecall.dialects.jsontext import BROKEN_JSON, escape, read_string, read_value
+from wholecall.dialects.jsontext import (
+    BROKEN_JSON,
+    escape,
+    has_more_members,
+    read_string,
+    read_value,
+)
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import Steps, ignore
@@ -222,20 +228,22 @@ class _Reading:
             if not whole:
                 yield from self._broken()
             else:
-                self._conclude(found, twice=bool(found.beside))
+                yield from self._conclude(found, twice=bool(found.beside))
             return whole
         if whole and found.name is not None and self._open_late(found):
-            self._conclude(found, twice=bool(found.beside and found.early))
+            yield from self._conclude(found, twice=bool(found.beside and found.early))
             return True
         if not whole and self._source.ended:
             self._cut_off(found)
         # An object without a call is skipped between others, and is none at all as the first.
         return whole and self._begun
 
-    def _conclude(self, found: _Object, *, twice: bool) -> None:
+    def _conclude(self, found: _Object, *, twice: bool) -> Steps[None]:
         """The object is closed. With arguments in two places nobody knows which are meant."""
         if twice:
             self._machine.spoil(_BESIDE)
+        elif (yield from has_more_members(self._source)):
+            yield from self._broken()
         else:
             found.end()
             self._output.seal()

@@ -12,12 +12,15 @@ import re
 
 from wholecall.core.parse import Parsed, parse
 from wholecall.core.tolerant import Rewriter
+from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import BLANKS, Sink, Source, Steps
 
 _CLOSER_OF = {"{": "}", "[": "]"}
 _STRUCTURE = re.compile(r"""["'{}\[\]]""")
 _STRING_MARKS = {'"': re.compile(r'["\\]'), "'": re.compile(r"['\\]")}
 _SCALAR_END = re.compile(r"[,}\]\s<\[|]")
+_COMMA = marks_of((",",))
+_QUOTE = marks_of(('"', "'"))
 LONGEST_KEY = 1024
 BROKEN_JSON = "its JSON is broken: a bracket does not fit, or something stands where nothing may"
 
@@ -30,6 +33,14 @@ def read_value(source: Source, sink: Sink) -> Steps[bool]:
     if first and first in _STRING_MARKS:
         return (yield from _string(source, sink))
     return (yield from _scalar(source, sink))
+
+
+def has_more_members(source: Source) -> Steps[bool]:
+    """Whether members follow an object that is closed: a bracket too many closed it early."""
+    if not (yield from source.sees_ahead(_COMMA)):
+        return False
+    comma = source.text.index(",", source.at) - source.at
+    return bool((yield from source.sees_ahead(_QUOTE, comma + 1)))
 
 
 def _container(source: Source, sink: Sink) -> Steps[bool]:
