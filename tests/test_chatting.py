@@ -211,6 +211,7 @@ def test_what_is_broken_off_while_it_is_drawn_is_drawn_once(url: str, tmp_path: 
         chat.type("\x03")
         shown = chat.wait_for("broken off; the question is forgotten")
         assert "^C" not in shown
+        chat.wait_for("> ")
         chat.type("\x04")
         assert chat.process.wait(PATIENCE) == 0
 
