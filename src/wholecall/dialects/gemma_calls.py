@@ -13,6 +13,7 @@ line, with an offered name, that is a call, if nothing but another one stands be
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,10 @@ _PAIRS = (("(", ")"), ("[", "]"), ("{", "}"))
 _SAME_LINE = " \t"
 _LINE_ENDS = frozenset({"", "\n", "\r", "<"})
 _APOSTROPHE = marks_of(("'",))
+_COMMA = marks_of((",",))
+_MEMBER = re.compile(rf"\s*,\s*(?!{_BEGIN})\w+\s*:")
+_LONGEST_MEMBER = 64
+"""Characters in which the key of a member ends."""
 _TOKENS = marks_of(("<bos>", "<eos>"))
 
 
@@ -116,9 +121,19 @@ class _Reading:
         """The last brace, and what ends the call."""
         if self._guessed and not (yield from self._is_over()):
             raise _Broken
+        if (yield from self._has_more_members()):
+            raise _Broken
         self._grow("}")
         self._output.seal()
         yield from self._source.accept_ahead(self._closers)
+
+    def _has_more_members(self) -> Steps[bool]:
+        """Whether members follow the last brace: it was one too many, and closed them early."""
+        if not (yield from self._source.sees_ahead(_COMMA)):
+            return False
+        end = yield from self._source.ends_ahead(":", _LONGEST_MEMBER)
+        at = self._source.at
+        return _MEMBER.match(self._source.text, at, at + end) is not None
 
     def _is_over(self) -> Steps[bool]:
         """Whether what follows the last brace shows that it is the last one."""
