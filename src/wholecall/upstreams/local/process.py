@@ -64,12 +64,14 @@ class ModelProcess:
         late = threading.Timer(seconds, self._kill, [f"it did not load within {seconds:g} s"])
         late.daemon = True
         late.start()
+        said = b""
         try:
             # It has ended, and its log says why; or it was stopped before it was told anything.
             with suppress(BrokenPipeError, ValueError):
                 self._stdin.write(msgspec.json.encode(self._order) + b"\n")
                 self._stdin.flush()
-            said = self._stdout.readline()
+            with suppress(ValueError):  # the same, a moment later
+                said = self._stdout.readline()
         finally:
             late.cancel()
         if not said:
