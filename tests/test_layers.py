@@ -18,6 +18,7 @@ ORDER = (
     "tools",
     "upstreams",
     "runs",
+    "files",
     "inspector",
     "proxy",
     "faults",

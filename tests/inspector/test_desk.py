@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from upstreams.serving import in_loop
-from wholecall.inspector.database import StoreFailed
+from wholecall.files.database import StoreFailed
 from wholecall.inspector.desk import LONGEST_WHY, SILENCE, Answered, Desk, Waiting
 from wholecall.runs.approvals import Approval
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from inspector.recorded import kept
-from wholecall.inspector.database import StoreFailed
+from wholecall.files.database import StoreFailed
 from wholecall.inspector.store import MOST_LISTED, Filter, Store
 from wholecall.inspector.tally import CallTally
 

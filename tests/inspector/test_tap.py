@@ -25,7 +25,7 @@ from inspector.recorded import (
 )
 from upstreams.serving import in_loop
 from wholecall.core.values import Released, Text
-from wholecall.inspector.database import StoreFailed
+from wholecall.files.database import StoreFailed
 from wholecall.inspector.encoding import Quoting
 from wholecall.inspector.live import Live
 from wholecall.inspector.raw import read

@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 
 from proxying import in_loop
 from wholecall.errors import UnknownModel, UnreadableRequest
-from wholecall.inspector.database import StoreFailed
+from wholecall.files.database import StoreFailed
 from wholecall.proxy.chat import CHAT
 from wholecall.proxy.client import Asked
 from wholecall.proxy.keys import Key

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from proxying import in_loop
-from wholecall.inspector.database import StoreFailed
+from wholecall.files.database import StoreFailed
 from wholecall.proxy.config.settings import ResponsesConfig
 from wholecall.proxy.holding import Holding
 from wholecall.proxy.sharing import Sharing

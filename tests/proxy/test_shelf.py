@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wholecall.inspector.database import StoreFailed
+from wholecall.files.database import StoreFailed
 from wholecall.proxy.shelf import Shelf
 
 

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from wholecall.inspector.database import CODE, StoreFailed
+from wholecall.files.database import CODE, StoreFailed
 from wholecall.inspector.desk import Answered, Desk
 from wholecall.runs.approvals import Approval
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wholecall.inspector.database import StoreFailed, is_busy, open_database, telling
+from wholecall.files.database import StoreFailed, is_busy, open_database, telling
 from wholecall.inspector.encoding import Fields
 from wholecall.runs.approvals import Approval
 

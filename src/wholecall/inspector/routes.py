@@ -18,8 +18,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from wholecall.files.database import decoding
 from wholecall.inspector.approval_routes import HEADERS, FindOwner, guard, refuse
-from wholecall.inspector.database import decoding
 from wholecall.inspector.decoding import decode_case
 from wholecall.inspector.live import Listener, Live, Message
 from wholecall.inspector.raw import read

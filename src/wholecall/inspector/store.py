@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from wholecall.inspector.database import changing, open_database, telling
+from wholecall.files.database import changing, open_database, telling
 from wholecall.inspector.durations import measure_durations
 from wholecall.inspector.encoding import Fields
 from wholecall.inspector.shown import Over, Run

@@ -20,7 +20,7 @@ import msgspec
 
 from wholecall.core.conversation import Request
 from wholecall.core.values import Grew, Reasoning, Text
-from wholecall.inspector.database import StoreFailed
+from wholecall.files.database import StoreFailed
 from wholecall.inspector.encoding import ENCODERS, Encoders, Plain, Quoting
 from wholecall.inspector.live import Live, Message
 from wholecall.inspector.record import About, Asked, Form, Offered, Received, Record

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from wholecall.core.values import Call
-from wholecall.inspector.database import StoreFailed
+from wholecall.files.database import StoreFailed
 from wholecall.inspector.desk import Desk, Waiting
 from wholecall.inspector.encoding import Plain, Quoting
 from wholecall.runs.approvals import Approval, Approvals

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from wholecall.inspector.database import StoreFailed
+from wholecall.files.database import StoreFailed
 from wholecall.proxy.holding import read_id
 from wholecall.proxy.shelf import Shelf
 

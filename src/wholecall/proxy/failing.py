@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 
 from wholecall.errors import RunFailed, UpstreamError, WholecallError
-from wholecall.inspector.database import CODE, StoreFailed
+from wholecall.files.database import CODE, StoreFailed
 from wholecall.protocols.answers import Failure, read_failure
 from wholecall.proxy.sinks import RawHeaders
 from wholecall.proxy.taps import CLIENT_GONE

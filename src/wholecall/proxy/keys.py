@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from wholecall.errors import WholecallError
-from wholecall.inspector.database import damage, diagnose
+from wholecall.files.database import damage, diagnose
 from wholecall.proxy.config.settings import ANYTHING, Config, matches
 
 PREFIX = "wc_"

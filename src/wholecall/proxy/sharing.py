@@ -12,7 +12,7 @@ import logging
 
 import msgspec
 
-from wholecall.inspector.database import StoreFailed
+from wholecall.files.database import StoreFailed
 from wholecall.proxy.holding import Held, Holding, Made, read_id
 from wholecall.proxy.shelf import Shelf
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from wholecall.inspector.database import changing, decoding, open_database, telling
+from wholecall.files.database import changing, decoding, open_database, telling
 
 KEPT_SECONDS = 7 * 24 * 3600.0
 """How long a conversation may rest before it goes on without what was kept of it."""

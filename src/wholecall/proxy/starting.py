@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from wholecall.inspector.database import find_trouble
+from wholecall.files.database import find_trouble
 from wholecall.proxy.building import responses_path, state_path
 from wholecall.proxy.config.functions import load_functions
 from wholecall.proxy.config.loading import FILE_NAME, Loaded

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from wholecall.inspector.database import CODE, StoreFailed
+from wholecall.files.database import CODE, StoreFailed
 from wholecall.proxy.edge import BUG, CALLER, Caller
 from wholecall.proxy.refusing import Refused, encode_refusal
 

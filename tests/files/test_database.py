@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from damaging import DAMAGES, SEEN_AT_ONCE, no_room, overwrite_head, write_back
-from wholecall.inspector.database import (
+from wholecall.files.database import (
     StoreFailed,
     changing,
     decoding,

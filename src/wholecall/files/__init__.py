@@ -1,0 +1,1 @@
+"""Files of SQLite in which several processes keep what must outlive them."""
