@@ -49,6 +49,18 @@ async def test_models_are_listed_for_both_kinds_of_clients() -> None:
 
 
 @in_loop
+async def test_one_model_is_shown_to_both_kinds_of_clients() -> None:
+    models = {name: upstream("openai/x", NOWHERE) for name in ("a", "org/b")}
+    async with proxying(Offer(models)) as served:
+        assert (await served.openai.models.retrieve("a")).id == "a"
+        assert (await served.anthropic.models.retrieve("org/b")).id == "org/b"
+        status, page = await _get(served, "/v1/models/c")
+        assert (status, page["error"]["code"]) == (404, "model_not_found")
+        _, page = await _get(served, "/v1/models/")
+        assert [model["id"] for model in page["data"]] == ["a", "org/b"]
+
+
+@in_loop
 async def test_a_model_says_what_becomes_of_calls(tmp_path: Path) -> None:
     models = {
         "gate": upstream("openai/x", NOWHERE),

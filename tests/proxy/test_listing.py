@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import openai
 import pytest
 from aiohttp import web
 
@@ -90,9 +91,14 @@ async def test_clients_see_the_models_that_any_name_leads_to() -> None:
         }
         async with proxying(Offer(models)) as served:
             assert [model.id async for model in served.openai.models.list()] == ["a", "theirs"]
+            assert (await served.openai.models.retrieve("theirs")).id == "theirs"
+            with pytest.raises(openai.NotFoundError, match="'other' does not exist"):
+                await served.openai.models.retrieve("other")
         assert behind.requests[0].headers["authorization"] == f"Bearer {KEY}"
     refusing = always(lambda: web.json_response({}, status=404))
     async with serving(refusing) as behind:
         offer = Offer({"*": upstream("openai/*", behind.url)})
         async with proxying(offer) as served:
             assert [model.id async for model in served.openai.models.list()] == []
+            # It lists nothing, and is asked for whatever a client names.
+            assert (await served.openai.models.retrieve("other")).id == "other"

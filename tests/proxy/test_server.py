@@ -134,6 +134,7 @@ def test_without_a_model_there_is_nothing_to_serve(tmp_path: Path) -> None:
     [
         (logging.makeLogRecord({"msg": "trouble"}), True),
         (logging.makeLogRecord({"msg": "x", "exc_info": (OSError, OSError(), None)}), True),
+        (logging.makeLogRecord({"msg": "No supported WebSocket library detected. Please"}), False),
         (logging.makeLogRecord({"msg": "Cancel %s, timeout graceful shutdown exceeded"}), False),
         (
             logging.makeLogRecord(
@@ -143,9 +144,7 @@ def test_without_a_model_there_is_nothing_to_serve(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_that_answers_were_broken_off_at_the_end_is_no_news(
-    record: logging.LogRecord, told: bool
-) -> None:
+def test_what_we_know_better_is_no_news(record: logging.LogRecord, told: bool) -> None:
     assert is_news(record) is told
 
 

@@ -184,3 +184,12 @@ def test_how_long_a_body_is_cannot_be_given(name: str) -> None:
 def test_a_password_in_what_is_no_address_is_not_shown() -> None:
     with pytest.raises(ValueError, match="base URL 'h'"):
         Endpoint(CHAT, "ftp://user:password@h")
+
+
+def test_lists_that_a_request_brings_are_joined_to_ours() -> None:
+    endpoint = Endpoint("anthropic", "http://h", headers={"Anthropic-Beta": "a"})
+    headers = endpoint.headers_with({"anthropic-beta": "b,c", "x-other": "d"})
+    assert headers == {**endpoint.headers, "Anthropic-Beta": "a,b,c", "x-other": "d"}
+    assert endpoint.headers_with({}) is endpoint.headers
+    with pytest.raises(ValueError, match="control character"):
+        endpoint.headers_with({"x-other": "a\r\nb"})

@@ -140,3 +140,5 @@ class Request:
     output: OutputSchema | None = None
     rest: Native | None = None
     """The other fields of the request (a mapping), for the protocol that they were written in."""
+    headers: Native | None = None
+    """What it says in headers (a mapping), for the protocol that it was written in."""

@@ -205,6 +205,7 @@ class Proxy:
             *make_response_routes(self.service),
             Route(COUNT_TOKENS.path, Counting(self.service), methods=["POST"]),
             Route("/v1/models", catalogue.list_models),
+            Route("/v1/models/{name:path}", catalogue.show_model),
             Route("/v1/tools", catalogue.list_tools),
             Route("/health", _say_alive),
             Route("/ready", self._say_ready),

@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from wholecall.proxy.edge import CALLER, Caller
 from wholecall.proxy.listing import Listing
+from wholecall.proxy.refusing import Refused
 from wholecall.proxy.serving import ANY_MODEL, Mode, Service
 
 _SINCE = 0
@@ -28,10 +29,7 @@ class Catalogue:
         names = [name for name in await self._find_names() if caller.key.may_use(name)]
         page = {
             "object": "list",
-            "data": [
-                {**_describe_model(name), "wholecall": self._describe_way(name, caller)}
-                for name in names
-            ],
+            "data": [self._describe(name, caller) for name in names],
             "has_more": False,
             "first_id": names[0] if names else None,
             "last_id": names[-1] if names else None,
@@ -39,13 +37,31 @@ class Catalogue:
         }
         return JSONResponse(page)
 
+    async def show_model(self, request: Request) -> Response:
+        """One of them. Behind `*`, an upstream that lists nothing may have any."""
+        caller: Caller = request.scope[CALLER]
+        name = request.path_params["name"]
+        if not name:  # the list, with a slash behind it
+            return await self.list_models(request)
+        unlisted = ANY_MODEL in self._service.models and not await self._find_others()
+        known = unlisted or name in await self._find_names()
+        if not known or not caller.key.may_use(name):
+            raise Refused(404, f"the model {name!r} does not exist", code="model_not_found")
+        return JSONResponse(self._describe(name, caller))
+
     async def _find_names(self) -> list[str]:
         """The models of the configuration; behind them, those that `*` leads to."""
         named = [name for name in self._service.models if name != ANY_MODEL]
+        return list(dict.fromkeys([*named, *await self._find_others()]))
+
+    async def _find_others(self) -> tuple[str, ...]:
         others = self._service.models.get(ANY_MODEL)
         if others is None or others.pipe is None:
-            return named
-        return list(dict.fromkeys([*named, *await self._listing.find_names(others.pipe)]))
+            return ()
+        return await self._listing.find_names(others.pipe)
+
+    def _describe(self, name: str, caller: Caller) -> dict[str, Any]:
+        return {**_describe_model(name), "wholecall": self._describe_way(name, caller)}
 
     def _describe_way(self, name: str, caller: Caller) -> dict[str, Any] | None:
         """What becomes of calls, and which of our tools are run; None if it is not served."""

@@ -11,6 +11,7 @@ import msgspec
 from starlette.types import Scope
 
 from wholecall.core.values import Value
+from wholecall.errors import UnreadableRequest
 from wholecall.protocols.answers import Style
 from wholecall.proxy.edge import CALLER, Caller
 from wholecall.proxy.keys import ANONYMOUS, Key
@@ -19,6 +20,7 @@ TOOLS_HEADER = "x-wholecall-tools"
 """Names of the server's tools that a request wants, separated by commas; without it, all."""
 _PATIENCE = "x-stainless-read-timeout"
 """Seconds after which OpenAI's and Anthropic's SDKs give up if they hear nothing."""
+_NO_HEADERS: Mapping[str, str] = {}
 _SHORTEST_SILENCE = 1.0
 """Seconds. More often than that nobody needs a sign of life."""
 
@@ -43,6 +45,8 @@ class ClientProtocol:
     path: str
     only_there: Mapping[str, Elsewhere] = field(default_factory=dict)
     """Fields that name what only an upstream of this protocol knows: no other can obey them."""
+    beta: str = ""
+    """The header in which its clients ask for features that are not for everybody yet."""
     holds: bool = False
     """Whether its answers can be asked for again by their ids."""
     read_style: Callable[[Mapping[str, Any]], Style] = _plain_style
@@ -81,6 +85,17 @@ class Asked(Value, frozen=True, kw_only=True, eq=False):
         if not patience.replace(".", "", 1).isdecimal():
             return silence
         return min(silence, max(float(patience) / 2, _SHORTEST_SILENCE))
+
+    @property
+    def passed_headers(self) -> Mapping[str, str]:
+        """The headers that go on to an upstream of the same protocol. All others are ours."""
+        name = self.client.beta
+        features = self.headers.get(name, "").strip() if name else ""
+        if not features:
+            return _NO_HEADERS
+        if not (features.isascii() and features.isprintable()):
+            raise UnreadableRequest("its value is a list of words, with commas between", param=name)
+        return {name: features}
 
     @property
     def wanted_tools(self) -> tuple[str, ...] | None:

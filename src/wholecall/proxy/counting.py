@@ -6,6 +6,8 @@ use the figure to decide when to shorten a conversation, and for that it is good
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 from starlette.types import Receive, Scope, Send
 
@@ -15,7 +17,7 @@ from wholecall.dialects.tokens import estimate_tokens
 from wholecall.errors import WholecallError
 from wholecall.protocols.requests import decode_request
 from wholecall.proxy.answering import make_error
-from wholecall.proxy.client import Asked, ClientProtocol
+from wholecall.proxy.client import Asked
 from wholecall.proxy.departing import ClientGone, read_body
 from wholecall.proxy.failing import explain
 from wholecall.proxy.messages import MESSAGES
@@ -24,7 +26,7 @@ from wholecall.proxy.preparing import find_model
 from wholecall.proxy.serving import Service
 from wholecall.proxy.sinks import Body, ClientSink
 
-COUNT_TOKENS = ClientProtocol(protocol=MESSAGES.protocol, path="/v1/messages/count_tokens")
+COUNT_TOKENS = replace(MESSAGES, path="/v1/messages/count_tokens")
 _OK = 200
 _PER_MEDIA = 1600
 """Tokens of an image, about: its size is not known here."""

@@ -7,6 +7,7 @@ a body, neither on its way out nor back.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, closing
 from functools import partial
 from types import TracebackType
@@ -42,6 +43,8 @@ class Letter(Value, frozen=True, kw_only=True):
     stream: bool
     below: str = ""
     """A path below the protocol's own: `count_tokens`."""
+    headers: Mapping[str, str] = {}
+    """What the client says in headers for this protocol."""
 
 
 class Pipe:
@@ -91,7 +94,7 @@ class Pipe:
             response = await pool.post(
                 url / letter.below if letter.below else url,
                 body=letter.content,
-                headers=self.endpoint.headers,
+                headers=self.endpoint.headers_with(letter.headers),
             )
         except OSError as error:
             repeatable, at_once = judge(error).repeatable, isinstance(error, Stale)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from wholecall.core.conversation import Request
+from wholecall.core.conversation import Native, Request
 from wholecall.core.values import Value
 from wholecall.errors import UnreadableRequest
 from wholecall.protocols.answers import Head, Style
@@ -85,7 +85,7 @@ def find_model(service: Service, asked: Asked) -> tuple[Served, Letter]:
     """Who answers, and the request as it would pass through."""
     _, fields, body = _read_body(asked)
     served = service.find(_read_model(fields), asked)
-    return served, _write_letter(served, body, fields=fields)
+    return served, _write_letter(served, body, fields=fields, headers=asked.passed_headers)
 
 
 async def prepare(service: Service, asked: Asked) -> Prepared:
@@ -106,7 +106,7 @@ async def prepare(service: Service, asked: Asked) -> Prepared:
         await _refuse_anothers(service, asked, fields=fields)
     bound = same and asked.client.holds and bool(asked.key.id) and is_stored(fields)
     if same and served.pipe is not None and _needs_nothing(served, fields, terms=terms):
-        letter = _write_letter(served, content, fields=fields)
+        letter = _write_letter(served, content, fields=fields, headers=asked.passed_headers)
         return Prepared(
             asked=asked,
             served=served,
@@ -117,7 +117,9 @@ async def prepare(service: Service, asked: Asked) -> Prepared:
             bound=bound,
         )
     body = msgspec.json.decode(content)
-    request = replace(decode_request(asked.client.protocol, body), model=served.model)
+    headers = Native(asked.client.protocol, asked.passed_headers)
+    request = decode_request(asked.client.protocol, body)
+    request = replace(request, model=served.model, headers=headers)
     style = replace(
         asked.client.read_style(body),
         upstream=served.upstream.protocol,
@@ -230,8 +232,14 @@ def _needs_nothing(
     return not any(name in fields and bytes(fields[name]) not in _NOTHING for name in _TOOLS)
 
 
-def _write_letter(served: Served, body: bytes, *, fields: dict[str, msgspec.Raw]) -> Letter:
+def _write_letter(
+    served: Served,
+    body: bytes,
+    *,
+    fields: dict[str, msgspec.Raw],
+    headers: Mapping[str, str],
+) -> Letter:
     if served.model != served.name:
         body = msgspec.json.encode({**fields, "model": served.model})
     stream = _read(fields, "stream") is True
-    return Letter(content=body, model=served.model, stream=stream)
+    return Letter(content=body, model=served.model, stream=stream, headers=headers)

@@ -115,6 +115,18 @@ class Endpoint:
         """The headers of a request, the key among them."""
         return self._headers
 
+    def headers_with(self, given: Mapping[str, str]) -> Mapping[str, str]:
+        """The headers of a request that brings lists of its own; ours of the same name stay."""
+        if not given:
+            return self._headers
+        ours = {name.lower(): name for name in self._headers}
+        headers = dict(self._headers)
+        for given_name, value in given.items():
+            check_header(given_name, value)
+            name = ours.get(given_name.lower(), given_name)
+            headers[name] = f"{headers[name]},{value}" if name in headers else value
+        return headers
+
     @property
     def place(self) -> str:
         """Its address for messages: without user, password and query."""

@@ -76,6 +76,7 @@ class _Prepared:
     """A request, ready to be sent as often as needed."""
 
     url: URL
+    headers: Mapping[str, str]
     body: bytes
     stream: bool
 
@@ -149,8 +150,12 @@ class HttpUpstream:
         await self._pools.close()
 
     def _prepare(self, request: Request) -> _Prepared:
+        given, headers = request.headers, self.endpoint.headers
+        if given is not None and given.protocol == self.protocol:
+            headers = self.endpoint.headers_with(given.value)
         return _Prepared(
             url=self.endpoint.url_for(request.model, stream=request.stream),
+            headers=headers,
             body=dump(encode_request(self.protocol, request)),
             stream=request.stream,
         )
@@ -160,9 +165,7 @@ class HttpUpstream:
     async def _attempt(self, prepared: _Prepared) -> _Begun | FailedAttempt:
         pool = await self._pools.current()
         try:
-            response = await pool.post(
-                prepared.url, body=prepared.body, headers=self.endpoint.headers
-            )
+            response = await pool.post(prepared.url, body=prepared.body, headers=prepared.headers)
         except OSError as error:
             return self._explain(error)
         try:
