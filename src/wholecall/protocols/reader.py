@@ -14,11 +14,19 @@ from wholecall.core.assembler import Assembler
 from wholecall.core.ending import OVERRUN
 from wholecall.core.limits import DEFAULT
 from wholecall.core.spec import ToolSpec
-from wholecall.core.values import Delta, Event, Fault, FaultKind, OfChoice, Terminated
+from wholecall.core.values import (
+    Delta,
+    Event,
+    Fault,
+    FaultKind,
+    Inconsistent,
+    OfChoice,
+    Terminated,
+)
 from wholecall.errors import ProtocolError
 from wholecall.protocols.framing import Framing
 from wholecall.protocols.joining import join
-from wholecall.protocols.registry import decoder_for, framing_for
+from wholecall.protocols.registry import decoder_for, framing_for, usual_for
 from wholecall.protocols.stencil import Stencil
 from wholecall.protocols.wire import Payload
 
@@ -56,6 +64,8 @@ class Reader:
     ) -> None:
         self._protocol = protocol
         self._decoder = decoder_for(protocol)
+        self._usual = usual_for(protocol, whole=False)
+        """Oddities that are none in this protocol."""
         self._stream: tuple[Framing, Stencil] | None = None
         """What a stream needs, and a whole answer does not."""
         self._tools = None if tools is None else list(tools)
@@ -87,6 +97,7 @@ class Reader:
         """Take a whole answer that was not streamed."""
         if isinstance(body, _BUFFERS):
             body = bytes(body)
+        self._usual = usual_for(self._protocol, whole=True)
         return self._decoded(self._decoder.decode_response(body))
 
     def end(self) -> list[Event]:
@@ -100,7 +111,7 @@ class Reader:
             events += self._framed(framing.end, stencil)
         for choice, assembler in self._others.items():
             events += (OfChoice(choice, event) for event in assembler.end())
-        return events + self._assembler.end()
+        return self._without_usual(events + self._assembler.end())
 
     def _begin_stream(self) -> tuple[Framing, Stencil]:
         self._stream = framing_for(self._protocol), Stencil(self._decoder)
@@ -127,7 +138,17 @@ class Reader:
             events += feed(delta)
             if type(delta) in _FOR_ALL:
                 events += self._tell_all(delta)
-        return events
+        return self._without_usual(events)
+
+    def _without_usual(self, events: list[Event]) -> list[Event]:
+        usual = self._usual
+        if not usual:
+            return events
+        return [
+            event
+            for event in events
+            if type(event) is not Inconsistent or event.oddity not in usual
+        ]
 
     def _tell_all(self, delta: Delta) -> list[Event]:
         self._closed = self._closed or (isinstance(delta, Terminated) and delta.closes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wholecall.core.tables import find_entry
+from wholecall.core.values import Oddity
 from wholecall.protocols import (
     anthropic_messages,
     bedrock_converse,
@@ -32,6 +33,25 @@ FRAMINGS: dict[str, type[Framing]] = {
     # recorded of it is one event a line.
     "bedrock-converse": NdjsonFraming,
 }
+_OBJECTS = frozenset({Oddity.ARGUMENTS_OBJECT})
+# No finish reason of theirs says that tools were called.
+_ENDS_ALIKE = frozenset({Oddity.CALLS_WITH_OTHER_HINT})
+_BARE = _OBJECTS | _ENDS_ALIKE | {Oddity.ID_MISSING}
+USUAL: dict[str, tuple[frozenset[Oddity], frozenset[Oddity]]] = {
+    "openai-responses": (_ENDS_ALIKE, _ENDS_ALIKE),
+    "anthropic": (frozenset(), _OBJECTS),
+    "ollama": (_BARE, _BARE),
+    "gemini": (_BARE, _BARE),
+    "bedrock-converse": (frozenset(), _OBJECTS),
+}
+"""What is strange elsewhere, and here what the protocol prescribes: in a stream, in a whole
+answer."""
+_NEITHER: tuple[frozenset[Oddity], frozenset[Oddity]] = (frozenset(), frozenset())
+
+
+def usual_for(name: str, *, whole: bool) -> frozenset[Oddity]:
+    """What is nothing to tell of an answer in the protocol of this name."""
+    return USUAL.get(name, _NEITHER)[whole]
 
 
 def decoder_for(name: str) -> Decoder:
