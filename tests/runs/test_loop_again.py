@@ -5,15 +5,21 @@ from typing import Any
 
 import pytest
 
-from runs.kitchen import DROPPED, play
+from runs.kitchen import DROPPED, Kitchen, play
 from scripted import calls, chunk, cut, ending, opening, says
 from wholecall.asking import ask
-from wholecall.core.conversation import Request
+from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.spec import ToolSpec
-from wholecall.core.values import Call, Start
+from wholecall.core.values import Call, Start, Text
 from wholecall.errors import RunFailed, UpstreamError
-from wholecall.runs.events import ToolEnded, TurnRetried, TurnStarted
+from wholecall.runs.events import RunEvent, ToolEnded, ToolStarted, TurnRetried, TurnStarted
+from wholecall.runs.executor import Executor
 from wholecall.runs.ledger import Stop
+from wholecall.runs.loop import Loop
+from wholecall.runs.plan import Plan
+from wholecall.runs.sending import sender_for
+from wholecall.tools.from_function import tool
+from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.replay import Reaction, ReplayUpstream, ScriptedAnswer
 
 
@@ -135,3 +141,43 @@ def test_a_timeout_that_is_not_the_run_s_is_told_as_it_is() -> None:
 
     with pytest.raises(TimeoutError, match="m sleeps"):
         asyncio.run(ask("m", "Dinner!", upstream=Impatient([])))
+
+
+def test_a_tool_s_own_timeout_is_its_result_and_not_the_end_of_the_run() -> None:
+    @tool
+    async def dial(number: int) -> str:
+        """Dial a number."""
+        raise TimeoutError(f"{number} does not answer")
+
+    played = play(calls(("dial", {"number": 7})), says("Nobody is there."), tools=[dial])
+    assert (played.done.text, played.done.stop) == ("Nobody is there.", Stop.ANSWER)
+    assert "7 does not answer" in played.told(1)[0]
+
+
+def test_a_timeout_while_calls_are_waited_for_is_not_taken_for_the_end_of_the_run() -> None:
+    kitchen = Kitchen()
+    toolbox = Toolbox(kitchen.tools)
+    messages = (Message(Role.USER, (Text("Dinner!"),)),)
+    plan = Plan(
+        request=Request(model="m", messages=messages, tools=tuple(toolbox.offer.values())),
+        upstream=ReplayUpstream([calls(("cook", {"dish": "soup"})), says("Enjoy.")]),
+        toolbox=toolbox,
+        sender=sender_for("m", messages),
+    )
+
+    def break_at_start(event: RunEvent) -> None:
+        if isinstance(event, ToolStarted):
+            raise TimeoutError("a reader of ours")
+
+    async def room() -> None:
+        pass
+
+    loop = Loop(
+        plan,
+        make_executor=lambda emit: Executor(toolbox, emit=emit),
+        emit=break_at_start,
+        room=room,
+    )
+    with pytest.raises(TimeoutError, match="a reader of ours"):
+        asyncio.run(loop.run())
+    assert kitchen.did == []

@@ -236,10 +236,13 @@ class Loop:
         return self._stop_after(outcome)
 
     async def _settle(self) -> tuple[CallResult, ...]:
+        limit = asyncio.timeout_at(self._ledger.deadline)
         try:
-            async with asyncio.timeout_at(self._ledger.deadline):
+            async with limit:
                 return await self._executor.settle()
         except TimeoutError:
+            if not limit.expired():
+                raise  # somebody else's, and none of a tool: those are results
             await self._executor.cancel()
             return await self._executor.settle()
 
