@@ -155,6 +155,23 @@ def test_secrets_are_hidden_wherever_they_came_from(endpoint: Endpoint, secret: 
     assert secret not in endpoint.place
 
 
+@pytest.mark.parametrize(
+    ("cookie", "secrets"),
+    [
+        ("session=first-123", ("first-123",)),
+        ("session=first-123; csrf=second-45678", ("second-45678", "first-123")),
+        ("session=first-123;csrf=second-45678; theme=dark", ("second-45678", "first-123")),
+        ('session="first-123"; csrf=second==', ("first-123", "second==")),
+        ("first-123", ("first-123",)),
+        ("inner=first-123; outer=a-first-123-b", ("a-first-123-b", "first-123")),
+    ],
+)
+def test_every_value_of_a_cookie_is_a_secret(cookie: str, secrets: tuple[str, ...]) -> None:
+    endpoint = Endpoint(CHAT, "http://h", headers={"Cookie": cookie})
+    assert endpoint.secrets == secrets
+    assert endpoint.hide_secrets(", ".join(secrets)) == ", ".join(["***"] * len(secrets))
+
+
 def test_what_is_no_secret_stays() -> None:
     endpoint = Endpoint(CHAT, "http://h?api-version=2026-01-01", api_key="none", headers={"x": "y"})
     assert endpoint.secrets == ()

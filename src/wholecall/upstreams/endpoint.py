@@ -12,7 +12,7 @@ What users write as a base URL differs by a slash, a `/v1`, or the whole path. T
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -190,9 +190,22 @@ def _merge(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _find_secrets(headers: Mapping[str, str], url: URL) -> tuple[str, ...]:
-    values = [value for name, value in headers.items() if names_secret(name)]
-    # "Bearer sk-…": the word before the key is none.
-    found = [value.rsplit(" ", 1)[-1] for value in values]
+    found = [url.password or ""]
+    for name, value in headers.items():
+        if names_secret(name):
+            found += _read_secrets(name, value)
     found += (value for name, value in url.query.items() if names_secret(name))
-    found.append(url.password or "")
-    return tuple(secret for secret in found if len(secret) >= SHORTEST)
+    # The longest first: a secret may be a part of another.
+    long_enough = (secret for secret in found if len(secret) >= SHORTEST)
+    return tuple(sorted(long_enough, key=len, reverse=True))
+
+
+def _read_secrets(name: str, value: str) -> Iterator[str]:
+    if name.lower() != "cookie":
+        # "Bearer sk-…": the word before the key is none.
+        yield value.rsplit(" ", 1)[-1]
+        return
+    for pair in value.split(";"):
+        given, assigns, rest = pair.partition("=")
+        yield (rest if assigns else given).strip().strip('"')
+
