@@ -18,6 +18,7 @@ from yarl import URL
 from upstreams.collecting import without_collector
 from upstreams.serving import PATIENCE, in_loop
 from wholecall.faults.running import start_in_thread
+from wholecall.upstreams import pools as pools_module
 from wholecall.upstreams.http1.base import Pool, Timeouts, read_some
 from wholecall.upstreams.http1.direct import DirectPool, OpenSocket
 from wholecall.upstreams.pools import Pools
@@ -81,28 +82,76 @@ def test_two_who_find_a_dead_loop_share_the_new_session() -> None:
     assert len(made) == 2
 
 
-def test_a_loop_in_another_thread_closes_its_own() -> None:
-    pools = Pools(make)
+@contextmanager
+def looping() -> Iterator[asyncio.AbstractEventLoop]:
+    """A loop that runs in another thread."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(PATIENCE)
+        loop.close()
+
+
+class SlowPool(DirectPool):
+    """Needs some steps of its loop to close."""
+
+    gone = False
+
+    async def close(self) -> None:
+        await super().close()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        self.gone = True
+
+
+def make_slow(open_socket: OpenSocket) -> SlowPool:
+    return SlowPool(URL("http://127.0.0.1:1"), timeouts=Timeouts(), open_socket=open_socket)
+
+
+def test_a_loop_in_another_thread_closes_its_own_and_is_waited_for() -> None:
+    pools = Pools(make_slow)
+    with looping() as loop:
         there = asyncio.run_coroutine_threadsafe(pools.current(), loop).result(PATIENCE)
 
         async def use_and_close() -> Pool:
             here = await pools.current()
             await pools.close()
+            assert isinstance(there, SlowPool)
+            assert there.gone
             return here
 
         here = asyncio.run(use_and_close())
         assert here is not there
         assert here.closed
+
+
+def test_a_loop_that_stands_still_is_not_waited_for() -> None:
+    pools = Pools(make)
+    still = asyncio.new_event_loop()
+    there = still.run_until_complete(pools.current())
+    asyncio.run(asyncio.wait_for(pools.close(), PATIENCE))
+    still.run_until_complete(asyncio.sleep(0))
+    assert there.closed
+    still.run_until_complete(still.shutdown_asyncgens())
+    still.close()
+
+
+def test_a_loop_that_is_busy_is_waited_for_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools_module, "OTHER_LOOP_SECONDS", 0.0)
+    pools = Pools(make)
+    with looping() as loop:
+        there = asyncio.run_coroutine_threadsafe(pools.current(), loop).result(PATIENCE)
+        free = threading.Event()
+        loop.call_soon_threadsafe(free.wait, PATIENCE)
+        asyncio.run(pools.close())
+        assert not there.closed
+        free.set()
         asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(PATIENCE)
         assert there.closed
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(PATIENCE)
-        loop.close()
 
 
 # ── What becomes of the connections of a loop that has ended ────────────────────────

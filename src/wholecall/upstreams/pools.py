@@ -19,6 +19,10 @@ from aiohappyeyeballs import AddrInfoType
 from wholecall.upstreams.http1.base import Pool
 from wholecall.upstreams.http1.direct import OpenSocket, open_socket
 
+OTHER_LOOP_SECONDS = 5.0
+"""How long is waited for loops of other threads to close their own. One that is busy for longer
+closes them when it gets to it."""
+
 
 class Pools:
     """Makes pools when they are needed, and closes them all."""
@@ -39,15 +43,20 @@ class Pools:
         return kept.pool
 
     async def close(self) -> None:
-        """Close every connection; each pool in its own loop."""
+        """Close every connection; each pool in its own loop, which is waited for if it runs."""
         here = asyncio.get_running_loop()
         await self._drop_dead()
+        elsewhere: list[asyncio.Future[None]] = []
         while self._by_loop:
             loop, kept = self._by_loop.popitem()
             if loop is here:
                 await kept.ending.aclose()
-            else:
-                asyncio.run_coroutine_threadsafe(_close(kept), loop)
+                continue
+            closing = asyncio.run_coroutine_threadsafe(_close(kept), loop)
+            if loop.is_running():
+                elsewhere.append(asyncio.wrap_future(closing))
+        if elsewhere:
+            await asyncio.wait(elsewhere, timeout=OTHER_LOOP_SECONDS)
 
     async def _open(self) -> _Kept:
         sockets: WeakSet[socket.socket] = WeakSet()

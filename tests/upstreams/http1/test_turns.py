@@ -248,6 +248,62 @@ def test_a_name_that_nobody_waits_for_any_more_may_be_none() -> None:
     assert complaints == []
 
 
+def test_a_look_at_a_name_ends_with_its_pool() -> None:
+    async def close(_: AskedLoop) -> None:
+        url = URL("http://nobody.invalid:1")
+        before = asyncio.all_tasks()
+        async with pooling(url) as pool:
+            asking = [asyncio.create_task(ask(pool, url)) for _ in range(2)]
+            await wait_until(lambda: pool._connecting == 2)
+            await pool.close()
+            assert asyncio.all_tasks() <= {*before, *asking}
+            for one in await asyncio.gather(*asking, return_exceptions=True):
+                assert isinstance(one, PoolClosed)
+            assert pool._connecting == 0
+
+    with asyncio.Runner(loop_factory=AskedLoop) as runner:
+        loop = cast(AskedLoop, runner.get_loop())
+        runner.run(asyncio.wait_for(close(loop), PATIENCE))
+
+
+@in_loops
+async def test_a_handshake_ends_with_its_pool() -> None:
+    opened: list[socket.socket] = []
+
+    def remember(address: AddrInfoType) -> socket.socket:
+        opened.append(open_socket(address))
+        return opened[-1]
+
+    async def be_silent(talk: Talk) -> None:
+        await talk.wait_for_silence()
+
+    async with listening(be_silent) as server:
+        url = server.url.with_scheme("https")
+        pool = DirectPool(url, timeouts=Timeouts(connect=None), open_socket=remember)
+        asking = asyncio.create_task(ask(pool, url))
+        await wait_until(lambda: server.connections == 1)
+        await pool.close()
+        assert [each.fileno() for each in opened] == [-1]
+        with pytest.raises(PoolClosed):
+            await asking
+
+
+@in_loops
+async def test_who_was_cancelled_while_the_pool_closed_is_cancelled() -> None:
+    async def be_silent(talk: Talk) -> None:
+        await talk.wait_for_silence()
+
+    async with listening(be_silent) as server:
+        url = server.url.with_scheme("https")
+        pool = DirectPool(url, timeouts=Timeouts())
+        asking = asyncio.create_task(ask(pool, url))
+        await wait_until(lambda: server.connections == 1)
+        asking.cancel()
+        await pool.close()
+        await asyncio.wait([asking])
+        assert asking.cancelled()
+
+
 @in_loops
 async def test_nobody_has_that_name() -> None:
     url = URL("http://nobody.invalid:1")

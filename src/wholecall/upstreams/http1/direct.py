@@ -75,6 +75,8 @@ class DirectPool:
         """The one that was used last at the end."""
         self._open: set[Connection] = set()
         self._connecting = 0
+        self._limits: set[asyncio.Timeout] = set()
+        """Of those who wait for a connection."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._sweeping: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[_Addresses] | None = None
@@ -102,9 +104,12 @@ class DirectPool:
             self._sweeping.cancel()
         for connection in list(self._open):
             connection.abort(_closed())
-        while self._call_next():
-            pass
-        if self._open:
+        for limit in self._limits:
+            if not limit.expired():
+                limit.reschedule(self._loop.time())  # their time is over, and `_find` says why
+        if self._looking is not None:
+            self._looking.cancel()
+        if self._open or self._connecting:
             await self._empty.wait()
 
     # ── Connections that are open ───────────────────────────────────────────────────
@@ -123,7 +128,10 @@ class DirectPool:
         if connection in self._idle:
             self._idle.remove(connection)
         self._call_next()
-        if self.closed and not self._open:
+        self._check_empty()
+
+    def _check_empty(self) -> None:
+        if self.closed and not self._open and not self._connecting:
             self._empty.set()
 
     def _take(self) -> Connection | None:
@@ -152,12 +160,18 @@ class DirectPool:
             if free is not None:
                 return free
         seconds = self._timeouts.connect
+        limit = asyncio.timeout(seconds)
         try:
-            async with asyncio.timeout(seconds):
+            async with limit:
+                self._limits.add(limit)
                 return await self._wait_in_line() or await self._open_one()
         except TimeoutError as error:
+            if self.closed:
+                raise _closed() from None
             # The system's words, where it gave up by itself before.
             raise ConnectTimeout(str(error) or f"none within {seconds:g} s") from error
+        finally:
+            self._limits.discard(limit)
 
     async def _wait_in_line(self) -> Connection | None:
         """A connection that got free; None: another one may be opened."""
@@ -204,6 +218,7 @@ class DirectPool:
             raise
         finally:
             self._connecting -= 1
+            self._check_empty()
         if self.closed:  # while it came about
             connection.abort()
             raise _closed()
@@ -219,7 +234,11 @@ class DirectPool:
         if self._looking is None:
             self._looking = self._loop.create_task(self._look())
             self._looking.add_done_callback(self._looked)
-        return await asyncio.shield(self._looking)
+        looking = self._looking
+        await asyncio.wait([looking])  # who is cancelled leaves it to the others
+        if looking.cancelled():
+            raise _closed()
+        return looking.result()
 
     async def _look(self) -> _Addresses:
         host, port = self._origin.raw_host, self._origin.port
