@@ -8,11 +8,12 @@ from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
 
+from scripted import calls, says
 from upstreams.serving import (
     ANSWER,
     FIRST,
@@ -25,13 +26,15 @@ from upstreams.serving import (
     in_loop,
     serving,
 )
+from wholecall.asking import ask
 from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.outcome import collect
 from wholecall.core.spec import ToolSpec
-from wholecall.core.values import Text
-from wholecall.errors import UpstreamError
+from wholecall.core.values import Call, Text
+from wholecall.errors import RunFailed, UpstreamError
 from wholecall.protocols.reader import Reader
 from wholecall.recording import load
+from wholecall.tools.from_function import tool
 from wholecall.upstreams.recorder import RecordingUpstream
 from wholecall.upstreams.replay import Reaction, ReplayUpstream, ScriptedAnswer
 
@@ -110,6 +113,77 @@ async def test_a_whole_answer_is_kept_as_one(body: dict[str, Any]) -> None:
     case, received = await record(ScriptedAnswer(body=body, protocol="ollama"))
     assert received == [body]
     assert case == {"title": "m: hi", "tools": None, "protocol": "ollama", "response": body}
+
+
+WORDS = b"data: 1\n"
+
+
+async def read_into(received: list[object], upstream: RecordingUpstream) -> None:
+    async with upstream.answer(REQUEST) as answer:
+        async for chunk in answer.chunks:
+            received.append(chunk)  # noqa: PERF401  # what came before an error counts
+
+
+@pytest.mark.parametrize(
+    ("turn", "kept"),
+    [
+        (ScriptedAnswer(chunks=(WORDS, WORDS, WORDS)), ["data: 1\n", "data: 1\n"]),
+        (ScriptedAnswer(chunks=(b"data: ", b"never", b" an end of line")), ["\ndata: never"]),
+        (ScriptedAnswer(chunks=("data: €", "data: €")), ["\ndata: €"]),
+        (ScriptedAnswer(chunks=({"a": 1}, {"b": 2}, {"c": 3})), [{"a": 1}, {"b": 2}]),
+    ],
+    ids=["lines", "one line", "text", "payloads"],
+)
+@in_loop
+async def test_what_is_longer_than_a_recording_may_be_is_told_and_kept_as_cut(
+    turn: ScriptedAnswer, kept: list[Any]
+) -> None:
+    lines: list[str] = []
+    upstream = RecordingUpstream(ReplayUpstream([turn]), lines.append, most_bytes=16)
+    received: list[object] = []
+    with pytest.raises(RunFailed, match=r"more than 16 bytes.*what came before is kept"):
+        await read_into(received, upstream)
+    [line] = lines
+    assert json.loads(line)["events"] == kept
+    assert received == list(turn.chunks)[: len(received)]
+    assert len(received) == len(turn.chunks) - 1
+
+
+@in_loop
+async def test_a_whole_answer_that_is_too_long_is_told_and_not_kept_as_an_empty_one() -> None:
+    lines: list[str] = []
+    turn = ScriptedAnswer(body=chunk("a" * 100))
+    upstream = RecordingUpstream(ReplayUpstream([turn]), lines.append, most_bytes=100)
+    with pytest.raises(RunFailed, match=r"more than 100 bytes.*nothing of it is kept"):
+        await read_into([], upstream)
+    assert lines == []
+
+
+@in_loop
+async def test_a_limit_is_of_one_answer_and_may_be_reached() -> None:
+    lines: list[str] = []
+    turns = [ScriptedAnswer(chunks=(WORDS, WORDS))] * 2
+    upstream = RecordingUpstream(ReplayUpstream(turns), lines.append, most_bytes=2 * len(WORDS))
+    for _ in turns:
+        async with upstream.answer(REQUEST) as answer:
+            assert [each async for each in answer.chunks] == [WORDS, WORDS]
+    assert len(lines) == 2
+
+
+@in_loop
+async def test_a_run_says_what_ran_before_its_recording_was_full() -> None:
+    long = "x" * 2000
+    upstream = RecordingUpstream(
+        ReplayUpstream([calls(("note", {"text": "a"})), says(long)]), list, most_bytes=1000
+    )
+
+    @tool
+    async def note(text: str) -> str:
+        return text
+
+    with pytest.raises(RunFailed, match="more than 1000 bytes") as failed:
+        await ask("m", "Go", tools=[note], upstream=upstream)
+    assert [cast(Call, call).name for call in failed.value.ran] == ["note"]
 
 
 @in_loop

@@ -208,4 +208,3 @@ def _read_secrets(name: str, value: str) -> Iterator[str]:
     for pair in value.split(";"):
         given, assigns, rest = pair.partition("=")
         yield (rest if assigns else given).strip().strip('"')
-

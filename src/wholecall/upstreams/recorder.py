@@ -19,11 +19,15 @@ import msgspec
 from wholecall.core.conversation import Request
 from wholecall.core.spec import ToolSpec
 from wholecall.core.words import cut
+from wholecall.errors import RunFailed
 from wholecall.protocols.reader import Chunk
 from wholecall.protocols.wire import read_json
 from wholecall.upstreams.base import Answer, Upstream
 from wholecall.upstreams.secrets import hide_keys, hide_known
 
+MOST_BYTES = 64 * 1024 * 1024
+"""Of one answer; the longest of models have a few megabytes. `replay` reads files four times as
+large, because a recording is longer than what came."""
 _LONGEST_TITLE = 80
 
 
@@ -36,12 +40,18 @@ class RecordingUpstream:
         write: Callable[[str], object],
         *,
         secrets: Iterable[str] = (),
+        most_bytes: int = MOST_BYTES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`write` takes one line for each answer, when it is over."""
+        """`write` takes one line for each answer, when it is over.
+
+        An answer of more than `most_bytes` is broken off there with a `RunFailed`: it is in memory
+        until it is over. What came before is kept, as a stream that was cut.
+        """
         self._upstream = upstream
         self._write = write
         self._secrets = tuple(filter(None, secrets))
+        self._most_bytes = most_bytes
         self._clock = clock
 
     @property
@@ -53,12 +63,13 @@ class RecordingUpstream:
     async def answer(self, request: Request) -> AsyncIterator[Answer]:
         """Ask, and write down what was read of the answer, even if that is not all of it."""
         async with self._upstream.answer(request) as answer:
-            tape = Tape(self._clock)
+            tape = Tape(self._clock, most_bytes=self._most_bytes)
             try:
-                yield replace(answer, chunks=tape.keep(answer.chunks))
+                yield replace(answer, chunks=tape.keep(answer.chunks, streamed=answer.streamed))
             finally:
-                contents = tape.contents(streamed=answer.streamed)
-                self._save(request, {"protocol": answer.protocol, **contents})
+                if answer.streamed or not tape.full:
+                    contents = tape.contents(streamed=answer.streamed)
+                    self._save(request, {"protocol": answer.protocol, **contents})
 
     async def close(self) -> None:
         """Close the upstream behind it."""
@@ -76,8 +87,10 @@ class RecordingUpstream:
 class Tape:
     """The chunks of one answer, and when they came."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], *, most_bytes: int = MOST_BYTES) -> None:
         self._clock = clock
+        self._most_bytes = most_bytes
+        self._bytes = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._line: list[str] = []
         """What came of a line that is not over."""
@@ -85,12 +98,30 @@ class Tape:
         self._pauses: list[float] = []
         self._last = clock()
 
-    async def keep(self, chunks: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
-        """The same chunks."""
+    @property
+    def full(self) -> bool:
+        """Whether more came than it may keep."""
+        return self._bytes > self._most_bytes
+
+    async def keep(
+        self, chunks: AsyncIterator[Chunk], *, streamed: bool = True
+    ) -> AsyncIterator[Chunk]:
+        """The same chunks, as far as there is room for them; then a `RunFailed` says so."""
         self._last = self._clock()
         async for chunk in chunks:
-            self.take(chunk)
+            kept = chunk if isinstance(chunk, bytes | str) else read_json(chunk)
+            self._bytes += _weigh(kept)
+            if self.full:
+                raise RunFailed(self._tell(streamed=streamed))
+            self.take(kept)
             yield chunk
+
+    def _tell(self, *, streamed: bool) -> str:
+        kept = "what came before is kept, as a stream that was cut"
+        return (
+            f"the answer has more than {self._most_bytes} bytes, the most that is recorded of one: "
+            f"it was broken off, and {kept if streamed else 'nothing of it is kept'}"
+        )
 
     def contents(self, *, streamed: bool) -> dict[str, Any]:
         """What a case says of them."""
@@ -135,7 +166,14 @@ class Tape:
         self._last = now
 
 
-def _write_json(case: Mapping[str, Any]) -> str:
+def _weigh(chunk: Any) -> int:
+    if isinstance(chunk, bytes):
+        return len(chunk)
+    text = chunk if isinstance(chunk, str) else _write_json(chunk)
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _write_json(case: Any) -> str:
     try:
         return msgspec.json.encode(case).decode()
     except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can write
