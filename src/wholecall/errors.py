@@ -106,6 +106,12 @@ class ToolServerFailed(WholecallError):
         """The end of what the server's process wrote to its standard error."""
 
 
+WORDLESS = "status"
+"""The code of a refusal that has no other word. Under a wrong address nobody has one."""
+MODERATION = "moderation"
+"""The code of a refusal of what was said, and not of who says it."""
+
+
 class UpstreamError(WholecallError):
     """An upstream refused the request, failed, or fell silent."""
 
@@ -124,7 +130,8 @@ class UpstreamError(WholecallError):
         self.retry_after = retry_after
         """Seconds that the upstream asked to wait."""
         self.code = code
-        """One word: the upstream's own code, or `timeout`, `connection`, `status`."""
+        """One word: the upstream's own code, or `timeout`, `connection`, `not_found`, `moderation`,
+        `status`."""
         self.body = body
         """The beginning of what it said, without secrets."""
         self.attempts = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wholecall.core.values import Call, Evidence
-from wholecall.errors import RunFailed, UnknownModel, UpstreamError, WholecallError
+from wholecall.errors import MODERATION, RunFailed, UnknownModel, UpstreamError, WholecallError
 from wholecall.proxy.failing import NEVER_AGAIN, explain, explain_break, explain_bug
 from wholecall.proxy.sinks import RawHeaders
 
@@ -31,11 +31,16 @@ ROWS: dict[str, tuple[WholecallError, int, RawHeaders]] = {
         NEVER_AGAIN,
     ),
     "an upstream that does not know its model": (
-        UpstreamError(f"{PLACE} has no x", status=404),
+        UpstreamError(f"{PLACE} has no x", status=404, code="model_not_found"),
+        404,
+        (),
+    ),
+    "an upstream that has nothing under its address": (
+        UpstreamError(f"{PLACE} answered with status 404", status=404, code="status"),
         502,
         NEVER_AGAIN,
     ),
-    "an upstream with a lock that was not free": (UpstreamError("later", status=409), 502, ()),
+    "an upstream with a lock that was not free": (UpstreamError("later", status=409), 409, ()),
     "a request that the upstream cannot read": (UpstreamError("no", status=400), 400, ()),
     "a run without tools": (RunFailed("the answer broke off"), 502, ()),
     "a run in which a tool began": (RunFailed("it broke off", ran=(CALL,)), 502, NEVER_AGAIN),
@@ -63,6 +68,19 @@ def test_it_is_the_proxys_own_key_that_an_upstream_refuses(status: int, in_a_run
     assert (failure.status, failure.code, headers) == (502, "upstream_credentials", NEVER_AGAIN)
     assert "sk-" not in failure.message
     assert "the proxy's own credentials" in failure.message
+
+
+@pytest.mark.parametrize("in_a_run", [False, True])
+def test_a_question_that_an_upstream_forbids_is_not_about_credentials(in_a_run: bool) -> None:
+    refused = UpstreamError("the input was flagged", status=403, code=MODERATION)
+    error: WholecallError = refused
+    if in_a_run:
+        error = RunFailed(f"the upstream failed: {refused}", ran=(CALL,))
+        error.__cause__ = refused
+    failure, headers = explain(error, place=PLACE, request_id="r")
+    told = (502, "run_failed", NEVER_AGAIN) if in_a_run else (403, MODERATION, ())
+    assert (failure.status, failure.code, headers) == told
+    assert "the input was flagged" in failure.message
 
 
 def test_without_an_address_the_words_stay_as_they_are() -> None:

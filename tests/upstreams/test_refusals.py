@@ -53,6 +53,34 @@ def test_the_message_is_found(*, body: object, message: str, code: str) -> None:
     assert error.status == 400
 
 
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"error": "model 'x' not found"}, "not_found"),
+        ({"error": {"message": "no endpoints found", "code": 404}}, "not_found"),
+        ({"error": {"message": "no", "type": "not_found_error"}}, "not_found_error"),
+        ({"detail": "Not Found"}, "status"),
+        (b"404 page not found", "status"),
+        (b"", "status"),
+        ({"error": None}, "status"),
+        ({"status": 404, "error": ["no"]}, "status"),
+    ],
+)
+def test_a_404_of_an_api_is_told_from_one_of_an_address_that_is_wrong(
+    *, body: object, code: str
+) -> None:
+    assert answer(body, 404).error.code == code
+
+
+@pytest.mark.parametrize(
+    ("metadata", "code"),
+    [({"reasons": ["violence"]}, "moderation"), ({"reasons": []}, "status"), (None, "status")],
+)
+def test_what_was_flagged_is_told_from_a_key_that_is_refused(metadata: object, code: str) -> None:
+    error = {"code": 403, "message": "no", "metadata": metadata}
+    assert answer({"error": error}, 403).error.code == code
+
+
 def nest(levels: int) -> Any:
     value: Any = "deep"
     for _ in range(levels):

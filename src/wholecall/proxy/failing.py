@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from wholecall.errors import RunFailed, UpstreamError, WholecallError
 from wholecall.files.database import CODE, StoreFailed
-from wholecall.protocols.answers import Failure, read_failure
+from wholecall.protocols.answers import Failure, is_about_request, read_failure
 from wholecall.proxy.sinks import RawHeaders
 from wholecall.proxy.taps import CLIENT_GONE
 from wholecall.upstreams.retry import is_repeatable
@@ -42,12 +42,13 @@ def explain(error: WholecallError, *, place: str, request_id: str) -> tuple[Fail
         failure = replace(failure, status=_UNAVAILABLE, code=CODE)
     if isinstance(error, RunFailed):
         failure = replace(failure, status=_BAD_GATEWAY, code="run_failed")
-    if _refused(error) in _ABOUT_CREDENTIALS:
+    refusal = _find_refusal(error)
+    if refusal and refusal.status in _ABOUT_CREDENTIALS and not is_about_request(refusal):
         # Some upstreams repeat a part of the key in their words.
         failure = replace(failure, message=_CREDENTIALS, code="upstream_credentials")
     hidden = failure.message.replace(place, "the upstream") if place else failure.message
     told = replace(failure, message=hidden)
-    return told, _headers(error, told.status)
+    return told, _headers(error, told.status, refusal=refusal)
 
 
 def explain_bug(request_id: str) -> Failure:
@@ -68,19 +69,19 @@ def explain_break(request_id: str, *, ran: bool, gone: bool) -> Failure:
     return Failure(message=message, status=_UNAVAILABLE, code=code, request_id=request_id)
 
 
-def _refused(error: BaseException | None) -> int | None:
-    """The status with which an upstream refused, also behind a run that failed for it."""
+def _find_refusal(error: BaseException | None) -> UpstreamError | None:
+    """The refusal of an upstream, also behind a run that failed for it."""
     if isinstance(error, RunFailed):
-        return _refused(error.__cause__)
-    return error.status if isinstance(error, UpstreamError) else None
+        return _find_refusal(error.__cause__)
+    return error if isinstance(error, UpstreamError) else None
 
 
-def _headers(error: WholecallError, told: int) -> RawHeaders:
+def _headers(error: WholecallError, told: int, *, refusal: UpstreamError | None) -> RawHeaders:
     if isinstance(error, RunFailed) and error.ran:
         return NEVER_AGAIN
-    refused = _refused(error)
+    refused = refusal.status if refusal else None
     if told == _BAD_GATEWAY and refused is not None and not is_repeatable(refused, {}):
-        # Its key, its address, its name for the model: SDKs would take it for a passing failure.
+        # Its key, its address: SDKs would take it for a passing failure.
         return NEVER_AGAIN
     if isinstance(error, UpstreamError) and error.retry_after is not None:
         seconds = math.ceil(min(error.retry_after, LONGEST_RETRY_AFTER))

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from wholecall.core.conversation import Request
-from wholecall.errors import MissingExtra, UpstreamError
+from wholecall.errors import WORDLESS, MissingExtra, UpstreamError
 from wholecall.protocols.reader import Chunk
 from wholecall.protocols.requests import encode_request
 from wholecall.upstreams.base import Answer, once
@@ -33,6 +33,8 @@ from wholecall.upstreams.retry import (
 from wholecall.upstreams.secrets import hide_known
 
 _PROTOCOL = "openai-chat"
+_CODES = {404: "not_found"}
+"""What it means by a status, for it hands on no word of the upstream's apart from its message."""
 
 
 class LiteLLMUpstream:
@@ -109,7 +111,8 @@ class LiteLLMUpstream:
             case openai.APIError(status_code=int(status)) as refusal:
                 headers = _read_headers(refusal)
                 wait = read_retry_after(headers)
-                refused = UpstreamError(said, status=status, retry_after=wait, code="status")
+                code = _CODES.get(status, WORDLESS)
+                refused = UpstreamError(said, status=status, retry_after=wait, code=code)
                 return FailedAttempt(refused, is_repeatable(status, headers), error)
         return FailedAttempt(UpstreamError(said, code="litellm"), False, error)
 

@@ -4,6 +4,7 @@
 {"type": "error", "error": {"type", "message"}} Anthropic
 [{"error": {"message", "status"}}]              Gemini, when a stream was asked for
 {"error": "…"}                                  Ollama
+{"error": {"message", "code": 403, "metadata"}} OpenRouter
 {"detail": "…"} or {"detail": [{"msg", "loc"}]} servers made with FastAPI
 {"message": "…"}, {"errors": [{"message"}]}     gateways
 """
@@ -18,7 +19,7 @@ from typing import Any
 import msgspec
 
 from wholecall.core.words import cut
-from wholecall.errors import UpstreamError
+from wholecall.errors import MODERATION, WORDLESS, UpstreamError
 from wholecall.upstreams.endpoint import Endpoint
 from wholecall.upstreams.http1.base import Response, read_some
 from wholecall.upstreams.retry import FailedAttempt, is_repeatable, read_retry_after
@@ -33,6 +34,7 @@ _LONGEST_BODY = 2000
 _WORDS = ("message", "msg", "error_description", "title")
 _WRAPPERS = ("error", "detail", "errors")
 _CODES = ("code", "type", "status")
+_NOT_FOUND = 404
 # Messages lie two or three levels deep.
 _DEEPEST = 4
 
@@ -64,7 +66,7 @@ def refuse(
         f"{answered}: {cut(message, _LONGEST_MESSAGE)}" if message else answered,
         status=status,
         retry_after=read_retry_after(headers),
-        code=_first(_find_codes(said)) or "status",
+        code=_first(_find_codes(said)) or _name(status, said),
         body=cut(text, _LONGEST_BODY),
     )
     return FailedAttempt(error, repeatable=is_repeatable(status, headers))
@@ -107,12 +109,22 @@ def _find_messages(said: Any, depth: int = 0) -> Iterator[str]:
 def _find_codes(said: Any) -> Iterator[str]:
     """The upstream's own word for what happened."""
     match said:
+        case {"error": {"metadata": {"reasons": [_, *_]}}}:  # OpenRouter, which has only numbers
+            yield MODERATION
         case [first, *_]:
             yield from _find_codes(first)
         case {"error": dict(error)}:
             yield from _find_codes(error)
         case dict():
             yield from (str(said[name]) for name in _CODES if isinstance(said.get(name), str))
+
+
+def _name(status: int, said: Any) -> str:
+    """A word for a refusal that has none of its own."""
+    match said:
+        case {"error": str() | dict()} if status == _NOT_FOUND:
+            return "not_found"  # of a model that is not there: no other server has this shape
+    return WORDLESS
 
 
 def _first(texts: Iterator[str]) -> str:

@@ -18,6 +18,7 @@ from wholecall.protocols.answers.encoder import Encoder
 from wholecall.protocols.answers.failures import (
     Failure,
     anthropic_error,
+    is_about_request,
     openai_error,
     read_failure,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "dump",
     "encode_answer",
     "encode_failure",
+    "is_about_request",
     "make_answer_id",
     "make_encoder",
     "read_failure",

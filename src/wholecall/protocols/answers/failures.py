@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from wholecall.errors import (
+    MODERATION,
+    WORDLESS,
     InadmissibleTools,
     InvalidChoice,
     UnknownModel,
@@ -29,6 +31,7 @@ _ANTHROPIC_TYPES = {
     402: "billing_error",
     403: "permission_error",
     404: "not_found_error",
+    408: "timeout_error",
     413: "request_too_large",
     429: "rate_limit_error",
     503: "overloaded_error",
@@ -38,11 +41,11 @@ _ANTHROPIC_TYPES = {
 _SERVER = 500
 # What an upstream says of the request concerns the client. That it refuses the key, or does
 # not know its own address, is between it and us.
-_HANDED_ON = frozenset({400, 408, 413, 422, 429, 503, 504, 529})
+_HANDED_ON = frozenset({400, 408, 409, 413, 422, 429, 503, 504, 529})
+_FORBIDDEN = 403
+_NOT_FOUND = 404
 _BAD_GATEWAY = 502
 _TIMEOUT = 504
-
-
 NO_THREADS = "thread_unsupported_request"
 """Anthropic's own word; its clients then send the whole conversation."""
 
@@ -116,8 +119,17 @@ def _read_model(_: UnknownModel) -> dict[str, Any]:
     return {"status": 404, "code": "model_not_found", "param": "model"}
 
 
+def is_about_request(error: UpstreamError) -> bool:
+    """Whether an upstream refuses for what the client asked, so that the client has to know."""
+    if error.status == _NOT_FOUND:  # the model, as a rule
+        return error.code != WORDLESS
+    if error.status == _FORBIDDEN:
+        return error.code == MODERATION
+    return error.status in _HANDED_ON
+
+
 def _read_upstream(error: UpstreamError) -> dict[str, Any]:
-    if error.status in _HANDED_ON:
+    if is_about_request(error):
         return {"status": error.status, "code": error.code or None}
     late = error.status is None and error.code == "timeout"
     return {"status": _TIMEOUT if late else _BAD_GATEWAY, "code": error.code or None}
