@@ -19,6 +19,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from wholecall.files.database import decoding
+from wholecall.inspector.admission import is_admitted
 from wholecall.inspector.approval_routes import HEADERS, FindOwner, guard, refuse
 from wholecall.inspector.decoding import decode_case
 from wholecall.inspector.live import Listener, Live, Message
@@ -29,7 +30,8 @@ PAGE = "/inspector"
 API = "/inspector/api"
 STATIC = "/inspector/page"
 BEAT_SECONDS = 10.0
-"""How long a stream of events may be silent: a page that is gone is noticed by it."""
+"""How long a stream of events may be silent. By it a page that is gone is noticed, and a key that
+is good no longer."""
 
 _NONCE = "{{nonce}}"
 _MEDIA_TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
@@ -182,10 +184,11 @@ class _Reading:
 
     async def stream(self, request: Request) -> Response:
         """Events as they happen."""
-        content = self._listen(self._owner(request))
+        content = self._listen(request)
         return StreamingResponse(content, media_type="text/event-stream", headers=HEADERS)
 
-    async def _listen(self, owner: str | None) -> AsyncIterator[bytes]:
+    async def _listen(self, request: Request) -> AsyncIterator[bytes]:
+        owner = self._owner(request)
         with self._live.listen(owner) as listener:
             running = self._live.show(owner)
             # A page that comes again has runs which ended while it was away.
@@ -195,8 +198,8 @@ class _Reading:
                 events = record.events[:]
                 message = await asyncio.to_thread(Message.of, record, events)
                 yield _frame(b"[" + message.content + b"]")
-            while True:
-                yield await _next_frame(listener)
+            while is_admitted(request.scope):
+                yield await _next_frame(listener, seconds=BEAT_SECONDS)
 
     async def _ask(self, read: Callable[[], _Found]) -> _Found:
         """What the file says; `StoreFailed` if it cannot be read."""
@@ -211,7 +214,7 @@ class _Reading:
         return [read(answer) for answer in self._store.find_answers(id, owner=owner)]
 
 
-async def _next_frame(listener: Listener, *, seconds: float = BEAT_SECONDS) -> bytes:
+async def _next_frame(listener: Listener, *, seconds: float) -> bytes:
     try:
         async with asyncio.timeout(seconds):
             return _frame(await listener.next())

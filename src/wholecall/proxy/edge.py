@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 import msgspec
 from starlette.datastructures import QueryParams
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wholecall.core.values import Value
+from wholecall.inspector.admission import put_admission
 from wholecall.proxy.arrival import (
     Arrival,
     Headers,
@@ -123,6 +125,8 @@ class Edge:
             try:
                 headers = Headers(arrival.by_name)
                 scope[CALLER] = Caller(key, request_id, headers, refuse=reply.note)
+                if arrival.path.startswith(_SHELL):
+                    put_admission(scope, partial(self._is_admitted, arrival))
                 intake = Intake(scope, receive, limits=self._config.limits, reply=reply)
                 await self._app(scope, intake.receive, reply.send)
             finally:
@@ -174,6 +178,14 @@ class Edge:
         if key is None:
             raise refuse_key(_BAD_KEY)
         return key
+
+    def _is_admitted(self, arrival: Arrival) -> bool:
+        """Whether a request would still be let in."""
+        try:
+            self._find_key(arrival)
+        except Refused:
+            return False
+        return True
 
     def _admit(self, arrival: Arrival, key: Key) -> bool:
         """Whether the request takes one of the places, if there is one; to be given back."""
