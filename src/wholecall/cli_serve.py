@@ -13,7 +13,7 @@ import typer
 
 from wholecall.proxy.config import ConfigError, find_file, load
 from wholecall.proxy.config.environment import FILE_VARIABLE, PREFIX
-from wholecall.proxy.config.problems import Place
+from wholecall.proxy.config.problems import Position
 from wholecall.proxy.starting import check_start
 from wholecall.upstreams.names import PREFIXES
 
@@ -110,7 +110,7 @@ def _as_settings(listen: Mapping[str, str | int | None]) -> dict[str, str]:
 def _name_options(error: ConfigError, given: Collection[str]) -> ConfigError:
     """The same problems; those of an option by its name, and not by the variable it is put in."""
     problems = [
-        replace(problem, place=Place(_OPTIONS[problem.place.file]), setting="")
+        replace(problem, place=Position(_OPTIONS[problem.place.file]), setting="")
         if problem.place.file in given and problem.place.file in _OPTIONS
         else problem
         for problem in error.problems

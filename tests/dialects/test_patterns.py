@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wholecall.dialects.patterns import Alternative, Blanks, Edge, Mark, Place, read_pattern
+from wholecall.dialects.patterns import Alternative, Blanks, Edge, Gap, Mark, read_pattern
 from wholecall.errors import UnusableDialect
 
 
@@ -15,7 +15,7 @@ def say(way: Alternative) -> str:
         match part:
             case Mark(text=text):
                 said.append(text)
-            case Place(name=name):
+            case Gap(name=name):
                 said.append(f"{{{name}}}")
             case Blanks():
                 said.append("_")

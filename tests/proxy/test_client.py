@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 
 from wholecall.proxy.chat import CHAT
-from wholecall.proxy.client import Asked
+from wholecall.proxy.client import RawRequest
 from wholecall.proxy.edge import CALLER, Caller
 from wholecall.proxy.keys import ANONYMOUS
 from wholecall.proxy.messages import MESSAGES
 
 
-def asked(**headers: str) -> Asked:
+def asked(**headers: str) -> RawRequest:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Asked(client=CHAT, body=b"", headers=named, request_id="r")
+    return RawRequest(client=CHAT, body=b"", headers=named, request_id="r")
 
 
 def test_the_edge_says_who_asks() -> None:
     scope = {CALLER: Caller(ANONYMOUS, "req_1", {"x-one": "1"})}
-    read = Asked.read(MESSAGES, scope, body=b"{}")
+    read = RawRequest.read(MESSAGES, scope, body=b"{}")
     assert (read.request_id, read.key, read.headers["x-one"]) == ("req_1", ANONYMOUS, "1")
 
 

@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from proxying import in_loop
 from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.proxy.chat import CHAT
-from wholecall.proxy.client import Asked, ClientProtocol
+from wholecall.proxy.client import ClientProtocol, RawRequest
 from wholecall.proxy.keys import Key
 from wholecall.proxy.messages import MESSAGES
 from wholecall.proxy.piping import Pipe
@@ -46,7 +46,7 @@ async def prepared(
     body: Any, *, client: ClientProtocol = CHAT, key: Key = MAY, raw: bytes | None = None
 ) -> Prepared:
     content = json.dumps(body).encode() if raw is None else raw
-    asked = Asked(client=client, body=content, headers=Headers({}), request_id="r", key=key)
+    asked = RawRequest(client=client, body=content, headers=Headers({}), request_id="r", key=key)
     return await prepare(SERVICE, asked)
 
 
@@ -158,7 +158,7 @@ async def test_a_model_that_the_key_may_not_use_does_not_exist() -> None:
 
 @in_loop
 async def test_a_model_is_found_without_reading_the_rest() -> None:
-    asked = Asked(
+    asked = RawRequest(
         client=MESSAGES, body=b'{"model": "m", "x": 1}', headers=Headers({}), request_id="r"
     )
     found, letter = find_model(SERVICE, asked)

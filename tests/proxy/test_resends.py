@@ -10,16 +10,16 @@ from starlette.datastructures import Headers
 from proxying import in_loop
 from wholecall.errors import UnreadableRequest
 from wholecall.proxy.chat import CHAT
-from wholecall.proxy.client import Asked
+from wholecall.proxy.client import RawRequest
 from wholecall.proxy.keys import Key
 from wholecall.proxy.live import LiveAnswer
 from wholecall.proxy.resends import MOST_KEPT, Resends
 from wholecall.proxy.sinks import Body
 
 
-def ask(body: bytes = b"{}", *, key: str = "", **headers: str) -> Asked:
+def ask(body: bytes = b"{}", *, key: str = "", **headers: str) -> RawRequest:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Asked(
+    return RawRequest(
         client=CHAT,
         body=body,
         headers=Headers(named),
@@ -28,7 +28,7 @@ def ask(body: bytes = b"{}", *, key: str = "", **headers: str) -> Asked:
     )
 
 
-def find(resends: Resends, asked: Asked) -> LiveAnswer | None:
+def find(resends: Resends, asked: RawRequest) -> LiveAnswer | None:
     kept = resends.find(asked)
     return None if kept is None else kept.answer
 

@@ -12,7 +12,7 @@ from proxying import in_loop
 from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.files.database import StoreFailed
 from wholecall.proxy.chat import CHAT
-from wholecall.proxy.client import Asked
+from wholecall.proxy.client import RawRequest
 from wholecall.proxy.keys import Key
 from wholecall.proxy.piping import Pipe
 from wholecall.proxy.serving import Served, Service
@@ -38,10 +38,10 @@ def model(name: str, **more: object) -> Served:
 
 def ask(
     *, models: tuple[str, ...] = ("*",), tools: tuple[str, ...] = ("*",), **headers: str
-) -> Asked:
+) -> RawRequest:
     key = Key(id="k", name="k", models=models, tools=tools)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Asked(client=CHAT, body=b"", headers=Headers(named), request_id="r", key=key)
+    return RawRequest(client=CHAT, body=b"", headers=Headers(named), request_id="r", key=key)
 
 
 def test_a_model_is_found_by_its_name_or_else_by_the_star() -> None:

@@ -17,7 +17,7 @@ from wholecall.errors import UpstreamError
 from wholecall.protocols.answers import Style
 from wholecall.proxy.approving import Approving
 from wholecall.proxy.chat import CHAT
-from wholecall.proxy.client import Asked
+from wholecall.proxy.client import RawRequest
 from wholecall.proxy.ownership import Ownership
 from wholecall.proxy.preparing import Gate, Prepared
 from wholecall.proxy.serving import Served
@@ -43,7 +43,7 @@ class Broken:
 
 async def turn(upstream: Upstream, *, stream: bool = True) -> KeptSink:
     sink = KeptSink()
-    asked = Asked(client=CHAT, body=b"", headers=Headers({}), request_id="req_1")
+    asked = RawRequest(client=CHAT, body=b"", headers=Headers({}), request_id="req_1")
     prepared = Prepared(
         asked=asked,
         served=Served(name="m", upstream=upstream, model="m", place="http://internal"),

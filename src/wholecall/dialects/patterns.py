@@ -32,7 +32,7 @@ class Blanks:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Gap:
     """Text that is wanted, under its name; without one, it is read over."""
 
     name: str = ""
@@ -43,7 +43,7 @@ class Edge:
     """The beginning or the end of the text."""
 
 
-Part: TypeAlias = Mark | Blanks | Place | Edge
+Part: TypeAlias = Mark | Blanks | Gap | Edge
 Alternative: TypeAlias = tuple[Part, ...]
 """One way in which a pattern can stand in a text."""
 
@@ -62,7 +62,7 @@ _TOKEN = re.compile(
 )
 _REPEAT = re.compile(r"[*+][?+]?|\?{1,2}")
 _LONGEST_SHOWN = 48
-_CLASSES: dict[str, Part] = {"edge": Edge(), "blank": Blanks(), "many": Place()}
+_CLASSES: dict[str, Part] = {"edge": Edge(), "blank": Blanks(), "many": Gap()}
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -136,10 +136,10 @@ class _Reader:
             raise UnusableDialect(f"a group in {self._pattern!r} is not closed")
         self.at += 1
         repeat = self._repeat()
-        if name and (repeat or ways != [(Place(),)]):
+        if name and (repeat or ways != [(Gap(),)]):
             raise self._refusal(begin)
         if name:
-            return [(Place(name),)]
+            return [(Gap(name),)]
         if repeat not in ("", "?"):
             raise self._refusal(begin)
         return [*ways, ()] if repeat else ways

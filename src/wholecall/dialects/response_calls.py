@@ -23,7 +23,7 @@ from wholecall.dialects.gemma_calls import GemmaCalls
 from wholecall.dialects.headed_calls import HeadedCalls, Header
 from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.line_calls import LineCalls
-from wholecall.dialects.patterns import Alternative, Blanks, Mark, Part, Place, read_pattern
+from wholecall.dialects.patterns import Alternative, Blanks, Gap, Mark, Part, read_pattern
 from wholecall.dialects.tag_calls import TagCalls
 from wholecall.dialects.tag_heads import Tag
 from wholecall.dialects.writing import Shape, Trim
@@ -109,7 +109,7 @@ class _Opening:
 
     @classmethod
     def read(cls, way: Alternative) -> _Opening:
-        at = [index for index, part in enumerate(way) if part == Place(_NAME)]
+        at = [index for index, part in enumerate(way) if part == Gap(_NAME)]
         if len(at) != 1 or not any(isinstance(part, Mark) for part in way[: at[0]]):
             raise _refusal("its opening has no mark before the name")
         return cls(way[: at[0]], way[at[0] + 1 :])
@@ -268,10 +268,10 @@ def _parameter(pattern: object) -> tuple[Tag, str, Trim]:
     except UnusableDialect as error:
         raise _refusal(f"tag_pattern: {error}") from None
     way = ways[0] if len(ways) == 1 else ()
-    places = [part for part in way if isinstance(part, Place)]
-    if places != [Place("key"), Place("value")]:
+    gaps = [part for part in way if isinstance(part, Gap)]
+    if gaps != [Gap("key"), Gap("value")]:
         raise _refusal(f"the tag_pattern {pattern!r} is no tag with a key and a value")
-    key, value = way.index(places[0]), way.index(places[1])
+    key, value = way.index(gaps[0]), way.index(gaps[1])
     match _marks(way[:key]), _marks(way[key:value]), _marks(way[value:]):
         case [begin], [end, *then], [close]:
             tag = Tag(begin, end=(end.strip("\n"),), then="".join(then).strip("\n"))

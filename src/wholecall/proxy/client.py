@@ -53,7 +53,7 @@ class ClientProtocol:
     """How a request's body says that its stream should look."""
 
 
-class Asked(Value, frozen=True, kw_only=True, eq=False):
+class RawRequest(Value, frozen=True, kw_only=True, eq=False):
     """A request as it came, before anybody looked at its conversation."""
 
     client: ClientProtocol
@@ -66,7 +66,7 @@ class Asked(Value, frozen=True, kw_only=True, eq=False):
     """When all of it had come, by the clock of the taps."""
 
     @classmethod
-    def read(cls, client: ClientProtocol, scope: Scope, *, body: bytes) -> Asked:
+    def read(cls, client: ClientProtocol, scope: Scope, *, body: bytes) -> RawRequest:
         """What the headers say, and what the edge found out about the caller."""
         caller: Caller = scope[CALLER]
         return cls(

@@ -17,7 +17,7 @@ from wholecall.dialects.tokens import estimate_tokens
 from wholecall.errors import WholecallError
 from wholecall.protocols.requests import decode_request
 from wholecall.proxy.answering import make_error
-from wholecall.proxy.client import Asked
+from wholecall.proxy.client import RawRequest
 from wholecall.proxy.departing import ClientGone, read_body
 from wholecall.proxy.failing import explain
 from wholecall.proxy.messages import MESSAGES
@@ -43,7 +43,7 @@ class Counting:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         """Answer one request."""
         try:
-            asked = Asked.read(COUNT_TOKENS, scope, body=await read_body(receive))
+            asked = RawRequest.read(COUNT_TOKENS, scope, body=await read_body(receive))
         except ClientGone:
             return
         self._service.retirement.begin(asked)
@@ -56,7 +56,7 @@ class Counting:
             self._service.retirement.end(asked)
         await ClientSink(send).send_body(body)
 
-    async def _count(self, asked: Asked) -> Body:
+    async def _count(self, asked: RawRequest) -> Body:
         served, letter = find_model(self._service, asked)
         if served.pipe is None or served.upstream.protocol != MESSAGES.protocol:
             fields = {"max_tokens": 1, **msgspec.json.decode(letter.content)}

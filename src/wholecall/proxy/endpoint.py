@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from wholecall.errors import WholecallError
 from wholecall.proxy.answering import make_error
 from wholecall.proxy.background import check_places, serve_background
-from wholecall.proxy.client import Asked, ClientProtocol
+from wholecall.proxy.client import ClientProtocol, RawRequest
 from wholecall.proxy.copying import CopyingSink
 from wholecall.proxy.departing import ClientGone, UntilGone, read_body
 from wholecall.proxy.failing import SHUTTING_DOWN, explain
@@ -38,7 +38,7 @@ class ClientEndpoint:
         sink = ClientSink(send)
         self._service.retirement.begin(sink)
         try:
-            asked = Asked.read(self._client, scope, body=await read_body(receive))
+            asked = RawRequest.read(self._client, scope, body=await read_body(receive))
             sink.beat_seconds = asked.shorten(self._service.beat_seconds)
             with UntilGone(receive, sink.note_departure, lookout=self._service.lookout):
                 await self._serve(asked, sink)
@@ -48,7 +48,7 @@ class ClientEndpoint:
             sink.let_go()
             self._service.retirement.end(sink)
 
-    async def _serve(self, asked: Asked, sink: ClientSink) -> None:
+    async def _serve(self, asked: RawRequest, sink: ClientSink) -> None:
         try:
             prepared = await prepare(self._service, asked)
             is_run, waits = isinstance(prepared.way, Run), not prepared.in_background
@@ -135,7 +135,7 @@ async def _read_along(answer: LiveAnswer, sink: ClientSink, *, watch: Watch) -> 
     watch.end(Fate.DONE)
 
 
-def _describe(asked: Asked) -> Exchange:
+def _describe(asked: RawRequest) -> Exchange:
     """A request that could not be read."""
     return Exchange(
         request_id=asked.request_id,

@@ -39,7 +39,7 @@ from wholecall.proxy.viewing import describe_retry
 from wholecall.runs.events import TurnRetried, TurnStarted
 from wholecall.runs.ledger import add_usage
 from wholecall.runs.sending import Sender
-from wholecall.runs.turn import PASSING, Answered, Turn
+from wholecall.runs.turn import PASSING, ReadAnswer, Turn
 from wholecall.upstreams.base import Upstream
 
 _SHOWN = (Text, Reasoning, ProviderBlock)
@@ -97,7 +97,7 @@ class Gating:
         self._answering.report(describe_retry(retried))
         self._answering.begin_turn(void=True)
 
-    async def _ask(self, request: Request) -> Answered:
+    async def _ask(self, request: Request) -> ReadAnswer:
         self._held.clear()
         self._watch.take(TurnStarted(self._turns + 1))
         turn = Turn(emit=self._take, start=_leave_to_client, room=self._answering.flush)

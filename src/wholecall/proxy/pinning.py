@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from wholecall.proxy.config.problems import ConfigError, ConfigProblem, Place
+from wholecall.proxy.config.problems import ConfigError, ConfigProblem, Position
 from wholecall.tools.mcp.pins import Pins
 
 PINS_FILE = "wholecall-pins.json"
@@ -33,7 +33,7 @@ class PinFile:
             self._kept = Pins()
         except (ValueError, OSError) as error:
             why = f"the pins of MCP tools cannot be read: {error}; mend the file, or delete it"
-            raise ConfigError([ConfigProblem(Place(str(self._path)), "", why)]) from None
+            raise ConfigError([ConfigProblem(Position(str(self._path)), "", why)]) from None
         return self._kept
 
     def keep(self, pins: Pins) -> None:

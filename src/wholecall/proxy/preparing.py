@@ -14,7 +14,7 @@ from wholecall.errors import UnreadableRequest
 from wholecall.protocols.answers import Head, Style
 from wholecall.protocols.answers.failures import NO_THREADS
 from wholecall.protocols.requests import decode_request
-from wholecall.proxy.client import Asked, Elsewhere
+from wholecall.proxy.client import Elsewhere, RawRequest
 from wholecall.proxy.piping import Letter, Pipe
 from wholecall.proxy.running import join_tools
 from wholecall.proxy.serving import Mode, Served, Service
@@ -61,7 +61,7 @@ class Run(Value, frozen=True, eq=False):
 class Prepared(Value, frozen=True, kw_only=True, eq=False):
     """A request, read as far as its way needs it."""
 
-    asked: Asked
+    asked: RawRequest
     served: Served
     stream: bool
     style: Style
@@ -81,14 +81,14 @@ class Prepared(Value, frozen=True, kw_only=True, eq=False):
         return self.terms is not None and self.terms.background
 
 
-def find_model(service: Service, asked: Asked) -> tuple[Served, Letter]:
+def find_model(service: Service, asked: RawRequest) -> tuple[Served, Letter]:
     """Who answers, and the request as it would pass through."""
     _, fields, body = _read_body(asked)
     served = service.find(_read_model(fields), asked)
     return served, _write_letter(served, body, fields=fields, headers=asked.passed_headers)
 
 
-async def prepare(service: Service, asked: Asked) -> Prepared:
+async def prepare(service: Service, asked: RawRequest) -> Prepared:
     """Read a request. What is wrong with it is an `UnreadableRequest` and the like."""
     wishes, fields, content = _read_body(asked)
     served = service.find(_read_model(fields), asked)
@@ -138,7 +138,7 @@ async def prepare(service: Service, asked: Asked) -> Prepared:
 
 
 async def _choose(
-    service: Service, asked: Asked, *, request: Request, served: Served
+    service: Service, asked: RawRequest, *, request: Request, served: Served
 ) -> Gate | Run:
     if served.mode is not Mode.RUN:
         return Gate(request)
@@ -166,7 +166,7 @@ def _refuse_foreign(only_there: Mapping[str, Elsewhere], fields: Mapping[str, ms
 
 
 async def _refuse_anothers(
-    service: Service, asked: Asked, *, fields: dict[str, msgspec.Raw]
+    service: Service, asked: RawRequest, *, fields: dict[str, msgspec.Raw]
 ) -> None:
     """Of what the upstream holds in its account, a key may name only what it was given."""
     previous = read_previous(fields)
@@ -193,7 +193,7 @@ def _choose_run(request: Request, tools: Toolbox) -> Gate | Run:
 # ── Reading as little as possible ───────────────────────────────────────────────────
 
 
-def _read_body(asked: Asked) -> tuple[Wishes, dict[str, msgspec.Raw], bytes]:
+def _read_body(asked: RawRequest) -> tuple[Wishes, dict[str, msgspec.Raw], bytes]:
     """What is meant for the proxy; the other fields; and the body without the former."""
     given = _read_fields(asked.body)
     wishes, fields = take_wishes(given)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from wholecall.errors import UnreadableRequest
-from wholecall.proxy.client import TOOLS_HEADER, Asked
+from wholecall.proxy.client import TOOLS_HEADER, RawRequest
 from wholecall.proxy.live import LiveAnswer
 
 KEPT_SECONDS = 120.0
@@ -68,7 +68,7 @@ class Resends:
         self._names: dict[LiveAnswer, set[_Name]] = {}
         self._over: OrderedDict[LiveAnswer, _Finished] = OrderedDict()
 
-    def find(self, asked: Asked) -> Kept | None:
+    def find(self, asked: RawRequest) -> Kept | None:
         """The answer that this request asks for a second time."""
         digest = _digest(asked)
         key = asked.headers.get("idempotency-key")
@@ -84,7 +84,9 @@ class Resends:
             return None
         return kept
 
-    def keep(self, asked: Asked, answer: LiveAnswer, *, show: Callable[[], bytes] = bytes) -> Kept:
+    def keep(
+        self, asked: RawRequest, answer: LiveAnswer, *, show: Callable[[], bytes] = bytes
+    ) -> Kept:
         """Remember an answer that is being made, and for a while after it is."""
         digest = _digest(asked)
         kept = Kept(answer, digest, show)
@@ -118,11 +120,11 @@ class Resends:
             self.forget(next(iter(self._over)))
 
 
-def _name(asked: Asked, word: str) -> _Name:
+def _name(asked: RawRequest, word: str) -> _Name:
     return _Name(asked.key.id, asked.client.path, word)
 
 
-def _digest(asked: Asked) -> str:
+def _digest(asked: RawRequest) -> str:
     """Of the words, and of the tools that they are asked with."""
     wanted = asked.headers.get(TOOLS_HEADER, "").encode()
     return hashlib.sha256(b"\0".join((wanted, asked.body))).hexdigest()

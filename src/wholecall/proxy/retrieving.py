@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from wholecall.protocols.answers import dump
 from wholecall.proxy.arrival import wants_stream
 from wholecall.proxy.background import BLANK, NUMBER, Background
-from wholecall.proxy.client import Asked
+from wholecall.proxy.client import RawRequest
 from wholecall.proxy.departing import ClientGone, UntilGone
 from wholecall.proxy.edge import CALLER, Caller
 from wholecall.proxy.holding import Held
@@ -68,7 +68,7 @@ class Retrieval:
         if held is None:
             raise Refused(404, _NOT_FOUND, code="response_not_found")
         sink = ClientSink(send)
-        sink.beat_seconds = Asked.read(RESPONSES, scope, body=b"").shorten(
+        sink.beat_seconds = RawRequest.read(RESPONSES, scope, body=b"").shorten(
             self._service.beat_seconds
         )
         try:

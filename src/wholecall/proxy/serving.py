@@ -12,7 +12,7 @@ from typing import Any
 from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.proxy.approving import Approving
 from wholecall.proxy.binding import Binding
-from wholecall.proxy.client import TOOLS_HEADER, Asked
+from wholecall.proxy.client import TOOLS_HEADER, RawRequest
 from wholecall.proxy.config.settings import ANYTHING, matches
 from wholecall.proxy.departing import Lookout
 from wholecall.proxy.holding import Holding
@@ -132,7 +132,7 @@ class Service:
         self._models = {served.name: served for served in models}
         return before
 
-    def find(self, model: str, asked: Asked) -> Served:
+    def find(self, model: str, asked: RawRequest) -> Served:
         """Who answers for a model. One that the key may not use does not exist for it."""
         served = self._models.get(model)
         if served is None and ANY_MODEL in self._models:
@@ -149,7 +149,7 @@ class Service:
             if key.may_call(tool.name) and matches(tool.name, served.tools)
         }
 
-    def tools_for(self, asked: Asked, served: Served) -> Toolbox:
+    def tools_for(self, asked: RawRequest, served: Served) -> Toolbox:
         """The server's tools that this key may use with this model, and that the client wants."""
         offered = self.offer_to(asked.key, served)
         wanted = asked.wanted_tools

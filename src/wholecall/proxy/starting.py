@@ -10,7 +10,7 @@ from wholecall.files.database import find_trouble
 from wholecall.proxy.building import responses_path, state_path
 from wholecall.proxy.config.functions import load_functions
 from wholecall.proxy.config.loading import FILE_NAME, Loaded
-from wholecall.proxy.config.problems import ConfigError, ConfigProblem, Place
+from wholecall.proxy.config.problems import ConfigError, ConfigProblem, Position
 from wholecall.proxy.config.secret import reveal
 from wholecall.proxy.config.settings import Config
 from wholecall.proxy.inspecting import STORE_FILE
@@ -66,7 +66,7 @@ def _check_responses(loaded: Loaded) -> None:
         "in keys.path, or set responses.kept_seconds to 0"
     )
     setting = ("listen", "workers")
-    place = loaded.places.get(setting, Place(str(loaded.file or FILE_NAME)))
+    place = loaded.places.get(setting, Position(str(loaded.file or FILE_NAME)))
     raise ConfigError([ConfigProblem(place, ".".join(setting), why)])
 
 
@@ -90,9 +90,9 @@ def _find_stores(config: Config) -> Iterator[Path]:
         yield Path(config.keys.path).with_name(STORE_FILE)
 
 
-def _find_place(loaded: Loaded) -> Place:
+def _find_place(loaded: Loaded) -> Position:
     """Where it is said in which folder the files are; the usual one was written nowhere."""
-    return loaded.places.get(_KEYS, Place(str(loaded.file or FILE_NAME)))
+    return loaded.places.get(_KEYS, Position(str(loaded.file or FILE_NAME)))
 
 
 def _check_keys(loaded: Loaded) -> None:

@@ -25,7 +25,7 @@ from wholecall.runs.guard import Guard
 from wholecall.runs.ledger import Ledger, Stop
 from wholecall.runs.plan import Plan, Progress, RunResult
 from wholecall.runs.recovery import Again, Recovery
-from wholecall.runs.turn import Answered, Turn
+from wholecall.runs.turn import ReadAnswer, Turn
 
 LAST_ANSWER_SECONDS = 30.0
 """What the one last answer may take, where the time of the run is over."""
@@ -122,7 +122,7 @@ class Loop:
             return Stop.CALLS
         return self._ledger.reached(self._now())
 
-    async def _ask(self, cap: Stop | None) -> Answered:
+    async def _ask(self, cap: Stop | None) -> ReadAnswer:
         """Ask until there is an answer that can be used."""
         self._wanted = _Wanted(cap, ended_before=len(self._ended))
         request = self._next_request()
@@ -136,7 +136,7 @@ class Loop:
                 await self._executor.settle()
                 error.ran = self._executor.ran
                 raise
-            if isinstance(given, Answered):
+            if isinstance(given, ReadAnswer):
                 self._ledger.turns += 1
                 return given
             self._emit(TurnRetried(self._ledger.turns + 1, given.why))
@@ -144,7 +144,7 @@ class Loop:
             self._max_tokens = request.max_tokens
             self._wanted = _Wanted(self._wanted.cap, ended_before=len(self._ended))
 
-    async def _try(self, request: Request, recovery: Recovery) -> Answered | Again:
+    async def _try(self, request: Request, recovery: Recovery) -> ReadAnswer | Again:
         turn = Turn(emit=self._emit, start=self._start, room=self._room)
         limit = asyncio.timeout_at(self._deadline())
         try:

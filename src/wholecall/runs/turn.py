@@ -23,7 +23,7 @@ PASSING = (Grew, Proved)
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class ReadAnswer:
     """An answer, read to its end."""
 
     outcome: Outcome
@@ -47,7 +47,7 @@ class Turn:
         self._room = room
         self._events: list[Event] = []
 
-    async def read(self, upstream: Upstream, sent: Sent) -> Answered:
+    async def read(self, upstream: Upstream, sent: Sent) -> ReadAnswer:
         """Ask, and read until the answer is over."""
         async with upstream.answer(sent.request) as answer:
             rest = await self._read_chunks(answer, sent)
@@ -57,7 +57,7 @@ class Turn:
             if isinstance(event, Released):
                 waiting.append(event.call)
         message = answer_message(map(_as_said, self._events), answer.protocol)
-        return Answered(collect(self._events), message, tuple(waiting))
+        return ReadAnswer(collect(self._events), message, tuple(waiting))
 
     async def _read_chunks(self, answer: Answer, sent: Sent) -> list[Event]:
         """Take what comes; return what the end of the answer brought about."""

@@ -4,7 +4,7 @@ import pytest
 
 from configs import plain
 from wholecall.proxy.config.environment import fill, override
-from wholecall.proxy.config.problems import ConfigError, Place
+from wholecall.proxy.config.problems import ConfigError, Position
 from wholecall.proxy.config.secret import Secret
 from wholecall.proxy.config.written import compose
 
@@ -40,7 +40,7 @@ def test_a_variable_sets_what_its_name_says(
         assert isinstance(written.value, dict)
         written = written.value[name]
     assert plain(written) == expected
-    assert written.place == Place(variable)
+    assert written.place == Position(variable)
 
 
 def test_the_rest_of_the_file_stays_and_so_does_the_file() -> None:

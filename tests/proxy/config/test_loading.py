@@ -6,7 +6,7 @@ import pytest
 
 from configs import load_text
 from wholecall.proxy.config.loading import find_file, load, load_config
-from wholecall.proxy.config.problems import ConfigError, Place
+from wholecall.proxy.config.problems import ConfigError, Position
 from wholecall.proxy.config.secret import Secret
 from wholecall.proxy.config.settings import McpTool
 from wholecall.proxy.config.written import CHARACTERS
@@ -44,7 +44,7 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     environ = {"THE_KEY": "k", "WHOLECALL__MODELS__FAST__MODE": "run"}
     loaded = load_text(tmp_path, FILE, environ=environ)
     assert loaded.config.models["fast"].mode == "run"
-    assert loaded.places["models", "fast", "mode"] == Place("WHOLECALL__MODELS__FAST__MODE")
+    assert loaded.places["models", "fast", "mode"] == Position("WHOLECALL__MODELS__FAST__MODE")
 
 
 # what is written of the limits of a local model, and when identical calls end it

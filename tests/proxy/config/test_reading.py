@@ -2,7 +2,7 @@
 
 import pytest
 
-from wholecall.proxy.config.problems import Place
+from wholecall.proxy.config.problems import Position
 from wholecall.proxy.config.reading import SettingsReader
 from wholecall.proxy.config.secret import Secret
 from wholecall.proxy.config.settings import Config, McpTool, PythonTool
@@ -67,12 +67,12 @@ def test_where_each_setting_was_written_is_kept() -> None:
     reader = SettingsReader()
     reader.read(compose("listen:\n  port: 1\ntools:\n  - python: a:b\n", "a.yaml"))
     assert reader.places == {
-        (): Place("a.yaml", 1),
-        ("listen",): Place("a.yaml", 1),
-        ("listen", "port"): Place("a.yaml", 2),
-        ("tools",): Place("a.yaml", 3),
-        ("tools", "0"): Place("a.yaml", 4),
-        ("tools", "0", "python"): Place("a.yaml", 4),
+        (): Position("a.yaml", 1),
+        ("listen",): Position("a.yaml", 1),
+        ("listen", "port"): Position("a.yaml", 2),
+        ("tools",): Position("a.yaml", 3),
+        ("tools", "0"): Position("a.yaml", 4),
+        ("tools", "0", "python"): Position("a.yaml", 4),
     }
 
 
@@ -133,7 +133,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
 
 
 def model(name: str, value: Scalar, *, line: int | None = 1) -> Written:
-    place = Place("a.yaml" if line else "WHOLECALL__X", line)
+    place = Position("a.yaml" if line else "WHOLECALL__X", line)
     settings = {"upstream": Written("openai/x", place), name: Written(value, place)}
     return Written({"models": Written({"a": Written(settings, place)}, place)}, place)
 

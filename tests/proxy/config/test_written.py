@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from configs import plain
-from wholecall.proxy.config.problems import ConfigError, Place
+from wholecall.proxy.config.problems import ConfigError, Position
 from wholecall.proxy.config.written import CHARACTERS, DEPTH, VALUES, Written, compose
 
 
@@ -67,7 +67,7 @@ def walk(written: Written, name: str = "") -> Iterator[tuple[str, int | None]]:
 def test_a_variable_has_no_lines() -> None:
     written = compose("[1, 2]", "WHOLECALL__X", line=None)
     assert plain(written) == [1, 2]
-    assert written.place == Place("WHOLECALL__X", None)
+    assert written.place == Position("WHOLECALL__X", None)
     assert compose("", "WHOLECALL__X", line=None).value is None
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from wholecall.proxy.config.kinds import expected_of
 from wholecall.proxy.config.leaves import Leaf, walk
-from wholecall.proxy.config.problems import ConfigError, ConfigProblem, Place
+from wholecall.proxy.config.problems import ConfigError, ConfigProblem, Position
 from wholecall.proxy.config.reading import Path
 from wholecall.proxy.config.rules import find_breaches
 from wholecall.proxy.config.settings import Config
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 _Section = TypeVar("_Section", bound="DataclassInstance")
-_RELOADED = Place("the new settings")
+_RELOADED = Position("the new settings")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

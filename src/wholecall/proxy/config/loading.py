@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path as FilePath
 
 from wholecall.proxy.config.environment import FILE_VARIABLE, fill, override
-from wholecall.proxy.config.problems import ConfigError, ConfigProblem, Place
+from wholecall.proxy.config.problems import ConfigError, ConfigProblem, Position
 from wholecall.proxy.config.reading import Path, SettingsReader
 from wholecall.proxy.config.rules import find_breaches
 from wholecall.proxy.config.settings import Config, McpTool
@@ -23,7 +23,7 @@ class Loaded:
 
     config: Config
     file: FilePath | None
-    places: Mapping[Path, Place]
+    places: Mapping[Path, Position]
     """Where each setting was written; those that are missing have their defaults."""
 
 
@@ -43,7 +43,7 @@ def load(
     `without_keys`: the environment need not hold the keys that the file names.
     """
     file = str(path or FILE_NAME)
-    written = Written({}, Place(file)) if path is None else compose(_read(path), file)
+    written = Written({}, Position(file)) if path is None else compose(_read(path), file)
     filled, missing = fill(override(written, environ), environ)
     reader = SettingsReader()
     config = reader.read(filled)
@@ -79,14 +79,14 @@ def _read(path: FilePath) -> str:
         why = f"it cannot be read: {error.strerror}"
     except UnicodeDecodeError as error:
         why = f"it is not in UTF-8: byte {error.start} is wrong"
-    raise ConfigError([ConfigProblem(Place(str(path)), "", why)])
+    raise ConfigError([ConfigProblem(Position(str(path)), "", why)])
 
 
 def _order(problem: ConfigProblem) -> tuple[str, int]:
     return problem.place.file, problem.place.line or 0
 
 
-def _fit_limits(config: Config, places: Mapping[Path, Place]) -> Config:
+def _fit_limits(config: Config, places: Mapping[Path, Position]) -> Config:
     """Limits that nobody wrote are those that fit the model."""
     models = {}
     for name, model in config.models.items():

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from wholecall.errors import WholecallError
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Where a value was written."""
 
     file: str
@@ -25,7 +25,7 @@ class Place(NamedTuple):
 class ConfigProblem:
     """One thing that is wrong."""
 
-    place: Place
+    place: Position
     setting: str
     """Its name with those of its sections: `models.fast.mode`; empty for the file as a whole."""
     message: str

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias, get_args, get_origin
 from wholecall.core.near import nearest
 from wholecall.core.words import show, show_names
 from wholecall.proxy.config.kinds import Expected, describe, expected_of, fits, hint_for
-from wholecall.proxy.config.problems import ConfigProblem, Place
+from wholecall.proxy.config.problems import ConfigProblem, Position
 from wholecall.proxy.config.secret import Secret
 from wholecall.proxy.config.settings import Config
 from wholecall.proxy.config.written import Written
@@ -35,7 +35,7 @@ class SettingsReader:
 
     def __init__(self) -> None:
         self.problems: list[ConfigProblem] = []
-        self.places: dict[Path, Place] = {}
+        self.places: dict[Path, Position] = {}
         """Where each setting was written that was written at all."""
 
     def read(self, written: Written) -> Config | None:

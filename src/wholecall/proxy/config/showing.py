@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from wholecall.core.words import show
 from wholecall.proxy.config.leaves import walk
 from wholecall.proxy.config.loading import Loaded
-from wholecall.proxy.config.problems import Place
+from wholecall.proxy.config.problems import Position
 from wholecall.proxy.config.reading import Path
 from wholecall.proxy.config.secret import Secret
 
@@ -31,6 +31,6 @@ def _show_value(value: object) -> str:
             return show(value)
 
 
-def _find_origin(places: Mapping[Path, Place], path: Path) -> str:
+def _find_origin(places: Mapping[Path, Position], path: Path) -> str:
     place = places.get(path)
     return DEFAULT if place is None else str(place)

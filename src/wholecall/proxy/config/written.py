@@ -15,7 +15,7 @@ from typing import TypeAlias
 import yaml
 
 from wholecall.core.words import cut
-from wholecall.proxy.config.problems import ConfigError, ConfigProblem, Place
+from wholecall.proxy.config.problems import ConfigError, ConfigProblem, Position
 from wholecall.proxy.config.secret import Secret
 
 CHARACTERS = 256 * 1024
@@ -33,7 +33,7 @@ class Written:
     """A value, and where it was written."""
 
     value: Scalar | tuple[Written, ...] | Mapping[str, Written]
-    place: Place
+    place: Position
 
 
 # YAML 1.2, chapter 10.3.2: what a word without quotes stands for.
@@ -78,7 +78,7 @@ class _Composer:
         except RecursionError:
             raise self._refuse(None, f"it is nested more than {DEPTH} levels deep") from None
         if node is None:
-            return Written({} if self._first_line else None, Place(self._file, self._first_line))
+            return Written({} if self._first_line else None, Position(self._file, self._first_line))
         return self._read(node, DEPTH)
 
     def _read(self, node: yaml.Node, depth: int) -> Written:
@@ -101,7 +101,7 @@ class _Composer:
                 return Written(tuple(self._read(item, depth - 1) for item in node.value), place)
 
     def _read_members(self, node: yaml.MappingNode, depth: int) -> Iterator[tuple[str, Written]]:
-        seen: dict[str, Place] = {}
+        seen: dict[str, Position] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise self._refuse(key.start_mark, "the name of a setting must be a word")
@@ -114,10 +114,10 @@ class _Composer:
             # A setting is found by its name, although its value may begin in the next line.
             yield name, Written(written.value, seen[name])
 
-    def _place(self, mark: yaml.Mark | None) -> Place:
+    def _place(self, mark: yaml.Mark | None) -> Position:
         if self._first_line is None or mark is None:
-            return Place(self._file, self._first_line)
-        return Place(self._file, self._first_line + mark.line)
+            return Position(self._file, self._first_line)
+        return Position(self._file, self._first_line + mark.line)
 
     def _refuse(self, mark: yaml.Mark | None, message: str) -> ConfigError:
         return ConfigError([ConfigProblem(self._place(mark), "", message)])
