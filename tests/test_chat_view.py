@@ -119,6 +119,35 @@ def test_a_call_is_shown_with_its_evidence_verdict_and_result() -> None:
     assert shown.count("call 0") == 1
 
 
+def test_a_heading_never_stands_below_what_it_is_the_heading_of() -> None:
+    shown = watch([TurnStarted(1), Text("Let me look."), *BUILT[1:], ENDED, DONE])
+    assert shown.startswith("Let me look.\n calls of turn 1 \n")
+    assert " turn 1 \n" not in shown.replace("calls of turn 1", "")
+    again = watch([TurnStarted(1), Text("Hm."), *BUILT[1:], DONE, TurnStarted(2), *BUILT[1:]])
+    assert "\n turn 2 \n" in again
+
+
+def ended_with(text: str) -> list[RunEvent]:
+    return [*BUILT, ToolEnded(CALL, Status.DONE, Result((Text(text),)), 0.5)]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_result_of_several_lines_is_shown_in_lines(*, terminal: bool) -> None:
+    shown = watch(ended_with("at noon\nat\tsix\r\nand\x07 late\n"), terminal=terminal)
+    lines = [line.rstrip() for line in shown.splitlines()]
+    first = lines.index("  search: done in 0.50 s:")
+    assert lines[first + 1 : first + 4] == ["    at noon", "    at  six", "    and\\x07 late"]
+
+
+def test_of_a_long_result_the_first_lines_are_shown() -> None:
+    shown = watch(ended_with("\n".join(f"line {number}" for number in range(100))))
+    assert "    line 11\n" in shown
+    assert "line 12" not in shown
+    assert "    … and 88 more lines\n" in shown
+    shown = watch(ended_with("\n".join(f"line {number}" for number in range(13))))
+    assert "    line 12\n" in shown
+
+
 def test_in_a_terminal_it_is_seen_growing() -> None:
     shown = watch(BUILT[:-1], terminal=True)
     assert 'building   {"query":  ' in shown

@@ -37,6 +37,8 @@ from wholecall.terminal import draw
 _FRAME_SECONDS = 0.05
 """Between two drawings of a call that grows. Eyes follow no faster."""
 _LINES_OF_A_CALL = 10
+_LINES_OF_A_RESULT = 12
+_INDENT = "    "
 _TAB = 4
 
 
@@ -121,6 +123,7 @@ class ChatView:
         self._console.print(Styled(_printable(piece), style=style), end="", soft_wrap=True)
         _, broken, last = piece.rpartition("\n")
         self._is_mid_line = bool(last) or (self._is_mid_line and not broken)
+        self._has_spoken = True
 
     def _end_line(self) -> None:
         if self._is_mid_line:
@@ -135,6 +138,7 @@ class ChatView:
         self._reports: dict[str, str] = {}
         """How far each tool is, as it said last."""
         self._held: list[tuple[str, str]] = []
+        self._has_spoken = False
 
     def _has_calls(self) -> bool:
         return bool(self._board.lanes)
@@ -172,12 +176,14 @@ class ChatView:
 
     def _draw(self, room: int | None = None) -> RenderableType:
         runs = (line + self._reports.get(id, "") for id, line in self._runs.items())
-        return Group(draw(f"turn {self._turn}", self._board, room=room), *runs)
+        # What it said before its calls stands above already.
+        title = f"calls of turn {self._turn}" if self._has_spoken else f"turn {self._turn}"
+        return Group(draw(title, self._board, room=room), *runs)
 
     # ── Tools ───────────────────────────────────────────────────────────────────────
 
     def _run(self, call: Call, said: str, *, style: str) -> None:
-        self._runs[call.id] = Styled(f"  {show(call.name)}: {show(said)}", style=style)
+        self._runs[call.id] = Styled(f"  {show(call.name)}: {said}", style=style)
         self._reports.pop(call.id, None)
         self._refresh()
 
@@ -193,8 +199,9 @@ class ChatView:
 
     def _tool_ended(self, event: ToolEnded) -> None:
         good = event.status is Status.DONE
-        said = f"{event.status.value} in {event.seconds:.2f} s: {event.result.text}"
-        self._run(event.call, said, style="green" if good else "red")
+        said = f"{event.status.value} in {event.seconds:.2f} s:"
+        result = _lay_out(event.result.text)
+        self._run(event.call, f"{said}{result}", style="green" if good else "red")
 
     def _abandoned(self, event: ToolAbandoned) -> None:
         self._run(event.call, "was told to stop, and goes on", style="yellow")
@@ -204,11 +211,23 @@ class ChatView:
 
     def _answered(self, event: ApprovalAnswered) -> None:
         answer = "approved" if event.approved else "denied"
-        self._run(event.call, f"{answer} {event.why}".strip(), style="yellow")
+        self._run(event.call, show(f"{answer} {event.why}".strip()), style="yellow")
 
 
 def _count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _lay_out(result: str) -> str:
+    """A result behind what is said of it; below that, if it has several lines."""
+    lines = result.replace("\r\n", "\n").expandtabs(_TAB).rstrip("\n").split("\n")
+    if len(lines) == 1:
+        return f" {show(lines[0])}"
+    # One line more takes no more room than to say that there is one.
+    more = len(lines) - _LINES_OF_A_RESULT if len(lines) > _LINES_OF_A_RESULT + 1 else 0
+    shown = [show(line) for line in lines[: len(lines) - more]]
+    told = [*shown, f"… and {more} more lines"] if more else shown
+    return "".join(f"\n{_INDENT}{line}" for line in told)
 
 
 def _printable(text: str) -> str:
