@@ -8,8 +8,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from browser.looking import LANE, PICTURES, Setting, ask, in_browser, looking, until_kept
+from browser.looking import (
+    LANE,
+    PICTURES,
+    QUESTION,
+    Setting,
+    ask,
+    in_browser,
+    looking,
+    until_kept,
+)
 from scripted import chunk, ending, opening
+from wholecall.proxy.config import InspectorConfig
 
 TWO = Setting(models=("m", "other"))
 
@@ -86,6 +96,39 @@ async def test_runs_are_filtered_and_found_by_their_links(tmp_path: Path) -> Non
         odd = "[...document.querySelectorAll('details')].find((one) => !one.hidden)"
         assert await page.ask(f"{odd}.querySelector('summary').textContent") == "What was odd"
         assert "calls_with_other_hint finish reason" in await page.ask(f"{odd}.textContent")
+
+
+ASKED = "document.querySelector('.run > .question')"
+
+
+@in_browser
+async def test_a_run_begins_with_what_was_asked(tmp_path: Path) -> None:
+    long = "How is it <b>there</b>?\n" * 200
+    async with looking(tmp_path) as (served, script, page):
+        script.say(chunk({"content": "Mild."}), *ending(), end=True)
+        messages = [*QUESTION, {"role": "assistant", "content": "12 degrees."}]
+        body = {"model": "m", "messages": [*messages, {"role": "user", "content": long}]}
+        await served.post("/v1/chat/completions", {**body, "stream": True})
+        await page.until(f"{ASKED}?.textContent")  # live
+        assert await page.ask(f"{ASKED}.textContent") == long
+        [run] = await until_kept(served)
+        await page.ask(f"location.hash = '#/runs/{run['id']}'")
+        await page.until("document.querySelector('.tools select')")
+        assert await page.ask(f"{ASKED}.textContent") == long
+        assert await page.ask(f"{ASKED}.clientHeight < window.innerHeight / 2")
+        await page.shoot(PICTURES / "question.png")
+
+
+@in_browser
+async def test_without_bodies_a_run_has_no_question(tmp_path: Path) -> None:
+    hidden = Setting(inspector=InspectorConfig(enabled=True, bodies=False))
+    async with looking(tmp_path, hidden) as (served, script, page):
+        script.say(chunk({"content": "Mild."}), *ending(), end=True)
+        await ask(served)
+        [run] = await until_kept(served)
+        await page.ask(f"location.hash = '#/runs/{run['id']}'")
+        await page.until("document.querySelector('.tools select')")
+        assert await page.ask(f"{ASKED}.hidden")
 
 
 @in_browser

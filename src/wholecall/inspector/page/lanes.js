@@ -19,15 +19,18 @@ export class RunView {
   // With `link`, the head has a link to the run's own page.
   constructor({ link = false } = {}) {
     this.head = make("div", { class: "head" });
+    this.question = make("blockquote", { class: "question text", "aria-label": "What was asked", tabindex: "0", hidden: true });
     this.link = link ? make("a", { class: "open-run", hidden: true }, "Look back at it →") : null;
     this.turns = make("div", { class: "turns" });
-    this.element = make("section", { class: "run", "aria-label": "Run" }, this.head, this.link, this.turns);
+    this.element = make("section", { class: "run", "aria-label": "Run" }, this.head, this.link, this.question, this.turns);
   }
 
   show(run) {
     if (run.version === this.#version) return;
     this.#version = run.version;
     this.head.replaceChildren(...showHead(run));
+    grow(this.question, run.question);
+    this.question.hidden = !run.question;
     if (this.link) {
       this.link.hidden = !run.over;
       this.link.href = `#/runs/${encodeURIComponent(run.id)}`;
