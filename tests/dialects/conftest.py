@@ -28,6 +28,7 @@ TOOLS: list[dict[str, Any]] = [
     tool("plan", steps="array", goal="object", done="boolean", note={}),
     tool("now"),
     {"name": "any", "parameters": {}},
+    tool("tags", **{"tag[]": "integer"}),
 ]
 
 

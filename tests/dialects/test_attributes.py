@@ -15,6 +15,12 @@ ROWS = [
     ("blanks around the sign", ' name = "a"', {"name": "a"}),
     ("what the tokenizer left", 'Ġname="a"', {"name": "a"}),
     ("no value", " name", {}),
+    ("a word without a value", ' name="a" required', {"name": "a"}),
+    ("a quote too many", ' name="a""', {"name": "a"}),
+    ("a quote that is lost", ' name="a type="b"', {}),
+    ("a sign too many", ' name=="a"', {}),
+    ("a sign that is lost", ' name="a" type"b"', {}),
+    ("words behind a quote", ' name="a"b', {}),
     ("entities", ' name="a&amp;b"', {"name": "a&b"}),
 ]
 

@@ -35,7 +35,19 @@ ROWS = [
     ("the words of LangChain", "auto", '{"action": "find", "action_input": {"query": "x"}}', CALL),
     ("the markers of LM Studio", "lmstudio", f"[TOOL_REQUEST]\n{FIND}\n[END_TOOL_REQUEST]", CALL),
     ("arguments as null", "hermes", H.format('{"name": "now", "arguments": null}'), "now {}"),
-    ("arguments twice", "hermes", H.format('{"name": "find", "arguments": {"query": "x"}, "parameters": {"query": "y"}}'), CALL),
+    ("arguments twice", "hermes", H.format('{"name": "find", "arguments": {"query": "x"}, "parameters": {"query": "y"}}'), "!bad_markup find"),
+    ("arguments twice, before the name", "hermes", H.format('{"arguments": {"query": "x"}, "parameters": {"query": "y"}, "name": "find"}'), "!bad_markup find"),
+    *(
+        (f"arguments, and {again} as others", "hermes", H.format(f'{{"name": "find", "arguments": {{"query": "x"}}, "parameters": {again}}}'), CALL)
+        for again in ("{}", "null", '""')
+    ),
+    ("a brace left out in the arguments", "hermes", H.format('{"name": "any", "arguments": {"a": {"b": 1, "c": 2}}') + "so", "!bad_markup any | 'so'"),
+    ("the same with blanks", "jamba", '<tool_calls>[{"name": "any", "arguments": {"a": {"b": 1}\n }]</tool_calls>', "!bad_markup any"),
+    ("a brace that got into a string", "hermes", H.format('{"name": "find", "arguments": {"query": "x}"}') + "so", "!bad_markup find | 'so'"),
+    ("a brace in a string", "hermes", H.format('{"name": "find", "arguments": {"query": "x}"}}'), 'find {"query": "x}"}'),
+    ("a brace too many in the arguments", "hermes", H.format('{"name": "any", "arguments": {"a": {"b": 1}}, "c": 2}}') + "so", "!bad_markup any | 'so'"),
+    ("a key behind the arguments", "hermes", H.format('{"name": "any", "arguments": {"a": 1}, "why": "b"}'), 'any {"a": 1}'),
+    ("no comma between members", "hermes", H.format('{"name": "now"",arguments": {"a": 1}}'), '\'<tool_call>{"name": "now"",arguments": {"a": 1}}\''),
     ("no arguments where there are no parameters", "hermes", H.format('{"name": "now"}'), "now {}"),
     ("no arguments where there may be parameters", "hermes", H.format('{"name": "any"}'),
      '\'<tool_call>{"name": "any"}\''),

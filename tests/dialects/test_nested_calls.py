@@ -23,6 +23,12 @@ ROWS = [
     ("a list", "minimax_m3", m3('<invoke name="plan">', "<steps>", "<item>a", "</item>", "<item>2", "</item>", "</steps>", "</invoke>"), 'plan {"steps": ["a", 2]}'),
     ("an object", "minimax_m3", m3('<invoke name="plan">', "<goal>", "<a>1", "</a>", "<b>", "<c>x", "</c>", "</b>", "</goal>", "</invoke>"), 'plan {"goal": {"a": 1, "b": {"c": "x"}}}'),
     ("JSON as a value", "minimax_m3", m3('<invoke name="plan">', '<goal>{"a": 1}', "</goal>", "</invoke>"), 'plan {"goal": {"a": 1}}'),
+    ("a mark twice", "minimax_m3", m3('<invoke name="plan">', "<note>x", "", "</note>", "</invoke>", "</tool_call>") + "so", "!bad_markup plan | 'so'"),
+    *(
+        (f"the tag of {key} twice", "minimax_m3", m3(f'<invoke name="{name}">', f"<{key}><{key}>x", f"</{key}>", "</invoke>", "</tool_call>") + "so", f"!bad_markup {name} | 'so'")
+        for name, key in (("find", "query"), ("plan", "note"))
+    ),
+    ("an element of the text with the same tag", "minimax_m3", m3('<invoke name="find">', "<query><query>x</query>", "</query>", "</invoke>"), 'find {"query": "<query>x</query>"}'),
     ("an empty value", "minimax_m3", m3('<invoke name="plan">', "<note>", "</note>", "</invoke>"), 'plan {"note": ""}'),
     ("a tag that does not fit", "minimax_m3", m3('<invoke name="plan">', "<note>x", "</nota>", "</invoke>", "</tool_call>") + "so", "!bad_markup plan | 'so'"),
     ("a string's tag that does not fit", "minimax_m3", m3('<invoke name="find">', "<query>x", "</qury>", "</invoke>", "</tool_call>") + "so", "!bad_markup find | 'so'"),

@@ -189,11 +189,11 @@ ROWS = [
     ("a comment before a parameter", "anthropic_xml", INVOKE.format('<!-- first --><parameter name="query">x</parameter>'), CALL),
     ("two comments, one with a tag", "anthropic_xml", INVOKE.format('<parameter name="query">x</parameter> <!-- </parameter> --> <!----> '), CALL),
     ("a comment inside of a value", "anthropic_xml", INVOKE.format('<parameter name="query"><!-- x --></parameter>'), 'find {"query": "<!-- x -->"}'),
-    ("a closing tag and a comment inside of a value", "anthropic_xml", INVOKE.format('<parameter name="query">a</parameter><!-- b -->c</parameter>'), 'find {"query": "a</parameter><!-- b -->c"}'),
+    ("a closing tag and a comment inside of a value", "anthropic_xml", INVOKE.format('<parameter name="limit">3</parameter><parameter name="query">a</parameter><!-- b -->c</parameter>'), 'find {"limit": 3, "query": "a</parameter><!-- b -->c"}'),
     ("a comment without end", "anthropic_xml", '<invoke name="find"><!-- x', "!truncated find"),
     ("a comment without end behind a parameter", "anthropic_xml", '<invoke name="find"><parameter name="query">x</parameter><!-- y', "!truncated find"),
     ("a comment that is too long to be one", "anthropic_xml", INVOKE.format('<parameter name="query">x</parameter><!--' + "y" * 1024 + "-->"), "!bad_markup find"),
-    ("no comments in a format that has none", "minimax_m2", '<minimax:tool_call><invoke name="find"><parameter name="query">x</parameter><!-- y --></parameter></invoke></minimax:tool_call>', 'find {"query": "x</parameter><!-- y -->"}'),
+    ("no comments in a format that has none", "minimax_m2", '<minimax:tool_call><invoke name="find"><parameter name="limit">3</parameter><parameter name="query">x</parameter><!-- y --></parameter></invoke></minimax:tool_call>', 'find {"limit": 3, "query": "x</parameter><!-- y -->"}'),
     ("prose behind CDATA", "minicpm5", '<function name="find"><param name="query"><![CDATA[x]]></param>so</function>then', "!bad_markup find | 'then'"),
 ]  # fmt: skip
 

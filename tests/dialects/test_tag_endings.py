@@ -44,6 +44,32 @@ def test_a_value_that_held_its_end_or_needs_it_is_torn() -> None:
     assert ending.is_torn(())
 
 
+# what holds, the value, the name of the closing tag that stands before the right one
+REPEATED = [
+    ("words", "so it is", ""),
+    ("another tag", "a</b>", ""),
+    ("a tag with another meaning", "a</values>", ""),
+    ("a part of the name", "a</val>", ""),
+    ("the name with other marks", "a</va:lue>", "va:lue"),
+    ("a letter left out", "a</vlue>\n", "vlue"),
+    ("a letter twice", "a</vallue", "vallue"),
+    ("without its beginning", "a/value>", "value"),
+]
+
+
+@pytest.mark.parametrize(("says", "text", "name"), REPEATED)
+def test_a_closing_tag_may_stand_before_the_right_one(says: str, text: str, *, name: str) -> None:
+    ending = Ending(ignore)
+    ending.put(text)
+    assert ending.repeats(("</value>",)) == name, says
+
+
+def test_the_tag_of_a_short_name_has_no_slips() -> None:
+    ending = Ending(ignore)
+    ending.put("a</v>")
+    assert ending.repeats(("</va>",)) == ""
+
+
 # what holds, what stands before the tag, whether its line ends, whether it may be a parameter
 TAGS = [
     ("alone in its line", "a\n", True, True),

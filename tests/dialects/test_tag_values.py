@@ -47,7 +47,7 @@ NAMELESS = [
     ("a tag that the text tells of", "qwen3_xml", write(VALUE.format("text", "a <parameter> b")), wrote("a <parameter> b")),
     ("an element that the text holds", "qwen3_xml", write(VALUE.format("text", "<parameter>\n1\n</parameter>")), wrote("<parameter>\\n1\\n</parameter>")),
     ("several of them", "qwen3_xml", write(VALUE.format("text", "<c>\n<parameter>\n1\n</parameter>\n<parameter>\n2\n</parameter>\n</c>")), wrote("<c>\\n<parameter>\\n1\\n</parameter>\\n<parameter>\\n2\\n</parameter>\\n</c>")),
-    ("a closing tag more than there are open ones", "qwen3_xml", write(VALUE.format("text", "a\n</parameter>\nb")), wrote("a\\n</parameter>\\nb")),
+    ("a closing tag more than there are open ones", "qwen3_xml", write(VALUE.format("text", "a\n</parameter>\nb")), BROKEN_WRITE),
     ("a closing tag with another name", "qwen3_xml", write(VALUE.format("text", "a\n</text>\nb")), wrote("a\\n</text>\\nb")),
 ]  # fmt: skip
 
@@ -111,7 +111,68 @@ HELD = [
     ("another call behind it", "qwen3_xml", find(VALUE.format("query", "x")) + " and <function=now>\n</function>\n</parameter> </function>", f"{FOUND} | now {{}} | ' and '"),
     ("a call in another format behind it", "auto", find(VALUE.format("query", "x")) + ' and <tool_call>{"name": "now", "arguments": {}}</tool_call> a</parameter></function>', f"{FOUND} | now {{}} | ' and  a</parameter></function>'"),
 ]  # fmt: skip
-ROWS = [*HELD, *MISSPELT, *NAMELESS, *LEFT_OPEN, *ENDS]
+X = VALUE.format("query", "x")
+MODE = VALUE.format("mode", 1)
+TOKENS = '<|open|>tools<|sep|><|open|>call tool="find" index="1"<|sep|><|open|>argument key="query" type="string"<|sep|>{}<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>'
+MINICPM = '<function name="find">{}</function>'
+DEEPSEEK = (
+    f'<{DSML}function_calls><{DSML}invoke name="find">{{}}</{DSML}invoke></{DSML}function_calls>'
+)
+DEEP_VALUE = f'<{DSML}parameter name="{{}}" string="true">{{}}</{DSML}parameter>'
+UNTYPED = f'<{DSML}function_calls><{DSML}invoke name="any"><{DSML}parameter name="a" string="false">{{}}</{DSML}parameter></{DSML}invoke></{DSML}function_calls>'
+
+
+def wrote_all(text: str) -> str:
+    return wrote(text).replace("}", ', "mode": 1}')
+
+
+UNOPENED = [
+    ("a parameter without its opening tag", "qwen3_xml", find(X + "3\n</parameter>\n"), BROKEN),
+    ("one that is torn", "qwen3_xml", find(X + "parameter=limit>\n3\n</parameter>\n"), BROKEN),
+    ("one that became a closing tag", "qwen3_xml", find(X + "</parameter=limit>\n3\n</parameter>\n"), BROKEN),
+    ("before another parameter", "qwen3_xml", QWEN.format("write", VALUE.format("path", "a") + "b\n</parameter>\n" + MODE), BROKEN_WRITE),
+    ("in one line", "minimax_m2", '<minimax:tool_call><invoke name="find"><parameter name="query">x</parameter>3</parameter></invoke></minimax:tool_call>', BROKEN),
+    ("where nobody announced the format", "auto", find(X + "3\n</parameter>\n"), BROKEN),
+    ("of DeepSeek's", "deepseek_v32_dsml", DEEPSEEK.format(DEEP_VALUE.format("query", "x") + f"3</{DSML}parameter>"), BROKEN),
+    ("of MiniCPM's", "minicpm5", MINICPM.format('<param name="query">x</param>3</param>'), BROKEN),
+    ("of GLM's, without its bracket", "glm45", GLM.format(PAIR.format("query", "x") + PAIR.format("limit", 3)[1:]), BROKEN),
+    ("of a tool of which nothing is known", "qwen3_xml", QWEN.format("any", VALUE.format("a", "x") + "3\n</parameter>\n"), "!bad_markup any"),
+    ("a tool that has no other parameter", "qwen3_xml", write(VALUE.format("text", "a\n</parameter>\nb") + MODE), wrote_all("a\\n</parameter>\\nb")),
+    ("one that stands before the value it closes", "minicpm5", MINICPM.format('<param name="query">x<param name="limit"></param>3</param>'), "!bad_markup find"),
+    ("the same behind CDATA", "minicpm5", MINICPM.format('<param name="limit"><![CDATA[3]]><param name="query"></param>x</param>'), "!bad_markup find"),
+    ("a closing tag in quotes", "qwen3_xml", write(VALUE.format("text", "a('</parameter>') or `</parameter>`")), wrote("a('</parameter>') or `</parameter>`")),
+    ("a closing tag between words", "qwen3_xml", write(VALUE.format("text", "the </parameter> tag")), wrote("the </parameter> tag")),
+    ("the text ends behind it", "qwen3_xml", find(X + "3\n</parameter>\n").partition("</f")[0], "!truncated find"),
+]  # fmt: skip
+REMAINS = [
+    *(
+        (f"{close} before the right one", "qwen3_xml", find(f"<parameter=query>\nx{close}\n</parameter>\n"), BROKEN)
+        for close in ("</paramter>", "</paarameter>", "</ parameter>", "</para:meter>", "</parameter", "/parameter>")
+    ),
+    ("a damaged one of GLM's", "glm45", GLM.format(PAIR.format("query", "Rome</arg:_value>")), BROKEN),
+    *(
+        (f"{text} as a text", "qwen3_xml", write(VALUE.format("text", text)), wrote(text))
+        for text in ("<b>a</b>", "<paramter>a</paramter>", "</parameters>", "</param>", "</value>")
+    ),
+    ("<value> as a text of GLM's", "glm45", GLM.format(PAIR.format("query", "<value>1</value>")), 'find {"query": "<value>1</value>"}'),
+    ("the end of the call in a value, and nowhere else", "glm47", "<tool_call>find<arg_key>query</arg_key><arg_value>x</tool_call></arg_value><tool_call>now</tool_call>", f"{BROKEN} | now {{}}"),
+    ("before the end of the section", "qwen3_xml", "<tool_call><function=find><parameter=query>x</function></parameter></tool_call>", BROKEN),
+    ("before the end of the text", "glm47", "<tool_call>find<arg_key>limit</arg_key><arg_value>3</arg_value><arg_key>query</arg_key><arg_value>x</tool_call></arg_value>", "!truncated find"),
+    ("a key that holds the tag of its value", "glm47", "<tool_call>find<arg_key>query<arg_value></arg_key>x</arg_value></tool_call>", BROKEN),
+    ("a key that holds the separator", "hunyuan_v3", "<tool_calls><tool_call>find<arg_key><tool_sep>query</arg_key><arg_value>x</arg_value></tool_call></tool_calls>", BROKEN),
+    ("a key with brackets", "glm47", "<tool_call>any<arg_key>a<b></arg_key><arg_value>x</arg_value></tool_call>", 'any {"a<b>": "x"}'),
+    ("the tag of a value without its bracket", "glm45", GLM.format(PAIR.format("query", "x").replace("<arg_value>", "arg_value>")), BROKEN),
+    ("a token twice behind the tag", "kimi_k3", TOKENS.format("<|sep|>x"), BROKEN),
+    ("a token twice before the end", "kimi_k3", TOKENS.format("x<|close|>"), BROKEN),
+    ("a token that a text tells of", "kimi_k3", TOKENS.format("a<|sep|>b"), 'find {"query": "a<|sep|>b"}'),
+    ("CDATA that is damaged", "minicpm5", MINICPM.format('<param name="query"><!CDATA[x]]></param>'), BROKEN),
+    ("CDATA in its own line", "minicpm5", MINICPM.format('<param name="query">\n<![CDATA[x]]>\n</param>'), FOUND),
+    ("JSON that is none, where the tag says so", "deepseek_v32_dsml", UNTYPED.format('"b": 1}'), "!bad_markup any"),
+    ("JSON where the tag says so", "deepseek_v32_dsml", UNTYPED.format('"b"'), 'any {"a": "b"}'),
+    ("a text where the tag says otherwise, and the schema that it may be one", "deepseek_v32_dsml", DEEPSEEK.format(DEEP_VALUE.format("query", "x").replace("true", "false")), FOUND),
+    ("a quote that is lost in a tag", "kimi_k3", TOKENS.format("x").replace('"query"', '"query'), BROKEN),
+]  # fmt: skip
+ROWS = [*UNOPENED, *REMAINS, *HELD, *MISSPELT, *NAMELESS, *LEFT_OPEN, *ENDS]
 
 
 @pytest.mark.parametrize(

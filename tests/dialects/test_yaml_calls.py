@@ -43,6 +43,7 @@ ROWS = [
     ("a comment instead of a value", "a: # none\nn: 1\n", '{"a": null, "n": 1}'),
     ("an address", "s: http://x.y/z?q=1\n", '{"s": "http://x.y/z?q=1"}'),
     ("keys in quotes", "\"s\": x\n'n': 2\n", '{"s": "x", "n": 2}'),
+    ("any keys in quotes", "s: x\n'': 1\no: {'{a': 1, \"\": 2}\n", '{"s": "x", "": 1, "o": {"{a": 1, "": 2}}'),
     ("single quotes", "s: 'it''s: # {x}'\n", '{"s": "it\'s: # {x}"}'),
     ("double quotes", 's: "a\\n\\u00e9 # b" # c\n', '{"s": "a\\né # b"}'),
     ("carriage returns", "s: x\r\nn: 1\r\n", '{"s": "x", "n": 1}'),
@@ -76,6 +77,11 @@ def test_what_is_read(say: Callable[..., str], block: str, *, read: str) -> None
 
 
 BROKEN = [
+    ("an empty key", "s: x\n: 3\n"),
+    ("an empty key in a flow", "o: {: 1}\n"),
+    ("a colon twice", "s:: x\nn: 1\n"),
+    ("a key that begins a flow", "s: x\n{n: 1\n"),
+    ("a key that lost a quote", 'o: {"s: 1}\n'),
     ("a tab", "s: x\n\tn: 1\n"),
     ("a line that is indented more", "s: x\n  y\n"),
     ("a line that is indented less", "a:\n    b: 1\n  c: 2\n"),

@@ -8,17 +8,22 @@ _ATTRIBUTE = re.compile(
     r"""([A-Za-z_]\w{0,63}+)\s{0,8}=\s{0,8}"""
     r"""(?:"([^"]*+)"|'([^']*+)'|\u201c([^\u201d]*+)\u201d|([^\s"'\u201c>/]++))"""
 )
+_REST = re.compile(r"""(?:(?<!\S)[A-Za-z_]\w{0,63}+(?!\S)|[\s/,"'\u201c\u201d])*+""")
+"""What may stand beside attributes: a word without a value, a quote or a comma too many."""
 _ENTITIES = (("&quot;", '"'), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
 
 
 def read_attributes(text: str, glued: tuple[str, ...], *, escapes: bool) -> dict[str, str]:
-    """The attributes by their names.
+    """The attributes by their names; none, if something else stands there, too: then a quote was
+    lost, and nobody knows where a value ends.
 
     `glued` is what the tokenizer left between the tag and them; `escapes` says whether they
     are written with entities.
     """
     for glue in glued:
         text = text.replace(glue, " ")
+    if _REST.fullmatch(_ATTRIBUTE.sub("/", text)) is None:
+        return {}
     return {
         found[1]: _unescape(next(filter(None, found.groups()[1:]), ""), escapes)
         for found in _ATTRIBUTE.finditer(text)

@@ -41,6 +41,11 @@ _MEMBER = re.compile(rf"\s*,\s*(?!{_BEGIN})\w+\s*:")
 _LONGEST_MEMBER = 64
 """Characters in which the key of a member ends."""
 _TOKENS = marks_of(("<bos>", "<eos>"))
+_IN_QUOTES = re.compile(r"""(["'])((?:(?!\1).)*+)\1""", re.DOTALL)
+_IN_NO_KEY = re.compile(r"""["'{}\[\](),<>\n]""")
+_NAMED = re.compile(r"(\w++)\s*+:")
+_QUOTES = ('<|"|>', "<escape>")
+"""What strings stand between, in one format or the other."""
 
 
 class _Broken(Exception):
@@ -86,13 +91,14 @@ class _Reading:
         self._marked = grammar.marked
         self._admit = machine.admit if grammar.marked else machine.find
         self._begin = marks_of((grammar.begin,)) if grammar.begin else None
-        self._mark = grammar.quote
         self._quote = marks_of((grammar.quote,))
         self._closers = marks_of(grammar.closers)
         self._resume = marks_of(grammar.closers if grammar.marked else (*grammar.closers, "\n"))
         """Where text goes on after a broken call."""
         self._behind = marks_of((*grammar.closers, _BEGIN))
         self._bare_end = _BARE_END
+        self._names: Mapping[str, Any] = {}
+        """The parameters of the tool."""
         self._guessed = False
         """Whether the end of a string was guessed."""
 
@@ -110,7 +116,8 @@ class _Reading:
         self._bare_end = marks_of((*_ENDS, closer))
         self._output.open(name)
         try:
-            yield from self._members(self._machine.properties(name), 0, closer=closer)
+            self._names = self._machine.properties(name)
+            yield from self._members(self._names, 0, closer=closer)
             yield from self._end()
         except _Broken:
             self._machine.spoil("a key or a value is not written as one")
@@ -151,7 +158,7 @@ class _Reading:
         self._grow("{")
         separator = ""
         while (yield from self._goes_on(closer, bool(separator))):
-            key = yield from self._key()
+            key = yield from self._key(properties)
             if self._guessed and properties and key not in properties:
                 raise _Broken
             self._grow(f'{separator}"{escape(key)}": ')
@@ -175,20 +182,28 @@ class _Reading:
             first = yield from self._source.skip()
         elif later and first != closer:
             raise _Broken
+        if first == ",":
+            raise _Broken
         if first == closer:
             self._source.at += 1
             return False
         return True
 
-    def _key(self) -> Steps[str]:
+    def _key(self, properties: Mapping[str, Any]) -> Steps[str]:
         if (yield from self._source.accept(self._quote)):
             key, end = yield from self._source.header(self._quote, LONGEST_NAME)
-            yield from self._source.header(_KEY_END, LONGEST_NAME)
-        else:
-            key, end = yield from self._source.header(_KEY_END, LONGEST_NAME)
-        if not end:
+            yield from self._source.skip()
+            if not end or not (yield from self._source.accept(_KEY_END)):
+                raise _Broken
+            return key.strip().strip("\"'")
+        text, end = yield from self._source.header(_KEY_END, LONGEST_NAME)
+        text = text.strip()
+        quoted = _IN_QUOTES.fullmatch(text)
+        key = quoted[2] if quoted else text
+        # A mark in it is what is left of another member, or a brace too many.
+        if not end or not (quoted or key in properties or _is_word(key)):
             raise _Broken
-        return key.strip().strip("\"'")
+        return key
 
     def _value(self, schema: Any, depth: int) -> Steps[None]:
         first = yield from self._source.skip()
@@ -240,7 +255,7 @@ class _Reading:
 
     def _bare(self, types: frozenset[str]) -> Steps[None]:
         text, end = yield from self._source.header(self._bare_end, _LONGEST_BARE)
-        if not end or self._mark in text:
+        if not end or any(quote in text for quote in _QUOTES):
             raise _Broken
         self._source.at -= 1
         shape = shape_of(types)
@@ -251,7 +266,21 @@ class _Reading:
         if value.startswith('"'):
             self._guessed = True
             _check_balance(text)
+            self._check_colons(text, declared="string" in types)
         self._grow(value)
+
+    def _check_colons(self, text: str, *, declared: bool) -> None:
+        """A colon may be that of another member, whose comma was lost."""
+        names = _NAMED.findall(text)
+        if text.startswith(":") or (names and not declared):
+            raise _Broken
+        if any(name.endswith(tuple(self._names)) for name in names):
+            raise _Broken
+
+
+def _is_word(key: str) -> bool:
+    """Whether this may stand before a colon without quotes."""
+    return bool(key) and _IN_NO_KEY.search(key) is None
 
 
 def _check_balance(text: str) -> None:

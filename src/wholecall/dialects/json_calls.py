@@ -17,9 +17,9 @@ holds nothing else, and no word in it could mean two things:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from wholecall.dialects.json_objects import AllButLast, CallObject, may_lack_brace
 from wholecall.dialects.jsontext import (
     BROKEN_JSON,
     escape,
@@ -47,6 +47,7 @@ OTHERS = frozenset({"type", "index"})
 BRACE = "{"
 _AFTER_SEPARATOR = marks_of(("{", "]"))
 _NOTHING = ("null", '""')
+_EMPTY = (*_NOTHING, "{}")
 # An opened call must get at least one character: none at all would mean no arguments.
 _NO_VALUE = frozenset({"", ",", ":", "}", "]"})
 _MOST_WRAPPERS = 8
@@ -55,6 +56,7 @@ _FENCE = marks_of(("```json", "```"))
 _STRAY = frozenset("}]")
 _MOST_STRAY = 8
 """Brackets too many before the end of a call."""
+_BRACE_TOO_MANY = marks_of(("}",))
 _BESIDE = "parameters stand beside its arguments"
 _KNOWN = NAMES | ARGUMENTS | IDS | WRAPPERS | LISTS | OTHERS
 
@@ -88,55 +90,6 @@ class JsonCalls:
                 yield from _Reading(machine, self).behind_brace()
             )
         return (yield from _Reading(machine, self).sequence())
-
-
-class _AllButLast:
-    """Hands arguments on, but for their last character: the brace that closes them.
-
-    The first is never kept: a call without any arguments would look like one with none.
-    """
-
-    __slots__ = ("_begun", "_grow", "_kept")
-
-    def __init__(self, grow: Callable[[str], None]) -> None:
-        self._grow = grow
-        self._kept = ""
-        self._begun = False
-
-    def put(self, piece: str) -> None:
-        body = self._kept + piece
-        end = len(body) - (self._begun or len(body) > 1)
-        self._kept = body[end:]
-        self._begun = True
-        if end:
-            self._grow(body[:end])
-
-    def release(self) -> None:
-        self._grow(self._kept)
-        self._kept = ""
-
-
-class _Object:
-    """What is known of one call object so far."""
-
-    __slots__ = ("beside", "early", "id", "keys", "last", "name", "opened")
-
-    def __init__(self) -> None:
-        self.name: str | None = None
-        self.id: str | None = None
-        self.early: list[str] | None = None
-        """Arguments that came before the name."""
-        self.beside: list[str] = []
-        """Parameters that stand where the name does, as members of an object."""
-        self.keys: set[str] = set()
-        self.opened = False
-        self.last: _AllButLast | None = None
-
-    def end(self) -> None:
-        """The object that holds name and arguments is closed: nothing of them is cut off."""
-        if self.last is not None:
-            self.last.release()
-            self.last = None
 
 
 class _Reading:
@@ -222,8 +175,10 @@ class _Reading:
 
     def _object_rest(self) -> Steps[bool]:
         """All of an object behind its brace; whether others may follow."""
-        found = _Object()
+        found = CallObject()
+        self._source.bookmark()
         whole = yield from self._members(found)
+        self._source.forget()
         if found.opened:
             if not whole:
                 yield from self._broken()
@@ -238,15 +193,21 @@ class _Reading:
         # An object without a call is skipped between others, and is none at all as the first.
         return whole and self._begun
 
-    def _conclude(self, found: _Object, *, twice: bool) -> Steps[None]:
+    def _conclude(self, found: CallObject, *, twice: bool) -> Steps[None]:
         """The object is closed. With arguments in two places nobody knows which are meant."""
         if twice:
             self._machine.spoil(_BESIDE)
-        elif (yield from has_more_members(self._source)):
+        elif (yield from self._was_closed_early(found)):
             yield from self._broken()
         else:
             found.end()
             self._output.seal()
+
+    def _was_closed_early(self, found: CallObject) -> Steps[bool]:
+        """Whether a bracket too many closed the arguments: what follows belongs to them."""
+        if found.behind and (yield from self._source.sees_ahead(_BRACE_TOO_MANY)):
+            return True
+        return (yield from has_more_members(self._source))
 
     def _broken(self) -> Steps[None]:
         """Read over the rest of a call that can be none, where its end is marked."""
@@ -254,8 +215,9 @@ class _Reading:
         if self._has_end:
             yield from self._source.flow(self._closers, ignore)
 
-    def _members(self, found: _Object) -> Steps[bool]:
+    def _members(self, found: CallObject) -> Steps[bool]:
         """All members of an object that is open; whether it was closed."""
+        separated = True
         while True:
             first = yield from self._source.skip()
             if first == "}":
@@ -263,16 +225,24 @@ class _Reading:
                 return True
             if first == ",":
                 self._source.at += 1
+                separated = True
             elif found.opened and (yield from self._ends_here(first)):
-                return True  # a brace was left out; what follows is surely not in this object
-            elif not (yield from self._member(found)):
+                # A brace was left out; what follows is surely not in this object.
+                return not self._may_lack_brace(found)
+            elif not separated or not (yield from self._member(found)):
                 return False
+            else:
+                separated = False
+
+    def _may_lack_brace(self, found: CallObject) -> bool:
+        begin, end = found.span
+        return may_lack_brace(self._source.since(begin)[: end - begin])
 
     def _ends_here(self, first: str) -> Steps[bool]:
         """Whether the list ends here, or the call, behind arguments that are closed."""
         return first == "]" or bool((yield from self._source.sees(self._closers)))
 
-    def _member(self, found: _Object) -> Steps[bool]:
+    def _member(self, found: CallObject) -> Steps[bool]:
         key = yield from read_string(self._source)
         if key is None or (yield from self._source.skip()) != ":":
             return False
@@ -295,7 +265,7 @@ class _Reading:
         self._depth -= 1
         return self._begun
 
-    def _wrapper(self, found: _Object) -> Steps[bool]:
+    def _wrapper(self, found: CallObject) -> Steps[bool]:
         self._source.at += 1
         self._depth += 1
         whole = yield from self._members(found)
@@ -304,13 +274,13 @@ class _Reading:
             found.end()
         return whole
 
-    def _named_by_key(self, found: _Object, key: str) -> Steps[bool]:
+    def _named_by_key(self, found: CallObject, key: str) -> Steps[bool]:
         if found.name is not None:  # another key, another call: nothing of the last is cut off
             self._finish(found)
         found.name = self._admit(key)
         return found.name is not None and (yield from self._arguments(found))
 
-    def _finish(self, found: _Object) -> None:
+    def _finish(self, found: CallObject) -> None:
         """Seal the call so far; the object goes on with another one."""
         if not found.opened:
             self._open_late(found)
@@ -318,7 +288,7 @@ class _Reading:
         self._output.seal()
         found.opened, found.early = False, None
 
-    def _value(self, found: _Object, key: str, *, first: str) -> Steps[bool]:
+    def _value(self, found: CallObject, key: str, *, first: str) -> Steps[bool]:
         if key in self._argument_keys and not found.opened and found.early is None:
             return (yield from self._arguments(found))
         if key in self._names and found.name is None and first in ('"', "'"):
@@ -327,6 +297,9 @@ class _Reading:
             return found.name is not None
         if key not in self._known and key in self._machine.properties(found.name or ""):
             return (yield from self._beside(found, key))
+        if key in self._argument_keys:
+            return (yield from self._again(found))
+        found.behind = found.behind or (found.opened and key not in self._known)
         pieces: list[str] = []
         wanted = key in IDS and found.id is None
         whole = yield from read_value(self._source, pieces.append if wanted else ignore)
@@ -336,7 +309,7 @@ class _Reading:
 
     # ── Arguments ───────────────────────────────────────────────────────────────────
 
-    def _arguments(self, found: _Object) -> Steps[bool]:
+    def _arguments(self, found: CallObject) -> Steps[bool]:
         if found.name is None:
             found.early = []
             return (yield from read_value(self._source, found.early.append))
@@ -349,28 +322,39 @@ class _Reading:
         if ahead[:1] in _NO_VALUE:
             return False
         self._open(found, found.name)
-        last = found.last = _AllButLast(self._output.grow)
-        return (yield from read_value(self._source, last.put))
+        last = found.last = AllButLast(self._output.grow)
+        begin = self._source.place
+        whole = yield from read_value(self._source, last.put)
+        found.span = (begin, self._source.place)
+        return whole
 
-    def _beside(self, found: _Object, key: str) -> Steps[bool]:
+    def _again(self, found: CallObject) -> Steps[bool]:
+        """Arguments a second time: none, or nobody knows which are meant."""
+        pieces: list[str] = []
+        whole = yield from read_value(self._source, pieces.append)
+        if "".join(pieces) not in _EMPTY:
+            found.beside.append("")
+        return whole
+
+    def _beside(self, found: CallObject, key: str) -> Steps[bool]:
         """A parameter that stands where the name does."""
         pieces = [f'"{escape(key)}": ']
         whole = yield from read_value(self._source, pieces.append)
         found.beside.append("".join(pieces))
         return whole
 
-    def _are_beside(self, found: _Object, name: str) -> bool:
+    def _are_beside(self, found: CallObject, name: str) -> bool:
         """Whether the object holds the name and the parameters of the call, and nothing else."""
         properties = self._machine.properties(name).keys()
         words = found.keys & self._known
         clear = found.keys - words <= properties and not words & properties
         return clear and (self._marked or found.keys >= self._machine.required(name))
 
-    def _open(self, found: _Object, name: str, *, arguments: str = "") -> None:
+    def _open(self, found: CallObject, name: str, *, arguments: str = "") -> None:
         found.opened = self._begun = True
         self._output.open(name, found.id, arguments=arguments)
 
-    def _open_late(self, found: _Object) -> bool:
+    def _open_late(self, found: CallObject) -> bool:
         """The object is closed and no call was opened yet: the name came last, or alone."""
         name = found.name or ""
         if found.early is not None:
@@ -382,7 +366,7 @@ class _Reading:
             self._open(found, name, arguments="{}")
         return found.opened
 
-    def _cut_off(self, found: _Object) -> None:
+    def _cut_off(self, found: CallObject) -> None:
         """A call without its end is told as one, not shown as text: `{` can never run."""
         if found.name is not None and self._marked and not self._machine.rescues:
             self._open(found, found.name, arguments="{")

@@ -228,7 +228,8 @@ class _Marked:
             yield from self._string(tag)
             return
         raw: list[str] = []
-        if not (yield from self._source.flow(self._mark, raw.append)):
+        marks = marks_of((self._grammar.mark + "<", self._grammar.mark))
+        if (yield from self._source.flow(marks, raw.append)) not in self._mark:
             raise _Broken
         text = "".join(raw)
         self._source.at -= len(self._grammar.mark) + 1
@@ -245,14 +246,18 @@ class _Marked:
         """A value that streams."""
         writer = ValueWriter(self._output.grow, Shape.TEXT)
         close = f"{self._grammar.mark}</{tag}>"
-        if (
-            yield from self._source.flow(marks_of((close, self._grammar.mark)), writer.put)
-        ) != close:
+        marks = marks_of((close, self._grammar.mark))
+        place = self._source.bookmark()
+        twice = yield from self._source.sees(marks_of((f"<{tag}>",)))
+        end = yield from self._source.flow(marks, writer.put)
+        text = self._source.since(place).removesuffix(close) if twice else ""
+        self._source.forget()
+        if end != close or _is_doubled(tag, text):
             raise _Broken
         writer.close()
 
     def _leaf(self, tag: str, text: str, *, types: frozenset[str]) -> Steps[None]:
-        if (yield from self._tag()) != f"/{tag}":
+        if (yield from self._tag()) != f"/{tag}" or _is_doubled(tag, text):
             raise _Broken
         self._output.grow(write_value(text, shape_of(types), types=types, trim=Trim.NOTHING))
 
@@ -279,6 +284,11 @@ class _Marked:
             self._output.grow(separator)
             yield from self._value(_ITEM, schema, depth=depth + 1)
             separator = ", "
+
+
+def _is_doubled(tag: str, text: str) -> bool:
+    """Whether a value begins with its own tag once more, and not with one that is closed in it."""
+    return text.startswith(f"<{tag}>") and f"</{tag}>" not in text
 
 
 def _choice(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:

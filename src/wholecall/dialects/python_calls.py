@@ -177,10 +177,15 @@ class _Reading:
     def _keywords(self, sink: Sink) -> Steps[bool]:
         separator = ""
         while True:
-            first = yield from self._source.skip(BLANKS + ("," if separator else ""))
+            first = yield from self._source.skip()
+            comma = first == ","
+            if separator and comma:
+                first = yield from self._source.skip(BLANKS + ",")
             if first == ")":
                 self._source.at += 1
                 return True
+            if separator and not comma:
+                return False
             key, end = yield from self._source.header(_EQUALS, LONGEST_NAME)
             if end != "=" or not key.strip().isidentifier():
                 return False

@@ -27,7 +27,11 @@ from wholecall.dialects.writing import Shape, Trim, ValueWriter, shape_of, types
 
 _CDATA = ("<![CDATA[", "]]>")
 _ESCAPED_BLANKS = marks_of(BLANKS_IN_JSON)
+_TEXTS = frozenset({"true", "string"})
+"""What an attribute says of a text: `string="true"`, `type="string"`."""
 _NAMELESS = "a parameter has no name"
+_UNOPENED = "a value holds the end of a parameter that has not begun"
+_ENDED_IN_VALUE = "its end stands in a value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,12 @@ class TagCalls:
     def closing_tags(self) -> tuple[str, ...]:
         """What closes a value or its key."""
         return (*self.value_close, *(end for end in self.value.end if end.startswith("</")))
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What stands in no name: the marks of a call."""
+        tags = (*self.call.end, *self.value_ends, self.call.begin, self.value.then)
+        return tuple(tag for tag in tags if tag.startswith("<"))
 
     def read(self, machine: Machine, opener: str, /) -> Steps[bool]:
         """Read the calls from an opener on; False if none follows."""
@@ -150,6 +160,7 @@ class _Reading:
 
     def _open(self, name: str) -> None:
         self._keys.clear()
+        self._raw.begin_call()
         self._output.open(name, arguments="{")
 
     def _glued_call(self, text: str) -> Steps[bool | None]:
@@ -167,9 +178,17 @@ class _Reading:
         """The parameters, and the end."""
         if not (yield from self._values(name)):
             return False
+        if self._raw.holds_close and self._may_lack(name):
+            self._machine.spoil(_UNOPENED)
+            return False
         self._output.grow("}")
         self._machine.seal(self._tags)
         return True
+
+    def _may_lack(self, name: str) -> bool:
+        """Whether a tag may be missing: there are more parameters, or more that has no end."""
+        properties = self._machine.properties(name)
+        return self._raw.forgets or not properties or not self._keys.issuperset(properties)
 
     def _json_body(self, name: str) -> Steps[bool]:
         self._output.open(name)
@@ -222,6 +241,9 @@ class _Reading:
         if mark in self._grammar.call_close:
             self._source.at += len(mark)
             return True
+        if self._raw.holds_end:
+            self._machine.spoil(_ENDED_IN_VALUE)
+            return False
         if mark in self._grammar.section_close or self._keys:
             return True
         # It was given up before its first parameter: nothing shows that it was meant.
@@ -240,7 +262,7 @@ class _Reading:
         ends = self._ends.may_begin(self._source.text, self._source.at)
         self._source.at = len(self._source.text)
         has_all = bool(properties) and self._keys.issuperset(properties)
-        return self._grammar.stops and has_all and ends
+        return self._grammar.stops and has_all and ends and not self._raw.holds_end
 
     # ── One value ───────────────────────────────────────────────────────────────────
 
@@ -274,14 +296,20 @@ class _Reading:
         ):
             return False
         writer.close()
-        return True
+        return not (writer.fell_back and self._says_json(name, head))
+
+    def _says_json(self, name: str, head: Head) -> bool:
+        """Whether a tag says that its value is no text, and nothing says that it may be."""
+        said = head.attributes.get(self._grammar.type_attribute, "").lower()
+        types = types_of(self._machine.properties(name).get(head.name))
+        return bool(said) and said not in _TEXTS and "string" not in types
 
     def _writer(self, name: str, head: Head) -> ValueWriter:
         properties = self._machine.properties(name)
         types = types_of(properties.get(head.name))
         said = head.attributes.get(self._grammar.type_attribute, "").lower()
         if said:
-            text = said in ("true", "string") and (not types or "string" in types)
+            text = said in _TEXTS and (not types or "string" in types)
             shape = Shape.TEXT if text else Shape.JSON
         elif head.name in properties:
             shape = shape_of(types)
@@ -303,14 +331,17 @@ class _Reading:
 
     def _cdata(self) -> Steps[bool]:
         begin, end = _CDATA
-        if not (yield from self._source.accept(marks_of((begin,)))):
+        if not (yield from self._source.sees_ahead(marks_of((begin,)))):
             return False
+        yield from self._source.skip()
+        self._source.at += len(begin)
         whole = ValueWriter(self._output.grow, Shape.TEXT)
         if not (yield from self._source.flow(marks_of((end,)), whole.put)):
             return True
         whole.close()
         yield from self._source.skip()
-        yield from self._source.accept(self._value_close)
+        closed = yield from self._source.accept(self._value_close)
+        self._raw.forgets = self._raw.forgets or not closed
         return True
 
     # ── Heads ───────────────────────────────────────────────────────────────────────
@@ -329,6 +360,8 @@ class _Reading:
             return Head(text.strip(), glued=True)
         if end in tag.keeps:
             self._source.at -= len(end)
+        if any(mark in text for mark in self._grammar.marks):
+            return None
         unopened = not (yield from self._then(tag))
         return head_of(tag, text, remains=self._grammar.glued, unopened=unopened)
 

@@ -1,4 +1,4 @@
-"""How a raw value ends, as far as it has come: what shows that it holds tags of its call."""
+"""How a raw value begins and ends: what shows that it holds tags of its call."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from collections.abc import Callable
 
 LONGEST_TAG = 64
 _CLOSING = re.compile(r"<\s*[/\\]\s*([^<>]+)>?\Z")
-_OPENING = re.compile(r"\s*+<([^\s<>=/!]+)")
-_OPEN_NAME = re.compile(r"\s*+(?:<[^\s<>=/!]*+)?")
+_OPENING = re.compile(r"\s*+(?:<([^\s<>=/!]+)|([^\s<>=/!]+)>)")
+_OPEN_NAME = re.compile(r"\s*+<?[^\s<>=/!]*+")
+_CDATA = re.compile(r"\s*+<!\W*+CDATA")
+_QUOTES = frozenset("\"'` ")
+"""What stands on both sides of a tag that a text tells of."""
 _USUAL = ("parameter", "param", "argument", "arg", "value")
 """What the values of other formats are closed with."""
 _SHORTEST = 4
@@ -21,13 +24,14 @@ _SAME = 0.8
 class Ending:
     """Hands a value on, and remembers how it ends."""
 
-    __slots__ = ("_closed", "_last", "_put", "inside", "is_another")
+    __slots__ = ("_closed", "_put", "first", "inside", "is_another", "last")
 
     def __init__(self, put: Callable[[str], None], *, closed: bool = False) -> None:
         """`closed`: nothing but its closing tag can end it."""
         self._put = put
         self._closed = closed
-        self._last = ""
+        self.first = self.last = ""
+        """What it begins with, and what it ends with."""
         self.inside = 0
         """How many tags without a name are open in it."""
         self.is_another = False
@@ -35,12 +39,19 @@ class Ending:
 
     def put(self, piece: str) -> None:
         """Take a piece of the raw value."""
-        self._last = (self._last + piece)[-LONGEST_TAG:]
+        self.last = (self.last + piece)[-LONGEST_TAG:]
+        if len(self.first) < LONGEST_TAG:
+            self.first = (self.first + piece)[:LONGEST_TAG]
         self._put(piece)
+
+    def tells_of_it(self, behind: str) -> bool:
+        """Whether what follows is text, and no tag of the call: in quotes, or between words."""
+        before = self.last[-1:]
+        return before in _QUOTES and behind == before
 
     def enter(self, *, ends_line: bool, meant: bool = False) -> None:
         """A tag without a name follows. Alone in its line it is written as one of the call."""
-        begins_line = self._last.rstrip(" \t")[-1:] in ("", "\n", "\r")
+        begins_line = self.last.rstrip(" \t")[-1:] in ("", "\n", "\r")
         alone = meant or (ends_line and begins_line)
         self.is_another = self.is_another or alone
         self.inside += 1
@@ -53,12 +64,27 @@ class Ending:
 
     def is_torn(self, closers: tuple[str, ...]) -> bool:
         """Whether it ends with a closing tag that is torn or misspelt, or has held a whole one."""
-        last = self._last.rstrip()
+        last = self.last.rstrip()
         if self._closed or any(last.endswith((tag[1:], tag[2:], tag[:-1])) for tag in closers):
             return True
         found = _CLOSING.search(last)
         name = _letters(found[1]) if found else ""
         return bool(name) and any(_is_meant(name, _letters(tag)) for tag in (*closers, *_USUAL))
+
+    def repeats(self, closers: tuple[str, ...]) -> str:
+        """The name of a closing tag that it ends with, if that is one of these with a slip of the
+        pen: the right one stands behind it."""
+        last = self.last.rstrip()
+        torn = next((tag[2:-1] for tag in closers if last.endswith(tag[1:])), "")
+        found = _CLOSING.search(last)
+        name = _letters(found[1]) if found else ""
+        slip = name and any(_is_slip(name, _letters(tag)) for tag in closers)
+        return found[1].strip() if found and slip else torn
+
+
+def is_torn_cdata(text: str) -> bool:
+    """Whether a text begins with the opening of a CDATA section that is none."""
+    return _CDATA.match(text) is not None
 
 
 def begins_opening(text: str) -> bool:
@@ -69,7 +95,7 @@ def begins_opening(text: str) -> bool:
 def is_opening(text: str, tag: str) -> bool:
     """Whether a text begins with an opening tag that is this one misspelt."""
     found = _OPENING.match(text)
-    return found is not None and _is_meant(_letters(found[1]), _letters(tag))
+    return found is not None and _is_meant(_letters(found[1] or found[2]), _letters(tag))
 
 
 def _letters(tag: str) -> str:
@@ -83,3 +109,12 @@ def _is_meant(name: str, own: str) -> bool:
     if name in own or own in name:
         return True
     return difflib.SequenceMatcher(None, name, own).ratio() >= _SAME
+
+
+def _is_slip(name: str, own: str) -> bool:
+    """Whether a name is another one, but for a letter that is left out of it or stands twice."""
+    if name == own:
+        return True
+    longer, shorter = sorted((name, own), key=len, reverse=True)
+    left_out = {longer[:at] + longer[at + 1 :] for at in range(len(longer))}
+    return len(own) > _SHORTEST and shorter in left_out and not name.startswith(own)

@@ -1,8 +1,9 @@
 """Raw values between tags: where one ends.
 
 Anything may stand in a value, its closing tag too: that is a part of it unless what follows
-fits. Where the closing tag was left out, the next tag ends the value, if nothing shows that it
-holds a part of the markup: such a call would run with tags in its arguments.
+fits, or a parameter may be missing that it would close. Where the closing tag was left out, the
+next tag ends the value, if nothing shows that it holds a part of the markup: such a call would
+run with tags in its arguments.
 
     <parameter=city>
     Rome
@@ -15,15 +16,27 @@ holds a part of the markup: such a call would run with tags in its arguments.
     <parameter>             ← the name was forgotten; the call is refused
     3
     </parameter>
+
+    <parameter=city>
+    Rome
+    </parameter>
+    3
+    </parameter>            ← closes what never began; refused, if the tool has another parameter
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wholecall.dialects.marks import marks_of
+from wholecall.dialects.marks import Marks, marks_of
 from wholecall.dialects.source import Sink, Source, Steps, ignore
-from wholecall.dialects.tag_endings import LONGEST_TAG, Ending, begins_opening, is_opening
+from wholecall.dialects.tag_endings import (
+    LONGEST_TAG,
+    Ending,
+    begins_opening,
+    is_opening,
+    is_torn_cdata,
+)
 
 if TYPE_CHECKING:
     from wholecall.dialects.tag_calls import TagCalls
@@ -51,8 +64,18 @@ class RawValues:
         )
         self.left_open = False
         """Whether the next parameter ended the last value, and not its closing tag."""
+        self.begin_call()
         after_call = grammar.section_close + grammar.sections
         self._after_call = marks_of((grammar.call.begin, *after_call, *grammar.call_close))
+
+    def begin_call(self) -> None:
+        """The values of another call follow."""
+        self.forgets = False
+        """Whether the closing tag of one of them was left out."""
+        self.holds_close = False
+        """Whether one of them holds the closing tag of a value that began nowhere."""
+        self.holds_end = False
+        """Whether one of them holds the end of the call."""
 
     def read(self, put: Sink, key: str) -> Steps[bool]:
         """The raw value up to its end; False if the text ends before, or it holds tags of its call.
@@ -64,6 +87,22 @@ class RawValues:
         self.left_open = False
         marks = marks_of((*grammar.value_ends, own, *grammar.value.unnamed))
         ending = Ending(put, closed=grammar.tokens)
+        place = self._source.bookmark()
+        whole = yield from self._read(marks, ending, own=own)
+        name = ending.repeats(grammar.closing_tags) if whole and not self.left_open else ""
+        torn = name and f"<{name}" not in self._source.since(place)
+        self._source.forget()
+        return whole and not torn and not self._holds_token(ending)
+
+    def _holds_token(self, ending: Ending) -> bool:
+        """Whether a value begins or ends with what is left of a tag: a token that came twice."""
+        if not self._grammar.tokens:
+            return self._grammar.cdata and is_torn_cdata(ending.first)
+        ends = tuple(f"{tag.partition('>')[0]}>" for tag in self._grammar.value_close)
+        return ending.first.startswith(self._grammar.value.end) or ending.last.endswith(ends)
+
+    def _read(self, marks: Marks, ending: Ending, *, own: str) -> Steps[bool]:
+        grammar = self._grammar
         while True:
             mark = yield from self._source.flow(marks, ending.put)
             if not mark:
@@ -80,8 +119,10 @@ class RawValues:
                     # Its end was left out, or it stood before, or it is torn, or it comes later.
                     torn = ending.is_torn(grammar.closing_tags)
                     self.left_open = mark == grammar.value.begin
+                    self.forgets = self.forgets or self.left_open
                     return not torn and not (yield from self._closes_later(mark))
                 self._source.at += len(mark)
+                self.holds_end = self.holds_end or mark in grammar.call_close
             ending.put(mark)
 
     def _enter(self, ending: Ending) -> Steps[None]:
@@ -101,6 +142,8 @@ class RawValues:
         if right and not inside and (yield from self._begins_another()):
             return False
         if right:
+            opened = ending.inside or ending.tells_of_it((yield from self._source.peek()))
+            self.holds_close = self.holds_close or not opened
             ending.leave()
         return None
 

@@ -76,7 +76,7 @@ def shape_of(types: frozenset[str]) -> Shape:
 class ValueWriter:
     """Writes one value."""
 
-    __slots__ = ("_grow", "_kept", "_pieces", "_shape", "_started", "_trim", "_types")
+    __slots__ = ("_grow", "_kept", "_pieces", "_shape", "_started", "_trim", "_types", "fell_back")
 
     def __init__(
         self,
@@ -93,6 +93,8 @@ class ValueWriter:
         self._pieces: list[str] = []
         self._kept = ""
         self._started = False
+        self.fell_back = False
+        """Whether it is written as a string for want of anything else."""
 
     def put(self, piece: str) -> None:
         """Take a piece of the raw value."""
@@ -136,7 +138,9 @@ class ValueWriter:
         """The value is whole."""
         if self._shape is not Shape.TEXT:
             text = "".join(self._pieces)
-            self._grow(write_value(text, self._shape, types=self._types, trim=self._trim))
+            value = _read_as(text, self._shape, types=self._types)
+            self.fell_back = value is None
+            self._grow(_quote(text, self._trim) if value is None else value)
             return
         begin = "" if self._started else '"'
         lone = self._kept == "\r" and self._trim is not Trim.BLANKS
@@ -151,11 +155,21 @@ def _without_first_newline(text: str) -> str:
 
 def write_value(text: str, shape: Shape, *, types: frozenset[str], trim: Trim) -> str:
     """A raw value as JSON text."""
+    value = _read_as(text, shape, types=types)
+    return _quote(text, trim) if value is None else value
+
+
+def _quote(text: str, trim: Trim) -> str:
+    return f'"{escape(trimmed(text, trim))}"'
+
+
+def _read_as(text: str, shape: Shape, *, types: frozenset[str]) -> str | None:
+    """The JSON that a raw value is; None if it is none, or not to be read so."""
     bare = _plain_number(text.strip(BLANKS), types)
     parsed = (read_text(bare) or _read_escaped(bare)) if bare else None
     if parsed is not None and not parsed.duplicates and _is_meant(parsed.value, shape, types=types):
         return json.dumps(parsed.value, ensure_ascii=False)
-    return f'"{escape(trimmed(text, trim))}"'
+    return None
 
 
 def _plain_number(text: str, types: frozenset[str]) -> str:

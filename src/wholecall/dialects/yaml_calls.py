@@ -17,6 +17,7 @@ plain scalars over several lines; what is none of these is no call.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -35,6 +36,8 @@ _QUOTES = marks_of(("''", "'"))
 _AFTER_DASH = frozenset(" \r\n")
 _QUOTED_OR_FLOW = frozenset("\"'[{|>")
 _LONGEST_BARE = 4096
+_IN_QUOTES = re.compile(r"""(["'])((?:(?!\1).)*+)\1""", re.DOTALL)
+_IN_NO_KEY = re.compile(r"""[{}\[\],"'`<>]|^[&*!|%@#:]|:$""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,21 +131,23 @@ class _Reading:
     def _members(self, indent: int, properties: Mapping[str, Any], *, depth: int) -> Steps[None]:
         separator = ""
         while self._lines.indent == indent:
-            key = yield from self._key()
+            key = yield from self._key(properties)
             self._grow(f'{separator}"{escape(key)}": ')
             yield from self._value(properties.get(key), indent, depth=depth + 1)
             separator = ", "
         if self._lines.indent > indent:
             raise UnreadableYaml
 
-    def _key(self) -> Steps[str]:
+    def _key(self, properties: Mapping[str, Any]) -> Steps[str]:
         first = yield from self._source.peek()
         quoted = (yield from read_string(self._source)) if first in ('"', "'") else None
         key, end = yield from self._source.header(_KEY_END, LONGEST_NAME)
         if not end.startswith(":") or (quoted is not None and key.strip()):
             raise UnreadableYaml
         self._source.at -= len(end) - 1
-        return key.strip() if quoted is None else quoted
+        if quoted is not None:
+            return quoted
+        return _checked(key.strip(), properties)
 
     def _sequence(self, indent: int, schema: Any, *, depth: int) -> Steps[None]:
         items = schema.get("items") if isinstance(schema, Mapping) else None
@@ -248,7 +253,7 @@ class _Reading:
             key, end = yield from self._source.header(_FLOW_KEY_END, LONGEST_NAME)
             if not end:
                 raise UnreadableYaml
-            key = key.strip().strip("\"'")
+            key = _unquoted(key.strip(), properties)
             self._grow(f'{separator}"{escape(key)}": ')
             yield from self._flow_value(properties.get(key), depth + 1)
             separator = ", "
@@ -285,6 +290,19 @@ class _Reading:
         "[": _flow_list,
         "{": _flow_mapping,
     }
+
+
+def _unquoted(key: str, properties: Mapping[str, Any]) -> str:
+    """A key in a flow mapping, with quotes or without."""
+    quoted = _IN_QUOTES.fullmatch(key)
+    return quoted[2] if quoted else _checked(key, properties)
+
+
+def _checked(key: str, properties: Mapping[str, Any]) -> str:
+    """A plain key, unless it is what is left of something else: a mark too many, a lost quote."""
+    if key not in properties and (not key or _IN_NO_KEY.search(key)):
+        raise UnreadableYaml
+    return key
 
 
 def _bare(text: str, types: frozenset[str]) -> str:
