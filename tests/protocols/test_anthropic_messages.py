@@ -154,7 +154,12 @@ WORDS = [
         [start(0, type="redacted_thinking", data="zzz"), stop(0)],
         [Reasoning("", {"redacted_thinking": "zzz"})],
     ),
-    Row("citations are skipped", [grow(0, "citations_delta", citation={"title": "t"})], []),
+    Row(
+        "citations belong to the text before them",
+        [grow(0, "citations_delta", citation={"title": "t"})],
+        [Reasoning("", {"citations": [{"title": "t"}]})],
+    ),
+    Row("what is no citation is none", [grow(0, "citations_delta", citation=None)], []),
     Row("a delta may be missing", [{"type": "content_block_delta", "index": 0}], []),
 ]
 

@@ -114,7 +114,7 @@ def test_texts_are_left_to_the_decoder() -> None:
 
 def test_a_stream_whose_chunks_are_never_alike_is_not_tried_for_ever() -> None:
     counting = Counting(openai_chat.Decoder())
-    payloads = [text("a", logprobs=number) for number in range(100)]
+    payloads = [text("a", content_filter_results=number) for number in range(100)]
     assert Stencil(counting).decode(payloads) == [Text("a")] * 100
     assert (counting.asked, counting.tried) == (100, 2 * 16)
 

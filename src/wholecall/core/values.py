@@ -262,7 +262,10 @@ class Text(Value, frozen=True):
 
 
 class Reasoning(Value, frozen=True):
-    """A piece of the model's reasoning, or what the provider wants back with it."""
+    """A piece of the model's reasoning, or what the provider wants back with it.
+
+    Without text, its extras may also belong to the text before it: citations, log probabilities.
+    """
 
     text: str
     extras: Mapping[str, Any] = msgspec.field(default_factory=dict)

@@ -42,6 +42,9 @@ from wholecall.protocols.wire import (
     terminate,
 )
 
+CITATIONS = "citations"
+STOP_SEQUENCE = "stop_sequence"
+
 # ── The wire ────────────────────────────────────────────────────────────────────────
 
 
@@ -66,6 +69,7 @@ class _Words(msgspec.Struct):
     thinking: str | None = None
     signature: str | None = None
     data: str | None = None  # thinking that was redacted
+    citations: Any = None  # a list; of a stream they come one by one
 
 
 class _Delta(msgspec.Struct):
@@ -77,12 +81,15 @@ class _Delta(msgspec.Struct):
     partial_json: Any = None  # an object from some imitators
     content: str | None = None  # of a compaction
     encrypted_content: str | None = None
+    citation: Any = None
     stop_reason: str | None = None
+    stop_sequence: str | None = None
 
 
 class _Message(msgspec.Struct):
     content: list[Any] | str | None = None  # a text: of gateways in front of other models
     stop_reason: str | None = None
+    stop_sequence: str | None = None
     usage: Any = None
     error: Any = None
 
@@ -142,7 +149,7 @@ class Decoder:
             yield from self._blocks.start(index, block)
             yield from self._blocks.stop(index)
         yield from _usage(message.usage)
-        yield from _hint(message.stop_reason)
+        yield from _hint(message)
 
 
 def _list_blocks(content: list[Any] | str | None) -> list[Any]:
@@ -158,11 +165,16 @@ class _Blocks:
     def __init__(self) -> None:
         self._open = OpenBlocks("tool_use")
         self._latest = -1
+        self._after_text = False
+        """Whether the block that began last is text."""
 
     def start(self, index: int | None, block: Any) -> Iterator[Delta]:
         """A block begins. Without an index it is the next one."""
         self._latest = self._latest + 1 if index is None else index
         kind = fit(block, _Kind).type
+        if self._after_text and kind == _TEXT:
+            yield Reasoning("", {CITATIONS: []})  # what is cited for one is not for the other
+        self._after_text = kind == _TEXT
         if kind == "tool_use":
             self._open.open_call(self._latest)
             yield _opening(self._latest, fit(block, _ToolUse))
@@ -177,7 +189,8 @@ class _Blocks:
         index = self._latest if index is None else index
         growing = self._open.growing(index)
         if growing is not None:
-            for field, text in present(msgspec.structs.asdict(delta)).items():
+            fields = present({**msgspec.structs.asdict(delta), "citation": None})
+            for field, text in fields.items():
                 growing.grow(field, text if isinstance(text, str) else json.dumps(plain(text)))
         elif delta.partial_json:
             yield from self._open.add_input(index, read_arguments(delta.partial_json))
@@ -214,6 +227,9 @@ def _words(words: _Words | _Delta) -> Iterator[Delta]:
         yield Reasoning("", {"signature": words.signature})
     if isinstance(words, _Words) and words.data:
         yield Reasoning("", {"redacted_thinking": words.data})
+    cited = words.citations if isinstance(words, _Words) else [words.citation or None]
+    if cited and isinstance(cited, list) and cited[0] is not None:
+        yield Reasoning("", {CITATIONS: plain(cited)})
 
 
 # ── Events ──────────────────────────────────────────────────────────────────────────
@@ -236,7 +252,7 @@ def _block_stop(blocks: _Blocks, event: _Event) -> Iterator[Delta]:
 
 
 def _message_delta(_: _Blocks, event: _Event) -> Iterator[Delta]:
-    yield from _hint(event.delta.stop_reason if event.delta is not None else None)
+    yield from _hint(event.delta or _Delta())
     yield from _usage(event.usage)
 
 
@@ -250,16 +266,19 @@ def _other(_: _Blocks, event: _Event) -> Iterator[Delta]:
         yield read_error(event.error or "error")
 
 
-def _hint(stop_reason: str | None) -> Iterator[HintGiven]:
-    if stop_reason:
-        yield HintGiven(read_hint(stop_reason), stop_reason)
+def _hint(stopped: _Message | _Delta) -> Iterator[Delta]:
+    if stopped.stop_sequence:
+        yield Reasoning("", {STOP_SEQUENCE: stopped.stop_sequence})
+    if stopped.stop_reason:
+        yield HintGiven(read_hint(stopped.stop_reason), stopped.stop_reason)
 
 
 def _usage(usage: Any) -> Iterator[Delta]:
     return read_usage(usage, input_tokens="input_tokens", output_tokens="output_tokens")
 
 
-_WORDS = frozenset({"text", "thinking", "redacted_thinking"})
+_TEXT = "text"
+_WORDS = frozenset({_TEXT, "thinking", "redacted_thinking"})
 _EVENTS: dict[str, Callable[[_Blocks, _Event], Iterator[Delta]]] = {
     "message_start": _message_start,
     "content_block_start": _block_start,

@@ -85,6 +85,7 @@ class _Message(msgspec.Struct):
     reasoning_details: Any = None  # OpenRouter: must go back unchanged
     thinking_blocks: Any = None  # LiteLLM: Anthropic's signatures
     refusal: Any = None
+    annotations: Any = None  # what a web search cites
     tool_calls: list[_ToolCall | None] | None = None
     function_call: _Function | None = None  # before there were `tool_calls`
 
@@ -94,6 +95,7 @@ class _Choice(msgspec.Struct):
     delta: _Message | None = None
     message: _Message | None = None
     finish_reason: Any = None  # null, "", unknown words
+    logprobs: Any = None
     error: Any = None  # OpenRouter
 
 
@@ -174,6 +176,7 @@ class Decoder:
         index = choice.index or 0
         if message is not None:
             yield from _words(message)
+            yield from _notes(choice.logprobs, message.annotations)
             if message.tool_calls:
                 self._modern.add(index)
                 yield from _calls(message.tool_calls)
@@ -231,7 +234,7 @@ def _only_message(chunk: _Chunk) -> _Message | None:
     if not choices or len(choices) > 1 or chunk.usage is not None or _failure(chunk):
         return None
     choice = choices[0]
-    if choice is None or choice.index or choice.finish_reason or choice.error:
+    if choice is None or choice.index or choice.finish_reason or choice.error or choice.logprobs:
         return None
     return choice.delta
 
@@ -242,6 +245,7 @@ def _has_more(message: _Message) -> bool:
         message.reasoning_details
         or message.thinking_blocks
         or message.refusal
+        or message.annotations
         or message.function_call
     )
 
@@ -362,6 +366,17 @@ def _words(message: _Message) -> Iterator[Delta]:
         yield from (Text(content),) if isinstance(content, str) else _parts(content)
     if message.refusal and isinstance(message.refusal, str):
         yield Text(message.refusal)
+
+
+def _notes(logprobs: Any, annotations: Any) -> Iterator[Delta]:
+    """What is said of the text besides, for clients of the same protocol."""
+    likely = plain(logprobs) if logprobs else None
+    notes = {
+        "logprobs": [likely] if isinstance(likely, dict) else None,
+        "annotations": _entries(annotations),
+    }
+    if present(notes):
+        yield Reasoning("", present(notes))
 
 
 def _entries(details: Any) -> list[Any] | None:

@@ -53,6 +53,8 @@ class _Kind(msgspec.Struct):
 class _Part(msgspec.Struct):
     text: str | None = None
     refusal: str | None = None
+    annotations: Any = None
+    logprobs: Any = None
 
 
 class _MessageItem(msgspec.Struct):
@@ -201,7 +203,17 @@ def _envelope(item: Any) -> Iterator[Delta]:
     message = fit(item, _MessageItem)
     fields = present({"id": message.id, "phase": message.phase})
     if message.content and fields:
-        yield Reasoning("", {"message": fields})
+        yield Reasoning("", {"message": fields, **_notes(message.content)})
+
+
+def _notes(content: list[_Part]) -> dict[str, Any]:
+    """What is said of the text besides. It counts characters, so several parts have none."""
+    if len(content) != 1:
+        return {}
+    [part] = content
+    lists = {"annotations": plain(part.annotations), "logprobs": plain(part.logprobs)}
+    notes = {name: value for name, value in lists.items() if value and isinstance(value, list)}
+    return {"notes": notes} if notes else {}
 
 
 def _reasoning_done(stream: _Stream, event: _Event) -> Iterator[Delta]:

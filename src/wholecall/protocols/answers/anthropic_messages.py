@@ -18,6 +18,7 @@ from wholecall.protocols.answers.head import PRIVATE, Head, Style
 from wholecall.protocols.answers.usages import write_message_usage
 from wholecall.protocols.answers.whole import Whole
 from wholecall.protocols.answers.writer import ChoiceWriter, Finish
+from wholecall.protocols.anthropic_messages import CITATIONS, STOP_SEQUENCE
 from wholecall.protocols.requests.encoding.anthropic_messages import PROTOCOL, pick_extras
 
 _NOTHING = b""
@@ -77,7 +78,7 @@ class AnthropicWriter:
             self._blocks.close()
             + _event(
                 "message_delta",
-                delta=_write_stop(finishes[0]),
+                delta=_write_stop(finishes[0], self._blocks.stop_sequence),
                 usage=write_message_usage(usage),
             )
             + _event("message_stop")
@@ -99,9 +100,11 @@ class AnthropicWriter:
 class _Blocks:
     """Writes the content blocks of a message."""
 
-    __slots__ = ("_before", "_index", "_native", "_next", "_open", "_places")
+    __slots__ = ("_before", "_index", "_native", "_next", "_open", "_places", "stop_sequence")
 
     def __init__(self, *, native: bool) -> None:
+        self.stop_sequence: str | None = None
+        """At which the model was stopped."""
         self._native = native
         self._next = 0
         self._open: _Growth | None = None
@@ -131,6 +134,9 @@ class _Blocks:
         redacted = event.extras.get("redacted_thinking")
         if redacted:
             frames += self._add({"type": "redacted_thinking", "data": redacted})
+        if CITATIONS in event.extras:
+            frames += self._cite(event.extras[CITATIONS])
+        self.stop_sequence = event.extras.get(STOP_SEQUENCE, self.stop_sequence)
         return frames
 
     def close(self) -> bytes:
@@ -148,6 +154,16 @@ class _Blocks:
         delta = {"type": "signature_delta", "signature": signature}
         signed = _event("content_block_delta", index=self._index, delta=delta)
         return opening + signed + self.close()
+
+    def _cite(self, citations: list[Any]) -> bytes:
+        """Add to the block of text; none: it is over, and what follows is one of its own."""
+        if not citations:
+            return self.close()
+        frames = self._grow(_TEXT)
+        for citation in citations:
+            delta = {"type": "citations_delta", "citation": citation}
+            frames += _event("content_block_delta", index=self._index, delta=delta)
+        return frames
 
     def _grow(self, growth: _Growth) -> bytes:
         """What has to come before more of this: nothing, if its block is open."""
@@ -216,8 +232,22 @@ def _delta_start(index: int, growth: _Growth) -> bytes:
 def encode(whole: Whole, head: Head) -> dict[str, Any]:
     """The body of a message. It has one choice; others have no place in it."""
     said = whole.choices[0]
-    content = [block for part in said.parts for block in _PARTS[type(part)](part)]
-    return _write_message(head, content, finish=said.finish, usage=whole.usage)
+    content: list[Any] = []
+    for part in said.parts:
+        content += _PARTS[type(part)](part)
+        if isinstance(part, Reasoning):
+            content[-1:] = [_cite(block, part) for block in content[-1:]]
+    message = _write_message(head, content, finish=said.finish, usage=whole.usage)
+    sequences = [note[STOP_SEQUENCE] for note in said.notes if STOP_SEQUENCE in note]
+    return {**message, **_write_stop(said.finish, *sequences[-1:])}
+
+
+def _cite(block: Mapping[str, Any], behind: Reasoning) -> Mapping[str, Any]:
+    """The block with what is cited for it, if that is what stands behind it."""
+    cited = behind.extras.get(CITATIONS)
+    if not cited or block.get("type") != "text":
+        return block
+    return {**block, CITATIONS: [*block.get(CITATIONS, ()), *cited]}
 
 
 def _write_text(part: Text) -> Iterator[dict[str, Any]]:
@@ -272,8 +302,10 @@ def _write_message(
     return head.complete(fields)
 
 
-def _write_stop(finish: Finish | None) -> dict[str, Any]:
-    return {"stop_reason": _name_reason(finish), "stop_sequence": None}
+def _write_stop(finish: Finish | None, sequence: str | None = None) -> dict[str, Any]:
+    reason = _name_reason(finish)
+    stopped = sequence if reason == STOP_SEQUENCE else None
+    return {"stop_reason": reason, STOP_SEQUENCE: stopped}
 
 
 def _name_reason(finish: Finish | None) -> str | None:

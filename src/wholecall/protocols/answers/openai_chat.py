@@ -18,10 +18,12 @@ from wholecall.protocols.answers.head import PRIVATE, Head, Style
 from wholecall.protocols.answers.usages import write_chat_usage
 from wholecall.protocols.answers.whole import Said, Whole
 from wholecall.protocols.answers.writer import ChoiceWriter, Finish
+from wholecall.protocols.requests.answers import NOTES
 from wholecall.protocols.requests.encoding.openai_chat import DETAILS, pick_extras
 from wholecall.protocols.requests.fields import without
 
 _NOTHING = b""
+_ANNOTATIONS, _LOGPROBS = NOTES
 
 
 # ── Streams ─────────────────────────────────────────────────────────────────────────
@@ -114,8 +116,11 @@ class _ChatChoice:
         """Reasoning as DeepSeek and most others send it; this protocol's details with it."""
         frames = self._think + quote(event.text) + self._words_end if event.text else _NOTHING
         if event.extras:
-            details = {key: event.extras[key] for key in DETAILS if key in event.extras}
+            fields = (*DETAILS, _ANNOTATIONS)
+            details = {key: event.extras[key] for key in fields if key in event.extras}
             frames += self._delta(details) if details else _NOTHING
+            for likely in event.extras.get(_LOGPROBS, ()):
+                frames += self._before + b'{},"logprobs":' + dump(likely) + self._after
         return frames
 
     def add_block(self, _: Mapping[str, Any]) -> bytes:
@@ -172,7 +177,23 @@ def encode(whole: Whole, head: Head) -> dict[str, Any]:
 
 
 def _write_choice(index: int, said: Said) -> dict[str, Any]:
-    return {"index": index, "message": _write_message(said.parts), **_write_finish(said.finish)}
+    message = _write_message(said.parts)
+    annotations = [each for note in said.notes for each in note.get(_ANNOTATIONS, ())]
+    if annotations:
+        message[_ANNOTATIONS] = annotations
+    likely = [each for note in said.notes for each in note.get(_LOGPROBS, ())]
+    logprobs = {_LOGPROBS: _join_logprobs(likely)} if likely else {}
+    return {"index": index, "message": message, **logprobs, **_write_finish(said.finish)}
+
+
+def _join_logprobs(pieces: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Each field is a list that grows with the text: `content`, `refusal`."""
+    joined: dict[str, Any] = {}
+    for piece in pieces:
+        for field, entries in piece.items():
+            grown = isinstance(entries, list) and isinstance(joined.get(field), list)
+            joined[field] = [*joined[field], *entries] if grown else entries or joined.get(field)
+    return joined
 
 
 def _write_message(parts: Iterable[Part]) -> dict[str, Any]:

@@ -36,11 +36,12 @@ from wholecall.protocols.answers.response_items import (
 )
 from wholecall.protocols.answers.writer import ChoiceWriter, Finish
 from wholecall.protocols.pieces import Pieces
-from wholecall.protocols.requests.encoding.openai_responses import ITEM, MESSAGE, PROTOCOL
+from wholecall.protocols.requests.encoding.openai_responses import ITEM, MESSAGE, NOTES, PROTOCOL
 from wholecall.protocols.requests.fields import without
 from wholecall.protocols.wire import present
 
 _NOTHING = b""
+_NO_NOTES: Mapping[str, Any] = {}
 
 
 class ResponsesWriter:
@@ -147,13 +148,15 @@ class _Items:
         if ITEM in event.extras:
             return self._finish_reasoning(present(event.extras[ITEM]))
         if MESSAGE in event.extras:
-            return self.close(**without(event.extras[MESSAGE], ["id"]))
+            fields = without(event.extras[MESSAGE], ["id"])
+            return self.close(event.extras.get(NOTES, {}), **fields)
         if not event.text:
             return _NOTHING
         return self._hold(event.text) if self._native else self._grow(SUMMARY, event.text)
 
-    def close(self, **more: Any) -> bytes:
-        """Nothing more comes for the open item; `more` are further fields of it."""
+    def close(self, notes: Mapping[str, Any] = _NO_NOTES, **more: Any) -> bytes:
+        """Nothing more comes for the open item; `notes` are said of its text besides, and `more`
+        are further fields of it."""
         held, self._held = self._held, None
         if held is not None:  # its item never came
             return self._grow(SUMMARY, held.join()) + self.close()
@@ -162,8 +165,8 @@ class _Items:
             return _NOTHING
         text = words.said.join()
         write = message_item if words.kind is SAID else reasoning_item
-        item = {**write(words.id, [words.kind.write_part(text)]), **more}
-        return words.events.close(text) + self._finish_item(words.index, item)
+        item = {**write(words.id, [{**words.kind.write_part(text), **notes}]), **more}
+        return words.events.close(text, notes) + self._finish_item(words.index, item)
 
     def _grow(self, kind: TextKind, text: str) -> bytes:
         words, opening = self._words, _NOTHING

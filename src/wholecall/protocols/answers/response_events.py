@@ -6,11 +6,13 @@ what was thought, and what was thought.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from wholecall.protocols.answers.frames import dump, frame, quote
 from wholecall.protocols.answers.response_items import summary_part, text_part, thought_part
+
+_NO_NOTES: Mapping[str, Any] = {}
 
 
 class TextKind(NamedTuple):
@@ -96,11 +98,26 @@ class TextEvents:
         part = self._kind.write_part("")
         return self._events.write(f"{self._kind.part}.added", **self._where, part=part)
 
-    def close(self, text: str) -> bytes:
-        """The text is whole, and so is its part."""
-        kind, part = self._kind, self._kind.write_part(text)
-        done = self._events.write(f"{kind.text}.done", **self._where, text=text, **kind.more)
-        return done + self._events.write(f"{kind.part}.done", **self._where, part=part)
+    def close(self, text: str, notes: Mapping[str, Any] = _NO_NOTES) -> bytes:
+        """The text is whole, and so is its part; `notes` are what is said of it besides."""
+        kind, part = self._kind, {**self._kind.write_part(text), **notes}
+        more = {name: part[name] for name in kind.more}
+        return b"".join(
+            [
+                *self._annotate(notes.get("annotations", ())),
+                self._events.write(f"{kind.text}.done", **self._where, text=text, **more),
+                self._events.write(f"{kind.part}.done", **self._where, part=part),
+            ]
+        )
+
+    def _annotate(self, annotations: Iterable[Any]) -> Iterator[bytes]:
+        for place, annotation in enumerate(annotations):
+            yield self._events.write(
+                f"{self._kind.text}.annotation.added",
+                **self._where,
+                annotation_index=place,
+                annotation=annotation,
+            )
 
     def write(self, text: str) -> bytes:
         """A text that is whole already."""

@@ -15,6 +15,7 @@ from wholecall.protocols.answers.writer import Finish
 from wholecall.protocols.requests.encoding.openai_responses import (
     ITEM,
     MESSAGE,
+    NOTES,
     PROTOCOL,
     pick_extras,
 )
@@ -134,10 +135,19 @@ def _write_items(parts: Iterable[Part], ids: ItemIds) -> list[Any]:
     items: list[Any] = []
     for part in parts:
         if isinstance(part, Reasoning) and MESSAGE in part.extras:
-            items[-1:] = [{**item, **part.extras[MESSAGE]} for item in items[-1:]]
+            items[-1:] = [_complete_message(item, part) for item in items[-1:]]
         else:
             items += _PARTS[type(part)](part, ids)
     return items
+
+
+def _complete_message(item: Mapping[str, Any], behind: Reasoning) -> Mapping[str, Any]:
+    """The message with its own fields, and its text with what is said of it."""
+    if item["type"] != "message":  # it had no text, and something else stands before it
+        return item
+    notes = behind.extras.get(NOTES, {})
+    content = [{**part, **notes} for part in item["content"]]
+    return {**item, **behind.extras[MESSAGE], "content": content}
 
 
 def _write_text(part: Text, ids: ItemIds) -> Iterator[Any]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from wholecall.core.conversation import Part, PastCall
 from wholecall.core.outcome import merge_usage
-from wholecall.core.values import Ended, Event, Fault, OfChoice, Rejected, Usage
+from wholecall.core.values import Ended, Event, Fault, OfChoice, Reasoning, Rejected, Usage
 from wholecall.protocols.answers.delivery import blame, finish_of
 from wholecall.protocols.answers.writer import Finish
-from wholecall.protocols.requests.answers import answer_message
+from wholecall.protocols.requests.answers import LEFT_OUT, answer_message
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,8 @@ class Said:
 
     parts: tuple[Part, ...]
     finish: Finish
+    notes: tuple[Mapping[str, Any], ...] = ()
+    """What its parts leave out: what came with its text and its end, in the upstream's form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,4 +58,6 @@ def _put_together(events: list[Event], upstream: str) -> Said:
     finish = finish_of(ended, called=any(isinstance(part, PastCall) for part in parts))
     if finish is None:
         raise blame(event for event in events if isinstance(event, Fault))
-    return Said(parts, finish)
+    extras = (event.extras for event in events if isinstance(event, Reasoning))
+    notes = tuple(each for each in extras if each and each.keys() <= LEFT_OUT)
+    return Said(parts, finish, notes)

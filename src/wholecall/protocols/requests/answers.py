@@ -12,7 +12,12 @@ message written in the same protocol is what the provider expects.
 | `Reasoning("", {"message": …})` behind a text  | Responses': id and phase of its item       |
 | `Reasoning.extras["thought_signature"]`        | Gemini's, of the thought or the text before|
 | `Reasoning("", {"reasoning_details": […], …})` | those of upstreams behind OpenAI's chat    |
+| `Reasoning("", {"citations": […]})`            | Anthropic's, of the text before; none: the |
+|                                                | next text is a block of its own            |
 | `PastCall.extras`                              | of a call, in the decoder's words          |
+
+What is said of a text besides, and nobody wants back, is left out: `logprobs` and `annotations` of
+OpenAI's chat, `notes` of Responses, Anthropic's `stop_sequence`.
 """
 
 from __future__ import annotations
@@ -35,6 +40,10 @@ from wholecall.core.values import (
 )
 from wholecall.protocols.wire import present
 
+NOTES = ("annotations", "logprobs")
+"""What OpenAI's chat says of a text besides. Each is a list, and comes in pieces."""
+LEFT_OUT = frozenset({*NOTES, "stop_sequence"})
+"""What nobody wants back."""
 # These come in pieces over many chunks; all others are whole and end what they belong to.
 _GROWING = ("reasoning_details", "thinking_blocks")
 # The fields of an entry whose pieces are joined; of the others the latest counts.
@@ -97,6 +106,8 @@ class _Answer:
         if not event.extras:
             self._end_texts()
             self._thoughts.append(event.text)
+        elif event.extras.keys() <= LEFT_OUT:
+            return
         elif event.extras.keys().isdisjoint(_GROWING):
             self._end_with(event)
         else:

@@ -47,6 +47,8 @@ ITEM = "item"
 """The key under which reasoning holds its whole item."""
 MESSAGE = "message"
 """The key for the fields of the item that a text was in: its id, its phase."""
+NOTES = "notes"
+"""The key for what is said of that text besides: `annotations`, `logprobs`. It does not go back."""
 # The upstream holds earlier messages.
 _CONTINUES = ("previous_response_id", "conversation")
 
