@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.chat import ChatCompletionChunk
 
 from protocols.forms import Row, decode, in_every_form
 from wholecall.core.limits import DEFAULT
@@ -239,83 +239,6 @@ def test_stream(chunks: list[Any], deltas: list[Any]) -> None:
     assert decode(Decoder(), chunks) == deltas
 
 
-RESPONSES = [
-    Row(
-        "a message is a delta that is whole",
-        [
-            {
-                "object": "chat.completion",
-                "choices": [
-                    {
-                        "message": {
-                            "content": "a",
-                            "tool_calls": [
-                                {"id": "x", "function": {"name": "f", "arguments": "{}"}}
-                            ],
-                        },
-                        "finish_reason": "tool_calls",
-                    }
-                ],
-                "usage": {"prompt_tokens": 1},
-            }
-        ],
-        [
-            Text("a"),
-            CallDelta(0, "{}", "f", "x"),
-            HintGiven(Hint.TOOL_CALLS, "tool_calls"),
-            Usage(1, None, {"prompt_tokens": 1}),
-            Terminated(),
-        ],
-    ),
-    Row(
-        "choices without an index are numbered by their place",
-        [{"choices": [{"message": {"content": "a"}}, None, {"message": {"content": "c"}}]}],
-        [Text("a"), OfChoice(2, Text("c")), Terminated()],
-    ),
-    Row(
-        "a function_call needs no finish reason",
-        [{"choices": [{"message": {"function_call": {"name": "f", "arguments": "{}"}}}]}],
-        [CallDelta(LEGACY, "{}", "f"), Terminated()],
-    ),
-    Row(
-        "an error is a fault",
-        [{"error": {"message": "broken"}}],
-        [Fault(UPSTREAM, "broken", {"message": "broken"}), Terminated()],
-    ),
-    Row(
-        "it may stand in an envelope",
-        [
-            {
-                "success": True,
-                "data": {"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]},
-            }
-        ],
-        [Text("a"), HintGiven(Hint.STOP, "stop"), Terminated()],
-    ),
-    Row(
-        "an envelope of something else is none",
-        [{"success": False, "data": {"id": 1}}],
-        [
-            Fault(FaultKind.PROTOCOL, "the answer has neither choices nor an error"),
-            Terminated(),
-        ],
-    ),
-    Row(
-        "an answer without an answer is one too",
-        [{"choices": []}],
-        [
-            Fault(FaultKind.PROTOCOL, "the answer has neither choices nor an error"),
-            Terminated(),
-        ],
-    ),
-]
-
-
-@pytest.mark.parametrize(("body", "deltas"), in_every_form(RESPONSES))
-def test_response(body: list[Any], deltas: list[Any]) -> None:
-    assert list(Decoder().decode_response(body[0])) == deltas
-
-
 @pytest.mark.parametrize("payload", ["{", b"\xff", 5, None, {"choices": 5}, calls({"id": []})])
 def test_what_cannot_be_read_is_a_fault(payload: Any) -> None:
     (fault,) = Decoder().decode(payload)
@@ -330,13 +253,12 @@ def test_the_deltas_before_a_broken_one_are_kept() -> None:
     assert isinstance(second, Fault)
 
 
-FRAME: dict[str, Any] = {"id": "c", "created": 1, "model": "m"}
-
-
 def test_chunks_of_the_openai_library() -> None:
     chunk = ChatCompletionChunk.model_validate(
         {
-            **FRAME,
+            "id": "c",
+            "created": 1,
+            "model": "m",
             "object": "chat.completion.chunk",
             "choices": [
                 {
@@ -362,44 +284,6 @@ def test_chunks_of_the_openai_library() -> None:
         OfChoice(1, STOP),
         Usage(1, 2, usage),
     ]
-
-
-def test_an_answer_of_the_openai_library() -> None:
-    body = ChatCompletion.model_validate(
-        {
-            **FRAME,
-            "object": "chat.completion",
-            "choices": [
-                {
-                    "index": 0,
-                    "finish_reason": "stop",
-                    "message": {
-                        "role": "assistant",
-                        "content": None,
-                        "tool_calls": [
-                            {
-                                "id": "x",
-                                "type": "function",
-                                "function": {"name": "f", "arguments": "{}"},
-                            }
-                        ],
-                    },
-                }
-            ],
-        }
-    )
-    assert list(Decoder().decode_response(body)) == [
-        CallDelta(0, "{}", "f", "x"),
-        STOP,
-        Terminated(),
-    ]
-
-
-def test_the_calls_of_a_whole_answer_are_numbered_where_no_index_says_otherwise() -> None:
-    entries = [None, {"id": "a", "function": {"name": "f"}}, {"id": "b", "index": 7}]
-    body = {"choices": [{"message": {"tool_calls": entries}}, {"finish_reason": "stop"}]}
-    deltas = list(Decoder().decode_response(body))
-    assert [delta.slot for delta in deltas if isinstance(delta, CallDelta)] == [1, 7]
 
 
 @pytest.mark.parametrize(
