@@ -15,6 +15,7 @@ from wholecall.errors import RunFailed, UpstreamError
 from wholecall.runs.events import RunEvent, ToolEnded, ToolStarted, TurnRetried, TurnStarted
 from wholecall.runs.executor import Executor
 from wholecall.runs.ledger import Stop
+from wholecall.runs.limits import RunLimits
 from wholecall.runs.loop import Loop
 from wholecall.runs.plan import Plan
 from wholecall.runs.sending import sender_for
@@ -181,3 +182,25 @@ def test_a_timeout_while_calls_are_waited_for_is_not_taken_for_the_end_of_the_ru
     with pytest.raises(TimeoutError, match="a reader of ours"):
         asyncio.run(loop.run())
     assert kitchen.did == []
+
+
+def paused(stop_reason: str) -> ScriptedAnswer:
+    use = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
+    blocks = [{"type": "text", "text": "Rain"}, use]
+    return ScriptedAnswer(
+        protocol="anthropic", body={"content": blocks, "stop_reason": stop_reason}
+    )
+
+
+def test_an_answer_that_its_provider_paused_goes_on() -> None:
+    rest = {"content": [{"type": "text", "text": " in Oslo."}], "stop_reason": "end_turn"}
+    played = play(paused("pause_turn"), ScriptedAnswer(protocol="anthropic", body=rest))
+    assert (played.done.text, played.done.stop) == ("Rain in Oslo.", Stop.ANSWER)
+    last = played.upstream.requests[1].messages[-1]
+    assert last.role is Role.ASSISTANT  # as it was said, and nothing behind it
+    assert len(last.parts) == 2
+
+
+def test_an_answer_is_paused_no_more_often_than_there_are_turns() -> None:
+    played = play(*[paused("pause_turn")] * 4, limits=RunLimits(turns=3))
+    assert (played.done.turns, played.done.stop) == (4, Stop.TURNS)

@@ -78,6 +78,11 @@ class Reader:
         self._overrun = False
         self._over = False
 
+    @property
+    def is_terminated(self) -> bool:
+        """Whether the answer has said its own end: what still comes is no part of it."""
+        return self._closed
+
     def feed(self, chunk: Chunk) -> list[Event]:
         """Take what came; return what it brought about."""
         if self._over:

@@ -17,6 +17,7 @@ from wholecall.proxy.frames import BLANK_LINE, Frames
 from wholecall.proxy.piping import Letter, Pipe, read_whole
 from wholecall.proxy.sinks import Body, RawHeaders, Sink
 from wholecall.proxy.taps import ChunksBegan, Fate, Watch
+from wholecall.upstreams.ending import EndOfStream
 from wholecall.upstreams.http1.base import Response, find_header
 from wholecall.upstreams.strangers import find_stranger
 
@@ -103,19 +104,24 @@ class Forwarding:
             self._watch.end(Fate.FAILED, status=_BAD_GATEWAY, code=code, message=message)
 
     async def _pass_chunks(self, response: Response) -> None:
-        sink, reader, read = self._sink, self._reader, response.read
-        take = self._watch.open_chunks(ChunksBegan(self._pipe.endpoint.protocol))
         try:
-            while chunk := await read():
-                if take is not None:
-                    take(chunk)
-                self._show_all(reader.feed(chunk))
-                sink.put(self._frames.cut(chunk))
-                await sink.flush()
+            async with EndOfStream() as end:
+                await self._copy_chunks(response, end)
         except TimeoutError as error:
             raise self._pipe.fail(error) from error
         except OSError:
             return  # whether the answer was over by then is written in the answer itself
+
+    async def _copy_chunks(self, response: Response, end: EndOfStream) -> None:
+        sink, reader, read = self._sink, self._reader, response.read
+        take = self._watch.open_chunks(ChunksBegan(self._pipe.endpoint.protocol))
+        while chunk := await read():
+            if take is not None:
+                take(chunk)
+            self._show_all(reader.feed(chunk))
+            sink.put(self._frames.cut(chunk))
+            await sink.flush()
+            end.look(reader)
 
     # ── Listening ───────────────────────────────────────────────────────────────────
 

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 from wholecall.core.choice import Choice, Mode
 from wholecall.core.conversation import CallResult, Message, Request, Result, Role
 from wholecall.core.feedback import feedback
+from wholecall.core.hints import read_hint
 from wholecall.core.outcome import Outcome
-from wholecall.core.values import Call, Reason, Rejected, Text
+from wholecall.core.values import Call, Hint, Reason, Rejected, Text
 from wholecall.dialects.enforce import MOST_TIMES_ASKED, ask_again
 from wholecall.errors import RunFailed, UpstreamError
 from wholecall.runs.events import RunEvent, Status, ToolEnded, TurnRetried, TurnStarted
@@ -308,6 +309,8 @@ class Loop:
         if self._wanted.cap is not None:
             self._output, _ = self._plan.output.read("".join(self._texts))
             return self._wanted.cap
+        if read_hint(outcome.native_finish_reason or "") is Hint.PAUSE:
+            return None  # the provider's own tools took long: with all that it said it goes on
         breach = None if self._is_silent() else ask_again(self._choice, outcome)
         if breach is not None:
             return self._remind(breach)

@@ -17,6 +17,7 @@ from wholecall.protocols.requests import answer_message
 from wholecall.runs.events import copy_call
 from wholecall.runs.sending import Sent
 from wholecall.upstreams.base import Answer, Upstream
+from wholecall.upstreams.ending import EndOfStream
 
 # They show a call being built; what they say is in the call that it becomes.
 PASSING = (Grew, Proved)
@@ -62,17 +63,23 @@ class Turn:
     async def _read_chunks(self, answer: Answer, sent: Sent) -> list[Event]:
         """Take what comes; return what the end of the answer brought about."""
         reader = sent.make_reader(answer)
-        whole: list[Event] = []
-        async for chunk in answer.chunks:
-            if not answer.streamed:
-                whole += reader.feed_response(chunk)
-                continue
-            for event in reader.feed(chunk):
-                self._take(event)
-                if isinstance(event, Released):
-                    self._start(event.call)
-            await self._room()
-        return whole + reader.end()
+        if not answer.streamed:
+            whole = [
+                event async for chunk in answer.chunks for event in reader.feed_response(chunk)
+            ]
+            return whole + reader.end()
+        async with EndOfStream() as end:
+            async for chunk in answer.chunks:
+                self._take_now(reader.feed(chunk))
+                await self._room()
+                end.look(reader)
+        return reader.end()
+
+    def _take_now(self, events: list[Event]) -> None:
+        for event in events:
+            self._take(event)
+            if isinstance(event, Released):
+                self._start(event.call)
 
     def _take(self, event: Event) -> None:
         if not isinstance(event, PASSING):
