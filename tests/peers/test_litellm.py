@@ -186,6 +186,7 @@ async def test_a_refusal_is_an_upstream_error(status: int, attempts: int) -> Non
         with pytest.raises(UpstreamError) as caught:
             await read(ask(server.url, pauses.retry()))
     assert caught.value.status == status
+    assert caught.value.code == ("not_found" if status == 404 else "status")
     assert KEY not in str(caught.value)
     assert "no, ***" in str(caught.value)
     assert len(server.requests) == attempts
