@@ -381,3 +381,10 @@ def test_unknown_parameters_can_be_kept() -> None:
     spec = ToolSpec("f", {"type": "object", "properties": {"a": {"type": "integer"}}})
     kept = check({"a": "1", "b": 2}, spec, options=CoercionOptions(keep_unknown=True))
     assert (kept.value, kept.dropped, kept.problems) == ({"a": 1, "b": 2}, (), ())
+
+
+def test_a_misspelt_parameter_is_not_kept() -> None:
+    spec = ToolSpec("f", {"type": "object", "properties": {"dry_run": {}, "path": {}}})
+    options = CoercionOptions(keep_unknown=True)
+    read = check({"path": "a", "dry_ru": True}, spec, options=options)
+    assert [problem.path for problem in read.problems] == ["$.dry_ru"]

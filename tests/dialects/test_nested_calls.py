@@ -28,6 +28,7 @@ ROWS = [
         (f"the tag of {key} twice", "minimax_m3", m3(f'<invoke name="{name}">', f"<{key}><{key}>x", f"</{key}>", "</invoke>", "</tool_call>") + "so", f"!bad_markup {name} | 'so'")
         for name, key in (("find", "query"), ("plan", "note"))
     ),
+    ("the closing tag twice", "minimax_m3", m3('<invoke name="find">', "<query>x</query>", "</query>", "</invoke>", "</tool_call>") + "so", "!bad_markup find | 'so'"),
     ("an element of the text with the same tag", "minimax_m3", m3('<invoke name="find">', "<query><query>x</query>", "</query>", "</invoke>"), 'find {"query": "<query>x</query>"}'),
     ("an empty value", "minimax_m3", m3('<invoke name="plan">', "<note>", "</note>", "</invoke>"), 'plan {"note": ""}'),
     ("a tag that does not fit", "minimax_m3", m3('<invoke name="plan">', "<note>x", "</nota>", "</invoke>", "</tool_call>") + "so", "!bad_markup plan | 'so'"),
@@ -44,6 +45,11 @@ ROWS = [
     ("lists too deep", "minimax_m3", m3('<invoke name="any">', "<a>", *("<item>",) * 200), "!limit any"),
     ("names as tags", "auto", "<write><path>a</path>\n<text> b </text></write>so", 'write {"path": "a", "text": "b"} | \'so\''),
     ("a value that is blank", "auto", "<find><query>  </query></find>", 'find {"query": ""}'),
+    *(
+        (f"a tag twice: {value}", "auto", f"<find><query>{value}</query>\n<limit>3</limit></find>", "!bad_markup find | '\n<limit>3</limit></find>'")
+        for value in ("<query>x", "x</query>", "\n<query>x\n")
+    ),
+    ("an element with the same tag", "auto", "<find><query><query>x</query></query></find>", 'find {"query": "<query>x</query>"}'),
     ("a closing tag in a value", "auto", "<find><query>a</query>b</query></find>", 'find {"query": "a</query>b"}'),
     ("no parameters", "auto", "<now></now>", "now {}"),
     ("a tag in prose", "auto", "the <find> tag", "'the <find> tag'"),

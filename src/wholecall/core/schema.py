@@ -67,7 +67,8 @@ def check(value: dict[str, JSON], spec: ToolSpec, *, options: CoercionOptions = 
     size = measure(value)
     if oversize := _refuse_size(compiled, value, size=size):
         return Checked(value, problems=(oversize,))
-    kept, dropped = (value, ()) if options.keep_unknown else _drop_unknown(compiled, value)
+    known, unknown = _drop_unknown(compiled, value)
+    kept, dropped = (value, ()) if options.keep_unknown else (known, unknown)
     if len(dropped) > UNKNOWN:
         return Checked(value, problems=(_REFUSE_UNKNOWN,))
     fits = compiled.fits(compiled.root, kept)
@@ -77,9 +78,9 @@ def check(value: dict[str, JSON], spec: ToolSpec, *, options: CoercionOptions = 
         kept, coercions = _coerce(compiled, kept, allowance=allowance, size=size, options=options)
         fits = compiled.fits(compiled.root, kept)
     problems = () if fits else explain(compiled, kept, allowance=allowance, unknown=dropped)
-    if dropped:
+    if unknown:
         missing = {problem.path for problem in problems}
-        misspelt = _report_misspelt(compiled, value, dropped=dropped, missing=missing)
+        misspelt = _report_misspelt(compiled, value, unknown=unknown, missing=missing)
         problems += tuple(islice(misspelt, PROBLEMS - len(problems)))
         if not kept and not problems:
             # Of arguments of which nothing is left, none was meant for this tool.
@@ -150,12 +151,12 @@ def _drop_unknown(
 
 
 def _report_misspelt(
-    compiled: Compiled, value: dict[str, JSON], *, dropped: Iterable[str], missing: Collection[str]
+    compiled: Compiled, value: dict[str, JSON], *, unknown: Iterable[str], missing: Collection[str]
 ) -> Iterator[Problem]:
-    """Dropped names that are near to a parameter which is neither given nor reported missing."""
+    """Unknown names that are near to a parameter which is neither given nor reported missing."""
     absent = {name for name in compiled.names - value.keys() if join_path("$", name) not in missing}
     expected = f"only {show_names(sorted(compiled.names))}"
-    for name, meant in find_misspelt(dropped, absent).items():
+    for name, meant in find_misspelt(unknown, absent).items():
         path = join_path("$", name)
         message = f"{path} is no parameter of this tool; did you mean {show(meant)}?"
         yield Problem(path, "unknown_parameter", message, show(value[name]), expected)

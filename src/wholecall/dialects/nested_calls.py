@@ -18,7 +18,7 @@ from typing import Any
 from wholecall.dialects.jsontext import escape, read_value
 from wholecall.dialects.machine import LONGEST_NAME, Machine, Tags
 from wholecall.dialects.marks import marks_of
-from wholecall.dialects.source import BLANKS, Steps, ignore
+from wholecall.dialects.source import BLANKS, Sink, Steps, ignore
 from wholecall.dialects.tag_heads import Tag, head_of
 from wholecall.dialects.writing import Shape, Trim, ValueWriter, shape_of, types_of, write_value
 
@@ -142,12 +142,21 @@ class _Named:
         types = types_of(self._properties[key])
         writer = ValueWriter(self._output.grow, shape_of(types), trim=Trim.BLANKS, types=types)
         close = f"</{key}>"
-        while (yield from self._source.flow(marks_of((close,)), writer.put)):
-            follows = yield from self._source.sees_ahead(self._follows)
-            if follows is None or follows:
-                writer.close()
+        place = self._source.bookmark()
+        whole = yield from self._ends(close, writer.put)
+        text = self._source.since(place).removesuffix(close)
+        self._source.forget()
+        if not whole or _is_doubled(key, text):
+            return False
+        writer.close()
+        return True
+
+    def _ends(self, close: str, put: Sink) -> Steps[bool]:
+        """Whether a closing tag comes that ends a value; all before it goes to `put`."""
+        while (yield from self._source.flow(marks_of((close,)), put)):
+            if (yield from self._source.sees_ahead(self._follows)) != "":
                 return True
-            writer.put(close)
+            put(close)
         return False
 
 
@@ -248,9 +257,8 @@ class _Marked:
         close = f"{self._grammar.mark}</{tag}>"
         marks = marks_of((close, self._grammar.mark))
         place = self._source.bookmark()
-        twice = yield from self._source.sees(marks_of((f"<{tag}>",)))
         end = yield from self._source.flow(marks, writer.put)
-        text = self._source.since(place).removesuffix(close) if twice else ""
+        text = self._source.since(place).removesuffix(close)
         self._source.forget()
         if end != close or _is_doubled(tag, text):
             raise _Broken
@@ -287,8 +295,11 @@ class _Marked:
 
 
 def _is_doubled(tag: str, text: str) -> bool:
-    """Whether a value begins with its own tag once more, and not with one that is closed in it."""
-    return text.startswith(f"<{tag}>") and f"</{tag}>" not in text
+    """Whether a value begins or ends with a tag of its own once more, that has no other half."""
+    text = text.strip(BLANKS)
+    opens, closes = f"<{tag}>", f"</{tag}>"
+    begins = text.startswith(opens) and closes not in text
+    return begins or (text.endswith(closes) and opens not in text)
 
 
 def _choice(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -153,7 +153,8 @@ class _Reading:
         if first == "{":
             return (yield from self._json_body(name))
         follows = (yield from self._sees_mark()) or (yield from self._source.sees(self._nameless))
-        if not follows and not self._source.ended:
+        # Without the tag around the arguments, only an object shows that it was meant.
+        if head.unopened or (not follows and not self._source.ended):
             return None
         self._open(name)
         return (yield from self._body(name))

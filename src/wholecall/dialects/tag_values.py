@@ -89,17 +89,21 @@ class RawValues:
         ending = Ending(put, closed=grammar.tokens)
         place = self._source.bookmark()
         whole = yield from self._read(marks, ending, own=own)
+        text = self._source.since(place) if grammar.tokens else ""
         name = ending.repeats(grammar.closing_tags) if whole and not self.left_open else ""
         torn = name and f"<{name}" not in self._source.since(place)
         self._source.forget()
-        return whole and not torn and not self._holds_token(ending)
+        return whole and not torn and not self._holds_token(ending, text)
 
-    def _holds_token(self, ending: Ending) -> bool:
-        """Whether a value begins or ends with what is left of a tag: a token that came twice."""
+    def _holds_token(self, ending: Ending, text: str) -> bool:
+        """Whether a value begins or ends with what is left of a tag, or holds most of one: a
+        token came twice, or got lost. `text` is the value with its closing tag."""
         if not self._grammar.tokens:
             return self._grammar.cdata and is_torn_cdata(ending.first)
-        ends = tuple(f"{tag.partition('>')[0]}>" for tag in self._grammar.value_close)
-        return ending.first.startswith(self._grammar.value.end) or ending.last.endswith(ends)
+        close = self._grammar.value_close[0]
+        end, most = f"{close.partition('>')[0]}>", close.rpartition("<")[0]
+        begins = ending.first.startswith(self._grammar.value.end)
+        return begins or ending.last.endswith(end) or text.count(most) > 1
 
     def _read(self, marks: Marks, ending: Ending, *, own: str) -> Steps[bool]:
         grammar = self._grammar

@@ -4,13 +4,15 @@ A chunk holds candidates, each with parts of its content. A call is a part, whol
 chunk, its arguments an object. Vertex can stream the arguments: the first part has the
 name and `willContinue`, further ones have values at JSON paths, the last is without
 `willContinue`. They are handed on as `{` when the call opens and the rest when it is
-finished, so that a call that was cut is an open object and never `{}`.
+finished, so that a call that was cut is an open object and never `{}`. A whole call that a
+chunk only brings again is read once.
 
 Google's JSON is written in camelCase, and its Python objects in snake_case; both are read.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any
@@ -36,6 +38,7 @@ from wholecall.core.values import (
 )
 from wholecall.errors import ProtocolError
 from wholecall.protocols.partial_args import GrowingObject, Scalar
+from wholecall.protocols.snapshots import Snapshots, count_tokens
 from wholecall.protocols.wire import (
     Decoded,
     Payload,
@@ -154,6 +157,7 @@ class Decoder:
         self._slots = count()
         self._open: dict[int, _OpenCall] = {}
         """The call that each candidate is streaming."""
+        self._snapshots: defaultdict[int, Snapshots] = defaultdict(Snapshots)
 
     def decode(self, payload: Payload) -> Decoded:
         """Turn one chunk into deltas."""
@@ -178,7 +182,7 @@ class Decoder:
         elif whole and not (chunk.candidates or chunk.prompt_feedback):
             raise ProtocolError("the answer has neither candidates nor an error")
         for candidate in chunk.candidates or ():
-            deltas = self._candidate(candidate)
+            deltas = self._candidate(candidate, count_tokens(chunk.usage_metadata))
             if candidate.index:
                 yield from (OfChoice(candidate.index, delta) for delta in deltas)
             else:
@@ -189,10 +193,11 @@ class Decoder:
             yield HintGiven(Hint.CONTENT_FILTER, chunk.prompt_feedback.block_reason)
             yield Terminated()
 
-    def _candidate(self, candidate: _Candidate) -> Iterator[Delta]:
-        content = candidate.content or _Content()
-        for native in content.parts or ():
-            if native is not None:
+    def _candidate(self, candidate: _Candidate, tokens: int) -> Iterator[Delta]:
+        parts = (candidate.content or _Content()).parts or []
+        known = self._snapshots[candidate.index or 0].known(parts, tokens)
+        for place, native in enumerate(parts):
+            if native is not None and place not in known:
                 yield from self._part(candidate.index or 0, native)
         if reason := _name_reason(candidate.finish_reason):
             yield HintGiven(read_hint(reason), reason)
