@@ -213,7 +213,9 @@ class Told(NamedTuple):
 
 
 def told(outcome: Outcome) -> Told:
-    extras = [extra for extra in outcome.reasoning_extras if "message" not in extra]
+    # What belongs to the text before it: its item, or that the next one is a block of its own.
+    of_text = {"message", "citations"}
+    extras = [extra for extra in outcome.reasoning_extras if of_text.isdisjoint(extra)]
     usage = outcome.usage
     return Told(
         outcome.text,

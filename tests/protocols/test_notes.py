@@ -229,3 +229,67 @@ def test_citations_of_no_text_are_left_out() -> None:
     events.insert(1, Reasoning("", {"citations": CITED}))
     body = encode_answer("anthropic", events, head=HEAD, upstream="anthropic")
     assert body["content"] == [own]
+
+
+# ── A model that will not answer ────────────────────────────────────────────────────
+
+NO = "I cannot."
+DECLINING_ITEM = {**MESSAGE, "content": [{"type": "refusal", "refusal": NO}]}
+DECLINED: dict[str, list[Event]] = {
+    "openai-chat streamed": read_stream(
+        "openai-chat", [say(refusal=""), say(refusal="I "), say(refusal="cannot."), say("stop")]
+    ),
+    "openai-chat whole": read_whole(
+        "openai-chat",
+        {"choices": [{"message": {"content": None, "refusal": NO}, "finish_reason": "stop"}]},
+    ),
+    "openai-chat in parts": read_whole(
+        "openai-chat",
+        {"choices": [{"message": {"content": [{"refusal": NO}]}, "finish_reason": "stop"}]},
+    ),
+    "openai-responses streamed": read_stream(
+        "openai-responses",
+        [
+            {"type": "response.refusal.delta", "output_index": 0, "delta": ""},
+            {"type": "response.refusal.delta", "output_index": 0, "delta": NO},
+            {"type": "response.output_item.done", "output_index": 0, "item": DECLINING_ITEM},
+            {"type": "response.completed", "response": {"output": [DECLINING_ITEM]}},
+        ],
+    ),
+    "openai-responses whole": read_whole("openai-responses", {"output": [DECLINING_ITEM]}),
+}
+OF_OPENAI = ("openai-chat", "openai-responses")
+
+
+@pytest.mark.parametrize("events", DECLINED.values(), ids=DECLINED)
+def test_a_refusal_is_no_content_for_clients_of_openai(events: list[Event]) -> None:
+    chat = encode_answer("openai-chat", events, head=HEAD)
+    message = chat["choices"][0]["message"]
+    assert (message["content"], message["refusal"]) == (None, NO)
+    response = encode_answer("openai-responses", events, head=HEAD)
+    assert response["output"][-1]["content"] == [{"type": "refusal", "refusal": NO}]
+
+
+@pytest.mark.parametrize("client", OF_OPENAI)
+@pytest.mark.parametrize("events", DECLINED.values(), ids=DECLINED)
+def test_a_refusal_is_one_in_a_stream(client: str, events: list[Event]) -> None:
+    again = read_stream(client, [write_stream(client, events, upstream=client)])
+    assert "".join(event.text for event in again if isinstance(event, Text)) == NO
+    assert Reasoning("", {"refusal": True}) in again
+    written = encode_answer(client, again, head=HEAD)
+    assert '"refusal": "I cannot."' in json.dumps(written)
+
+
+@pytest.mark.parametrize("events", DECLINED.values(), ids=DECLINED)
+def test_a_refusal_is_text_for_all_others(events: list[Event]) -> None:
+    body = encode_answer("anthropic", events, head=HEAD)
+    assert body["content"] == [{"type": "text", "text": NO}]
+    assert answer_message(events, "openai-chat").text == NO
+
+
+def test_what_is_no_message_is_not_declined() -> None:
+    own = {"type": "web_search_call", "id": "ws_1"}
+    events = read_whole("openai-responses", {"output": [own, DECLINING_ITEM]})
+    body = encode_answer("openai-responses", events, head=HEAD, upstream="openai-responses")
+    assert [item["type"] for item in body["output"]] == ["web_search_call", "message"]
+    assert body["output"][0] == own

@@ -18,6 +18,7 @@ from wholecall.core.values import (
     Usage,
 )
 from wholecall.protocols.openai_chat import Decoder
+from wholecall.protocols.wire import decline
 
 
 def delta(**fields: Any) -> dict[str, Any]:
@@ -145,7 +146,7 @@ LEGACY_CALLS = [
 WORDS = [
     Row("content is text", [delta(role="assistant", content="a")], [Text("a")]),
     Row("empty content is nothing", [delta(content=""), delta(content=None)], []),
-    Row("a refusal is text", [delta(refusal="no")], [Text("no")]),
+    Row("a refusal is text, and marked", [delta(refusal="no")], [*decline("no")]),
     Row("reasoning_content is reasoning", [delta(reasoning_content="a")], [Reasoning("a")]),
     Row("so is reasoning", [delta(reasoning="a")], [Reasoning("a")]),
     Row("not twice", [delta(reasoning_content="a", reasoning="a")], [Reasoning("a")]),
@@ -183,7 +184,7 @@ WORDS = [
                 ]
             )
         ],
-        [Reasoning("hm"), Reasoning("so"), Text("a"), Text("no"), Text("b")],
+        [Reasoning("hm"), Reasoning("so"), Text("a"), *decline("no"), Text("b")],
     ),
     Row(
         "text and a call may come in one chunk",

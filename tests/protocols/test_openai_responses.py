@@ -27,6 +27,7 @@ from wholecall.core.values import (
     Usage,
 )
 from wholecall.protocols.openai_responses import Decoder
+from wholecall.protocols.wire import decline
 
 CALL = {
     "type": "function_call",
@@ -127,7 +128,7 @@ ITEMS = [
         ],
     ),
     Row(
-        "text and refusals are text",
+        "text and refusals are text, and the latter marked",
         [
             added(SAYING),
             event("output_text.delta", delta="a"),
@@ -136,12 +137,12 @@ ITEMS = [
             done(SAYING),
             end(output=[SAYING]),
         ],
-        [Text("a"), Text("no"), SAID, *COMPLETED],
+        [Text("a"), *decline("no"), SAID, *COMPLETED],
     ),
     Row(
         "text that did not come in deltas comes with its item",
         [done(SAYING), end(output=[SAYING])],
-        [Text("a"), Text("no"), SAID, *COMPLETED],
+        [Text("a"), *decline("no"), SAID, *COMPLETED],
     ),
     Row("a message may be empty", [done({"type": "message"})], []),
     Row(
@@ -198,7 +199,7 @@ ENDS = [
             CallSealed("fc", '{"a":1}'),
             ProviderBlock(SEARCH),
             Text("a"),
-            Text("no"),
+            *decline("no"),
             SAID,
             *COMPLETED,
         ],
@@ -280,7 +281,7 @@ RESPONSES = [
         [{"status": "completed", "output": [SAYING, CALL], "usage": USAGE}],
         [
             Text("a"),
-            Text("no"),
+            *decline("no"),
             SAID,
             CallDelta("fc", '{"a":1}', "f", "x", opens=True, extras={"item_id": "fc"}),
             CallSealed("fc", '{"a":1}'),

@@ -305,3 +305,25 @@ def test_all_of_the_text_so_far_in_each_chunk_is_read_as_that(
 
     assert read(GROWING) == [{"q": "aurora", "n": 3}]
     assert read(GROWING[:-2]) == []
+
+
+@pytest.mark.parametrize(
+    ("protocol", "end"),
+    [
+        ("openai-chat", "data: [DONE]\n\n"),
+        ("anthropic", {"type": "message_stop"}),
+        ("ollama", {"message": {"content": ""}, "done": True, "done_reason": "stop"}),
+        ("openai-responses", {"type": "response.completed", "response": {"output": []}}),
+    ],
+)
+def test_it_knows_when_an_answer_has_said_its_end(protocol: str, end: Any) -> None:
+    reader = Reader(protocol)
+    assert not reader.is_terminated
+    reader.feed(end)
+    assert reader.is_terminated
+
+
+def test_a_finish_reason_is_not_the_end_of_a_stream() -> None:
+    reader = Reader("gemini")
+    reader.feed({"candidates": [{"content": {"parts": [{"text": "a"}]}, "finishReason": "STOP"}]})
+    assert not reader.is_terminated

@@ -66,6 +66,7 @@ NOTHING: dict[str, Any] = {
     "no object": b"data: [1]\n\n",
     "an object of a client library": {"id": "a"},
     "nothing": b"",
+    "more levels than there is room for": b'{"id": ' + b"[" * 9999 + b"]" * 9999 + b"}",
     "something else within": frame({"response": 7}),
 }
 

@@ -33,6 +33,7 @@ from wholecall.protocols.wire import (
     UNREADABLE,
     Decoded,
     Payload,
+    decline,
     explain,
     fit,
     guard,
@@ -365,18 +366,16 @@ def _words(message: _Message) -> Iterator[Delta]:
     if content:
         yield from (Text(content),) if isinstance(content, str) else _parts(content)
     if message.refusal and isinstance(message.refusal, str):
-        yield Text(message.refusal)
+        yield from decline(message.refusal)
 
 
 def _notes(logprobs: Any, annotations: Any) -> Iterator[Delta]:
     """What is said of the text besides, for clients of the same protocol."""
     likely = plain(logprobs) if logprobs else None
-    notes = {
-        "logprobs": [likely] if isinstance(likely, dict) else None,
-        "annotations": _entries(annotations),
-    }
-    if present(notes):
-        yield Reasoning("", present(notes))
+    listed = [likely] if isinstance(likely, dict) else None
+    notes = present({"logprobs": listed, "annotations": _entries(annotations)})
+    if notes:
+        yield Reasoning("", notes)
 
 
 def _entries(details: Any) -> list[Any] | None:
@@ -391,7 +390,8 @@ def _parts(parts: list[_Part | str | None]) -> Iterator[Delta]:
             yield Text(part)
         elif part is not None:
             yield from (Reasoning(text) for text in _thoughts(part.thinking))
-            yield from (Text(text) for text in (part.text, part.refusal) if text)
+            yield from (Text(part.text),) if part.text else ()
+            yield from decline(part.refusal) if part.refusal else ()
 
 
 def _thoughts(thinking: str | list[_Part] | None) -> list[str]:

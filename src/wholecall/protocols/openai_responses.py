@@ -30,6 +30,7 @@ from wholecall.protocols.openai_items import Address, CallItem, FunctionCalls, r
 from wholecall.protocols.wire import (
     Decoded,
     Payload,
+    decline,
     fit,
     guard,
     plain,
@@ -179,6 +180,12 @@ def _said(stream: _Stream, event: _Event) -> Iterator[Delta]:
         yield Text(read_text(event.delta))
 
 
+def _declined(stream: _Stream, event: _Event) -> Iterator[Delta]:
+    if event.delta:
+        stream.said.add(_address(event).slot)
+        yield from decline(read_text(event.delta))
+
+
 def _thought(stream: _Stream, event: _Event) -> Iterator[Delta]:
     if event.delta:
         stream.thought.add(_address(event).slot)
@@ -195,7 +202,8 @@ def _message_done(stream: _Stream, event: _Event) -> Iterator[Delta]:
 
 def _message(item: Any) -> Iterator[Delta]:
     for part in fit(item, _MessageItem).content or ():
-        yield from (Text(text) for text in (part.text, part.refusal) if text)
+        yield from (Text(part.text),) if part.text else ()
+        yield from decline(part.refusal) if part.refusal else ()
 
 
 def _envelope(item: Any) -> Iterator[Delta]:
@@ -345,7 +353,7 @@ _HANDLERS: dict[str, Callable[[_Stream, _Event], Iterator[Delta]]] = {
     "response.function_call_arguments.delta": _arguments_delta,
     "response.function_call_arguments.done": _arguments_done,
     "response.output_text.delta": _said,
-    "response.refusal.delta": _said,
+    "response.refusal.delta": _declined,
     "response.reasoning_summary_text.delta": _thought,
     "response.reasoning_text.delta": _thought,
     **dict.fromkeys(_TERMINAL, _terminal),

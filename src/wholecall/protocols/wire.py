@@ -15,7 +15,17 @@ from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
-from wholecall.core.values import JSON, Delta, Fault, FaultKind, OfChoice, Terminated, Usage
+from wholecall.core.values import (
+    JSON,
+    Delta,
+    Fault,
+    FaultKind,
+    OfChoice,
+    Reasoning,
+    Terminated,
+    Text,
+    Usage,
+)
 from wholecall.errors import ProtocolError
 
 Payload: TypeAlias = bytes | str | Mapping[str, Any] | object
@@ -23,6 +33,7 @@ Payload: TypeAlias = bytes | str | Mapping[str, Any] | object
 Decoded: TypeAlias = Iterable[Delta | OfChoice[Delta]]
 
 DONE = "[DONE]"
+DECLINED = "refusal"
 _KEEP_ALIVE = ("", "null", "[]", "ping", "keepalive", "keep-alive", "heartbeat")
 _MARKS = {**dict.fromkeys(_KEEP_ALIVE, ""), "[done]": DONE, "done": DONE}
 _LONGEST_MARK = 12
@@ -188,6 +199,12 @@ def read_arguments(arguments: Any) -> str | Mapping[str, JSON] | None:
     if arguments is None or isinstance(arguments, str | Mapping):
         return arguments
     return json.dumps(plain(arguments))
+
+
+def decline(text: str) -> tuple[Reasoning, Text]:
+    """What a model of OpenAI's says that will not answer: to its clients it is no content, and they
+    go by the mark before it; to all others it is text."""
+    return Reasoning("", {DECLINED: True}), Text(text)
 
 
 def read_error(error: Any) -> Fault:

@@ -15,6 +15,7 @@ import msgspec
 
 from wholecall.protocols.answers import Head, make_answer_id
 from wholecall.protocols.reader import Chunk
+from wholecall.proxy.holding import UNREADABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,6 @@ def _read_first(chunk: bytes) -> Mapping[str, Any]:
         chunk = chunk.partition(_DATA)[2].partition(b"\n")[0]
     try:
         payload = msgspec.json.decode(chunk)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return {}
     return payload if isinstance(payload, Mapping) else {}

@@ -21,6 +21,7 @@ from wholecall.protocols.answers.writer import ChoiceWriter, Finish
 from wholecall.protocols.requests.answers import NOTES
 from wholecall.protocols.requests.encoding.openai_chat import DETAILS, pick_extras
 from wholecall.protocols.requests.fields import without
+from wholecall.protocols.wire import DECLINED
 
 _NOTHING = b""
 _ANNOTATIONS, _LOGPROBS = NOTES
@@ -119,6 +120,8 @@ class _ChatChoice:
             fields = (*DETAILS, _ANNOTATIONS)
             details = {key: event.extras[key] for key in fields if key in event.extras}
             frames += self._delta(details) if details else _NOTHING
+            if DECLINED in event.extras:
+                self._say = self._before + b'{"refusal":'
             for likely in event.extras.get(_LOGPROBS, ()):
                 frames += self._before + b'{},"logprobs":' + dump(likely) + self._after
         return frames
@@ -178,6 +181,8 @@ def encode(whole: Whole, head: Head) -> dict[str, Any]:
 
 def _write_choice(index: int, said: Said) -> dict[str, Any]:
     message = _write_message(said.parts)
+    if any(DECLINED in note for note in said.notes):
+        message |= {"content": None, DECLINED: message["content"]}
     annotations = [each for note in said.notes for each in note.get(_ANNOTATIONS, ())]
     if annotations:
         message[_ANNOTATIONS] = annotations

@@ -18,6 +18,7 @@ from wholecall.protocols.answers.frames import KEEP_ALIVE
 from wholecall.protocols.answers.head import PRIVATE, Head, Style
 from wholecall.protocols.answers.response_events import (
     SAID,
+    SAID_NO,
     SUMMARY,
     THOUGHT,
     Events,
@@ -38,9 +39,10 @@ from wholecall.protocols.answers.writer import ChoiceWriter, Finish
 from wholecall.protocols.pieces import Pieces
 from wholecall.protocols.requests.encoding.openai_responses import ITEM, MESSAGE, NOTES, PROTOCOL
 from wholecall.protocols.requests.fields import without
-from wholecall.protocols.wire import present
+from wholecall.protocols.wire import DECLINED, present
 
 _NOTHING = b""
+_SAYINGS = (SAID, SAID_NO)
 _NO_NOTES: Mapping[str, Any] = {}
 
 
@@ -116,7 +118,17 @@ class _OpenCall:
 class _Items:
     """Writes the items of a response."""
 
-    __slots__ = ("_calls", "_events", "_held", "_ids", "_native", "_next", "_output", "_words")
+    __slots__ = (
+        "_calls",
+        "_events",
+        "_held",
+        "_ids",
+        "_native",
+        "_next",
+        "_output",
+        "_saying",
+        "_words",
+    )
 
     def __init__(self, events: Events, ids: ItemIds, *, native: bool) -> None:
         self._events = events
@@ -125,6 +137,7 @@ class _Items:
         self._next = 0
         self._output: dict[int, Mapping[str, Any]] = {}
         self._words: _Words | None = None
+        self._saying = SAID
         self._held: Pieces | None = None
         """Reasoning that waits for its item."""
         self._calls: dict[int, _OpenCall] = {}
@@ -141,7 +154,7 @@ class _Items:
 
     def say(self, text: str) -> bytes:
         """A piece of text."""
-        return self._grow(SAID, text)
+        return self._grow(self._saying, text)
 
     def think(self, event: Reasoning) -> bytes:
         """A piece of reasoning, its whole item, or what belongs to the message before it."""
@@ -150,6 +163,8 @@ class _Items:
         if MESSAGE in event.extras:
             fields = without(event.extras[MESSAGE], ["id"])
             return self.close(event.extras.get(NOTES, {}), **fields)
+        if DECLINED in event.extras:
+            self._saying = SAID_NO
         if not event.text:
             return _NOTHING
         return self._hold(event.text) if self._native else self._grow(SUMMARY, event.text)
@@ -164,7 +179,7 @@ class _Items:
         if words is None:
             return _NOTHING
         text = words.said.join()
-        write = message_item if words.kind is SAID else reasoning_item
+        write = message_item if words.kind in _SAYINGS else reasoning_item
         item = {**write(words.id, [{**words.kind.write_part(text), **notes}]), **more}
         return words.events.close(text, notes) + self._finish_item(words.index, item)
 
@@ -177,8 +192,9 @@ class _Items:
 
     def _open_words(self, kind: TextKind) -> tuple[bytes, _Words]:
         closing = self.close()
-        id = self._ids.make("msg" if kind is SAID else "rs")
-        empty = message_item(id, [], status=IN_PROGRESS) if kind is SAID else reasoning_item(id, [])
+        says = kind in _SAYINGS
+        id = self._ids.make("msg" if says else "rs")
+        empty = message_item(id, [], status=IN_PROGRESS) if says else reasoning_item(id, [])
         index, added = self._add_item(empty)
         events = TextEvents(self._events, kind, where={"item_id": id, "output_index": index})
         self._words = _Words(kind, id, index, events, Pieces("the text of an item"))

@@ -1,7 +1,7 @@
 """The events that tell of one text in a response: it begins, grows, and is said once more whole.
 
-Three kinds of text are told in the same way, under other names: what is said, the summary of
-what was thought, and what was thought.
+Four kinds of text are told in the same way, under other names: what is said, why nothing is, the
+summary of what was thought, and what was thought.
 """
 
 from __future__ import annotations
@@ -10,7 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from wholecall.protocols.answers.frames import dump, frame, quote
-from wholecall.protocols.answers.response_items import summary_part, text_part, thought_part
+from wholecall.protocols.answers.response_items import (
+    declined_part,
+    summary_part,
+    text_part,
+    thought_part,
+)
 
 _NO_NOTES: Mapping[str, Any] = {}
 
@@ -26,6 +31,8 @@ class TextKind(NamedTuple):
     """Of the field that counts the parts."""
     more: Mapping[str, Any]
     """What else stands in the events about the text."""
+    field: str = "text"
+    """Of the whole text."""
 
     def write_part(self, text: str) -> dict[str, Any]:
         """The part that holds a text."""
@@ -35,6 +42,9 @@ class TextKind(NamedTuple):
 SAID = TextKind(
     "response.output_text", "response.content_part", "content_index", more={"logprobs": []}
 )
+SAID_NO = TextKind(
+    "response.refusal", "response.content_part", "content_index", more={}, field="refusal"
+)
 SUMMARY = TextKind(
     "response.reasoning_summary_text",
     "response.reasoning_summary_part",
@@ -42,7 +52,12 @@ SUMMARY = TextKind(
     more={},
 )
 THOUGHT = TextKind("response.reasoning_text", "response.content_part", "content_index", more={})
-_PARTS = {SAID.text: text_part, SUMMARY.text: summary_part, THOUGHT.text: thought_part}
+_PARTS = {
+    SAID.text: text_part,
+    SAID_NO.text: declined_part,
+    SUMMARY.text: summary_part,
+    THOUGHT.text: thought_part,
+}
 
 
 class Events:
@@ -105,7 +120,9 @@ class TextEvents:
         return b"".join(
             [
                 *self._annotate(notes.get("annotations", ())),
-                self._events.write(f"{kind.text}.done", **self._where, text=text, **more),
+                self._events.write(
+                    f"{kind.text}.done", **self._where, **{kind.field: text}, **more
+                ),
                 self._events.write(f"{kind.part}.done", **self._where, part=part),
             ]
         )

@@ -19,7 +19,7 @@ from wholecall.protocols.requests.encoding.openai_responses import (
     PROTOCOL,
     pick_extras,
 )
-from wholecall.protocols.wire import present
+from wholecall.protocols.wire import DECLINED, present
 
 IN_PROGRESS = "in_progress"
 COMPLETED = "completed"
@@ -49,6 +49,11 @@ class ItemIds:
 def text_part(text: str) -> dict[str, Any]:
     """The one part of a message's content."""
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def declined_part(text: str) -> dict[str, Any]:
+    """The one part of a message that declines to answer."""
+    return {"type": DECLINED, "refusal": text}
 
 
 def message_item(id: str, content: list[Any], *, status: str = COMPLETED) -> dict[str, Any]:
@@ -128,6 +133,8 @@ def encode(whole: Whole, head: Head) -> dict[str, Any]:
     """The body of a response. It has one choice; others have no place in it."""
     said, ids = whole.choices[0], ItemIds(head)
     output = _write_items(said.parts, ids)
+    if any(DECLINED in note for note in said.notes):
+        output = [_decline(item) for item in output]
     return finish_response(head, output, finish=said.finish, usage=whole.usage)
 
 
@@ -139,6 +146,12 @@ def _write_items(parts: Iterable[Part], ids: ItemIds) -> list[Any]:
         else:
             items += _PARTS[type(part)](part, ids)
     return items
+
+
+def _decline(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    if item.get("type") != "message":
+        return item
+    return {**item, "content": [declined_part(part["text"]) for part in item["content"]]}
 
 
 def _complete_message(item: Mapping[str, Any], behind: Reasoning) -> Mapping[str, Any]:

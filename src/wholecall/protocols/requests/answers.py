@@ -17,7 +17,7 @@ message written in the same protocol is what the provider expects.
 | `PastCall.extras`                              | of a call, in the decoder's words          |
 
 What is said of a text besides, and nobody wants back, is left out: `logprobs` and `annotations` of
-OpenAI's chat, `notes` of Responses, Anthropic's `stop_sequence`.
+OpenAI's chat, `notes` of Responses, Anthropic's `stop_sequence`, the mark of an OpenAI `refusal`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from wholecall.core.values import (
     Repeated,
     Text,
 )
-from wholecall.protocols.wire import present
+from wholecall.protocols.wire import DECLINED, present
 
 NOTES = ("annotations", "logprobs")
 """What OpenAI's chat says of a text besides. Each is a list, and comes in pieces."""
-LEFT_OUT = frozenset({*NOTES, "stop_sequence"})
+LEFT_OUT = frozenset({*NOTES, "stop_sequence", DECLINED})
 """What nobody wants back."""
 # These come in pieces over many chunks; all others are whole and end what they belong to.
 _GROWING = ("reasoning_details", "thinking_blocks")
