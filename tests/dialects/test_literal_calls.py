@@ -107,6 +107,8 @@ b')"""), 'any {"a": "it\'s", "b": "\\"", "c": "\\nAé😀\\\\q\\u0000", "d": "x\
     ("a comma that is lost behind words", "gemma4", GEMMA.format("find{query:x limit:3}") + "so", "!bad_markup find | 'so'"),
     ("words with colons, where a string is asked for", "gemma4", GEMMA.format("find{query:see https://a.b at 12:30}"), 'find {"query": "see https://a.b at 12:30"}'),
     ("the first mark of a string lost", "gemma4", GEMMA.format('find{query:x, y<|"|>,limit:3}') + "so", "!bad_markup find | 'so'"),
+    *((f"{part} of a mark", "gemma4", GEMMA.format(f"any{{a:[{part},1]}}") + "so", "!bad_markup any | 'so'") for part in ("<", "<|", "<esc")),
+    ("a tag without quotes", "gemma4", GEMMA.format("find{query:<b>x</b>}"), 'find {"query": "<b>x</b>"}'),
     ("the marks of another format", "auto", "call:any{a:[<escape>x<escape>]}\nso", "!bad_markup any | 'so'"),
     ("a key that the tool has, whatever it looks like", "gemma4", GEMMA.format("tags{tag[]:1}"), 'tags {"tag[]": 1}'),
     ("any key in quotes", "gemma4", GEMMA.format('any{"a,{b}":1}'), 'any {"a,{b}": 1}'),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wholecall.dialects.source import ignore
-from wholecall.dialects.tag_endings import Ending
+from wholecall.dialects.tag_endings import Ending, repeats_opening
 
 # what holds, the value, whether it ends with a closing tag that is not written as one
 ROWS = [
@@ -23,6 +23,13 @@ ROWS = [
     ("misspelt", "a</parameetr>", True),
     ("far before the end", "a</value >" + " b" * 40, False),
     ("an empty tag", "a</>", False),
+    ("the beginning of the tag", "a\n</va", True),
+    ("the beginning of any tag", "a\n</", False),
+    ("the beginning of another tag", "a\n</b", False),
+    ("the end of the tag", "alue>", True),
+    ("the end of the tag behind another one", "<b>alue>", True),
+    ("the end of another tag", "<blue>", False),
+    ("less than a part of it", "ue>", False),
 ]
 
 
@@ -54,6 +61,8 @@ REPEATED = [
     ("a letter left out", "a</vlue>\n", "vlue"),
     ("a letter twice", "a</vallue", "vallue"),
     ("without its beginning", "a/value>", "value"),
+    ("nothing but its beginning", "a\n</val", "</val"),
+    ("a whole one", "<value>a</value>", "value"),
 ]
 
 
@@ -62,6 +71,23 @@ def test_a_closing_tag_may_stand_before_the_right_one(says: str, text: str, *, n
     ending = Ending(ignore)
     ending.put(text)
     assert ending.repeats(("</value>",)) == name, says
+
+
+# what holds, the value, the opening tag, what that ends with, whether it begins once more
+AGAIN = [
+    ("words", "so it is", "<value=key>", ">", False),
+    ("the last part of the tag", "ue=key>\na", "<value=key>", ">", True),
+    ("all of it", "<value=key>a", "<value=key>", ">", True),
+    ("a mark", "> a", "<value=key>", ">", False),
+    ("another tag", "<b>a", "<value=key>", ">", False),
+    ("a token", "<|sep|>a", '<|open|>value key="b"<|sep|>', "<|sep|>", True),
+    ("a token and more", '"<|sep|>a', '<|open|>value key="b"<|sep|>', "<|sep|>", True),
+]
+
+
+@pytest.mark.parametrize(("text", "opening", "end", "again"), [row[1:] for row in AGAIN])
+def test_an_opening_tag_may_be_repeated(text: str, opening: str, *, end: str, again: bool) -> None:
+    assert repeats_opening(text, opening, end=end) is again
 
 
 def test_the_tag_of_a_short_name_has_no_slips() -> None:

@@ -165,6 +165,19 @@ REMAINS = [
     ("the tag of a value without its bracket", "glm45", GLM.format(PAIR.format("query", "x").replace("<arg_value>", "arg_value>")), BROKEN),
     ("a token twice behind the tag", "kimi_k3", TOKENS.format("<|sep|>x"), BROKEN),
     ("a token twice before the end", "kimi_k3", TOKENS.format("x<|close|>"), BROKEN),
+    *(
+        (f"{part!r} of an opening tag", dialect, text, BROKEN)
+        for part, dialect, text in (
+            ("er=query>", "qwen3_xml", find("<parameter=query>er=query>\nx\n</parameter>\n")),
+            ('me="query">', "anthropic_xml", INVOKE.format('<parameter name="query">me="query">x</parameter>')),
+            ("value>", "glm45", GLM.format(PAIR.format("query", "value>x"))),
+            ('"<|sep|>', "kimi_k3", TOKENS.format('"<|sep|>x')),
+        )
+    ),
+    ("a part of a closing tag", "qwen3_xml", find("<parameter=query>\nx\n</para\n</parameter>\n"), BROKEN),
+    ("a part of it, and no other", "qwen3_xml", find(f"<parameter=query>\nx\n</para\n{LIMIT}"), BROKEN),
+    ("its last part", "qwen3_xml", find(f"<parameter=query>\nxmeter>\n{LIMIT}"), BROKEN),
+    ("a strange parameter without an end", "deepseek_v32_dsml", DEEPSEEK.format(f"<{DSML}parameter name=arameter>" + DEEP_VALUE.format("query", "x")), BROKEN),
     ("a token that got lost", "kimi_k3", TOKENS.format('x<|close|>argument<|open|><|sep|>argument key="limit" type="number"<|sep|>3'), BROKEN),
     ("a token that a text tells of", "kimi_k3", TOKENS.format("a<|sep|>b"), 'find {"query": "a<|sep|>b"}'),
     ("CDATA that is damaged", "minicpm5", MINICPM.format('<param name="query"><!CDATA[x]]></param>'), BROKEN),

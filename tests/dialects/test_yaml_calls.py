@@ -79,6 +79,7 @@ def test_what_is_read(say: Callable[..., str], block: str, *, read: str) -> None
 BROKEN = [
     ("an empty key", "s: x\n: 3\n"),
     ("an empty key in a flow", "o: {: 1}\n"),
+    ("a colon before a value", "s: : x\nn: 1\n"),
     ("a colon twice", "s:: x\nn: 1\n"),
     ("a key that begins a flow", "s: x\n{n: 1\n"),
     ("a key that lost a quote", 'o: {"s: 1}\n'),

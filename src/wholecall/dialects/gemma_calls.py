@@ -255,7 +255,7 @@ class _Reading:
 
     def _bare(self, types: frozenset[str]) -> Steps[None]:
         text, end = yield from self._source.header(self._bare_end, _LONGEST_BARE)
-        if not end or any(quote in text for quote in _QUOTES):
+        if not end or _holds_quote(text):
             raise _Broken
         self._source.at -= 1
         shape = shape_of(types)
@@ -276,6 +276,12 @@ class _Reading:
             raise _Broken
         if any(name.endswith(tuple(self._names)) for name in names):
             raise _Broken
+
+
+def _holds_quote(text: str) -> bool:
+    """Whether words hold what strings stand between, or are the beginning of that."""
+    begun = text.strip()
+    return any(quote in text or (begun and quote.startswith(begun)) for quote in _QUOTES)
 
 
 def _is_word(key: str) -> bool:

@@ -85,6 +85,11 @@ class TagCalls:
         return (*self.value_close, *(end for end in self.value.end if end.startswith("</")))
 
     @property
+    def opening_end(self) -> str:
+        """What the opening tag of a value ends with."""
+        return ">" if self.value.then else self.value.end[0]
+
+    @property
     def marks(self) -> tuple[str, ...]:
         """What stands in no name: the marks of a call."""
         tags = (*self.call.end, *self.value_ends, self.call.begin, self.value.then)
@@ -292,11 +297,13 @@ class _Reading:
             return True
         if not (
             yield from (
-                self._unopened(writer) if head.unopened else self._raw.read(writer.put, head.name)
+                self._unopened(writer) if head.unopened else self._raw.read(writer.put, head)
             )
         ):
             return False
         writer.close()
+        if self._raw.left_open and self._is_foreign(name, head.name):
+            return False
         return not (writer.fell_back and self._says_json(name, head))
 
     def _says_json(self, name: str, head: Head) -> bool:
@@ -364,7 +371,10 @@ class _Reading:
         if any(mark in text for mark in self._grammar.marks):
             return None
         unopened = not (yield from self._then(tag))
-        return head_of(tag, text, remains=self._grammar.glued, unopened=unopened)
+        head = head_of(tag, text, remains=self._grammar.glued, unopened=unopened)
+        if head is not None:
+            head.opening = f"{tag.begin}{text}{end}{tag.then}"
+        return head
 
     def _then(self, tag: Tag) -> Steps[bool]:
         """Read the second tag, where there is one."""

@@ -65,7 +65,7 @@ class Ending:
     def is_torn(self, closers: tuple[str, ...]) -> bool:
         """Whether it ends with a closing tag that is torn or misspelt, or has held a whole one."""
         last = self.last.rstrip()
-        if self._closed or any(last.endswith((tag[1:], tag[2:], tag[:-1])) for tag in closers):
+        if self._closed or any(_ends_torn(last, tag) for tag in closers):
             return True
         found = _CLOSING.search(last)
         name = _letters(found[1]) if found else ""
@@ -78,8 +78,17 @@ class Ending:
         torn = next((tag[2:-1] for tag in closers if last.endswith(tag[1:])), "")
         found = _CLOSING.search(last)
         name = _letters(found[1]) if found else ""
+        if found and any(tag.startswith(found[0]) and tag != found[0] for tag in closers):
+            return found[0]  # one that was begun: no opening tag belongs to it
         slip = name and any(_is_slip(name, _letters(tag)) for tag in closers)
         return found[1].strip() if found and slip else torn
+
+
+def repeats_opening(text: str, opening: str, *, end: str) -> bool:
+    """Whether a value begins with the last part of its opening tag once more."""
+    part, found, _ = text.partition(end)
+    part += found
+    return bool(found) and len(part) >= _SHORTEST and opening.endswith(part)
 
 
 def is_torn_cdata(text: str) -> bool:
@@ -96,6 +105,19 @@ def is_opening(text: str, tag: str) -> bool:
     """Whether a text begins with an opening tag that is this one misspelt."""
     found = _OPENING.match(text)
     return found is not None and _is_meant(_letters(found[1] or found[2]), _letters(tag))
+
+
+def _ends_torn(text: str, tag: str) -> bool:
+    """Whether a text ends with a closing tag that lacks its beginning or its end."""
+    if text.endswith((tag[1:], tag[2:])):
+        return True
+    _, bracket, behind = text.rpartition("<")
+    name, end, more = behind.partition(">")
+    if bracket and not end:
+        return bool(name.strip("/")) and tag.startswith(bracket + name)
+    if bracket and not more:
+        return False  # a whole tag
+    return text.endswith(tuple(tag[at:] for at in range(len(tag) - _SHORTEST + 1)))
 
 
 def _letters(tag: str) -> str:

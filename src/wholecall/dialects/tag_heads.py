@@ -56,6 +56,8 @@ class Head:
     """`<invoke name="f"/>`"""
     glued: bool = False
     """The name is followed by a key."""
+    opening: str = ""
+    """The tag itself."""
     unopened: bool = False
     """The second tag, which opens the value, was left out: only its closing tag ends it."""
 

@@ -36,10 +36,12 @@ from wholecall.dialects.tag_endings import (
     begins_opening,
     is_opening,
     is_torn_cdata,
+    repeats_opening,
 )
 
 if TYPE_CHECKING:
     from wholecall.dialects.tag_calls import TagCalls
+    from wholecall.dialects.tag_heads import Head
 
 COMMENT, COMMENT_END = "<!--", "-->"
 BLANKS_IN_JSON = ("\\n", "\\t")
@@ -77,12 +79,12 @@ class RawValues:
         self.holds_end = False
         """Whether one of them holds the end of the call."""
 
-    def read(self, put: Sink, key: str) -> Steps[bool]:
+    def read(self, put: Sink, head: Head) -> Steps[bool]:
         """The raw value up to its end; False if the text ends before, or it holds tags of its call.
 
         Models close a parameter with its own name, too: `<parameter name="text">…</text>`.
         """
-        own = f"</{key}>"
+        own = f"</{head.name}>"
         grammar = self._grammar
         self.left_open = False
         marks = marks_of((*grammar.value_ends, own, *grammar.value.unnamed))
@@ -93,17 +95,17 @@ class RawValues:
         name = ending.repeats(grammar.closing_tags) if whole and not self.left_open else ""
         torn = name and f"<{name}" not in self._source.since(place)
         self._source.forget()
-        return whole and not torn and not self._holds_token(ending, text)
+        again = repeats_opening(ending.first, head.opening, end=grammar.opening_end)
+        return whole and not torn and not again and not self._holds_token(ending, text)
 
     def _holds_token(self, ending: Ending, text: str) -> bool:
-        """Whether a value begins or ends with what is left of a tag, or holds most of one: a
-        token came twice, or got lost. `text` is the value with its closing tag."""
+        """Whether a value ends with what is left of a tag, or holds most of one: a token came
+        twice, or got lost. `text` is the value with its closing tag."""
         if not self._grammar.tokens:
             return self._grammar.cdata and is_torn_cdata(ending.first)
         close = self._grammar.value_close[0]
         end, most = f"{close.partition('>')[0]}>", close.rpartition("<")[0]
-        begins = ending.first.startswith(self._grammar.value.end)
-        return begins or ending.last.endswith(end) or text.count(most) > 1
+        return ending.last.endswith(end) or text.count(most) > 1
 
     def _read(self, marks: Marks, ending: Ending, *, own: str) -> Steps[bool]:
         grammar = self._grammar

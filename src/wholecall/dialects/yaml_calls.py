@@ -199,6 +199,8 @@ class _Reading:
             self._grow('""' if types_of(schema) == {"string"} else "null")
 
     def _plain(self, schema: Any, _depth: int) -> Steps[None]:
+        if (yield from self._source.sees(_KEY_END)).startswith(":"):
+            raise UnreadableYaml  # a colon too many
         types = types_of(schema)
         if shape_of(types) is Shape.TEXT:
             writer = ValueWriter(self._grow, Shape.TEXT, trim=Trim.BLANKS)
