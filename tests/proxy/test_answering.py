@@ -14,6 +14,7 @@ from wholecall.protocols.answers import Failure, Head, Style
 from wholecall.proxy.answering import StreamedAnswer, WholeAnswer
 
 HEAD = Head(id="a1", model="m", created=1)
+STYLE = Style(upstream="openai-chat")
 END = Ended("stop", None, "stop", None)
 CUT = Ended(None, None, None, "stream_dropped")
 FAULT = Fault(FaultKind.UPSTREAM_ERROR, "overloaded")
@@ -27,7 +28,7 @@ def streamed(sink: KeptSink, *, progress: bool = False) -> StreamedAnswer:
 
 
 def whole(sink: KeptSink) -> WholeAnswer:
-    return WholeAnswer(sink, "openai-chat", make_head=lambda: HEAD, upstream="openai-chat")
+    return WholeAnswer(sink, "openai-chat", make_head=lambda: HEAD, style=STYLE)
 
 
 def said(frames: bytes) -> str:

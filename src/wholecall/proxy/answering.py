@@ -137,12 +137,12 @@ class WholeAnswer:
     """Collects the events and writes one body."""
 
     def __init__(
-        self, sink: Sink, protocol: str, *, make_head: Callable[[], Head], upstream: str
+        self, sink: Sink, protocol: str, *, make_head: Callable[[], Head], style: Style
     ) -> None:
         self._sink = sink
         self._protocol = protocol
         self._make_head = make_head
-        self._upstream = upstream
+        self._style = style
         self._events: list[Event] = []
         self._rejected = 0
         self._seam = _Seam()
@@ -170,7 +170,11 @@ class WholeAnswer:
     async def finish(self) -> None:
         """Send the body. An answer that did not end well is an `UpstreamError`."""
         body = encode_answer(
-            self._protocol, self._events, head=self._make_head(), upstream=self._upstream
+            self._protocol,
+            self._events,
+            head=self._make_head(),
+            upstream=self._style.upstream,
+            functions=self._style.functions,
         )
         count = str(self._rejected).encode()
         headers = ((b"x-wholecall-rejected", count),) if self._rejected else ()

@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from wholecall.protocols.answers import Style
+from wholecall.protocols.requests.decoding.openai_chat import knows_only_functions
 from wholecall.proxy.client import ClientProtocol
 
 
 def _read_style(body: Mapping[str, Any]) -> Style:
-    """The usage closes a stream only if the client asked for it: others fail at that chunk."""
+    """The usage closes a stream only if the client asked for it: others fail at that chunk. And
+    who offers `functions` reads its call as a `function_call`."""
     options = body.get("stream_options")
     wanted = isinstance(options, Mapping) and bool(options.get("include_usage"))
-    return Style(usage=wanted)
+    return Style(usage=wanted, functions=knows_only_functions(body))
 
 
 CHAT = ClientProtocol(

@@ -153,8 +153,7 @@ class Turning:
         # Not `self.…`: what refers to itself is freed only when the collector comes by.
         make_head = partial(_make_head, self._original, prepared)
         if not prepared.stream:
-            upstream = prepared.served.upstream.protocol
-            return WholeAnswer(self._sink, protocol, make_head=make_head, upstream=upstream)
+            return WholeAnswer(self._sink, protocol, make_head=make_head, style=prepared.style)
         answer = StreamedAnswer(
             self._sink,
             protocol,

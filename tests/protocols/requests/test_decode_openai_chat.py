@@ -97,7 +97,10 @@ def read(*messages: Any, **fields: Any) -> Request:
         ),
         (
             {"functions": [FUNCTION], "function_call": {"name": "f"}},
-            {"tools": (ToolSpec("f", SCHEMA),), "choice": Choice(Mode.REQUIRED, ("f",))},
+            {
+                "tools": (ToolSpec("f", SCHEMA),),
+                "choice": Choice(Mode.REQUIRED, ("f",), parallel=False),
+            },
         ),
         (
             {"tools": [{"type": "function", "function": {**FUNCTION, "strict": True}}]},

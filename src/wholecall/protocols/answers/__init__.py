@@ -69,14 +69,20 @@ def make_encoder(protocol: str, head: Head, *, style: Style = _GATED) -> Encoder
 
 
 def encode_answer(
-    protocol: str, events: Iterable[Event], *, head: Head, upstream: str = ""
+    protocol: str,
+    events: Iterable[Event],
+    *,
+    head: Head,
+    upstream: str = "",
+    functions: bool = False,
 ) -> dict[str, Any]:
     """The body of a whole answer.
 
     `upstream` is the protocol that the events were read from: what only that one has is handed
-    on to clients that speak it. An answer that did not end well is an `UpstreamError`.
+    on to clients that speak it. `functions`: see `Style`. An answer that did not end well is an
+    `UpstreamError`.
     """
-    encode = find_entry(_BODIES, protocol)
+    encode = openai_chat.encode_with_function if functions else find_entry(_BODIES, protocol)
     return encode(gather(events, upstream=upstream), head)
 
 

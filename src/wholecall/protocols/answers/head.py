@@ -44,6 +44,9 @@ class Style:
     usage: bool = True
     """Whether a stream of chat completions ends with a chunk that says what it cost. Clients
     ask for it by `stream_options`, and some fail at a chunk without choices."""
+    functions: bool = False
+    """Whether a client of chat completions reads its call as the one `function_call` that was
+    before there were `tool_calls`."""
     upstream: str = ""
     """The protocol that the answer came in. What only that one has (blocks of the provider's
     own tools, encrypted reasoning) is handed on to clients that speak it."""

@@ -25,6 +25,7 @@ from wholecall.protocols.wire import DECLINED
 
 _NOTHING = b""
 _ANNOTATIONS, _LOGPROBS = NOTES
+_FUNCTION = "function_call"
 
 
 # ── Streams ─────────────────────────────────────────────────────────────────────────
@@ -45,6 +46,7 @@ class ChatWriter:
         # Who asked for the usage gets the field in every chunk, null until it is known.
         self._after = (b'],"usage":null}' if style.usage else b"]}") + END
         self._tells_usage = style.usage
+        self._make_choice = _FunctionChoice if style.functions else _ChatChoice
 
     def begin(self, _: Usage | None) -> bytes:
         """Nothing: the first choice begins the stream."""
@@ -52,7 +54,7 @@ class ChatWriter:
 
     def choice(self, index: int) -> ChoiceWriter:
         """The writer of a choice."""
-        return _ChatChoice(index, self._before, after=self._after)
+        return self._make_choice(index, self._before, after=self._after)
 
     def finish(self, finishes: Mapping[int, Finish], usage: Usage | None) -> bytes:
         """A finish for each choice, the usage, and the terminator."""
@@ -76,6 +78,8 @@ class ChatWriter:
 
     def _finish(self, index: int, finish: Finish) -> bytes:
         choice = {"index": index, "delta": {}, **_write_finish(finish)}
+        if self._make_choice is _FunctionChoice:
+            choice = _with_function(choice)
         return self._before + dump(choice) + self._after
 
 
@@ -162,7 +166,48 @@ class _ChatChoice:
         return self._before + dump(fields) + self._after
 
 
+class _FunctionChoice(_ChatChoice):
+    """Writes the one call of a choice for clients that know no `tool_calls`. It has no id."""
+
+    __slots__ = ()
+
+    def __init__(self, index: int, before: bytes, *, after: bytes) -> None:
+        super().__init__(index, before, after=after)
+        self._call_end = b"}}" + self._after
+
+    def add_call(self, call: Call, arguments: str) -> bytes:
+        """All of it at once."""
+        return self._delta({_FUNCTION: {"name": call.name, "arguments": arguments}})
+
+    def open_call(self, opened: Opened) -> bytes:
+        """The name, which is not sent again."""
+        self._places[opened.number] = 0, self._before + b'{"function_call":{"arguments":'
+        return self._delta({_FUNCTION: {"name": opened.name, "arguments": ""}})
+
+    def close_call(self, call: Call, _: str) -> bytes:
+        """The protocol has no word for it."""
+        self._places.pop(call.number)
+        return _NOTHING
+
+
 # ── Whole answers ───────────────────────────────────────────────────────────────────
+
+
+def encode_with_function(whole: Whole, head: Head) -> dict[str, Any]:
+    """The body for clients that know no `tool_calls`."""
+    body = encode(whole, head)
+    return {**body, "choices": [_with_function(choice) for choice in body["choices"]]}
+
+
+def _with_function(choice: Mapping[str, Any]) -> dict[str, Any]:
+    """A choice whose one call is a `function_call`."""
+    told = {**choice}
+    if told["finish_reason"] == "tool_calls":
+        told["finish_reason"] = _FUNCTION
+    message = dict(told.get("message", ()))
+    for call in message.pop("tool_calls", ())[:1]:
+        message[_FUNCTION] = call["function"]
+    return {**told, "message": message} if message else told
 
 
 def encode(whole: Whole, head: Head) -> dict[str, Any]:

@@ -154,7 +154,7 @@ def decode(body: Mapping[str, Any]) -> Request:
         messages=tuple(history.read(each, at) for at, each in enumerate(fields.messages)),
         tools=tools.specs,
         native_tools=tools.natives,
-        choice=decode_choice(PROTOCOL, body, offered=tools.names),
+        choice=decode_choice(PROTOCOL, _say_one(body), offered=tools.names),
         stream=bool(fields.stream),
         max_tokens=_cap(fields),
         temperature=fields.temperature,
@@ -163,6 +163,16 @@ def decode(body: Mapping[str, Any]) -> Request:
         output=output,
         rest=keep_rest(PROTOCOL, rest),
     )
+
+
+def knows_only_functions(body: Mapping[str, Any]) -> bool:
+    """Whether a client reads the one `function_call` that was before there were `tool_calls`."""
+    return bool(body.get("functions")) and not body.get("tools")
+
+
+def _say_one(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Whoever reads one call gets no second."""
+    return {**body, "parallel_tool_calls": False} if knows_only_functions(body) else body
 
 
 def _cap(fields: _Body) -> int | None:
