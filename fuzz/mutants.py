@@ -227,6 +227,34 @@ MUTANTS = [
         "if self._identical[key]:",
         "tests/runs/test_guard.py",
     ),
+    Mutant(
+        "a parameter that lost its opening tag becomes a part of another one",
+        "dialects/tag_calls.py",
+        "if self._raw.holds_close and self._may_lack(name):",
+        "if self._raw.holds_close and not name:",
+        "tests/dialects/test_tag_values.py",
+    ),
+    Mutant(
+        "a brace that is missing in the arguments moves what stands behind it",
+        "dialects/json_calls.py",
+        "return not self._may_lack_brace(found)",
+        "return True",
+        "tests/dialects/test_json_calls.py",
+    ),
+    Mutant(
+        "a key of Gemma's is whatever stands before a colon",
+        "dialects/gemma_calls.py",
+        "if not end or not (quoted or key in properties or _is_word(key)):",
+        "if not end:",
+        "tests/dialects/test_literal_calls.py",
+    ),
+    Mutant(
+        "a call of Gemini's runs again in each chunk that repeats it",
+        "protocols/snapshots.py",
+        "return frozenset(places[:again])",
+        "return frozenset()",
+        "tests/protocols/test_snapshots.py",
+    ),
 ]
 
 

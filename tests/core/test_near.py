@@ -9,6 +9,8 @@ ROWS = [
     ("a letter is missing", "get_wether", ["get_weather", "send"], "get_weather", "get_weather"),
     ("another framework's case", "dryRun", ["dry_run"], "dry_run", "dry_run"),
     ("hyphens and dots", "DRY-RUN.", ["dry_run"], "dry_run", "dry_run"),
+    ("blanks and marks around it", ' \n":path', ["path"], "path", "path"),
+    ("nothing but marks", "@", ["$"], None, None),
     ("a longer name is near, but may be another", "file_path", ["path"], "path", None),
     ("nothing is near", "town", ["path", "content"], None, None),
     ("nothing is known", "town", [], None, None),

@@ -60,5 +60,7 @@ def _pick(simple: str, spelt: dict[str, str], *, likeness: float) -> str | None:
 
 
 def _simplify(name: str) -> str:
-    """Case and separators tell nothing: every framework has its own."""
-    return name[:_NAME].casefold().replace("_", "").replace("-", "").replace(".", "")
+    """Case and separators tell nothing: every framework has its own. Nor do marks that got into
+    a name: ` path`, `:path`."""
+    name = name[:_NAME].casefold()
+    return "".join(filter(str.isalnum, name)) or name
