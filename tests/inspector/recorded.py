@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from wholecall.core.values import Call, Ended, Evidence, Grew, Hint, Opened, Released
 from wholecall.inspector import shown
 from wholecall.inspector.encoding import ENCODERS, Encoders, Fields, Quoting
+from wholecall.inspector.kept import EndedRun, KeptRun, write_run
 from wholecall.inspector.record import About, Record
-from wholecall.inspector.store import KeptRun
-from wholecall.inspector.tally import CallTally
 from wholecall.runs.events import TurnStarted
 
 SECRET = "hunter2-hunter2"
@@ -98,16 +96,41 @@ def told(made: Record) -> list[Fields]:
     return list(msgspec.json.decode(msgspec.json.encode(made.events)))
 
 
-def kept(id: str = "run_1", *, fate: str = "done", code: str = "", **fields: Any) -> KeptRun:
-    """A run of the file."""
-    over = {"kind": "over", "fate": fate, **({"code": code} if code else {})}
-    usual: dict[str, Any] = {
-        "began": 1000.0,
-        "model": "m",
-        "summary": json.dumps(
-            [{"kind": "run", "n": 0, "id": id}, {"turns": 1}, over], separators=(",", ":")
-        ),
-        "calls": (CallTally(turn=1, number=0, name="look", verdict="released"),),
-        "events": b'[{"kind":"turn","n":1}]',
-    }
-    return KeptRun(id=id, fate=fate, **{**usual, **fields})
+def kept(
+    id: str = "run_1",
+    events: Iterable[shown.Shown] = (),
+    *,
+    fate: str = "done",
+    code: str = "",
+    **fields: Any,
+) -> EndedRun:
+    """A run for the file, with these events between its beginning and its end."""
+    given = {"key": "", "began": 1000.0, "model": "m", "answers": (), **fields}
+    head = shown.Run(
+        id=id,
+        began=given["began"],
+        request_id="req_1",
+        model=given["model"],
+        protocol="openai-chat",
+        upstream="openai-chat",
+        upstream_model="m",
+        way="gate",
+        stream=True,
+        bodies=True,
+    )
+    over = shown.Over(fate=fate, status=200, seconds=1.5, code=code)
+    told = [head, *events, over]
+    for number, event in enumerate(told):
+        event.n, event.at = number, float(number)
+    run = KeptRun(cast(list[shown.AnyShown], told), given["key"])
+    return EndedRun(given["began"], write_run(run), given["answers"])
+
+
+def released(name: str = "look", number: int = 0) -> shown.Released:
+    """A call that may run."""
+    return shown.Released(number=number, id=f"c{number}", name=name, characters=8)
+
+
+def rejected(name: str, reason: str) -> shown.Rejected:
+    """A call that may not."""
+    return shown.Rejected(number=0, name=name, reason=reason, characters=8)

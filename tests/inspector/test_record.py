@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
+
 from inspector.recorded import ARGUMENTS, OVER, SECRET, STORY, Done, Note, record, told
 from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Ended, Grew, Hint, Reasoning, Terminated, Text
 from wholecall.inspector import shown
+from wholecall.inspector.kept import read_run
 from wholecall.inspector.raw import read
 from wholecall.inspector.record import Asked, Form, Offered, Received, Record
 from wholecall.inspector.texts import STEP
@@ -88,8 +91,7 @@ def test_a_secret_is_nowhere_in_what_is_kept() -> None:
     made.take_all([300.0, ENDED])
     made.take_all([301.0, Done("failed", f"bad {SECRET}")])
     kept = made.keep()
-    everything = kept.events.decode() + kept.summary
-    assert SECRET[:9] not in everything
+    assert SECRET[:9].encode() not in kept.content
     assert of(made, "text")[-1] == {
         **of(made, "text")[-1],
         "text": "key: *** and more",
@@ -127,7 +129,7 @@ def test_events_are_kept_up_to_a_number_and_the_end_always() -> None:
     turns = [TurnStarted(number) for number in range(1, 5)]
     made = record([*turns, OVER], most_events=3)
     assert kinds(made) == ["run", "turn", "turn", "over"]
-    assert json.loads(made.keep().summary)[1]["dropped"] == 3
+    assert read_run(made.keep().content).dropped == 3
 
 
 # ── What is kept ────────────────────────────────────────────────────────────────────
@@ -147,14 +149,11 @@ def test_a_run_is_kept_with_its_events_calls_and_answers() -> None:
         key="k1",
     )
     kept = made.keep()
-    assert (kept.id, kept.key, kept.model) == (made.id, "k1", "m")
-    assert json.loads(kept.events) == told(made)[1:-1]
-    assert [(call.turn, call.name, call.verdict) for call in kept.calls] == [
-        (1, "look", "released")
-    ]
-    head, sums, over = json.loads(kept.summary)
-    assert [head, over] == [told(made)[0], told(made)[-1]]
-    assert (sums["tools"], kept.fate) == (["look"], "done")
+    run = read_run(kept.content)
+    assert (run.head.id, run.key, run.head.model) == (made.id, "k1", "m")
+    assert kept.began == run.head.began
+    assert json.loads(msgspec.json.encode(run.events)) == told(made)
+    assert (run.over.fate, run.dropped) == ("done", 0)
     [case] = [json.loads(read(answer)) for answer in kept.answers]
     assert (case["protocol"], case["title"]) == ("openai-chat", f"{made.id}, answer 1")
     assert "".join(case["events"]) == STREAM.decode() + "data: [DONE]\n\n"
@@ -181,7 +180,7 @@ def test_later_questions_tell_only_what_is_new() -> None:
 
 
 def test_without_bodies_a_question_tells_how_many_messages_were_told_before() -> None:
-    tools = REQUEST.tools
+    tools = ("look",)
     made = record([Offered(tools, 3), Offered(tools, 5)], bodies=False)
     assert [(event["tools"], event["left_out"]) for event in of(made, "asked")] == [
         (["look"], 0),

@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
-import msgspec
 import pytest
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 
 from inspector.payloads import PAYLOADS
-from inspector.recorded import OVER, STORY, Done, kept, record, told
+from inspector.recorded import OVER, STORY, Done, kept, record, released, told
 from upstreams.serving import in_loop
 from wholecall.core.values import Grew, Opened, Text
-from wholecall.inspector import routes
+from wholecall.inspector import routes, shown
 from wholecall.inspector.live import Live, Message
 from wholecall.inspector.raw import write_case
 from wholecall.inspector.record import About
@@ -139,7 +138,7 @@ async def test_runs_are_listed_and_filtered() -> None:
 async def test_a_run_is_shown_with_its_events() -> None:
     async with inspecting() as inspector:
         made = record([*STORY, OVER], key="k1")
-        inspector.store.put(msgspec.structs.replace(made.keep(), began=1999.0))
+        inspector.store.put(made.keep()._replace(began=1999.0))
         status, page, _ = await inspector.get(f"/api/runs/{made.id}")
         assert (status, page["events"]) == (200, told(made))
         assert page["summary"]["id"] == made.id
@@ -212,7 +211,7 @@ async def test_a_run_is_exported_as_lines() -> None:
 @in_loop
 async def test_figures_are_shown() -> None:
     async with inspecting() as inspector:
-        inspector.store.put(kept(oddities={"id_missing": 1}))
+        inspector.store.put(kept(events=[released(), shown.Odd("id_missing")]))
         _, page, _ = await inspector.get("/api/figures")
         assert page["oddities"] == [{"kind": "id_missing", "count": 1}]
         _, page, _ = await inspector.get("/api/figures", x_test_owner="k1")
@@ -265,19 +264,19 @@ async def test_hostile_words_are_served_as_json_and_stay_what_they_are(payload: 
         story = [Opened(0, payload, payload), Grew(0, payload), Text(payload)]
         over = Done("failed", payload)
         made = record([*story, over], model=payload)
-        run = made.keep()
         case = json.dumps({"protocol": "openai-chat", "events": [payload]})
         answers = [write_case(case.encode())]
-        inspector.store.put(kept(run.id, events=run.events, summary=run.summary, answers=answers))
-        paths = [f"/api/runs/{run.id}", f"/api/runs/{run.id}/chunks", "/api/runs", "/api/figures"]
+        inspector.store.put(made.keep()._replace(answers=answers))
+        run = f"/api/runs/{made.id}"
+        paths = [run, f"{run}/chunks", "/api/runs", "/api/figures"]
         for path in paths:
             _, _, response = await inspector.get(path)
             assert response.content_type == "application/json"
             assert response.headers["x-content-type-options"] == "nosniff"
-        _, page, _ = await inspector.get(f"/api/runs/{run.id}")
+        _, page, _ = await inspector.get(run)
         assert [event["text"] for event in page["events"] if "text" in event] == [payload] * 2
         assert page["summary"]["model"] == page["summary"]["message"] == payload
-        _, page, _ = await inspector.get(f"/api/runs/{run.id}/chunks")
+        _, page, _ = await inspector.get(f"{run}/chunks")
         assert page["answers"][0]["chunks"][0]["text"] == payload
         inspector.live.running[made.id] = made
         async with inspector.http.get(f"{inspector.url}/inspector/api/live") as response:

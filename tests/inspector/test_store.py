@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from inspector.recorded import kept
+from inspector.recorded import kept, rejected, released
 from wholecall.files.database import StoreFailed
+from wholecall.inspector import shown
+from wholecall.inspector.kept import read_run
 from wholecall.inspector.store import MOST_LISTED, Filter, Store
-from wholecall.inspector.tally import CallTally
 
 NOW = 10_000.0
 
@@ -30,16 +33,15 @@ def ids(store: Store, **wanted: Any) -> list[str]:
     return [run["id"] for run in store.list_runs(Filter(**wanted))]
 
 
-def call(name: str, verdict: str = "released", **fields: Any) -> CallTally:
-    return CallTally(turn=1, number=0, name=name, verdict=verdict, **fields)
-
-
 def test_what_was_kept_is_found(store: Store) -> None:
-    store.put(kept("run_1", answers=[b"one", b"two"]))
-    assert store.find("run_1") == (
-        {"id": "run_1", "turns": 1, "fate": "done"},
-        b'[{"kind":"run","n":0,"id":"run_1"},{"kind":"turn","n":1},{"kind":"over","fate":"done"}]',
-    )
+    run = kept("run_1", [shown.Turn(1), released()], answers=[b"one", b"two"])
+    store.put(run)
+    found = store.find("run_1")
+    assert found is not None
+    summary, events = found
+    assert (summary["id"], summary["fate"], summary["tools"]) == ("run_1", "done", ["look"])
+    assert events == msgspec.json.encode(read_run(run.content).events)
+    assert [event["kind"] for event in json.loads(events)] == ["run", "turn", "released", "over"]
     assert store.find_answers("run_1") == [b"one", b"two"]
     assert store.find("run_2") is None
     assert store.find_answers("run_2") == []
@@ -85,12 +87,11 @@ FILTERED: list[tuple[dict[str, Any], list[str]]] = [
 
 @pytest.mark.parametrize(("wanted", "found"), FILTERED)
 def test_runs_are_filtered(store: Store, wanted: dict[str, Any], *, found: list[str]) -> None:
-    store.put(kept("a", calls=[call("look")]))
-    rejected = call("dig", "rejected", reason="schema")
-    store.put(kept("b", calls=[rejected], key="k1", fate="failed", code="bad_call"))
-    odd = {"id_missing": 2}
-    store.put(kept("c", calls=[call("look")], key="k1", model="other", oddities=odd))
-    store.put(kept("d", calls=[call("dig", "rejected", reason="truncated")]))
+    store.put(kept("a", [released()]))
+    store.put(kept("b", [rejected("dig", "schema")], key="k1", fate="failed", code="bad_call"))
+    odd = [shown.Odd("id_missing"), shown.Odd("id_missing")]
+    store.put(kept("c", [released(), *odd], key="k1", model="other"))
+    store.put(kept("d", [rejected("dig", "truncated")]))
     assert ids(store, **wanted) == found
 
 
@@ -130,19 +131,19 @@ def test_the_oldest_runs_go_when_it_is_full_and_the_file_shrinks(tmp_path: Path)
 
 def test_a_run_that_is_larger_than_all_is_not_kept(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs.sqlite", most_bytes=100, clock=lambda: NOW)
-    store.put(kept(events=b"x" * 1000))
+    store.put(kept())
     assert ids(store) == []
     store.close()
 
 
 def test_many_runs_are_kept_at_once(store: Store) -> None:
     many = [
-        kept(f"run_{number}", answers=[b"%d" % number], oddities={"id_missing": 1})
+        kept(f"run_{number}", [released(), shown.Odd("id_missing")], answers=[b"%d" % number])
         for number in range(200)
     ]
     store.put(kept("first"))
     store.put(*many)
-    assert ids(store, limit=200, before=202) == [run.id for run in reversed(many)]
+    assert ids(store, limit=200, before=202) == [f"run_{n}" for n in reversed(range(200))]
     assert store.find_answers("run_150") == [b"150"]
     assert store.read_figures()["oddities"] == [{"kind": "id_missing", "count": 200}]
     assert len(store.list_runs(Filter(tool="look", limit=200))) == 200
@@ -156,8 +157,8 @@ def test_each_of_many_runs_is_written_once(store: Store, count: int) -> None:
 
 def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
     """A page asks for what is older than a number."""
-    store = Store(tmp_path / "runs.sqlite", most_bytes=300, clock=lambda: NOW)
-    store.put(kept("too large", events=b"x" * 1000))
+    store = Store(tmp_path / "runs.sqlite", most_bytes=2000, clock=lambda: NOW)
+    store.put(kept("too large", [shown.Text(0, "x" * 2000)]))
     store.put(kept("second"))
     assert [run["number"] for run in store.list_runs(Filter())] == [2]
     store.close()
@@ -176,13 +177,12 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 
 def test_a_run_that_cannot_be_kept_leaves_nothing_behind(store: Store) -> None:
     store.put(kept("a"))
+    strange = kept("c")._replace(answers=["no bytes"])  # type: ignore[list-item]
     with pytest.raises(StoreFailed, match="could not be kept"):
-        store.put(kept("a"))
-    twice = [call("look"), call("look")]
-    with pytest.raises(StoreFailed):
-        store.put(kept("b", calls=twice))
-    store.put(kept("c"))
-    assert ids(store) == ["c", "a"]
+        store.put(kept("b"), strange)
+    store.put()
+    store.put(kept("d"))
+    assert ids(store) == ["d", "a"]
 
 
 def test_threads_and_processes_share_it(tmp_path: Path) -> None:
@@ -210,17 +210,22 @@ def test_threads_and_processes_share_it(tmp_path: Path) -> None:
 
 def test_figures_are_sums_over_runs(store: Store) -> None:
     ran = [
-        CallTally(turn=1, number=n, name="look", verdict="released", status="done", seconds=n / 10)
-        for n in range(20)
+        event
+        for number in range(20)
+        for event in (
+            released(number=number),
+            shown.ToolEnded(f"c{number}", "look", status="done", seconds=number / 10),
+        )
     ]
-    store.put(kept("a", calls=ran))
-    rejected = call("dig", "rejected", reason="schema")
-    store.put(kept("b", calls=[rejected], oddities={"id_missing": 2}, key="k1"))
-    unfinished = call("dig", "")
-    failed = CallTally(
-        turn=2, number=0, name="dig", verdict="repaired", status="failed", seconds=1.0
+    store.put(kept("a", ran))
+    odd = shown.Odd("id_missing")
+    store.put(kept("b", [rejected("dig", "schema"), odd, odd], key="k1"))
+    repaired = msgspec.structs.replace(
+        released("dig"), repairs=(shown.Change("{", "{}", kind="closed"),)
     )
-    store.put(kept("c", calls=[unfinished, failed], oddities={"id_missing": 1, "slot_reused": 1}))
+    failed = shown.ToolEnded("c0", "dig", status="failed", seconds=1.0)
+    turns = [shown.Turn(1), shown.Opened(0, name="dig"), shown.Turn(2), repaired, failed]
+    store.put(kept("c", [*turns, odd, shown.Odd("slot_reused")]))
     assert store.read_figures() == {
         "runs": [{"model": "m", "fate": "done", "count": 3}],
         "calls": [
@@ -252,10 +257,67 @@ def test_tables_of_an_older_version_are_made_anew(tmp_path: Path) -> None:
         store.close()
 
 
-def test_runs_are_kept_together_or_not_at_all() -> None:
-    store = Store(clock=lambda: 1001.0)
-    with pytest.raises(StoreFailed):
-        store.put(kept("a"), kept("b"), kept("a"))
-    assert store.list_runs(Filter()) == []
-    store.put()
+# ── The index ───────────────────────────────────────────────────────────────────────
+
+
+def count_lines(path: Path) -> int:
+    database = sqlite3.connect(path)
+    (count,) = database.execute("SELECT count(*) FROM lines").fetchone()
+    database.close()
+    return int(count)
+
+
+READS: dict[str, Callable[[Store], object]] = {
+    "list": lambda store: store.list_runs(Filter()),
+    "run": lambda store: store.find("run_0"),
+    "answers": lambda store: store.find_answers("run_0"),
+    "figures": lambda store: store.read_figures(),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_it_is_made_when_somebody_reads(tmp_path: Path, read: str) -> None:
+    store = Store(tmp_path / "runs.sqlite", clock=lambda: NOW)
+    other = Store(tmp_path / "runs.sqlite", clock=lambda: NOW)
+    store.put(*(kept(f"run_{number}", [released()]) for number in range(1100)))
+    assert count_lines(tmp_path / "runs.sqlite") == 0
+    READS[read](other)
+    assert count_lines(tmp_path / "runs.sqlite") == 1100
+    store.put(kept("last"))
+    assert ids(other, limit=1) == ids(store, limit=1) == ["last"]
+    assert count_lines(tmp_path / "runs.sqlite") == 1101
     store.close()
+    other.close()
+
+
+def test_what_is_gone_before_anybody_reads_is_never_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "runs.sqlite"
+    store = Store(path, most_bytes=5000, clock=lambda: NOW)
+    for number in range(50):
+        store.put(kept(f"run_{number}", [released()]))
+    left = ids(store)
+    assert left[0] == "run_49"
+    assert 1 < len(left) < 10
+    assert count_lines(path) == len(left)
+    store.close()
+
+
+def test_it_counts_as_part_of_the_file(tmp_path: Path) -> None:
+    """Whether anybody looks or not, as many runs are kept."""
+    found = []
+    for name, looks in (("looked-at", True), ("left-alone", False)):
+        store = Store(tmp_path / name, most_bytes=50_000, clock=lambda: NOW)
+        for number in range(100):
+            store.put(kept(f"run_{number}", [released()]))
+            if looks:
+                store.list_runs(Filter())
+        found.append(len(ids(store, limit=200)))
+        store.close()
+    assert found[0] == found[1] < 100
+
+
+def test_a_run_that_is_not_what_was_written_is_told_of(store: Store) -> None:
+    store.put(kept("a")._replace(content=b"\xc1"))
+    with pytest.raises(msgspec.DecodeError):
+        store.list_runs(Filter())
+    store.put(kept("b"))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from wholecall.inspector import shown
 from wholecall.inspector.shown import Shown
-from wholecall.inspector.tally import COUNTS, CallTally, Tally
+from wholecall.inspector.tally import CallTally, Tally
 
 
 def count(*events: Shown) -> Tally:
     tally = Tally()
-    for event in events:
-        if type(event) in COUNTS:
-            COUNTS[type(event)](tally, event)
+    tally.count(events)
     return tally
 
 
@@ -72,16 +70,14 @@ def test_a_call_that_only_repeats_another_is_none() -> None:
     assert count(opened, shown.Repeated(0, of=3), shown.Repeated(9, of=3)).calls == {}
 
 
-def test_oddities_faults_and_the_end_are_told() -> None:
-    over = shown.Over(fate="failed", status=502, code="x", seconds=2.0)
+def test_oddities_and_faults_are_told() -> None:
     tally = count(
         shown.Odd("id_missing"),
         shown.Odd("id_missing"),
         shown.Fault("protocol"),
         shown.ToolEnded("unknown", status="done", seconds=1.0),
         shown.Text(0, "nothing to count"),
-        over,
+        shown.Over(fate="failed", status=502, code="x", seconds=2.0),
     )
     sums = tally.sum_up()
     assert (sums.oddities, sums.faults) == ({"id_missing": 2}, {"protocol": 1})
-    assert tally.over is over

@@ -27,10 +27,11 @@ from upstreams.serving import in_loop
 from wholecall.core.values import Released, Text
 from wholecall.files.database import StoreFailed
 from wholecall.inspector.encoding import Quoting
+from wholecall.inspector.kept import EndedRun
 from wholecall.inspector.live import Live
 from wholecall.inspector.raw import read
 from wholecall.inspector.record import About, Asked, Form
-from wholecall.inspector.store import Filter, KeptRun, Store
+from wholecall.inspector.store import Filter, Store
 from wholecall.inspector.tap import MOST_WAITING, PACE, UNSEEN_PACE, InspectorTap, Paces
 from wholecall.protocols.reader import Chunk
 
@@ -51,7 +52,7 @@ class SlowStore(Store):
         if full:
             self.go_on.set()
 
-    def put(self, *runs: KeptRun) -> None:
+    def put(self, *runs: EndedRun) -> None:
         if runs:
             self.reached.set()
             assert self.go_on.wait(20)

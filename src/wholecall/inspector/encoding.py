@@ -298,20 +298,24 @@ def _name_call(call: Call, quoting: Quoting) -> tuple[str, str]:
 
 def encode_request(request: Request, quoting: Quoting, *, told: int = 0) -> shown.Asked:
     """What the model is asked. Of its messages the first `told` were shown before."""
-    asked = encode_offer(request.tools, len(request.messages), quoting=quoting, told=told)
+    names = name_tools(request.tools, quoting)
+    asked = encode_offer(names, len(request.messages), told=told)
     if quoting.bodies:
         messages = request.messages[asked.left_out :]
         asked.messages = tuple([_message(message, quoting) for message in messages])
     return asked
 
 
-def encode_offer(
-    tools: Sequence[ToolSpec], messages: int, *, quoting: Quoting, told: int = 0
-) -> shown.Asked:
+def encode_offer(tools: Sequence[str], messages: int, *, told: int = 0) -> shown.Asked:
     """The same without its messages, of which there are so many."""
     before = told if told < messages else 0
     left_out = before + max(messages - before - MOST_MESSAGES, 0)
-    return shown.Asked(left_out, tuple([quoting.name(tool.name) for tool in tools]))
+    return shown.Asked(left_out, tools)
+
+
+def name_tools(tools: Sequence[ToolSpec], quoting: Quoting) -> Sequence[str]:
+    """The names of tools that a model is offered."""
+    return tuple([quoting.name(tool.name) for tool in tools])
 
 
 def _message(message: Message, quoting: Quoting) -> Fields:

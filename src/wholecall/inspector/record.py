@@ -10,23 +10,18 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from wholecall.core.conversation import Request
-from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Ended, Grew, Reasoning, Text
 from wholecall.inspector import shown
 from wholecall.inspector.encoding import ENCODERS, Encoders, Quoting, encode_offer, encode_request
+from wholecall.inspector.kept import EndedRun, KeptRun, write_run
 from wholecall.inspector.raw import RawAnswer
-from wholecall.inspector.shown import Shown
-from wholecall.inspector.store import KeptRun, write_summary
-from wholecall.inspector.tally import COUNTS, Tally
+from wholecall.inspector.shown import AnyShown, Shown
 from wholecall.inspector.texts import MOST_GROWN, REASONING, TEXT, GrowingTexts, Grown, Place
 from wholecall.protocols.reader import Chunk
 from wholecall.runs.events import TurnStarted
 
 MOST_EVENTS = 20_000
 """Of one run. Texts that grow are joined before they count."""
-
-_TICKS = 10_000
-"""Of a second: times are told in whole ones. (`round` takes three times as long.)"""
 
 
 class About(msgspec.Struct, kw_only=True):
@@ -58,7 +53,8 @@ class Asked(NamedTuple):
 class Offered(NamedTuple):
     """The same where nothing that was said is wanted."""
 
-    tools: Sequence[ToolSpec]
+    tools: Sequence[str]
+    """Their names, as they may be shown."""
     messages: int
     """How many there are."""
 
@@ -82,9 +78,9 @@ class Record:
     """Takes the events of one run, in one thread."""
 
     __slots__ = (
-        *("about", "dropped", "events", "head", "id"),
+        *("about", "dropped", "events", "head", "id", "is_over"),
         *("_encoders", "_most_events", "_most_grown", "_quoting"),
-        *("_answers", "_left_out", "_now", "_published", "_tally", "_texts", "_told"),
+        *("_answers", "_left_out", "_now", "_published", "_texts", "_told"),
     )
 
     def __init__(
@@ -99,10 +95,11 @@ class Record:
         self.about = about
         self.dropped = 0
         """Events that came faster than they could be written down."""
+        self.is_over = False
+        """Whether nothing more comes."""
         self._quoting = quoting
         self._encoders = encoders
         self._most_events = most_events
-        self._tally = Tally()
         self._most_grown = most_grown
         self._texts: GrowingTexts | None = None
         """Made when there is one."""
@@ -156,25 +153,18 @@ class Record:
         self._published = len(self.events)
         return fresh
 
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more comes."""
-        return self._tally.over is not None
-
     def _add(self, event: Shown, at: float) -> None:
-        tally = self._tally
-        if tally.over is not None:
+        if self.is_over:
             return  # what comes now is about the client's connection
-        if type(event) is shown.Over:
+        is_end = type(event) is shown.Over
+        if is_end:
             self._end()
+            self.is_over = True
         number = len(self.events)
-        if number >= self._most_events and type(event) is not shown.Over:
+        if number >= self._most_events and not is_end:
             self._left_out += 1
             return
-        count = COUNTS.get(type(event))
-        if count is not None:
-            count(tally, event)
-        event.n, event.at = number, int(at * _TICKS + 0.5) / _TICKS
+        event.n, event.at = number, at
         self.events.append(event)
 
     @property
@@ -245,8 +235,7 @@ class Record:
 
     def _take_offered(self, offered: Offered) -> None:
         tools, messages = offered
-        asked = encode_offer(tools, messages, quoting=self._quoting, told=self._told)
-        self._add(asked, self._now)
+        self._add(encode_offer(tools, messages, told=self._told), self._now)
         self._told = messages
 
     def _limit_answer(self) -> None:
@@ -282,22 +271,12 @@ class Record:
             at=0.0,
         )
 
-    def keep(self) -> KeptRun:
+    def keep(self) -> EndedRun:
         """What goes into the file, when the run is over."""
-        head, tally, over = self.head, self._tally, cast(shown.Over, self.events[-1])
-        sums = tally.sum_up(dropped=self._lost)
-        return KeptRun(
-            id=head.id,
-            began=head.began,
-            key=self.about.key,
-            model=head.model,
-            fate=over.fate,
-            summary=write_summary(head, sums, over=over),
-            events=msgspec.json.encode(self.events[1:-1]),
-            calls=tuple(tally.calls.values()),
-            oddities=tally.oddities,
-            answers=self._write_answers() if self._answers else (),
-        )
+        events = cast(list[AnyShown], self.events)
+        run = KeptRun(events, self.about.key, self._lost)
+        answers = self._write_answers() if self._answers else ()
+        return EndedRun(self.head.began, write_run(run), answers)
 
     def _write_answers(self) -> Sequence[bytes]:
         """All answers, as far as they were received whole."""

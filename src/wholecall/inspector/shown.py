@@ -1,14 +1,15 @@
 """What the page is shown: a struct for each kind of event.
 
-They are written as JSON, to the page and into the file, and what is empty is left out: a field
-that has its default, so sequences are tuples. Each run has ten of them that nobody may ever look
-at. To make a struct costs half as much as a dictionary, and to leave out what is empty nothing.
+They are written as JSON to the page and as MessagePack into the file, and what is empty is left
+out: a field that has its default, so sequences are tuples. Each run has ten of them that nobody
+may ever look at. To make a struct costs half as much as a dictionary, and to leave out what is
+empty nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -290,3 +291,37 @@ class ApprovalAnswered(OfCall, tag="approval_answered", kw_only=True):
 
     approved: bool
     why: str = ""
+
+
+AnyShown: TypeAlias = (
+    Run
+    | Dropped
+    | Over
+    | Asked
+    | UpstreamRetried
+    | Answered
+    | UpstreamFailed
+    | Began
+    | Grew
+    | Text
+    | Reasoning
+    | Opened
+    | Proved
+    | Released
+    | Rejected
+    | Repeated
+    | Usage
+    | Hint
+    | Odd
+    | Fault
+    | Ended
+    | Turn
+    | TurnRetried
+    | ToolStarted
+    | ToolReported
+    | ToolEnded
+    | ToolAbandoned
+    | ApprovalAsked
+    | ApprovalAnswered
+)
+"""By which they are read again."""

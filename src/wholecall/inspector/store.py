@@ -1,8 +1,8 @@
 """Runs in a SQLite file: kept for some days, and not more than fits.
 
-What the page shows is kept as it is sent, in JSON. Beside it stands what filters and figures go
-by, in columns. All of it is written for every run, and read for few of them: so what can be put
-together when it is read is kept once.
+Every run is written, and few are read. So to write one is to append it as it is. What the list,
+its filters and the figures go by stands in tables of their own, the index, and it is brought up to
+date when somebody reads: for a run that goes before anybody looked, it is never made.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Raw
 
 from wholecall.files.database import changing, open_database, telling
 from wholecall.inspector.durations import measure_durations
 from wholecall.inspector.encoding import Fields
-from wholecall.inspector.shown import Over, Run
-from wholecall.inspector.tally import CallTally, Sums
+from wholecall.inspector.kept import Digest, EndedRun, digest, read_run, read_summary
+from wholecall.inspector.tally import CallTally
 
 KEPT_SECONDS = 7 * 24 * 3600.0
 MOST_BYTES = 256 * 1024 * 1024
@@ -37,16 +36,16 @@ _AGAIN = 30.0
 to the file, too. Until then an old run is listed no more, but still there."""
 _ROWS = 256
 """That are written by one statement."""
-_SIZE = 6
-"""Where the size stands in a row of `runs`."""
+_INDEXED = 512
+"""Runs that are put into the index at a time. In between others can write."""
+_LINE = 640
+"""Bytes of a run in the index, about. They count before it is there."""
 _FREED_PAGES = 1000
 """Given back to the disk at a time: at 4 kB each, as much as a run may have."""
-_VERSION = 5
+_VERSION = 6
 """Of the tables below. What older ones hold is not taken over: it would be gone soon anyway."""
-_PARTS = ("answers", "oddities", "calls")
-"""Tables of what belongs to a run."""
-_PLACE = frozenset({"kind", "n", "at"})
-"""What says of an event only where it stands among the others."""
+_PARTS = ("answers", "lines", "calls", "oddities")
+"""Tables of what belongs to a run; all but the first are the index."""
 _SCHEMA = f"""
 PRAGMA auto_vacuum = INCREMENTAL;
 PRAGMA journal_mode = WAL;
@@ -54,15 +53,27 @@ PRAGMA synchronous = NORMAL;
 PRAGMA user_version = {_VERSION};
 CREATE TABLE IF NOT EXISTS runs (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
-    id TEXT NOT NULL UNIQUE,
+    began REAL NOT NULL,
+    size INTEGER NOT NULL,
+    content BLOB NOT NULL -- the longest, so it is the last: what is before it is read without it
+) STRICT;
+CREATE TABLE IF NOT EXISTS answers (
+    run INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    answer BLOB NOT NULL,
+    PRIMARY KEY (run, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS lines (
+    run INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
     key TEXT NOT NULL,
     began REAL NOT NULL,
     model TEXT NOT NULL,
     fate TEXT NOT NULL,
-    size INTEGER NOT NULL,
-    summary TEXT NOT NULL,
-    events BLOB NOT NULL -- the longest, so it is the last: what is before it is read without it
+    code TEXT NOT NULL,
+    summary TEXT NOT NULL
 ) STRICT;
+CREATE INDEX IF NOT EXISTS lines_by_id ON lines (id);
 CREATE TABLE IF NOT EXISTS calls (
     run INTEGER NOT NULL,
     turn INTEGER NOT NULL,
@@ -80,73 +91,57 @@ CREATE TABLE IF NOT EXISTS oddities (
     count INTEGER NOT NULL,
     PRIMARY KEY (run, kind)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS answers (
-    run INTEGER NOT NULL,
-    number INTEGER NOT NULL,
-    answer BLOB NOT NULL,
-    PRIMARY KEY (run, number)
-) STRICT, WITHOUT ROWID;
 """
 _LAST = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'runs'"
 """The number of the last run that was kept, even if it is gone."""
+_BEHIND = """
+SELECT number, content FROM runs
+WHERE number > (SELECT coalesce(max(run), 0) FROM lines) ORDER BY number LIMIT ?
+"""
+"""Runs that are not in the index yet. They are put there in their order."""
 _LIST = """
-SELECT number, summary FROM runs
+SELECT run, summary FROM lines
 WHERE (:owner IS NULL OR key = :owner)
   AND (:model = '' OR model = :model)
   AND (:fate = '' OR fate = :fate)
-  AND (:code = '' OR json_extract(summary, '$[2].code') = :code)
-  AND (:before = 0 OR number < :before)
+  AND (:code = '' OR code = :code)
+  AND (:before = 0 OR run < :before)
   AND began > :oldest
   AND (:tool || :verdict || :reason = '' OR EXISTS (
-    SELECT 1 FROM calls WHERE run = runs.number
+    SELECT 1 FROM calls WHERE calls.run = lines.run
       AND (:tool = '' OR name = :tool)
       AND (:verdict = '' OR verdict = :verdict)
       AND (:reason = '' OR reason = :reason)))
-  AND (:oddity = '' OR EXISTS (SELECT 1 FROM oddities WHERE run = runs.number AND kind = :oddity))
-ORDER BY number DESC LIMIT :limit
+  AND (:oddity = '' OR EXISTS (
+    SELECT 1 FROM oddities WHERE oddities.run = lines.run AND kind = :oddity))
+ORDER BY run DESC LIMIT :limit
+"""
+_FIND = """
+SELECT summary, content FROM lines JOIN runs ON run = runs.number
+WHERE id = :id AND (:owner IS NULL OR key = :owner)
+"""
+_ANSWERS = """
+SELECT answer FROM answers JOIN lines USING (run)
+WHERE id = :id AND (:owner IS NULL OR key = :owner) ORDER BY answers.number
 """
 _VERDICTS = """
-SELECT model, verdict, reason, count(*) FROM calls JOIN runs ON run = runs.number
+SELECT model, verdict, reason, count(*) FROM calls JOIN lines USING (run)
 WHERE (:owner IS NULL OR key = :owner) AND verdict <> ''
 GROUP BY model, verdict, reason ORDER BY model, verdict, reason
 """
 _ODDITIES = """
-SELECT kind, sum(count) AS total FROM oddities JOIN runs ON run = runs.number
+SELECT kind, sum(count) AS total FROM oddities JOIN lines USING (run)
 WHERE (:owner IS NULL OR key = :owner) GROUP BY kind ORDER BY total DESC, kind
 """
 _DURATIONS = """
-SELECT name, status, seconds FROM calls JOIN runs ON run = runs.number
+SELECT name, status, seconds FROM calls JOIN lines USING (run)
 WHERE (:owner IS NULL OR key = :owner) AND seconds IS NOT NULL
 ORDER BY run DESC LIMIT :limit
 """
 _FATES = """
-SELECT model, fate, count(*) FROM runs
+SELECT model, fate, count(*) FROM lines
 WHERE (:owner IS NULL OR key = :owner) GROUP BY model, fate ORDER BY model, fate
 """
-
-
-class KeptRun(msgspec.Struct, kw_only=True):
-    """A run that is over. It does not change."""
-
-    id: str
-    began: float
-    """In seconds since 1970."""
-    key: str = ""
-    model: str = ""
-    fate: str = ""
-    summary: str
-    """As `write_summary` writes it."""
-    events: bytes = b"[]"
-    """What happened between its beginning and its end: a JSON array."""
-    calls: Sequence[CallTally] = ()
-    oddities: Mapping[str, int] = {}
-    answers: Sequence[bytes] = ()
-    """What upstreams sent, as `raw.write` writes it."""
-
-
-def write_summary(head: Run, sums: Sums, *, over: Over) -> str:
-    """How a run began, what it comes to, and how it ended: a JSON array."""
-    return msgspec.json.encode((head, sums, over)).decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +196,7 @@ class Store:
 
     # ── Writing ─────────────────────────────────────────────────────────────────────
 
-    def put(self, *runs: KeptRun) -> None:
+    def put(self, *runs: EndedRun) -> None:
         """Keep runs, all of them or none. `StoreFailed` if that is not possible."""
         if not runs:
             return
@@ -220,20 +215,16 @@ class Store:
             self._database.execute(f"PRAGMA incremental_vacuum({_FREED_PAGES})").fetchall()
         self._free = before[0] > _FREED_PAGES
 
-    def _insert(self, runs: Sequence[KeptRun]) -> None:
+    def _insert(self, runs: Sequence[EndedRun]) -> None:
         (last,) = self._database.execute(_LAST).fetchone()
         numbered = list(enumerate(runs, last + 1))
-        heads = [_head(number, run) for number, run in numbered]
-        self._size += sum(head[_SIZE] for head in heads)
-        self._insert_all("runs", heads)
-        calls = (_row(number, call) for number, run in numbered for call in run.calls)
-        self._insert_all("calls", list(calls))
-        oddities = ((number, *odd) for number, run in numbered for odd in run.oddities.items())
-        self._insert_all("oddities", list(oddities))
-        answers = (
+        rows = [(number, run.began, _measure(run), run.content) for number, run in numbered]
+        self._size += sum(size for _, _, size, _ in rows)
+        self._insert_all("runs", rows)
+        answers = [
             (number, *answer) for number, run in numbered for answer in enumerate(run.answers, 1)
-        )
-        self._insert_all("answers", list(answers))
+        ]
+        self._insert_all("answers", answers)
 
     def _insert_all(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
         """Several rows a statement: at each end of one the streams' thread takes over, and it
@@ -272,36 +263,56 @@ class Store:
         runs.close()
         return last
 
+    # ── The index ───────────────────────────────────────────────────────────────────
+
+    def _index(self) -> None:
+        """Bring it up to date."""
+        while self._index_some() == _INDEXED:
+            pass
+
+    def _index_some(self) -> int:
+        """Returns how many runs were put into it."""
+        with self._lock:
+            # Most of the time there are none, and then nobody has to wait for who writes.
+            if self._database.execute(_BEHIND, (1,)).fetchone() is None:
+                return 0
+            with changing(self._database):
+                behind = self._database.execute(_BEHIND, (_INDEXED,)).fetchall()
+                found = [(number, digest(read_run(content))) for number, content in behind]
+                self._insert_index(found)
+        return len(behind)
+
+    def _insert_index(self, found: Sequence[tuple[int, Digest]]) -> None:
+        self._insert_all("lines", [(run, *each.line) for run, each in found])
+        self._insert_all("calls", [_row(run, call) for run, each in found for call in each.calls])
+        odd = [(run, *oddity) for run, each in found for oddity in each.oddities]
+        self._insert_all("oddities", odd)
+
     # ── Reading ─────────────────────────────────────────────────────────────────────
 
     def list_runs(self, wanted: Filter) -> list[Fields]:
         """Runs in a line each, the last first."""
         named = {name: getattr(wanted, name) for name in _FILTERS}
         named["limit"] = min(max(wanted.limit, 1), MOST_LISTED)
+        self._index()
         rows = self._ask(_LIST, **named, oldest=self._oldest())
-        return [{**_join_summary(summary), "number": number} for number, summary in rows]
+        return [{**read_summary(summary), "number": number} for number, summary in rows]
 
     def find(self, id: str, *, owner: str | None = None) -> tuple[Fields, bytes] | None:
         """A run in a line, and its events as a JSON array."""
-        rows = self._ask(
-            "SELECT summary, events FROM runs WHERE id = :id AND (:owner IS NULL OR key = :owner)",
-            id=id,
-            owner=owner,
-        )
-        return next(((_join_summary(each[0]), _join_events(*each)) for each in rows), None)
+        self._index()
+        for summary, content in self._ask(_FIND, id=id, owner=owner):
+            return read_summary(summary), msgspec.json.encode(read_run(content).events)
+        return None
 
     def find_answers(self, id: str, *, owner: str | None = None) -> list[bytes]:
         """What upstreams sent, as `raw.read` reads it."""
-        rows = self._ask(
-            "SELECT answer FROM answers JOIN runs ON run = runs.number "
-            "WHERE id = :id AND (:owner IS NULL OR key = :owner) ORDER BY answers.number",
-            id=id,
-            owner=owner,
-        )
-        return [answer for (answer,) in rows]
+        self._index()
+        return [answer for (answer,) in self._ask(_ANSWERS, id=id, owner=owner)]
 
     def read_figures(self, *, owner: str | None = None) -> Fields:
         """Sums over all runs that are kept."""
+        self._index()
         durations = self._ask(_DURATIONS, owner=owner, limit=_MOST_DURATIONS)
         return {
             "runs": _name(self._ask(_FATES, owner=owner), "model", "fate", "count"),
@@ -346,22 +357,8 @@ def _write_insert(table: str, rows: int, *, columns: int) -> str:
     return f"INSERT INTO {table} VALUES {','.join([row] * rows)}"  # noqa: S608 - names of ours
 
 
-def _head(number: int, run: KeptRun) -> tuple[Any, ...]:
-    size = len(run.summary) + len(run.events) + sum(map(len, run.answers))
-    return number, run.id, run.key, run.began, run.model, run.fate, size, run.summary, run.events
-
-
-def _join_summary(summary: str) -> Fields:
-    """A run in a line."""
-    head, sums, over = msgspec.json.decode(summary)
-    line = {**head, **sums, **over}
-    return {name: value for name, value in line.items() if name not in _PLACE}
-
-
-def _join_events(summary: str, between: bytes) -> bytes:
-    """All events, as a JSON array."""
-    head, _, over = msgspec.json.decode(summary, type=tuple[Raw, Raw, Raw])
-    return msgspec.json.encode([head, *msgspec.json.decode(between, type=list[Raw]), over])
+def _measure(run: EndedRun) -> int:
+    return len(run.content) + _LINE + sum(map(len, run.answers))
 
 
 def _row(run: int, call: CallTally) -> tuple[object, ...]:

@@ -45,7 +45,7 @@ class Tally:
     """Counts the events of one run."""
 
     __slots__ = (
-        *("calls", "oddities", "over", "turns"),
+        *("calls", "oddities", "turns"),
         *("_faults", "_ids", "_input_tokens", "_output_tokens", "_usage"),
     )
 
@@ -53,13 +53,19 @@ class Tally:
         self.turns = 0
         self.calls: dict[tuple[int, int], CallTally] = {}
         self.oddities: dict[str, int] = {}
-        self.over: shown.Over | None = None
         self._ids: dict[str, CallTally] = {}
         self._input_tokens = 0
         self._output_tokens = 0
         self._usage = (0, 0)
         """Of the turn that goes on: input and output."""
         self._faults: dict[str, int] = {}
+
+    def count(self, events: Iterable[Shown]) -> None:
+        """Count events, in the order in which they came."""
+        for event in events:
+            count = _COUNTS.get(type(event))
+            if count is not None:
+                count(self, event)
 
     def sum_up(self, *, dropped: int = 0) -> Sums:
         """What all events come to."""
@@ -130,9 +136,6 @@ class Tally:
         self._output_tokens += self._usage[1]
         self._usage = (0, 0)
 
-    def _over(self, event: shown.Over) -> None:
-        self.over = event
-
 
 def _count(words: Iterable[str]) -> dict[str, int]:
     counts: dict[str, int] = {}
@@ -146,7 +149,7 @@ def _count_one(counts: dict[str, int], word: str) -> None:
     counts[word] = counts.get(word, 0) + 1
 
 
-COUNTS: Mapping[type[Shown], Callable[[Tally, Any], None]] = {
+_COUNTS: Mapping[type[Shown], Callable[[Tally, Any], None]] = {
     shown.Turn: Tally._turn,
     shown.Opened: Tally._opened,
     shown.Released: Tally._released,
@@ -157,6 +160,5 @@ COUNTS: Mapping[type[Shown], Callable[[Tally, Any], None]] = {
     shown.Fault: Tally._fault,
     shown.Usage: Tally._take_usage,
     shown.Ended: Tally._ended,
-    shown.Over: Tally._over,
 }
 """What is counted of each kind of event; of others nothing is."""

@@ -21,7 +21,7 @@ import msgspec
 from wholecall.core.conversation import Request
 from wholecall.core.values import Grew, Reasoning, Text
 from wholecall.files.database import StoreFailed
-from wholecall.inspector.encoding import ENCODERS, Encoders, Plain, Quoting
+from wholecall.inspector.encoding import ENCODERS, Encoders, Plain, Quoting, name_tools
 from wholecall.inspector.live import Live, Message
 from wholecall.inspector.record import About, Asked, Form, Offered, Received, Record
 from wholecall.inspector.store import Store
@@ -289,10 +289,12 @@ class Writer(msgspec.Struct, eq=False):
         self.take(Asked(asking.request))
 
     def ask_briefly(self, asking: Asking) -> None:
-        """The same where nothing that was said is wanted: then a long history need not wait."""
+        """The same where nothing that was said is wanted: then a long history and the schemas of
+        tools need not wait."""
         request = asking.request
         if request is not None:
-            self.take(Offered(request.tools, len(request.messages)))
+            names = name_tools(request.tools, self.quoting)
+            self.take(Offered(names, len(request.messages)))
 
     def take_briefly(self, event: object) -> None:
         """The same of an event that holds what was said: it is put into words at once."""

@@ -1,0 +1,86 @@
+"""What is kept of a run, and what is made of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import get_args
+
+import msgspec
+import pytest
+
+from inspector.recorded import STORY, Done, kept, record, rejected, released, told
+from wholecall.core.values import Inconsistent, Oddity, Reason, Rejected
+from wholecall.inspector import shown
+from wholecall.inspector.kept import KeptRun, digest, read_run, read_summary, write_run
+from wholecall.inspector.shown import AnyShown, Shown
+from wholecall.inspector.tally import CallTally
+
+
+def _find_kinds(of: type[Shown] = Shown) -> Iterator[type[Shown]]:
+    for kind in of.__subclasses__():
+        if kind.__subclasses__():
+            yield from _find_kinds(kind)
+        else:
+            yield kind
+
+
+def test_every_kind_of_event_can_be_read_again() -> None:
+    assert set(_find_kinds()) == set(get_args(AnyShown))
+
+
+EVENTS: list[AnyShown] = [
+    shown.Asked(2, ("look",), ({"role": "user", "text": "hi"},)),
+    shown.Grew(0, "{", whole=True),
+    shown.Proved(0, ("CLOSED",)),
+    shown.Usage(None, 2),
+    shown.Ended("stop", "stop", None),
+    msgspec.structs.replace(
+        released(),
+        evidence=("CLOSED", "SEALED"),
+        arguments='{"n": 12345678901234567890}',
+        repairs=(shown.Change(",}", "}", kind="trailing_comma"),),
+        coercions=(shown.Change('"1"', "1", path="$.n"),),
+        dropped=("more",),
+    ),
+    msgspec.structs.replace(rejected("dig", "schema"), problems=(shown.Problem("type"),)),
+    shown.UpstreamFailed(None, "timeout", "nothing came"),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_an_event_is_the_same_in_json_as_before(event: AnyShown) -> None:
+    event.n, event.at = 3, 0.123456789
+    [again] = read_run(write_run(KeptRun([event]))).events
+    assert type(again) is type(event)
+    assert msgspec.json.encode(again) == msgspec.json.encode(event)
+
+
+def test_of_a_run_it_is_counted_what_filters_and_figures_go_by() -> None:
+    refused = Rejected(number=1, id="c2", name="dig", reason=Reason.SCHEMA, detail="no", raw="{}")
+    odd = Inconsistent(Oddity.ID_MISSING, "no id", 1)
+    made = record([*STORY, refused, odd, odd, Done("failed", "bad")], key="k1")
+    line, calls, oddities = digest(read_run(made.keep().content))
+    assert line[:-1] == (made.id, "k1", made.head.began, "m", "failed", "")
+    head, sums, over = json.loads(line.summary)
+    assert [head, over] == [told(made)[0], told(made)[-1]]
+    assert (sums["tools"], sums["reasons"]) == (["dig", "look"], ["schema"])
+    assert list(calls) == [
+        CallTally(turn=1, number=0, name="look", verdict="released"),
+        CallTally(turn=1, number=1, name="dig", verdict="rejected", reason="schema"),
+    ]
+    assert list(oddities) == [("id_missing", 2)]
+
+
+def test_the_line_of_a_run_says_how_it_began_and_ended() -> None:
+    line = digest(read_run(kept("a", fate="failed", code="bad_call").content)).line
+    assert (line.code, line.fate) == ("bad_call", "failed")
+    fields = read_summary(line.summary)
+    assert (fields["id"], fields["code"], fields["turns"]) == ("a", "bad_call", 1)
+    assert not {"kind", "n", "at"} & set(fields)
+
+
+def test_events_that_were_left_out_are_told() -> None:
+    run = read_run(kept().content)
+    run.dropped = 7
+    assert read_summary(digest(run).line.summary)["dropped"] == 7
