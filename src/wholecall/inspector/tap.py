@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
@@ -22,6 +23,7 @@ from wholecall.core.conversation import Request
 from wholecall.core.values import Grew, Reasoning, Text
 from wholecall.files.database import StoreFailed
 from wholecall.inspector.encoding import ENCODERS, Encoders, Plain, Quoting, name_tools
+from wholecall.inspector.kept import EndedRun
 from wholecall.inspector.live import Live, Message
 from wholecall.inspector.record import About, Asked, Form, Offered, Received, Record
 from wholecall.inspector.store import Store
@@ -73,7 +75,9 @@ class Chunks(Protocol):
 
 class _Done(NamedTuple):
     messages: Sequence[Message]
-    touched: Sequence[tuple[Writer, Record]]
+    seen: Sequence[tuple[Writer, Record]]
+    unseen: Sequence[Writer]
+    """Of runs that nobody saw. They are over."""
     failed: int
 
 
@@ -204,7 +208,7 @@ class InspectorTap:
 
     def _start(self, writers: Iterable[Writer]) -> None:
         chosen = {writer: None for writer in writers if writer.items}
-        batches = [(writer, writer.empty()) for writer in chosen]
+        batches = deque([(writer, writer.empty()) for writer in chosen])
         loop = asyncio.get_running_loop()
         self._working = loop.run_in_executor(self._thread, self._work, batches)
         self._working.add_done_callback(self._finish)
@@ -214,13 +218,18 @@ class InspectorTap:
         done = working.result()
         self.live.publish(done.messages)
         self.live.failed += done.failed
-        for writer, record in done.touched:
+        for writer in done.unseen:
+            self._forget(writer)
+        for writer, record in done.seen:
             if record.is_over:
                 self.live.running.pop(record.id, None)
-                self._writers.pop(writer, None)
-                self._ended.pop(writer, None)
+                self._forget(writer)
             else:
                 self.live.running[record.id] = record
+
+    def _forget(self, writer: Writer) -> None:
+        self._writers.pop(writer, None)
+        self._ended.pop(writer, None)
 
     def _drop_what_is_too_much(self) -> None:
         count = sum(len(writer.items) for writer in self._writers)
@@ -230,29 +239,47 @@ class InspectorTap:
 
     # ── In the thread ───────────────────────────────────────────────────────────────
 
-    def _work(self, batches: Sequence[tuple[Writer, list[object]]]) -> _Done:
-        begun = ((writer, writer.record or self._begin(writer), items) for writer, items in batches)
-        # What comes behind the end is about the client's connection, and the run is kept.
-        touched = [each for each in begun if not each[1].is_over]
-        for writer, record, items in touched:
-            record.dropped = writer.dropped
-            record.take_all(items)
-            record.join()
+    def _work(self, batches: deque[tuple[Writer, list[object]]]) -> _Done:
+        """One run after the other, and nothing is held longer than needed: so the next one finds
+        all that it needs at hand."""
+        seen: list[tuple[Writer, Record]] = []
+        unseen: list[Writer] = []
+        ended: list[EndedRun] = []
+        while batches:
+            writer, items = batches.popleft()
+            record = self._take(writer, items)
+            if record is None:
+                continue
+            if record.is_over:
+                ended.append(record.keep())
+            if record.is_over and writer.record is None and not self.live.is_watched:
+                unseen.append(writer)
+            else:
+                writer.record = record
+                seen.append((writer, record))
         # Whoever begins to look after this line finds the events in the record.
-        seen = touched if self.live.is_watched else []
-        fresh = [(record, record.publish()) for _, record, _ in seen]
-        over = [record for _, record, _ in touched if record.is_over]
-        failed = 0 if self._keep(over) else len(over)
+        shown = seen if self.live.is_watched else []
+        fresh = [(record, record.publish()) for _, record in shown]
+        failed = 0 if self._keep(ended) else len(ended)
         messages = [Message.of(*each) for each in fresh if each[1]]
-        return _Done(messages, [each[:2] for each in touched], failed)
+        return _Done(messages, seen, unseen, failed)
 
-    def _begin(self, writer: Writer) -> Record:
-        writer.record = Record(writer.describe(), writer.quoting, encoders=self.encoders)
-        return writer.record
+    def _take(self, writer: Writer, items: list[object]) -> Record | None:
+        """What came, in its record; None if that was over: what comes behind the end is about the
+        client's connection."""
+        record = writer.record
+        if record is None:
+            record = Record(writer.describe(), writer.quoting, encoders=self.encoders)
+        elif record.is_over:
+            return None
+        record.dropped = writer.dropped
+        record.take_all(items)
+        record.join()
+        return record
 
-    def _keep(self, over: Sequence[Record]) -> bool:
+    def _keep(self, ended: Sequence[EndedRun]) -> bool:
         try:
-            self.store.put(*(record.keep() for record in over))
+            self.store.put(*ended)
         except StoreFailed as error:  # a full disk must not end what is shown; the page says so
             if not self._failing:
                 _LOG.error("%s", error.why)
