@@ -85,6 +85,10 @@ reference: $(STAMP) ## Write docs/reference.md from the docstrings
 	$(BIN)/python docs/make_reference.py
 
 bench: $(STAMP) $(PEERS_STAMP) ## Run every benchmark: the numbers that the docs quote
+	@command -v valgrind >/dev/null || { \
+		echo 'Installing valgrind with apt-get ...'; \
+		apt-get install -qq -y --no-install-recommends valgrind >/dev/null; } || { \
+		echo 'valgrind is needed, and apt-get could not install it: install it and try again.' >&2; exit 1; }
 	@set -e; for script in $(BENCHES); do echo "== $$script"; $(BIN)/python "$$script"; done
 
 fuzz: $(STAMP) ## Cut streams at random places and look for a broken law

@@ -51,7 +51,7 @@ WINDOW = 5.0
 """Seconds of one round at a model's pace."""
 SETTLE = 1.5
 """Seconds after a round in which the inspector writes down what is left."""
-_BIN = Path(sys.executable).parent
+_WHOLECALL = Path(sys.executable).parent / "wholecall"
 
 
 @dataclass(frozen=True)
@@ -90,10 +90,11 @@ def _command(variant: Variant, place: Place) -> list[str]:
     }
     file = place.folder / "wholecall.yaml"
     file.write_text(json.dumps(config))
-    return [str(_BIN / "wholecall"), "serve", "--config", str(file), "--port", str(place.port)]
+    return [str(_WHOLECALL), "serve", "--config", str(file), "--port", str(place.port)]
 
 
-def _subject(variant: Variant) -> Subject:
+def make_subject(variant: Variant) -> Subject:
+    """How to start it."""
     environ = {"OPENAI_API_KEY": "none", "NO_PROXY": "*"}
     return Subject(variant.name, partial(_command, variant), environ=lambda _: environ)
 
@@ -113,7 +114,8 @@ def _looking(address: Address) -> Iterator[None]:
 def _run_all(upstream: Address) -> Iterator[dict[Variant, Running]]:
     with ExitStack() as stack:
         running = {
-            variant: stack.enter_context(run(_subject(variant), upstream)) for variant in VARIANTS
+            variant: stack.enter_context(run(make_subject(variant), upstream))
+            for variant in VARIANTS
         }
         for variant, one in running.items():
             if variant.looked_at:
