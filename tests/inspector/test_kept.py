@@ -12,7 +12,14 @@ import pytest
 from inspector.recorded import STORY, Done, kept, record, rejected, released, told
 from wholecall.core.values import Inconsistent, Oddity, Reason, Rejected
 from wholecall.inspector import shown
-from wholecall.inspector.kept import KeptRun, digest, read_run, read_summary, write_run
+from wholecall.inspector.kept import (
+    KeptRun,
+    digest,
+    read_run,
+    read_summary,
+    tell_events,
+    write_run,
+)
 from wholecall.inspector.shown import AnyShown, Shown
 from wholecall.inspector.tally import CallTally
 
@@ -78,6 +85,12 @@ def test_the_line_of_a_run_says_how_it_began_and_ended() -> None:
     fields = read_summary(line.summary)
     assert (fields["id"], fields["code"], fields["turns"]) == ("a", "bad_call", 1)
     assert not {"kind", "n", "at"} & set(fields)
+
+
+def test_times_are_told_without_digits_that_say_nothing() -> None:
+    run = read_run(kept(events=[shown.Turn(1)]).content)
+    run.events[1].at = 2.8502812939987052
+    assert [event["at"] for event in json.loads(tell_events(run))] == [0.0, 2.8503, 2.0]
 
 
 def test_events_that_were_left_out_are_told() -> None:

@@ -17,6 +17,8 @@ from wholecall.inspector.tally import CallTally, Tally
 
 _PLACE = frozenset({"kind", "n", "at"})
 """What says of an event only where it stands among the others."""
+_DIGITS = 4
+"""Of a second that are told: a browser does not give back all digits of a place in a run."""
 
 
 class EndedRun(NamedTuple):
@@ -104,6 +106,13 @@ def digest(run: KeptRun) -> Digest:
         summary=msgspec.json.encode((head, sums, over)).decode(),
     )
     return Digest(line, tuple(tally.calls.values()), tuple(tally.oddities.items()))
+
+
+def tell_events(run: KeptRun) -> bytes:
+    """Its events, as a JSON array."""
+    for event in run.events:
+        event.at = round(event.at, _DIGITS)
+    return msgspec.json.encode(run.events)
 
 
 def read_summary(summary: str) -> Fields:

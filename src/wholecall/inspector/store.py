@@ -17,12 +17,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from wholecall.files.database import changing, open_database, telling
 from wholecall.inspector.durations import measure_durations
 from wholecall.inspector.encoding import Fields
-from wholecall.inspector.kept import Digest, EndedRun, digest, read_run, read_summary
+from wholecall.inspector.kept import Digest, EndedRun, digest, read_run, read_summary, tell_events
 from wholecall.inspector.tally import CallTally
 
 KEPT_SECONDS = 7 * 24 * 3600.0
@@ -302,7 +300,7 @@ class Store:
         """A run in a line, and its events as a JSON array."""
         self._index()
         for summary, content in self._ask(_FIND, id=id, owner=owner):
-            return read_summary(summary), msgspec.json.encode(read_run(content).events)
+            return read_summary(summary), tell_events(read_run(content))
         return None
 
     def find_answers(self, id: str, *, owner: str | None = None) -> list[bytes]:
