@@ -97,6 +97,38 @@ async def test_an_upstream_that_ignores_streaming_is_streamed_all_the_same(tmp_p
     assert chunks[-1].choices[0].finish_reason == "stop"
 
 
+CALLED = ("", "text/plain", "application/json", "application/octet-stream", "text/html")
+
+
+@pytest.mark.parametrize("called", CALLED)
+@in_loop
+async def test_a_stream_is_one_whatever_it_is_called(tmp_path: Path, called: str) -> None:
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        response = await begin(request, called)
+        for piece in (b"\n", TEXT[:3], TEXT[3:], STOP):
+            await response.write(piece)
+        return response
+
+    async with between(handler, tmp_path) as (served, _):
+        _, stream, headers = await served.post(PATH, STREAMED)
+    assert stream.encode() == b"\n" + TEXT + STOP
+    assert headers["content-type"].startswith("text/event-stream")
+
+
+@pytest.mark.parametrize(
+    "tools", [{}, {"tools": [{"type": "function", "function": {"name": "w"}}]}]
+)
+@in_loop
+async def test_an_upstream_that_always_streams_is_put_together(
+    tmp_path: Path, tools: dict[str, Any]
+) -> None:
+    async with between(answering(TEXT, STOP), tmp_path) as (served, _):
+        status, body, _ = await served.post(PATH, {**ASKED, **tools})
+    [choice] = body["choices"]
+    assert (status, choice["finish_reason"]) == (200, "stop")
+    assert choice["message"]["content"] in TEXT.decode()
+
+
 @in_loop
 async def test_the_fields_above_an_answer_are_kept_where_calls_are_checked(tmp_path: Path) -> None:
     first = TEXT.replace(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from wholecall.protocols.detect import detect, is_whole
+from wholecall.protocols.detect import begins_events, detect, is_whole
 from wholecall.protocols.registry import PROTOCOLS
 
 CHUNKS: list[tuple[dict[str, Any], str]] = [
@@ -78,3 +78,22 @@ def test_a_whole_answer_is_known_as_one(payload: dict[str, Any], protocol: str) 
 
 def test_every_registered_protocol_can_be_detected() -> None:
     assert {protocol for _, protocol in CHUNKS} == set(PROTOCOLS)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"data: {}", True),
+        (b"\xef\xbb\xbf\r\n event: message_start\n", True),
+        (b": hello\n\n", True),
+        (b"retry: 3\n", True),
+        (b"id: 1\n", True),
+        (b'{"data": 1}', False),
+        (b"[1]", False),
+        (b"<html>data:", False),
+        (b"database is locked", False),
+        (b"", False),
+    ],
+)
+def test_events_are_known_by_how_they_begin(body: bytes, expected: bool) -> None:
+    assert begins_events(body) is expected

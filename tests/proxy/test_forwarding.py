@@ -236,3 +236,18 @@ async def test_what_cannot_be_read_is_not_passed_on_to_a_good_end() -> None:
             await forwarded.run(STREAM)
     assert raised.value.code == "protocol"
     assert b"stop" not in sink.frames
+
+
+@in_loop
+async def test_what_breaks_off_before_one_knows_what_it_is_is_an_error() -> None:
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        response = await begin(request, "text/plain")
+        await response.write(b"da")
+        hang_up(request, rudely=True)
+        return response
+
+    async with forwarding(handler) as (passing, sink, _):
+        with pytest.raises(UpstreamError) as caught:
+            await passing.run(STREAM)
+    assert caught.value.code == "connection"
+    assert not sink.frames

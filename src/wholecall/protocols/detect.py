@@ -31,6 +31,11 @@ _FIELDS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"messageStop"}), "bedrock-converse"),
     (frozenset({"output", "stopReason"}), "bedrock-converse"),
 )
+# With one of these every event of a stream begins, and with none of them JSON or HTML.
+_EVENT_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+LONGEST_FIELD = max(map(len, _EVENT_FIELDS))
+BLANKS = b"\xef\xbb\xbf \t\r\n"
+"""What may stand before the first of them."""
 _WHOLE_KINDS = frozenset({"chat.completion", "response", "message"})
 
 
@@ -60,6 +65,11 @@ def is_whole(payload: Payload) -> bool:
     return isinstance(choices, list) and any(
         isinstance(choice, dict) and "message" in choice for choice in choices
     )
+
+
+def begins_events(body: bytes) -> bool:
+    """Whether a body is a stream of server-sent events, whatever it is called."""
+    return body.lstrip(BLANKS).startswith(_EVENT_FIELDS)
 
 
 def _read_fields(payload: Payload) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from wholecall.core.values import Ended, Event, Fault, FaultKind
 from wholecall.errors import UpstreamError
+from wholecall.protocols.detect import BLANKS, LONGEST_FIELD, begins_events
 from wholecall.protocols.reader import Reader
 from wholecall.proxy.answering import Answering
 from wholecall.proxy.frames import BLANK_LINE, Frames
@@ -23,6 +24,8 @@ from wholecall.upstreams.strangers import find_stranger
 
 _JSON = b"application/json"
 _EVENTS = "text/event-stream"
+_MOST_BLANKS = 1024
+"""White space may come first, as a sign of life. More of it says nothing of what follows."""
 _OK = 200
 _BAD_GATEWAY = 502
 # What says how much is left. Whose account it is remains ours to know.
@@ -54,31 +57,39 @@ class Forwarding:
         async with self._watch.asking(self._pipe.send(letter)) as response:
             if not letter.stream:
                 await self._pass_whole(response)
-            elif response.content_type != _EVENTS:
-                await self._translate(response)
-            else:
+                return
+            named = response.content_type == _EVENTS
+            start = b"" if named else await self._read_start(response)
+            if named or begins_events(start):
                 self._sink.add_headers(_keep_headers(response))
-                await self._pass_stream(response)
+                await self._pass_stream(response, start)
+            else:
+                await self._translate(await self._read_whole(response, start))
 
     # ── In one piece ────────────────────────────────────────────────────────────────
 
     async def _pass_whole(self, response: Response) -> None:
         content = await self._read_whole(response)
+        if begins_events(content):
+            await self._translate(content)
+            return
         self._judge([*self._reader.feed_response(content), *self._reader.end()])
         media_type = find_header(response.raw_headers, b"content-type") or _JSON
         await self._sink.send_body(Body(_OK, content, _keep_headers(response), media_type))
 
-    async def _translate(self, response: Response) -> None:
-        """The upstream sent no stream although one was asked for: write one of what it sent."""
-        content = await self._read_whole(response)
-        events = [*self._reader.feed_response(content), *self._reader.end()]
+    async def _translate(self, content: bytes) -> None:
+        """The upstream sent no stream although one was asked for, or the other way round: write
+        what the client wants of what it sent."""
+        reader = self._reader
+        read = reader.feed if begins_events(content) else reader.feed_response
+        events = [*read(content), *reader.end()]
         self._show_all(events)
         for event in events:
             self._answering.put(event)
         await self._answering.finish()
 
-    async def _read_whole(self, response: Response) -> bytes:
-        content = await read_whole(self._pipe, response)
+    async def _read_whole(self, response: Response, start: bytes = b"") -> bytes:
+        content = start + await read_whole(self._pipe, response)
         take = self._watch.open_chunks(ChunksBegan(self._pipe.endpoint.protocol, streamed=False))
         if take is not None:
             take(content)
@@ -89,9 +100,22 @@ class Forwarding:
 
     # ── As a stream ─────────────────────────────────────────────────────────────────
 
-    async def _pass_stream(self, response: Response) -> None:
+    async def _read_start(self, response: Response) -> bytes:
+        """So much of a body without a name that one can see whether it is a stream."""
+        start = b""
         try:
-            await self._pass_chunks(response)
+            while len(start.lstrip(BLANKS)) < LONGEST_FIELD and len(start) < _MOST_BLANKS:
+                piece = await response.read()
+                if not piece:
+                    break
+                start += piece
+        except OSError as error:
+            raise self._pipe.fail(error) from error
+        return start
+
+    async def _pass_stream(self, response: Response, start: bytes) -> None:
+        try:
+            await self._pass_chunks(response, start)
             self._judge(self._reader.end())
         except UpstreamError:
             if self._frames.is_within:
@@ -103,25 +127,27 @@ class Forwarding:
             code, message = self._told.kind.value, self._told.message
             self._watch.end(Fate.FAILED, status=_BAD_GATEWAY, code=code, message=message)
 
-    async def _pass_chunks(self, response: Response) -> None:
+    async def _pass_chunks(self, response: Response, start: bytes) -> None:
         try:
             async with EndOfStream() as end:
-                await self._copy_chunks(response, end)
+                await self._copy_chunks(response, start, end=end)
         except TimeoutError as error:
             raise self._pipe.fail(error) from error
         except OSError:
             return  # whether the answer was over by then is written in the answer itself
 
-    async def _copy_chunks(self, response: Response, end: EndOfStream) -> None:
+    async def _copy_chunks(self, response: Response, start: bytes, *, end: EndOfStream) -> None:
         sink, reader, read = self._sink, self._reader, response.read
         take = self._watch.open_chunks(ChunksBegan(self._pipe.endpoint.protocol))
-        while chunk := await read():
+        chunk = start or await read()
+        while chunk:
             if take is not None:
                 take(chunk)
             self._show_all(reader.feed(chunk))
             sink.put(self._frames.cut(chunk))
             await sink.flush()
             end.look(reader)
+            chunk = await read()
 
     # ── Listening ───────────────────────────────────────────────────────────────────
 

@@ -27,7 +27,7 @@ from wholecall.core.conversation import Request
 from wholecall.core.values import FaultKind
 from wholecall.errors import UpstreamError
 from wholecall.protocols.answers import dump
-from wholecall.protocols.detect import is_whole
+from wholecall.protocols.detect import begins_events, is_whole
 from wholecall.protocols.requests import encode_request
 from wholecall.upstreams.base import Answer, once
 from wholecall.upstreams.endpoint import Endpoint
@@ -191,7 +191,8 @@ class HttpUpstream:
             return _Begun(response, start, streamed=True)
         body = await self._read_whole(response, start)
         # What is neither a stream nor a whole answer (a bare error) the reader knows, too.
-        return _Begun(response, body, streamed=prepared.stream and not is_whole(body))
+        streamed = begins_events(body) or (prepared.stream and not is_whole(body))
+        return _Begun(response, body, streamed=streamed)
 
     def _may_be_whole(self, response: Response, start: bytes) -> bool:
         """Whether the upstream ignores that a stream was asked for."""
