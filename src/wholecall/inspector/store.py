@@ -30,14 +30,14 @@ MOST_LISTED = 200
 _MOST_DURATIONS = 5000
 """Of one tool that a figure is drawn from: the last ones."""
 _AGAIN = 30.0
-"""Seconds after which old runs are looked for, and the others counted anew: other processes write
-to the file, too. Until then an old run is listed no more, but still there."""
+"""Seconds after which old runs are looked for. Until then they are listed no more, but there."""
 _ROWS = 256
 """That are written by one statement."""
 _INDEXED = 512
 """Runs that are put into the index at a time. In between others can write."""
-_LINE = 640
-"""Bytes of a run in the index, about. They count before it is there."""
+_ROOM = 0.9
+"""When the file is full, runs go until it is as full as this: to delete many at once costs little
+more than to delete one."""
 _FREED_PAGES = 1000
 """Given back to the disk at a time: at 4 kB each, as much as a run may have."""
 _VERSION = 6
@@ -180,12 +180,10 @@ class Store:
         self._most_bytes = most_bytes
         self._clock = clock
         self._lock = threading.Lock()
-        self._size = 0.0
-        """Bytes of all runs, as far as this process knows."""
-        self._counted_at = float("-inf")
-        self._free = True
-        """Whether the file may have pages that nobody needs."""
+        self._looked_at = float("-inf")
+        """When old runs were looked for."""
         self._database = open_database(path, _make_tables)
+        self._page_bytes: int = self._database.execute("PRAGMA page_size").fetchone()[0]
 
     def close(self) -> None:
         """Close the file."""
@@ -198,26 +196,16 @@ class Store:
         """Keep runs, all of them or none. `StoreFailed` if that is not possible."""
         if not runs:
             return
-        with telling("a run could not be kept", self.path):
-            with self._lock, changing(self._database):
+        with telling("a run could not be kept", self.path), self._lock:
+            with changing(self._database):
                 self._insert(runs)
-                if self._make_room():
-                    self._free = True
-            if self._free:
-                self._give_back()
-
-    def _give_back(self) -> None:
-        """What was freed goes back to the disk, a part at a time."""
-        with self._lock:
-            before = self._database.execute("PRAGMA freelist_count").fetchone()
-            self._database.execute(f"PRAGMA incremental_vacuum({_FREED_PAGES})").fetchall()
-        self._free = before[0] > _FREED_PAGES
+                self._make_room()
+            self._give_back()
 
     def _insert(self, runs: Sequence[EndedRun]) -> None:
         (last,) = self._database.execute(_LAST).fetchone()
         numbered = list(enumerate(runs, last + 1))
         rows = [(number, run.began, _measure(run), run.content) for number, run in numbered]
-        self._size += sum(size for _, _, size, _ in rows)
         self._insert_all("runs", rows)
         answers = [
             (number, *answer) for number, run in numbered for answer in enumerate(run.answers, 1)
@@ -234,32 +222,47 @@ class Store:
             self._database.execute(statement, tuple(chain.from_iterable(some)))
             start += len(some)
 
-    def _make_room(self) -> bool:
-        """Delete what is too old or too much; whether anything was."""
-        now = self._clock()
-        if self._size <= self._most_bytes and now < self._counted_at + _AGAIN:
-            return False
-        (self._size,) = self._database.execute("SELECT total(size) FROM runs").fetchone()
-        self._counted_at = now
-        last = self._find_last_to_go()
-        if last is None:
-            return False
-        self._database.execute("DELETE FROM runs WHERE number <= ?", (last,))
-        for part in _PARTS:
-            self._database.execute(f"DELETE FROM {part} WHERE run <= ?", (last,))  # noqa: S608 - names of ours
-        return True
+    # ── Bounds ──────────────────────────────────────────────────────────────────────
 
-    def _find_last_to_go(self) -> int | None:
+    def _make_room(self) -> None:
+        """Delete what is too old or too much. The file itself tells how full it is, whoever wrote
+        to it, and without reading it."""
+        now, full = self._clock(), self._count("page_count") - self._count("freelist_count")
+        too_full = full > self._most_bytes
+        if not too_full and now < self._looked_at + _AGAIN:
+            return
+        self._looked_at = now
+        last = self._find_last_to_go(full - self._most_bytes * _ROOM if too_full else 0)
+        if last is not None:
+            self._database.execute("DELETE FROM runs WHERE number <= ?", (last,))
+            for part in _PARTS:
+                self._database.execute(f"DELETE FROM {part} WHERE run <= ?", (last,))  # noqa: S608 - names of ours
+
+    def _find_last_to_go(self, too_much: float) -> int | None:
         """They go in the order in which they ended, which is nearly that of their beginnings."""
         last, oldest = None, self._oldest()
         runs = self._database.execute("SELECT number, began, size FROM runs ORDER BY number")
         for number, began, size in runs:
-            if began > oldest and self._size <= self._most_bytes:
+            if began > oldest and too_much <= 0:
                 break
             last = number
-            self._size -= size
+            too_much -= size
         runs.close()
         return last
+
+    def _give_back(self) -> None:
+        """What the file is longer than it may be goes back to the disk, a part at a time. Other
+        room that was made is needed again soon."""
+        too_long = self._count("page_count") - self._most_bytes
+        if too_long > 0:
+            pages = min(too_long // self._page_bytes + 1, _FREED_PAGES)
+            # Each page is a row without columns, of which `execute` would read one.
+            self._database.executescript(f"PRAGMA incremental_vacuum({pages})")
+
+    def _count(self, pages: str) -> int:
+        """The bytes of some pages of the file."""
+        (count,) = self._database.execute(f"PRAGMA {pages}").fetchone()
+        return int(count) * self._page_bytes
 
     # ── The index ───────────────────────────────────────────────────────────────────
 
@@ -278,6 +281,7 @@ class Store:
                 behind = self._database.execute(_BEHIND, (_INDEXED,)).fetchall()
                 found = [(number, digest(read_run(content))) for number, content in behind]
                 self._insert_index(found)
+                self._make_room()
         return len(behind)
 
     def _insert_index(self, found: Sequence[tuple[int, Digest]]) -> None:
@@ -356,7 +360,7 @@ def _write_insert(table: str, rows: int, *, columns: int) -> str:
 
 
 def _measure(run: EndedRun) -> int:
-    return len(run.content) + _LINE + sum(map(len, run.answers))
+    return len(run.content) + sum(map(len, run.answers))
 
 
 def _row(run: int, call: CallTally) -> tuple[object, ...]:
