@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from e2e.standing_between import (
     answering,
     between,
 )
-from proxying import in_loop
+from proxying import Offer, in_loop, proxying, upstream
 from upstreams.serving import begin, hang_up
 
 # ── Nothing is needed from us ───────────────────────────────────────────────────────
@@ -52,6 +53,44 @@ async def test_a_whole_answer_passes_through_byte_for_byte(tmp_path: Path) -> No
         assert await response.read() == said
         assert response.headers["x-ratelimit-remaining"] == "7"
         assert "openai-organization" not in response.headers
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@in_loop
+async def test_what_is_left_of_a_quota_is_told_where_calls_are_checked(
+    tmp_path: Path, stream: bool
+) -> None:
+    async def handler(_: web.BaseRequest) -> web.StreamResponse:
+        headers = {"X-RateLimit-Remaining": "7", "openai-organization": "org-secret"}
+        message = {"role": "assistant", "content": "Hello"}
+        said = {"choices": [{"message": message, "finish_reason": "stop"}]}
+        return web.json_response(said, headers=headers)
+
+    asked = {**ASKED, "stream": stream, "tools": [{"type": "function", "function": {"name": "w"}}]}
+    async with between(handler, tmp_path) as (served, _):
+        status, _, headers = await served.post(PATH, asked)
+    assert (status, headers["x-ratelimit-remaining"]) == (200, "7")
+    assert "openai-organization" not in headers
+
+
+@in_loop
+async def test_headers_that_are_no_utf8_do_no_harm(tmp_path: Path) -> None:
+    said = b'{"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}'
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nX-Odd: caf\xe9\r\nX-RateLimit-A: \xe9\r\n\r\n"
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head % len(said) + said)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    offer = Offer({"m": upstream("openai/x", f"http://127.0.0.1:{port}")}, folder=tmp_path)
+    asked = {**ASKED, "tools": [{"type": "function", "function": {"name": "w"}}]}
+    async with server, proxying(offer) as served:
+        status, body, _ = await served.post(PATH, asked)
+    assert (status, body["choices"][0]["message"]["content"]) == (200, "hi")
 
 
 @in_loop

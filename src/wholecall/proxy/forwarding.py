@@ -16,7 +16,7 @@ from wholecall.protocols.reader import Reader
 from wholecall.proxy.answering import Answering
 from wholecall.proxy.frames import BLANK_LINE, Frames
 from wholecall.proxy.piping import Letter, Pipe, read_whole
-from wholecall.proxy.sinks import Body, RawHeaders, Sink
+from wholecall.proxy.sinks import Body, Sink, pick_headers
 from wholecall.proxy.taps import ChunksBegan, Fate, Watch
 from wholecall.upstreams.ending import EndOfStream
 from wholecall.upstreams.http1.base import Response, find_header
@@ -28,8 +28,6 @@ _MOST_BLANKS = 1024
 """White space may come first, as a sign of life. More of it says nothing of what follows."""
 _OK = 200
 _BAD_GATEWAY = 502
-# What says how much is left. Whose account it is remains ours to know.
-_KEPT_HEADERS = (b"x-ratelimit-", b"anthropic-ratelimit-", b"openai-processing-ms")
 
 
 class Forwarding:
@@ -61,7 +59,7 @@ class Forwarding:
             named = response.content_type == _EVENTS
             start = b"" if named else await self._read_start(response)
             if named or begins_events(start):
-                self._sink.add_headers(_keep_headers(response))
+                self._sink.add_headers(pick_headers(response.raw_headers))
                 await self._pass_stream(response, start)
             else:
                 await self._translate(await self._read_whole(response, start))
@@ -75,7 +73,9 @@ class Forwarding:
             return
         self._judge([*self._reader.feed_response(content), *self._reader.end()])
         media_type = find_header(response.raw_headers, b"content-type") or _JSON
-        await self._sink.send_body(Body(_OK, content, _keep_headers(response), media_type))
+        await self._sink.send_body(
+            Body(_OK, content, pick_headers(response.raw_headers), media_type)
+        )
 
     async def _translate(self, content: bytes) -> None:
         """The upstream sent no stream although one was asked for, or the other way round: write
@@ -176,7 +176,3 @@ class Forwarding:
             raise UpstreamError(fault.message, code=fault.kind.value)
         if told:
             self._told = fault
-
-
-def _keep_headers(response: Response) -> RawHeaders:
-    return tuple(each for each in response.raw_headers if each[0].startswith(_KEPT_HEADERS))

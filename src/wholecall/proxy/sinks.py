@@ -8,7 +8,7 @@ them is told with a status of its own. A client that hears nothing for long gets
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol, TypeAlias
 
 from starlette.types import Send
@@ -19,6 +19,8 @@ RawHeaders: TypeAlias = tuple[tuple[bytes, bytes], ...]
 BEAT_SECONDS = 15.0
 """The longest silence in a stream. Proxies in between give up after 30 or 60 seconds."""
 _OK = 200
+# What says how much is left. Whose account it is remains ours to know.
+_KEPT_HEADERS = (b"x-ratelimit-", b"anthropic-ratelimit-", b"openai-processing-ms")
 _FRAME_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _STREAM_HEADERS: RawHeaders = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -26,6 +28,11 @@ _STREAM_HEADERS: RawHeaders = (
     # nginx would collect a stream until its buffer is full.
     (b"x-accel-buffering", b"no"),
 )
+
+
+def pick_headers(headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
+    """Those of an upstream's headers, in lower case, that its client may read."""
+    return tuple(each for each in headers if each[0].startswith(_KEPT_HEADERS))
 
 
 class Body(Value, frozen=True):
@@ -110,8 +117,8 @@ class ClientSink:
         return self._begun
 
     def add_headers(self, headers: RawHeaders) -> None:
-        """More headers, as long as none were sent."""
-        self._headers += headers
+        """More headers, as long as none were sent; of two with one name the later counts."""
+        self._headers = tuple({**dict(self._headers), **dict(headers)}.items())
 
     def start_beating(self) -> None:
         """From now on a silence is broken by a sign of life."""

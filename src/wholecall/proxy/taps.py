@@ -334,11 +334,19 @@ class _Asking(Generic[_Begun]):
 class WatchedUpstream:
     """An upstream whose answers are noticed. Their chunks pass untouched."""
 
-    def __init__(self, upstream: Upstream, watch: Watch, *, peek: TakeChunk | None = None) -> None:
-        """`peek` is shown the first chunk of each answer."""
+    def __init__(
+        self,
+        upstream: Upstream,
+        watch: Watch,
+        *,
+        peek: TakeChunk | None = None,
+        on_headers: Callable[[Mapping[str, str]], None] | None = None,
+    ) -> None:
+        """`peek` is shown the first chunk of each answer, `on_headers` what stands above it."""
         self._upstream = upstream
         self._watch = watch
         self._peek = peek
+        self._on_headers = on_headers
 
     @property
     def protocol(self) -> str:
@@ -350,6 +358,8 @@ class WatchedUpstream:
         """Ask, and read the answer inside of the context."""
         async with self._watch.asking(self._upstream.answer(request), request) as answer:
             take = self._watch.open_chunks(ChunksBegan(answer.protocol, answer.streamed))
+            if self._on_headers is not None:
+                self._on_headers(answer.headers)
             yield replace(answer, chunks=_look_at(answer.chunks, self._peek, take=take))
 
     async def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -20,7 +20,7 @@ from wholecall.proxy.originals import Original
 from wholecall.proxy.ownership import Ownership
 from wholecall.proxy.preparing import Forward, Gate, Prepared, Run
 from wholecall.proxy.running import Owner, Running
-from wholecall.proxy.sinks import RawHeaders, Sink
+from wholecall.proxy.sinks import RawHeaders, Sink, pick_headers
 from wholecall.proxy.taps import Fate, Watch, WatchedUpstream
 from wholecall.runs.plan import Plan
 from wholecall.runs.sending import sender_for
@@ -46,7 +46,16 @@ class Turning:
         self._ownership = ownership
         self._approving = approving
         self._original = Original(prepared.served.upstream.protocol)
-        self._upstream = WatchedUpstream(prepared.served.upstream, watch, peek=self._original.look)
+        upstream = prepared.served.upstream
+        same = upstream.protocol == prepared.asked.client.protocol
+        # Of a run of many turns no answer's headers say anything.
+        hands_on = same and isinstance(prepared.way, Gate)
+        self._upstream = WatchedUpstream(
+            upstream,
+            watch,
+            peek=self._original.look,
+            on_headers=partial(_hand_on, sink) if hands_on else None,
+        )
         self._answering = self._make_answering()
         self._running: Running | None = None
         self._end: Callable[[], None] | None = None
@@ -177,6 +186,15 @@ class Turning:
         self._end = end or self._make_end(Fate.FAILED, failure)
         again = NEVER_AGAIN if self.ran else ()
         await self._answering.fail(failure, (*headers, *(h for h in again if h not in headers)))
+
+
+def _hand_on(sink: Sink, headers: Mapping[str, str]) -> None:
+    raw = ((_encode(name.lower()), _encode(value)) for name, value in headers.items())
+    sink.add_headers(pick_headers(raw))
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _make_head(original: Original, prepared: Prepared) -> Head:
