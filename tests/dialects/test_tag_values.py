@@ -67,6 +67,14 @@ LEFT_OPEN = [
         (f"{close} of DeepSeek's", "deepseek_v32_dsml", INVOKE.replace("</", f"</{DSML}").replace("<f", f"<{DSML}f").replace("<i", f"<{DSML}i").format(f'<{DSML}parameter name="query" string="true">x{close}\n'), BROKEN)
         for close in ("</parameter>", f"</{DSML}paramter>", f"</DSML{BAR}parameter>")
     ),
+    ("the end of a line before the next one", "qwen3_xml", find(f"<parameter=query>x\n{LIMIT}"), 'find {"query": "x", "limit": 3}'),
+    ("several ends of lines, and blanks", "qwen3_xml", find(f"<parameter=query>x \r\n\n  {LIMIT}"), 'find {"query": "x ", "limit": 3}'),
+    ("the end of a line before the end", "qwen3_xml", find("<parameter=query>x\n"), FOUND),
+    ("the end of a line behind a value of any type", "glm45", "<tool_call>any\n<arg_key>a</arg_key>\n<arg_value>x\n" + PAIR.format("b", 3) + "</tool_call>", 'any {"a": "x", "b": 3}'),
+    ("an end of a line in a value that has its own", "qwen3_xml", find(f"<parameter=query>x\n</parameter>\n{LIMIT}"), 'find {"query": "x\\n", "limit": 3}'),
+    ("two of them", "qwen3_xml", find(f"<parameter=query>\nx\r\n\r\n</parameter>\n{LIMIT}"), 'find {"query": "x\\r\\n", "limit": 3}'),
+    ("very many of them", "qwen3_xml", find("<parameter=query>x" + "\n" * 100 + f"</parameter>\n{LIMIT}"), 'find {"query": "x' + "\\n" * 100 + '", "limit": 3}'),
+    ("a value without its opening tag behind it", "glm45", GLM.format("<arg_key>limit</arg_key>\n<arg_value>3\n<arg_key>query</arg_key>\nx\n</arg_value>\n"), 'find {"limit": 3, "query": "x\\n"}'),
     ("nothing at all", "qwen3_xml", find(f"<parameter=query>\nx\n{LIMIT}"), 'find {"query": "x", "limit": 3}'),
     ("a tag of the text", "qwen3_xml", find(f"<parameter=query>\n<b>x</b>\n{LIMIT}"), 'find {"query": "<b>x</b>", "limit": 3}'),
     ("a parameter that the tool does not have", "qwen3_xml", write("<parameter=text>\na\n" + VALUE.format("x", 1)), BROKEN_WRITE),

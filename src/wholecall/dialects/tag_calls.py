@@ -301,7 +301,7 @@ class _Reading:
             )
         ):
             return False
-        writer.close()
+        writer.close(left_out=self._raw.left_out and not head.unopened)
         if self._raw.left_open and self._is_foreign(name, head.name):
             return False
         return not (writer.fell_back and self._says_json(name, head))

@@ -66,6 +66,8 @@ class RawValues:
         )
         self.left_open = False
         """Whether the next parameter ended the last value, and not its closing tag."""
+        self.left_out = False
+        """Whether anything else than its closing tag did."""
         self.begin_call()
         after_call = grammar.section_close + grammar.sections
         self._after_call = marks_of((grammar.call.begin, *after_call, *grammar.call_close))
@@ -86,7 +88,7 @@ class RawValues:
         """
         own = f"</{head.name}>"
         grammar = self._grammar
-        self.left_open = False
+        self.left_open = self.left_out = False
         marks = marks_of((*grammar.value_ends, own, *grammar.value.unnamed))
         ending = Ending(put, closed=grammar.tokens)
         place = self._source.bookmark()
@@ -124,6 +126,7 @@ class RawValues:
                 if (yield from self._ends(mark)):
                     # Its end was left out, or it stood before, or it is torn, or it comes later.
                     torn = ending.is_torn(grammar.closing_tags)
+                    self.left_out = True
                     self.left_open = mark == grammar.value.begin
                     self.forgets = self.forgets or self.left_open
                     return not torn and not (yield from self._closes_later(mark))

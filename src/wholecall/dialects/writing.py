@@ -46,6 +46,9 @@ _TYPE_OF: dict[type, str] = {
 }
 
 
+_BLANKS = frozenset(BLANKS)
+_MOST_KEPT = 64
+"""Characters of white space that are kept until it is known what they belong to."""
 _NUMBERS = frozenset({"integer", "number"})
 _ZEROS = re.compile(r"(-?)0+(\d+)\Z", re.ASCII)
 _BARE_POINT = re.compile(r"(?<![\d.])\.(?=\d+\Z)", re.ASCII)
@@ -124,27 +127,38 @@ class ValueWriter:
         return body
 
     def _pass_on(self, piece: str) -> None:
-        """Hand on all but what may belong to the closing tag."""
+        """Hand on all but what may belong to the closing tag, or to the next one."""
         body = piece
         if self._trim is Trim.BLANKS:
             body = piece.rstrip(BLANKS)
-        elif self._trim is Trim.NEWLINE:
-            body = piece.removesuffix("\n").removesuffix("\r")
+        elif piece[-1:] in _BLANKS and ("\n" in piece or "\r" in piece):
+            body = _without_last_lines(piece)
         self._kept = piece[len(body) :]
         if body:
             self._grow(escape(body))
 
-    def close(self) -> None:
-        """The value is whole."""
+    def close(self, *, left_out: bool = False) -> None:
+        """The value is whole. Where its closing tag was left out, the ends of lines before the
+        next tag belong to that."""
         if self._shape is not Shape.TEXT:
             text = "".join(self._pieces)
+            text = _without_last_lines(text) if left_out else text
             value = _read_as(text, self._shape, types=self._types)
             self.fell_back = value is None
             self._grow(_quote(text, self._trim) if value is None else value)
             return
         begin = "" if self._started else '"'
-        lone = self._kept == "\r" and self._trim is not Trim.BLANKS
-        self._grow(f'{begin}{escape(self._kept) if lone else ""}"')
+        rest = "" if left_out or self._trim is Trim.BLANKS else self._kept
+        if self._trim is Trim.NEWLINE and rest.endswith("\n"):
+            rest = rest[:-1].removesuffix("\r")
+        self._grow(f'{begin}{escape(rest)}"')
+
+
+def _without_last_lines(text: str) -> str:
+    """A text up to the end of its last line that says something."""
+    blanks = text[len(text.rstrip(BLANKS)) :][-_MOST_KEPT:]
+    ends = [at for at in (blanks.find("\n"), blanks.find("\r")) if at >= 0]
+    return text[: len(text) - len(blanks) + min(ends)] if ends else text
 
 
 def _without_first_newline(text: str) -> str:
