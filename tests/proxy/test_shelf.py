@@ -34,11 +34,29 @@ def test_a_text_that_is_too_old_is_gone() -> None:
     shelf.close()
 
 
-def test_the_oldest_texts_make_room_for_new_ones() -> None:
-    shelf = Shelf(most_bytes=10)
-    for name in "abc":
-        shelf.put([name], b"12345")
-    assert set(shelf.find(["a", "b", "c"])) == {"b", "c"}
+def test_the_oldest_texts_make_room_for_new_ones(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "s.sqlite", most_bytes=500_000)
+    for name in "abcdefgh":
+        shelf.put([name], b"x" * 120_000)
+    assert set(shelf.find("abcdefgh")) == {"f", "g", "h"}
+    shelf.close()
+    assert (tmp_path / "s.sqlite").stat().st_size <= 500_000
+
+
+def test_a_text_costs_no_more_where_many_are_kept() -> None:
+    shelf, costs = Shelf(), []
+    for number in range(400):
+        steps = 0
+
+        def step() -> int:
+            nonlocal steps
+            steps += 1
+            return 0
+
+        shelf._database.set_progress_handler(step, 1)
+        shelf.put([f"text-{number}"], b"x" * 100)
+        costs.append(steps)
+    assert max(costs[300:]) < 2 * max(costs[:20])
     shelf.close()
 
 

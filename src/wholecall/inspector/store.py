@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from wholecall.files.database import changing, open_database, telling
+from wholecall.files.room import find_last_to_go, give_back, measure_excess
 from wholecall.inspector.durations import measure_durations
 from wholecall.inspector.encoding import Fields
 from wholecall.inspector.kept import Digest, EndedRun, digest, read_run, read_summary, tell_events
@@ -35,11 +36,6 @@ _ROWS = 256
 """That are written by one statement."""
 _INDEXED = 512
 """Runs that are put into the index at a time. In between others can write."""
-_ROOM = 0.9
-"""When the file is full, runs go until it is as full as this: to delete many at once costs little
-more than to delete one."""
-_FREED_PAGES = 1000
-"""Given back to the disk at a time: at 4 kB each, as much as a run may have."""
 _VERSION = 6
 """Of the tables below. What older ones hold is not taken over: it would be gone soon anyway."""
 _PARTS = ("answers", "lines", "calls", "oddities")
@@ -183,7 +179,6 @@ class Store:
         self._looked_at = float("-inf")
         """When old runs were looked for."""
         self._database = open_database(path, _make_tables)
-        self._page_bytes: int = self._database.execute("PRAGMA page_size").fetchone()[0]
 
     def close(self) -> None:
         """Close the file."""
@@ -200,7 +195,7 @@ class Store:
             with changing(self._database):
                 self._insert(runs)
                 self._make_room()
-            self._give_back()
+            give_back(self._database, self._most_bytes)
 
     def _insert(self, runs: Sequence[EndedRun]) -> None:
         (last,) = self._database.execute(_LAST).fetchone()
@@ -222,47 +217,19 @@ class Store:
             self._database.execute(statement, tuple(chain.from_iterable(some)))
             start += len(some)
 
-    # ── Bounds ──────────────────────────────────────────────────────────────────────
-
     def _make_room(self) -> None:
-        """Delete what is too old or too much. The file itself tells how full it is, whoever wrote
-        to it, and without reading it."""
-        now, full = self._clock(), self._count("page_count") - self._count("freelist_count")
-        too_full = full > self._most_bytes
-        if not too_full and now < self._looked_at + _AGAIN:
+        """Delete what is too old or too much."""
+        now, excess = self._clock(), measure_excess(self._database, self._most_bytes)
+        if not excess and now < self._looked_at + _AGAIN:
             return
         self._looked_at = now
-        last = self._find_last_to_go(full - self._most_bytes * _ROOM if too_full else 0)
+        runs = self._database.execute("SELECT number, began, size FROM runs ORDER BY number")
+        last = find_last_to_go(runs, oldest=self._oldest(), excess=excess)
+        runs.close()
         if last is not None:
             self._database.execute("DELETE FROM runs WHERE number <= ?", (last,))
             for part in _PARTS:
                 self._database.execute(f"DELETE FROM {part} WHERE run <= ?", (last,))  # noqa: S608 - names of ours
-
-    def _find_last_to_go(self, too_much: float) -> int | None:
-        """They go in the order in which they ended, which is nearly that of their beginnings."""
-        last, oldest = None, self._oldest()
-        runs = self._database.execute("SELECT number, began, size FROM runs ORDER BY number")
-        for number, began, size in runs:
-            if began > oldest and too_much <= 0:
-                break
-            last = number
-            too_much -= size
-        runs.close()
-        return last
-
-    def _give_back(self) -> None:
-        """What the file is longer than it may be goes back to the disk, a part at a time. Other
-        room that was made is needed again soon."""
-        too_long = self._count("page_count") - self._most_bytes
-        if too_long > 0:
-            pages = min(too_long // self._page_bytes + 1, _FREED_PAGES)
-            # Each page is a row without columns, of which `execute` would read one.
-            self._database.executescript(f"PRAGMA incremental_vacuum({pages})")
-
-    def _count(self, pages: str) -> int:
-        """The bytes of some pages of the file."""
-        (count,) = self._database.execute(f"PRAGMA {pages}").fetchone()
-        return int(count) * self._page_bytes
 
     # ── The index ───────────────────────────────────────────────────────────────────
 

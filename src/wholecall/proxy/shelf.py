@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from wholecall.files.database import changing, decoding, open_database, telling
+from wholecall.files.room import find_last_to_go, give_back, measure_excess
 
 KEPT_SECONDS = 7 * 24 * 3600.0
 """How long a conversation may rest before it goes on without what was kept of it."""
 MOST_BYTES = 256 * 1024 * 1024
-"""Of all that is kept. The oldest goes first."""
+"""How long the file may become. The oldest goes first."""
 _SCHEMA = """
+PRAGMA auto_vacuum = INCREMENTAL; -- of a new file; others keep their length
 PRAGMA journal_mode = WAL;
 PRAGMA foreign_keys = ON;
 CREATE TABLE IF NOT EXISTS texts (number INTEGER PRIMARY KEY, kept_at REAL, text BLOB);
@@ -44,7 +46,7 @@ class Shelf:
         self.seconds = seconds
         """How long a text is kept."""
         self.most_bytes = most_bytes
-        """Of all texts."""
+        """How long the file may become."""
         self._clock = clock
         self._lock = threading.Lock()
         self._path = path
@@ -52,13 +54,15 @@ class Shelf:
 
     def put(self, names: Sequence[str], text: bytes) -> None:
         """Keep a text under several names. It is on the disk when this returns."""
-        with telling(_UNWRITABLE, self._path), self._lock, changing(self._database):
-            now = self._clock()
-            insert = "INSERT INTO texts (kept_at, text) VALUES (?, ?)"
-            number = self._database.execute(insert, (now, text)).lastrowid
-            rows = [(name, number) for name in names]
-            self._database.executemany("INSERT OR REPLACE INTO names VALUES (?, ?)", rows)
-            self._make_room(now)
+        with telling(_UNWRITABLE, self._path), self._lock:
+            with changing(self._database):
+                now = self._clock()
+                insert = "INSERT INTO texts (kept_at, text) VALUES (?, ?)"
+                number = self._database.execute(insert, (now, text)).lastrowid
+                rows = [(name, number) for name in names]
+                self._database.executemany("INSERT OR REPLACE INTO names VALUES (?, ?)", rows)
+                self._make_room(now)
+            give_back(self._database, self.most_bytes)
 
     def find(self, names: Sequence[str]) -> Mapping[str, bytes]:
         """The texts under these names, as far as they are kept."""
@@ -89,10 +93,12 @@ class Shelf:
             self._database.close()
 
     def _make_room(self, now: float) -> None:
-        run = self._database.execute
-        run("DELETE FROM texts WHERE kept_at <= ?", (now - self.seconds,))
-        (size,) = run("SELECT total(length(text)) FROM texts").fetchone()
-        while size > self.most_bytes:
-            row = run("SELECT number, length(text) FROM texts ORDER BY number LIMIT 1").fetchone()
-            run("DELETE FROM texts WHERE number = ?", (row[0],))
-            size -= row[1]
+        excess = measure_excess(self._database, self.most_bytes)
+        # In the order of their numbers they were kept.
+        texts = self._database.execute(
+            "SELECT number, kept_at, length(text) FROM texts ORDER BY number"
+        )
+        last = find_last_to_go(texts, oldest=now - self.seconds, excess=excess)
+        texts.close()
+        if last is not None:
+            self._database.execute("DELETE FROM texts WHERE number <= ?", (last,))

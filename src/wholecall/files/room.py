@@ -1,0 +1,51 @@
+"""Room in SQLite files that may become only so long.
+
+A file tells how full it is, whoever wrote to it, without being read. Its oldest rows go first; and
+when it is full, a tenth of it at once: to delete many rows costs little more than to delete one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+
+_ROOM = 0.9
+"""How full a file is when room was made."""
+_FREED_PAGES = 1000
+"""Given back to the disk at a time."""
+
+
+def measure_excess(database: sqlite3.Connection, most_bytes: int) -> float:
+    """Bytes that have to go; 0 if it is not full."""
+    full = _ask(database, "page_count") - _ask(database, "freelist_count")
+    full *= _ask(database, "page_size")
+    return full - most_bytes * _ROOM if full > most_bytes else 0
+
+
+def find_last_to_go(
+    rows: Iterable[tuple[int, float, int]], *, oldest: float, excess: float
+) -> int | None:
+    """Of rows in the order in which they were written, each with its number, its time and its
+    bytes, the last one that is too old or too much. No more of them are read than have to be."""
+    last = None
+    for number, at, size in rows:
+        if at > oldest and excess <= 0:
+            break
+        last = number
+        excess -= size
+    return last
+
+
+def give_back(database: sqlite3.Connection, most_bytes: int) -> None:
+    """What a file is longer than it may be goes back to the disk, a part at a time. Other room
+    that was made is needed again soon. (For files with `auto_vacuum = INCREMENTAL`.)"""
+    too_many = _ask(database, "page_count") - most_bytes // _ask(database, "page_size")
+    if too_many > 0:
+        # Each page is a row without columns, of which `execute` would read one.
+        pages = min(too_many, _FREED_PAGES)
+        database.executescript(f"PRAGMA incremental_vacuum({pages})")
+
+
+def _ask(database: sqlite3.Connection, setting: str) -> int:
+    (number,) = database.execute(f"PRAGMA {setting}").fetchone()
+    return int(number)
