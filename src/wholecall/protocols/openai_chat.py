@@ -11,7 +11,7 @@ out, sends as null or sends in another type says so in its type.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,6 +21,7 @@ from wholecall.core.limits import DEFAULT
 from wholecall.core.values import (
     CallDelta,
     Delta,
+    Hint,
     HintGiven,
     OfChoice,
     Reasoning,
@@ -29,6 +30,7 @@ from wholecall.core.values import (
     Text,
 )
 from wholecall.errors import ProtocolError
+from wholecall.protocols.custom_calls import CustomCall, CustomCalls
 from wholecall.protocols.wire import (
     UNREADABLE,
     Decoded,
@@ -63,6 +65,7 @@ class _ToolCall(msgspec.Struct):
     function: _Function | None = None
     name: str | None = None  # name and arguments without `function` around them
     arguments: Any = None
+    custom: CustomCall | None = None
     extra_content: Any = None  # Gemini's thought signatures
     thought_signature: Any = None
     provider_specific_fields: Any = None  # LiteLLM
@@ -124,6 +127,7 @@ class Decoder:
         self._modern: set[int] = set()
         """The choices that send `tool_calls`; a `function_call` there says the same again."""
         self._held: dict[int, _LegacyCall] = {}
+        self._custom = CustomCalls()
 
     def decode(self, payload: Payload) -> Decoded:
         """Turn one chunk into deltas."""
@@ -180,25 +184,26 @@ class Decoder:
             yield from _notes(choice.logprobs, message.annotations)
             if message.tool_calls:
                 self._modern.add(index)
-                yield from _calls(message.tool_calls)
+                yield from _calls(self._custom.sift(index, message.tool_calls))
             elif message.function_call is not None:
                 self._held.setdefault(index, _LegacyCall()).add(message.function_call)
         if choice.error:
             yield read_error(choice.error)
         if choice.finish_reason:
-            yield from self._release(index)
-            yield HintGiven(read_hint(str(choice.finish_reason)), str(choice.finish_reason))
+            hint = read_hint(str(choice.finish_reason))
+            yield from self._release(index, hint)
+            yield HintGiven(hint, str(choice.finish_reason))
 
     def _end(self) -> Decoded:
-        for index in tuple(self._held):
+        for index in dict.fromkeys((*self._held, *self._custom.choices)):
             for delta in self._release(index):
                 yield OfChoice(index, delta) if index else delta
         yield Terminated()
 
-    def _release(self, index: int) -> Iterator[CallDelta]:
+    def _release(self, index: int, hint: Hint | None = None) -> Iterator[Delta]:
+        yield from self._custom.release(index, hint)
         legacy = self._held.pop(index, None)
-        if legacy is not None and index not in self._modern:
-            yield from legacy.pieces
+        yield from legacy.pieces if legacy is not None and index not in self._modern else ()
 
 
 def _read_whole(body: Payload) -> _Chunk:
@@ -271,11 +276,8 @@ def _failure(chunk: _Chunk) -> Any:
 
 
 class _LegacyCall:
-    """The pieces of a `function_call`.
-
-    They are held until it is certain that no `tool_calls` repeat them: some servers send
-    both, and the call would run twice.
-    """
+    """The pieces of a `function_call`, held until it is certain that no `tool_calls` repeat them:
+    some servers send both, and the call would run twice."""
 
     def __init__(self) -> None:
         self.pieces: list[CallDelta] = []
@@ -309,10 +311,8 @@ def _number_by_place(entries: Sequence[_Choice | _ToolCall | None]) -> None:
             entry.index = place
 
 
-def _calls(entries: list[_ToolCall | None]) -> Iterator[CallDelta]:
+def _calls(entries: Iterable[_ToolCall]) -> Iterator[CallDelta]:
     for entry in entries:
-        if entry is None:
-            continue
         function = entry.function or entry
         arguments = function.arguments
         if type(arguments) is not str:

@@ -31,7 +31,7 @@ from wholecall.core.values import (
 from wholecall.errors import ProtocolError, UpstreamError
 from wholecall.protocols.answers.frames import dump
 from wholecall.protocols.answers.halves import EscapedHalves, Halves
-from wholecall.protocols.answers.writer import ChoiceWriter, Finish
+from wholecall.protocols.answers.writer import ChoiceWriter, Finish, is_for_client
 from wholecall.protocols.pieces import Pieces
 
 _CUT = "the answer was cut off before its end"
@@ -130,7 +130,9 @@ class Delivery:
         return frames
 
     def _add_block(self, event: ProviderBlock) -> bytes:
-        return self._writer.add_block(event.native)
+        frames = self._writer.add_block(event.native)
+        self._called = self._called or (bool(frames) and is_for_client(event.native))
+        return frames
 
     # ── Calls ───────────────────────────────────────────────────────────────────────
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from wholecall.core.conversation import Part, PastCall
+from wholecall.core.conversation import Native, Part, PastCall
 from wholecall.core.values import JSON, Call, Opened, Reasoning, Text, Usage
 from wholecall.protocols.answers.failures import Failure, openai_error
 from wholecall.protocols.answers.frames import DONE, END, KEEP_ALIVE, dump, frame, quote
 from wholecall.protocols.answers.head import PRIVATE, Head, Style
 from wholecall.protocols.answers.usages import write_chat_usage
 from wholecall.protocols.answers.whole import Said, Whole
-from wholecall.protocols.answers.writer import ChoiceWriter, Finish
+from wholecall.protocols.answers.writer import ChoiceWriter, Finish, is_for_client
 from wholecall.protocols.requests.answers import NOTES
 from wholecall.protocols.requests.encoding.openai_chat import DETAILS, pick_extras
 from wholecall.protocols.requests.fields import without
@@ -130,9 +130,9 @@ class _ChatChoice:
                 frames += self._before + b'{},"logprobs":' + dump(likely) + self._after
         return frames
 
-    def add_block(self, _: Mapping[str, Any]) -> bytes:
-        """The protocol has no place for it."""
-        return _NOTHING
+    def add_block(self, native: Mapping[str, Any]) -> bytes:
+        """A call of a custom tool. The protocol has no place for anything else."""
+        return self._entry(self._take_place(), native) if is_for_client(native) else _NOTHING
 
     def add_call(self, call: Call, arguments: str) -> bytes:
         """One entry with all that there is."""
@@ -257,6 +257,8 @@ def _write_message(parts: Iterable[Part]) -> dict[str, Any]:
             case PastCall():
                 call = _write_call(part, dump(part.arguments).decode())
                 message.setdefault("tool_calls", []).append(call)
+            case Native() if is_for_client(part.value):
+                message.setdefault("tool_calls", []).append(part.value)
     return message
 
 

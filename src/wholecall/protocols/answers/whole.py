@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wholecall.core.conversation import Part, PastCall
+from wholecall.core.conversation import Native, Part, PastCall
 from wholecall.core.outcome import merge_usage
 from wholecall.core.values import Ended, Event, Fault, OfChoice, Reasoning, Rejected, Usage
 from wholecall.protocols.answers.delivery import blame, finish_of
-from wholecall.protocols.answers.writer import Finish
+from wholecall.protocols.answers.writer import Finish, is_for_client
 from wholecall.protocols.requests.answers import LEFT_OUT, answer_message
 
 
@@ -55,9 +55,14 @@ def _put_together(events: list[Event], upstream: str) -> Said:
     delivered = [event for event in events if not isinstance(event, Rejected)]
     parts = answer_message(delivered, upstream).parts
     ended = next((event for event in reversed(events) if isinstance(event, Ended)), None)
-    finish = finish_of(ended, called=any(isinstance(part, PastCall) for part in parts))
+    finish = finish_of(ended, called=any(map(_is_call, parts)))
     if finish is None:
         raise blame(event for event in events if isinstance(event, Fault))
     extras = (event.extras for event in events if isinstance(event, Reasoning))
     notes = tuple(each for each in extras if each and each.keys() <= LEFT_OUT)
     return Said(parts, finish, notes)
+
+
+def _is_call(part: Part) -> bool:
+    own = isinstance(part, Native) and is_for_client(part.value)
+    return own or isinstance(part, PastCall)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from wholecall.core.values import JSON, Call, Opened, Reasoning, Usage
 from wholecall.protocols.answers.failures import Failure
+from wholecall.protocols.custom_calls import CUSTOM
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,11 @@ class Finish:
 
     reason: str
     native: str | None = None
+
+
+def is_for_client(native: Mapping[str, Any]) -> bool:
+    """Whether a block is a call, of a tool that the client runs and that we know nothing of."""
+    return native.get("type") == CUSTOM
 
 
 class ChoiceWriter(Protocol):
