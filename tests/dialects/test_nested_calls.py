@@ -47,8 +47,9 @@ ROWS = [
     ("a value that is blank", "auto", "<find><query>  </query></find>", 'find {"query": ""}'),
     *(
         (f"a tag twice: {value}", "auto", f"<find><query>{value}</query>\n<limit>3</limit></find>", "!bad_markup find | '\n<limit>3</limit></find>'")
-        for value in ("<query>x", "x</query>", "\n<query>x\n")
+        for value in ("<query>x", "x</query>", "\n<query>x\n", "x</query>x")
     ),
+    ("equal elements with the same tag", "auto", "<find><query><query>x</query>, <query>x</query></query></find>", 'find {"query": "<query>x</query>, <query>x</query>"}'),
     ("an element with the same tag", "auto", "<find><query><query>x</query></query></find>", 'find {"query": "<query>x</query>"}'),
     ("a closing tag in a value", "auto", "<find><query>a</query>b</query></find>", 'find {"query": "a</query>b"}'),
     ("no parameters", "auto", "<now></now>", "now {}"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wholecall.dialects.source import ignore
-from wholecall.dialects.tag_endings import Ending, repeats_opening
+from wholecall.dialects.tag_endings import Ending, came_twice, repeats_opening
 
 # what holds, the value, whether it ends with a closing tag that is not written as one
 ROWS = [
@@ -88,6 +88,22 @@ AGAIN = [
 @pytest.mark.parametrize(("text", "opening", "end", "again"), [row[1:] for row in AGAIN])
 def test_an_opening_tag_may_be_repeated(text: str, opening: str, *, end: str, again: bool) -> None:
     assert repeats_opening(text, opening, end=end) is again
+
+
+# what holds, the text, whether a piece of it came twice
+TWICE = [
+    ("words", "a b", False),
+    ("a closing tag", "a</value>b", False),
+    ("a closing tag alone", "</value></value>", False),
+    ("the same on both sides", "a b</value>a b</value>", True),
+    ("the same in lines of their own", "\na\n</value>\na\n</value>", True),
+    ("the same behind something else", "b</value>a</value>a", True),
+]
+
+
+@pytest.mark.parametrize(("text", "twice"), [row[1:] for row in TWICE], ids=[r[0] for r in TWICE])
+def test_a_piece_may_come_twice(text: str, *, twice: bool) -> None:
+    assert came_twice(text, ("</param>", "</value>")) is twice
 
 
 def test_the_tag_of_a_short_name_has_no_slips() -> None:

@@ -146,6 +146,8 @@ UNOPENED = [
     ("of GLM's, without its bracket", "glm45", GLM.format(PAIR.format("query", "x") + PAIR.format("limit", 3)[1:]), BROKEN),
     ("of a tool of which nothing is known", "qwen3_xml", QWEN.format("any", VALUE.format("a", "x") + "3\n</parameter>\n"), "!bad_markup any"),
     ("a tool that has no other parameter", "qwen3_xml", write(VALUE.format("text", "a\n</parameter>\nb") + MODE), wrote_all("a\\n</parameter>\\nb")),
+    ("a piece that came twice", "qwen3_xml", find("<parameter=query>\nx\n</parameter>\nx\n</parameter>\n" + LIMIT), BROKEN),
+    ("a piece that came twice, of GLM's", "glm47", "<tool_call>find<arg_key>limit</arg_key><arg_value>3</arg_value><arg_key>query</arg_key><arg_value>x</arg_value>x</arg_value></tool_call>", BROKEN),
     ("one that stands before the value it closes", "minicpm5", MINICPM.format('<param name="query">x<param name="limit"></param>3</param>'), "!bad_markup find"),
     ("the same behind CDATA", "minicpm5", MINICPM.format('<param name="limit"><![CDATA[3]]><param name="query"></param>x</param>'), "!bad_markup find"),
     ("a closing tag in quotes", "qwen3_xml", write(VALUE.format("text", "a('</parameter>') or `</parameter>`")), wrote("a('</parameter>') or `</parameter>`")),

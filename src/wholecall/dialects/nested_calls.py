@@ -19,6 +19,7 @@ from wholecall.dialects.jsontext import escape, read_value
 from wholecall.dialects.machine import LONGEST_NAME, Machine, Tags
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import BLANKS, Sink, Steps, ignore
+from wholecall.dialects.tag_endings import came_twice
 from wholecall.dialects.tag_heads import Tag, head_of
 from wholecall.dialects.writing import Shape, Trim, ValueWriter, shape_of, types_of, write_value
 
@@ -295,11 +296,13 @@ class _Marked:
 
 
 def _is_doubled(tag: str, text: str) -> bool:
-    """Whether a value begins or ends with a tag of its own once more, that has no other half."""
+    """Whether a value begins or ends with a tag of its own once more, that has no other half, or
+    a piece of it came twice."""
     text = text.strip(BLANKS)
     opens, closes = f"<{tag}>", f"</{tag}>"
-    begins = text.startswith(opens) and closes not in text
-    return begins or (text.endswith(closes) and opens not in text)
+    if opens in text:
+        return text.startswith(opens) and closes not in text
+    return text.endswith(closes) or came_twice(text, (closes,))
 
 
 def _choice(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:

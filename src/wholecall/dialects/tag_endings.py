@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 LONGEST_TAG = 64
 _CLOSING = re.compile(r"<\s*[/\\]\s*([^<>]+)>?\Z")
@@ -89,6 +90,13 @@ def repeats_opening(text: str, opening: str, *, end: str) -> bool:
     part, found, _ = text.partition(end)
     part += found
     return bool(found) and len(part) >= _SHORTEST and opening.endswith(part)
+
+
+def came_twice(text: str, closers: tuple[str, ...]) -> bool:
+    """Whether the same stands before and behind a closing tag: a piece of the text that was sent
+    twice."""
+    parts = (pairwise(map(str.strip, text.split(tag))) for tag in closers)
+    return any(one and one == other for pairs in parts for one, other in pairs)
 
 
 def is_torn_cdata(text: str) -> bool:

@@ -34,6 +34,7 @@ from wholecall.dialects.tag_endings import (
     LONGEST_TAG,
     Ending,
     begins_opening,
+    came_twice,
     is_opening,
     is_torn_cdata,
     repeats_opening,
@@ -93,12 +94,13 @@ class RawValues:
         ending = Ending(put, closed=grammar.tokens)
         place = self._source.bookmark()
         whole = yield from self._read(marks, ending, own=own)
-        text = self._source.since(place) if grammar.tokens else ""
+        text = self._source.since(place) if grammar.tokens or self.holds_close else ""
         name = ending.repeats(grammar.closing_tags) if whole and not self.left_open else ""
         torn = name and f"<{name}" not in self._source.since(place)
         self._source.forget()
         again = repeats_opening(ending.first, head.opening, end=grammar.opening_end)
-        return whole and not torn and not again and not self._holds_token(ending, text)
+        twice = again or came_twice(text, grammar.value_close)
+        return whole and not torn and not twice and not self._holds_token(ending, text)
 
     def _holds_token(self, ending: Ending, text: str) -> bool:
         """Whether a value ends with what is left of a tag, or holds most of one: a token came
