@@ -5,11 +5,11 @@
 
 The same proxy five times, all started at once: without the inspector, with it, with a page that
 looks, and both again with bodies kept (texts, arguments and every chunk). At a model's pace all
-of them are under load at the same time. At full speed they take turns of a tenth of a second, each
-time in another order. What counts is the median of the ratios within each round, so that a slow
-minute of the machine hits all alike. All are started anew several times: two processes of the same
-program differ by some percent for as long as they live. Processor time is what the kernel counted
-for the proxy's process, to the nanosecond, writing to the file included.
+of them are under load at the same time. At full speed they take turns of a twentieth of a second,
+each time in another order. What counts is the median of the ratios within each round, so that a
+slow minute of the machine hits all alike. All are started anew several times: two processes of the
+same program differ by some percent for as long as they live. Processor time is what the kernel
+counted for the proxy's process, to the nanosecond, writing to the file included.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ STREAMS = 50
 CHUNKS = DELTAS + 3
 """Chunks of a fast stream: its opening, its deltas, its finish and `[DONE]`."""
 FAST = {"call": "a tool call", "text": "text, a tool offered", "plain": "text, no tools"}
-TURN = 0.1
+TURN = 0.05
 """Seconds at full speed until it is the next proxy's turn."""
 WINDOW = 5.0
 """Seconds of one round at a model's pace."""
@@ -271,9 +271,9 @@ def report(measured: Measured) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="What the inspector costs.")
     parser.add_argument("--write", action="store_true", help="put the table into the docs")
-    parser.add_argument("--starts", type=int, default=5, help="of all proxies")
-    parser.add_argument("--rounds", type=int, default=3, help="after each start")
-    parser.add_argument("--turns", type=int, default=8, help="of each proxy in a round")
+    parser.add_argument("--starts", type=int, default=6, help="of all proxies")
+    parser.add_argument("--rounds", type=int, default=2, help="after each start")
+    parser.add_argument("--turns", type=int, default=24, help="of each proxy in a round")
     given = parser.parse_args()
     table = report(_measure_all(given.starts, rounds=given.rounds, turns=given.turns))
     print(table)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 import uvicorn
 from starlette.applications import Starlette
@@ -138,7 +139,7 @@ async def test_runs_are_listed_and_filtered() -> None:
 async def test_a_run_is_shown_with_its_events() -> None:
     async with inspecting() as inspector:
         made = record([*STORY, OVER], key="k1")
-        inspector.store.put(made.keep()._replace(began=1999.0))
+        inspector.store.put(msgspec.structs.replace(made.keep(), began=1999.0))
         status, page, _ = await inspector.get(f"/api/runs/{made.id}")
         assert (status, page["events"]) == (200, told(made))
         assert page["summary"]["id"] == made.id
@@ -266,7 +267,7 @@ async def test_hostile_words_are_served_as_json_and_stay_what_they_are(payload: 
         made = record([*story, over], model=payload)
         case = json.dumps({"protocol": "openai-chat", "events": [payload]})
         answers = [write_case(case.encode())]
-        inspector.store.put(made.keep()._replace(answers=answers))
+        inspector.store.put(msgspec.structs.replace(made.keep(), answers=answers))
         run = f"/api/runs/{made.id}"
         paths = [run, f"{run}/chunks", "/api/runs", "/api/figures"]
         for path in paths:

@@ -21,7 +21,7 @@ _DIGITS = 4
 """Of a second that are told: a browser does not give back all digits of a place in a run."""
 
 
-class EndedRun(NamedTuple):
+class EndedRun(msgspec.Struct, frozen=True, gc=False):
     """A run that is over, for the file."""
 
     began: float

@@ -139,11 +139,12 @@ class Record:
 
     def _interrupt_texts(self, kind: type) -> None:
         self.join()
-        if kind in _ENDS_OF_TEXTS:
-            self._end_texts()
+        if kind in _ENDS_OF_TEXTS and self._texts is not None:
+            self._end_texts(self._texts)
 
     def _end(self) -> None:
-        self._end_texts()
+        if self._texts is not None:
+            self._end_texts(self._texts)
         if self._lost:
             self._add(shown.Dropped(self._lost), self._now)
 
@@ -212,8 +213,8 @@ class Record:
             if isinstance(event, kind) and event.number == place.number:
                 event.text = ""
 
-    def _end_texts(self) -> None:
-        for grown in () if self._texts is None else self._texts.end(self._now):
+    def _end_texts(self, texts: GrowingTexts) -> None:
+        for grown in texts.end(self._now):
             if grown.whole:
                 self._show(grown)
             if self._answers:

@@ -327,7 +327,7 @@ def _write_insert(table: str, rows: int, *, columns: int) -> str:
 
 
 def _measure(run: EndedRun) -> int:
-    return len(run.content) + sum(map(len, run.answers))
+    return len(run.content) + (sum(map(len, run.answers)) if run.answers else 0)
 
 
 def _row(run: int, call: CallTally) -> tuple[object, ...]:
