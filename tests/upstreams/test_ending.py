@@ -64,11 +64,12 @@ def waits(chunks: list[bytes]) -> AsyncIterator[bytes]:
 
 async def read(chunks: list[bytes], *, seconds: float | None = None) -> list[bytes]:
     reader, seen = Reader("openai-chat"), []
-    async with asyncio.timeout(seconds), EndOfStream() as end:
-        async for chunk in waits(chunks):
-            reader.feed(chunk)
-            seen.append(chunk)
-            end.look(reader)
+    async with asyncio.timeout(seconds):
+        with EndOfStream() as end:
+            async for chunk in waits(chunks):
+                reader.feed(chunk)
+                seen.append(chunk)
+                end.look(reader)
     return seen
 
 
@@ -85,14 +86,43 @@ async def test_an_answer_without_its_end_is_waited_for() -> None:
 
 @in_loop
 async def test_other_clocks_are_not_ours() -> None:
-    with pytest.raises(TimeoutError, match="theirs"):
-        async with EndOfStream():
-            raise TimeoutError("theirs")
-    task = asyncio.create_task(read([FIRST]))
-    await asyncio.sleep(0)
-    task.cancel()
+    with pytest.raises(TimeoutError, match="theirs"), EndOfStream():
+        raise TimeoutError("theirs")
+    for chunks in ([FIRST], [FIRST, SECOND]):
+        task = asyncio.create_task(read(chunks))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+@in_loop
+async def test_who_is_cancelled_while_the_time_runs_out_stays_cancelled() -> None:
+    """Both requests reach the task together; the other one is not swallowed."""
+    reader = Reader("openai-chat")
+
+    async def wait() -> None:
+        with EndOfStream() as end:
+            reader.feed(FIRST + SECOND)
+            end.look(reader)
+            end.expire()
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await forever()
+
     with pytest.raises(asyncio.CancelledError):
-        await task
+        await asyncio.create_task(wait())
+
+
+@in_loop
+async def test_each_of_many_streams_has_its_own_time() -> None:
+    first = asyncio.create_task(read([FIRST, SECOND]))
+    await asyncio.sleep(0)
+    rest = [asyncio.create_task(read([FIRST, SECOND])) for _ in range(5)]
+    assert await first == [FIRST, SECOND]
+    assert await asyncio.gather(*rest) == [[FIRST, SECOND]] * 5
+    assert await read([FIRST, SECOND]) == [FIRST, SECOND]
 
 
 @in_loop

@@ -79,7 +79,7 @@ class CustomCalls:
     def release(self, choice: int, hint: Hint | None = None) -> Iterator[ProviderBlock]:
         """A choice is over, and so are those of its calls that came whole."""
         drafts = list(self._drafts.pop(choice, {}).values())
-        if hint in _VOID:
+        if not drafts or hint in _VOID:
             return
         for draft in drafts[:-1] if hint in _CUT else drafts:
             called = {"name": draft.name, "input": draft.input.join()}

@@ -181,7 +181,8 @@ class Decoder:
         index = choice.index or 0
         if message is not None:
             yield from _words(message)
-            yield from _notes(choice.logprobs, message.annotations)
+            if choice.logprobs or message.annotations:
+                yield from _notes(choice.logprobs, message.annotations)
             if message.tool_calls:
                 self._modern.add(index)
                 yield from _calls(self._custom.sift(index, message.tool_calls))

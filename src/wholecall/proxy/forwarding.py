@@ -129,7 +129,7 @@ class Forwarding:
 
     async def _pass_chunks(self, response: Response, start: bytes) -> None:
         try:
-            async with EndOfStream() as end:
+            with EndOfStream() as end:
                 await self._copy_chunks(response, start, end=end)
         except TimeoutError as error:
             raise self._pipe.fail(error) from error

@@ -68,7 +68,7 @@ class Turn:
                 event async for chunk in answer.chunks for event in reader.feed_response(chunk)
             ]
             return whole + reader.end()
-        async with EndOfStream() as end:
+        with EndOfStream() as end:
             async for chunk in answer.chunks:
                 self._take_now(reader.feed(chunk))
                 await self._room()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 from wholecall.protocols.reader import Reader
 
@@ -20,26 +21,84 @@ PATIENCE_SECONDS = 1.0
 class EndOfStream:
     """Leaves its block, as if the stream were over, a moment behind the end of the answer."""
 
-    __slots__ = ("_limit",)
+    __slots__ = ("_before", "_expired", "_lingering", "_task")
 
     def __init__(self) -> None:
-        self._limit = asyncio.timeout(None)
+        self._task: asyncio.Task[Any] | None = None
+        self._before = 0
+        """Requests to cancel the task that are none of ours."""
+        self._lingering: _Lingering | None = None
+        self._expired = False
 
-    async def __aenter__(self) -> Self:
-        await self._limit.__aenter__()
+    def __enter__(self) -> Self:
+        self._task = asyncio.current_task()
+        if self._task is not None:
+            self._before = self._task.cancelling()
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> bool:
-        try:
-            await self._limit.__aexit__(kind, error, None)
-        except TimeoutError:
-            return True  # the clock is ours: it runs only behind the end
-        return False
+        task, lingering = self._task, self._lingering
+        self._task = self._lingering = None
+        if lingering is not None:
+            lingering.leave(self)
+        if task is None or not self._expired:
+            return False
+        # Our own cancellation is taken back; that of others goes on.
+        return task.uncancel() <= self._before and kind is asyncio.CancelledError
 
     def look(self, reader: Reader) -> None:
         """Something was read: see whether it was the end."""
-        if reader.is_terminated and self._limit.when() is None:
-            now = asyncio.get_running_loop().time()
-            self._limit.reschedule(now + PATIENCE_SECONDS)
+        if self._lingering is None and reader.is_terminated:
+            self._lingering = _Lingering.current()
+            self._lingering.enter(self)
+
+    def expire(self) -> None:
+        """Its time is over."""
+        if self._task is not None:
+            self._expired = True
+            self._task.cancel()
+
+
+class _Lingering:
+    """The streams of a loop that are about to end. Nearly all do so at once, and a timer for each
+    of them would cost more than all else that is done about it: there is one for all."""
+
+    def __init__(self) -> None:
+        self._until: dict[EndOfStream, float] = {}
+        """How long each may go on; who came first has the least time left."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    @classmethod
+    def current(cls) -> _Lingering:
+        """Those of the running loop."""
+        loop = asyncio.get_running_loop()
+        found = _OF_LOOPS.get(loop)
+        if found is None:
+            found = _OF_LOOPS[loop] = cls()
+        return found
+
+    def enter(self, stream: EndOfStream) -> None:
+        """Its answer has said its end."""
+        loop = asyncio.get_running_loop()
+        until = self._until[stream] = loop.time() + PATIENCE_SECONDS
+        if self._timer is None:
+            self._timer = loop.call_at(until, self._go_round)
+
+    def leave(self, stream: EndOfStream) -> None:
+        """It is over."""
+        self._until.pop(stream, None)
+
+    def _go_round(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer, now = None, loop.time()
+        for stream in [each for each, until in self._until.items() if until <= now]:
+            del self._until[stream]
+            stream.expire()
+        for until in self._until.values():
+            self._timer = loop.call_at(until, self._go_round)
+            break
+
+
+_OF_LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Lingering] = WeakKeyDictionary()
