@@ -191,9 +191,8 @@ class Decoder:
         if choice.error:
             yield read_error(choice.error)
         if choice.finish_reason:
-            hint = read_hint(str(choice.finish_reason))
-            yield from self._release(index, hint)
-            yield HintGiven(hint, str(choice.finish_reason))
+            given = HintGiven(read_hint(str(choice.finish_reason)), str(choice.finish_reason))
+            yield from (*self._release(index, given.hint), given)
 
     def _end(self) -> Decoded:
         for index in dict.fromkeys((*self._held, *self._custom.choices)):
