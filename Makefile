@@ -114,7 +114,7 @@ clean: ## Remove the environments, caches and build results
 $(STAMP): requirements.lock pyproject.toml | python-version
 	@test -x $(BIN)/python || { echo 'Creating $(VENV) ...'; $(PYTHON) -m venv $(VENV); }
 	@echo 'Installing the locked packages into $(VENV) ...'
-	@$(BIN)/python $(PIP) --require-hashes -r requirements.lock
+	@$(BIN)/python $(PIP) --require-hashes --no-deps -r requirements.lock
 	@echo 'Installing wholecall (editable) ...'
 	@$(BIN)/python $(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
@@ -123,7 +123,7 @@ $(STAMP): requirements.lock pyproject.toml | python-version
 $(PEERS_STAMP): requirements-peers.lock pyproject.toml | python-version
 	@test -x $(PEERS_BIN)/python || { echo 'Creating $(PEERS_VENV) ...'; $(PYTHON) -m venv $(PEERS_VENV); }
 	@echo 'Installing the locked peers into $(PEERS_VENV) ...'
-	@$(PEERS_BIN)/python $(PIP) --require-hashes -r requirements-peers.lock
+	@$(PEERS_BIN)/python $(PIP) --require-hashes --no-deps -r requirements-peers.lock
 	@echo 'Installing wholecall (editable) ...'
 	@$(PEERS_BIN)/python $(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
