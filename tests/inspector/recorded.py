@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from wholecall.core.values import Call, Ended, Evidence, Grew, Hint, Opened, Released
+from wholecall.files.database import StoreFailed
 from wholecall.inspector import shown
 from wholecall.inspector.encoding import ENCODERS, Encoders, Fields, Quoting
 from wholecall.inspector.kept import EndedRun, KeptRun, write_run
-from wholecall.inspector.record import About, Record
+from wholecall.inspector.record import About, Record, make_id
+from wholecall.inspector.store import Store
 from wholecall.runs.events import TurnStarted
 
 SECRET = "hunter2-hunter2"
@@ -75,6 +79,28 @@ class Hider:
         return any(self._secret in text for text in texts)
 
 
+def make_head(id: str | None = None, **fields: Any) -> shown.Run:
+    """How a run begins."""
+    given = {"began": 1000.0, "model": "m", "bodies": True, **fields}
+    return shown.Run(
+        id=id or make_id(given["began"]),
+        request_id="req_1",
+        protocol="openai-chat",
+        upstream="openai-chat",
+        upstream_model="m",
+        way="gate",
+        stream=True,
+        n=0,
+        at=0.0,
+        **given,
+    )
+
+
+def make_about(key: str = "k1") -> About:
+    """What is known of a run that begins now."""
+    return About(make_head(began=time.time()), key, started=time.perf_counter())
+
+
 def record(
     items: Iterable[object] = (),
     *,
@@ -84,7 +110,7 @@ def record(
     **limits: int,
 ) -> Record:
     """A run, as far as these events go; one comes each second."""
-    about = About(request_id="req_1", model=model, key=key, way="run", started=100.0)
+    about = About(make_head(model=model, bodies=bodies), key, started=100.0)
     made = Record(about, Quoting(bodies, Hider()), encoders=TELLING, **limits)
     for number, item in enumerate(items, 1):
         made.take_all([100.0 + number, item])
@@ -106,18 +132,7 @@ def kept(
 ) -> EndedRun:
     """A run for the file, with these events between its beginning and its end."""
     given = {"key": "", "began": 1000.0, "model": "m", "answers": (), **fields}
-    head = shown.Run(
-        id=id,
-        began=given["began"],
-        request_id="req_1",
-        model=given["model"],
-        protocol="openai-chat",
-        upstream="openai-chat",
-        upstream_model="m",
-        way="gate",
-        stream=True,
-        bodies=True,
-    )
+    head = make_head(id, began=given["began"], model=given["model"])
     over = shown.Over(fate=fate, status=200, seconds=1.5, code=code)
     told = [head, *events, over]
     for number, event in enumerate(told):
@@ -134,3 +149,23 @@ def released(name: str = "look", number: int = 0) -> shown.Released:
 def rejected(name: str, reason: str) -> shown.Rejected:
     """A call that may not."""
     return shown.Rejected(number=0, name=name, reason=reason, characters=8)
+
+
+class SlowStore(Store):
+    """A store on a disk that makes one wait, or that is full."""
+
+    def __init__(self, *, full: bool = False) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
+        self.reached = threading.Event()
+        self._full = full
+        if full:
+            self.go_on.set()
+
+    def put(self, *runs: EndedRun) -> None:
+        if runs:
+            self.reached.set()
+            assert self.go_on.wait(20)
+            if self._full:
+                raise StoreFailed("the disk is full")
+        super().put(*runs)

@@ -14,7 +14,7 @@ from wholecall.core.values import Ended, Grew, Hint, Reasoning, Terminated, Text
 from wholecall.inspector import shown
 from wholecall.inspector.kept import read_run
 from wholecall.inspector.raw import read
-from wholecall.inspector.record import Asked, Form, Offered, Received, Record
+from wholecall.inspector.record import Asked, Form, Received, Record
 from wholecall.inspector.texts import STEP
 from wholecall.runs.events import TurnStarted
 
@@ -179,21 +179,7 @@ def test_later_questions_tell_only_what_is_new() -> None:
     assert [len(event["messages"]) for event in of(made, "asked")] == [1, 1]
 
 
-def test_without_bodies_a_question_tells_how_many_messages_were_told_before() -> None:
-    tools = ("look",)
-    made = record([Offered(tools, 3), Offered(tools, 5)], bodies=False)
-    assert [(event["tools"], event["left_out"]) for event in of(made, "asked")] == [
-        (["look"], 0),
-        (["look"], 3),
-    ]
-
-
 def test_a_request_that_passes_through_has_an_answer_all_the_same() -> None:
     made = record([Asked(None), CHAT, STREAM, OVER])
     [case] = [json.loads(read(answer)) for answer in made.keep().answers]
     assert case["tools"] is None
-
-
-def test_without_bodies_the_head_says_so() -> None:
-    assert record(bodies=False, model="call the bank").head.model.startswith("(13 characters")
-    assert record(bodies=False).head.bodies is False

@@ -18,13 +18,13 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 
 from inspector.payloads import PAYLOADS
-from inspector.recorded import OVER, STORY, Done, kept, record, released, told
+from inspector.recorded import OVER, STORY, Done, kept, make_about, record, released, told
 from upstreams.serving import in_loop
 from wholecall.core.values import Grew, Opened, Text
 from wholecall.inspector import routes, shown
+from wholecall.inspector.encoding import Plain, Quoting
 from wholecall.inspector.live import Live, Message
 from wholecall.inspector.raw import write_case
-from wholecall.inspector.record import About
 from wholecall.inspector.routes import make_routes
 from wholecall.inspector.store import Store
 from wholecall.inspector.tap import InspectorTap, Paces
@@ -161,7 +161,7 @@ async def test_a_run_under_way_is_shown_as_far_as_it_has_come() -> None:
 async def test_who_asks_for_a_run_under_way_gets_what_nobody_has_looked_at_yet() -> None:
     async with inspecting() as inspector:
         tap = InspectorTap(inspector.store, inspector.live, paces=Paces(3600, 3600))
-        writer = tap.open(lambda: About(request_id="req_1"))
+        writer = tap.open(make_about(), Quoting(bodies=True, hides=Plain()))
         for event in STORY:
             writer.take(event)
         _, page, _ = await inspector.get("/api/runs")

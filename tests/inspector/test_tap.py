@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,61 +11,39 @@ from pathlib import Path
 import pytest
 
 from inspector.recorded import (
-    ARGUMENTS,
-    CALL,
     OVER,
     SECRET,
     STORY,
     TELLING,
     Hider,
     Note,
+    SlowStore,
     kept,
+    make_about,
     told,
 )
 from upstreams.serving import in_loop
-from wholecall.core.values import Released, Text
-from wholecall.files.database import StoreFailed
+from wholecall.core.values import Text
 from wholecall.inspector.encoding import Quoting
-from wholecall.inspector.kept import EndedRun
 from wholecall.inspector.live import Live
 from wholecall.inspector.raw import read
-from wholecall.inspector.record import About, Asked, Form
+from wholecall.inspector.record import Asked, Form
 from wholecall.inspector.store import Filter, Store
-from wholecall.inspector.tap import MOST_WAITING, PACE, UNSEEN_PACE, InspectorTap, Paces
+from wholecall.inspector.tap import PACE, UNSEEN_PACE, InspectorTap, Paces
+from wholecall.inspector.writers import MOST_WAITING
 from wholecall.protocols.reader import Chunk
 
-ABOUT = About(request_id="req_1", model="m", key="k1")
 HIDING = Quoting(bodies=True, hides=Hider())
 CHAT = Form("openai-chat")
 QUICK = Paces(0.001, 0.001)
 
 
-class SlowStore(Store):
-    """A store on a disk that makes one wait, or that is full."""
-
-    def __init__(self, *, full: bool = False) -> None:
-        super().__init__()
-        self.go_on = threading.Event()
-        self.reached = threading.Event()
-        self._full = full
-        if full:
-            self.go_on.set()
-
-    def put(self, *runs: EndedRun) -> None:
-        if runs:
-            self.reached.set()
-            assert self.go_on.wait(20)
-            if self._full:
-                raise StoreFailed("the disk is full")
-        super().put(*runs)
-
-
 @in_loop
 async def test_a_run_is_shown_while_it_goes_on_and_kept_when_it_is_over() -> None:
     store, live = Store(), Live()
-    tap = InspectorTap(store, live, quoting=lambda: HIDING, paces=QUICK, encoders=TELLING)
+    tap = InspectorTap(store, live, paces=QUICK, encoders=TELLING)
     with live.listen(None) as listener:
-        writer = tap.open(lambda: ABOUT)
+        writer = tap.open(make_about(), HIDING)
         for event in STORY:
             writer.take(event)
         [shown] = json.loads(await listener.next())
@@ -85,7 +62,7 @@ async def test_a_run_is_shown_while_it_goes_on_and_kept_when_it_is_over() -> Non
 async def test_what_is_left_is_written_at_the_end_and_nothing_twice() -> None:
     store, live = Store(), Live()
     tap = InspectorTap(store, live, paces=Paces(3600, 3600), encoders=TELLING)
-    writer = tap.open(lambda: ABOUT)
+    writer = tap.open(make_about(), HIDING)
     for event in STORY:
         writer.take(event)
     writer.end(OVER)
@@ -97,26 +74,6 @@ async def test_what_is_left_is_written_at_the_end_and_nothing_twice() -> None:
     assert found is not None
     assert [event["kind"] for event in json.loads(found[1])][-1] == "over"
     assert live.failed == 0
-    assert not writer.bodies
-    store.close()
-
-
-@in_loop
-async def test_arguments_do_not_wait_where_nobody_wants_them() -> None:
-    store, live = Store(), Live()
-    tap = InspectorTap(store, live, encoders=TELLING)
-    writer = tap.open(lambda: ABOUT)
-    writer.take_briefly(Released(CALL))
-    assert ARGUMENTS not in repr(writer.items)
-    writer.end(OVER)
-    await tap.close()
-    [run] = store.list_runs(Filter())
-    assert (run["tools"], run["verdicts"]) == (["look"], {"released": 1})
-    found = store.find(run["id"])
-    assert found is not None
-    [_, verdict, _] = json.loads(found[1])
-    assert verdict["characters"] == len(ARGUMENTS)
-    assert 0 <= verdict["at"] < run["began"]
     store.close()
 
 
@@ -124,7 +81,7 @@ async def test_arguments_do_not_wait_where_nobody_wants_them() -> None:
 async def test_events_behind_the_end_change_nothing() -> None:
     store, live = Store(), Live()
     tap = InspectorTap(store, live, paces=QUICK, encoders=TELLING)
-    writer = tap.open(lambda: ABOUT)
+    writer = tap.open(make_about(), HIDING)
     writer.end(OVER)
     await live.catch_up()
     writer.take(Note("began"))
@@ -138,8 +95,8 @@ async def test_events_behind_the_end_change_nothing() -> None:
 async def stuck() -> AsyncIterator[tuple[InspectorTap, SlowStore]]:
     """A tap whose thread hangs on the disk; this loop goes on."""
     store = SlowStore()
-    tap = InspectorTap(store, Live(), quoting=lambda: HIDING, paces=QUICK, encoders=TELLING)
-    tap.open(lambda: ABOUT).end(OVER)
+    tap = InspectorTap(store, Live(), paces=QUICK, encoders=TELLING)
+    tap.open(make_about(), HIDING).end(OVER)
     await asyncio.to_thread(store.reached.wait, 20)
     yield tap, store
     store.go_on.set()
@@ -154,7 +111,7 @@ def dropped(store: Store) -> list[int]:
 @in_loop
 async def test_while_the_disk_is_slow_chunks_wait_up_to_a_size_and_are_then_dropped() -> None:
     async with stuck() as (tap, store):
-        writer = tap.open(lambda: ABOUT)
+        writer = tap.open(make_about(), HIDING)
         receive = writer.listen(CHAT)
         for _ in range(20):
             receive(b"x" * (MOST_WAITING // 10))
@@ -170,7 +127,7 @@ async def test_while_the_disk_is_slow_chunks_wait_up_to_a_size_and_are_then_drop
 @in_loop
 async def test_texts_are_dropped_before_verdicts_and_the_end_never_is() -> None:
     async with stuck() as (tap, store):
-        writer = tap.open(lambda: ABOUT)
+        writer = tap.open(make_about(), HIDING)
         many = MOST_WAITING // 128
         for _ in range(many):
             writer.hear(Text("x"))
@@ -190,7 +147,7 @@ async def test_texts_are_dropped_before_verdicts_and_the_end_never_is() -> None:
 @in_loop
 async def test_if_there_are_too_many_verdicts_only_the_end_is_kept() -> None:
     async with stuck() as (tap, store):
-        writer = tap.open(lambda: ABOUT)
+        writer = tap.open(make_about(), HIDING)
         many = MOST_WAITING // 128 + 1
         for event in [STORY[1]] * many:
             writer.take(event)
@@ -205,10 +162,8 @@ async def test_if_there_are_too_many_verdicts_only_the_end_is_kept() -> None:
 @in_loop
 async def test_a_lot_at_once_is_not_left_until_the_next_time() -> None:
     store = Store()
-    tap = InspectorTap(
-        store, Live(), quoting=lambda: HIDING, paces=Paces(3600, 3600), encoders=TELLING
-    )
-    writer = tap.open(lambda: ABOUT)
+    tap = InspectorTap(store, Live(), paces=Paces(3600, 3600), encoders=TELLING)
+    writer = tap.open(make_about(), HIDING)
     writer.listen(CHAT)(b"x" * (MOST_WAITING // 3))
     while writer.items:
         await asyncio.sleep(0)
@@ -220,8 +175,8 @@ async def test_a_lot_at_once_is_not_left_until_the_next_time() -> None:
 async def test_a_disk_that_is_full_is_counted_and_ends_nothing() -> None:
     store, live = SlowStore(full=True), Live()
     tap = InspectorTap(store, live, encoders=TELLING)
-    tap.open(lambda: ABOUT).end(OVER)
-    tap.open(lambda: ABOUT).end(OVER)
+    tap.open(make_about(), HIDING).end(OVER)
+    tap.open(make_about(), HIDING).end(OVER)
     await tap.close()
     assert live.failed == 2
     assert live.running == {}
@@ -236,9 +191,9 @@ async def test_a_file_that_is_full_is_named_once_in_the_log(
     store, live = Store(path), Live()
     [(pages,)] = store._database.execute("PRAGMA page_count").fetchall()
     store._database.execute(f"PRAGMA max_page_count = {pages}")
-    tap = InspectorTap(store, live, quoting=lambda: HIDING, encoders=TELLING)
+    tap = InspectorTap(store, live, encoders=TELLING)
     for _ in range(2):
-        writer = tap.open(lambda: ABOUT)
+        writer = tap.open(make_about(), HIDING)
         writer.hear(Text("much " * 10_000))
         writer.end(OVER)
         await live.catch_up()
@@ -247,7 +202,7 @@ async def test_a_file_that_is_full_is_named_once_in_the_log(
     assert str(path) in line
     assert "make room on its disk" in line
     store._database.execute("PRAGMA max_page_count = 100000")
-    tap.open(lambda: ABOUT).end(OVER)
+    tap.open(make_about(), HIDING).end(OVER)
     await tap.close()
     assert len(store.list_runs(Filter())) == 1
     store.close()
@@ -256,8 +211,8 @@ async def test_a_file_that_is_full_is_named_once_in_the_log(
 @in_loop
 async def test_whoever_looks_later_finds_what_happened_before() -> None:
     store, live = Store(), Live()
-    tap = InspectorTap(store, live, quoting=lambda: HIDING, paces=QUICK, encoders=TELLING)
-    writer = tap.open(lambda: ABOUT)
+    tap = InspectorTap(store, live, paces=QUICK, encoders=TELLING)
+    writer = tap.open(make_about(), HIDING)
     writer.hear(Text(f"the key is {SECRET}"))
     await live.catch_up()
     [run] = live.show(None)
@@ -273,7 +228,7 @@ async def test_a_run_that_begins_when_the_server_has_ended_breaks_nothing() -> N
     loop.set_exception_handler(lambda _, context: broken.append(context))
     tap = InspectorTap(store, Live(), paces=Paces(0.0, 0.0), encoders=TELLING)
     await tap.close()
-    writer = tap.open(lambda: ABOUT)
+    writer = tap.open(make_about(), HIDING)
     for event in STORY:
         writer.take(event)
     writer.end(OVER)
@@ -296,8 +251,8 @@ async def test_a_tap_that_saw_nothing_ends_at_once() -> None:
 @in_loop
 async def test_chunks_are_kept_as_they_came_whatever_their_form() -> None:
     store = Store()
-    tap = InspectorTap(store, Live(), quoting=lambda: HIDING, paces=QUICK, encoders=TELLING)
-    writer = tap.open(lambda: ABOUT)
+    tap = InspectorTap(store, Live(), paces=QUICK, encoders=TELLING)
+    writer = tap.open(make_about(), HIDING)
     chunks: list[Chunk] = [b"data: 1\n\n", b"data: 2\n\n", {"n": 3}, "data: [DONE]\n\n"]
     receive = writer.listen(CHAT)
     for chunk in chunks:
@@ -327,12 +282,10 @@ def test_with_many_runs_pages_are_told_less_often() -> None:
 @in_loop
 async def test_who_begins_to_look_does_not_wait_for_the_next_time() -> None:
     store, live = Store(), Live()
-    tap = InspectorTap(
-        store, live, quoting=lambda: HIDING, paces=Paces(0.001, 3600), encoders=TELLING
-    )
+    tap = InspectorTap(store, live, paces=Paces(0.001, 3600), encoders=TELLING)
     with live.listen(None):
         """Nothing happens yet."""
-    writer = tap.open(lambda: ABOUT)
+    writer = tap.open(make_about(), HIDING)
     writer.hear(Text("words"))
     with live.listen(None) as listener:
         [shown] = json.loads(await listener.next())
@@ -344,8 +297,8 @@ async def test_who_begins_to_look_does_not_wait_for_the_next_time() -> None:
 @in_loop
 async def test_while_nobody_looks_a_run_is_left_alone_until_it_is_over() -> None:
     store, live = Store(), Live()
-    tap = InspectorTap(store, live, quoting=lambda: HIDING, paces=QUICK, encoders=TELLING)
-    short, ended = tap.open(lambda: ABOUT), tap.open(lambda: ABOUT)
+    tap = InspectorTap(store, live, paces=QUICK, encoders=TELLING)
+    short, ended = tap.open(make_about(), HIDING), tap.open(make_about(), HIDING)
     short.hear(Text("words"))
     ended.end(OVER)
     while ended.items:
@@ -364,11 +317,11 @@ async def test_while_nobody_looks_a_run_is_left_alone_until_it_is_over() -> None
 @in_loop
 async def test_chunks_weigh_nothing_any_more_when_they_were_taken() -> None:
     async with stuck() as (tap, store):
-        one, other = tap.open(lambda: ABOUT), tap.open(lambda: ABOUT)
+        one, other = tap.open(make_about(), HIDING), tap.open(make_about(), HIDING)
         for writer in (one, other):
             writer.listen(CHAT)(b"x" * 1000)
         one.drop()
-        assert tap.weight == 1000
+        assert tap.waiting.bytes == 1000
         store.go_on.set()
         await tap.close()
-        assert tap.weight == 0
+        assert tap.waiting.bytes == 0

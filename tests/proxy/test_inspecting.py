@@ -216,6 +216,17 @@ async def test_without_bodies_nothing_is_kept_that_was_said(tmp_path: Path) -> N
 
 
 @in_loop
+async def test_without_bodies_a_model_whose_name_is_a_sentence_is_told_by_its_length(
+    tmp_path: Path,
+) -> None:
+    async with inspected(tmp_path, "call the bank", bodies=False) as served:
+        await ask(served, "call the bank")
+        [run] = await wait_for_runs(served)
+    told = "(13 characters that are no name)"
+    assert (run["model"], run["upstream_model"]) == (told, told)
+
+
+@in_loop
 async def test_whether_bodies_are_kept_can_be_changed_while_it_runs(tmp_path: Path) -> None:
     async with inspected(tmp_path, "good", bodies=False) as served:
         await ask(served, "good")

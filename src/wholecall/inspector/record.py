@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import getrandbits
 from typing import Any, NamedTuple, cast
@@ -12,7 +11,7 @@ import msgspec
 from wholecall.core.conversation import Request
 from wholecall.core.values import Ended, Grew, Reasoning, Text
 from wholecall.inspector import shown
-from wholecall.inspector.encoding import ENCODERS, Encoders, Quoting, encode_offer, encode_request
+from wholecall.inspector.encoding import ENCODERS, Encoders, Quoting, encode_request
 from wholecall.inspector.kept import EndedRun, KeptRun, write_run
 from wholecall.inspector.raw import RawAnswer
 from wholecall.inspector.shown import AnyShown, Shown
@@ -24,39 +23,27 @@ MOST_EVENTS = 20_000
 """Of one run. Texts that grow are joined before they count."""
 
 
-class About(msgspec.Struct, kw_only=True):
-    """What is known of a run when it begins. It does not change."""
+class About(msgspec.Struct, frozen=True, gc=False):
+    """What is known of a run when it begins."""
 
-    request_id: str
-    model: str = ""
-    key: str = ""
+    head: shown.Run
+    key: str
     """Whose it is: the id of a client's key."""
-    protocol: str = ""
-    """The client's."""
-    upstream: str = ""
-    """The upstream's protocol."""
-    upstream_model: str = ""
-    way: str = ""
-    stream: bool = False
-    started: float = msgspec.field(default_factory=time.perf_counter)
+    started: float
     """By the clock of the events."""
-    began: float = msgspec.field(default_factory=time.time)
-    """In seconds since 1970."""
+
+
+def make_id(began: float) -> str:
+    """An id for a run that began at this time."""
+    # It begins with the time: in the file neighbours then stand beside each other. It is no
+    # secret, and whoever asks the system for one lets others go first.
+    return f"run_{int(began * 1000) << 32 | getrandbits(32):x}"
 
 
 class Asked(NamedTuple):
     """A request goes to the upstream; None if its bytes pass through unread."""
 
     request: Request | None
-
-
-class Offered(NamedTuple):
-    """The same where nothing that was said is wanted."""
-
-    tools: Sequence[str]
-    """Their names, as they may be shown."""
-    messages: int
-    """How many there are."""
 
 
 class Form(NamedTuple):
@@ -108,7 +95,7 @@ class Record:
         self._told = 0
         self._now = 0.0
         self._published = 0
-        self.head = self._describe()
+        self.head = about.head
         """What does not change any more."""
         self.id = self.head.id
         self.events: list[Shown] = [self.head]
@@ -117,8 +104,8 @@ class Record:
     # ── Taking ──────────────────────────────────────────────────────────────────────
 
     def take_all(self, items: Iterable[Any]) -> None:
-        """Take what happened; a number is the time of what stands behind it. What is shown of an
-        event may come in its place."""
+        """Take what happened; a number is the time of what stands behind it. What is in words
+        already knows its own."""
         started, encoders, quoting = self.about.started, self._encoders, self._quoting
         answers = self._answers
         for item in items:
@@ -134,7 +121,8 @@ class Record:
             elif kind in _TAKES:
                 _TAKES[kind](self, item)
             elif isinstance(item, Shown):
-                self._add(item, self._now)
+                self._now = item.at
+                self._add(item, item.at)
         self._limit_answer()
 
     def _interrupt_texts(self, kind: type) -> None:
@@ -234,11 +222,6 @@ class Record:
             self._add(encode_request(request, self._quoting, told=self._told), self._now)
             self._told = len(request.messages)
 
-    def _take_offered(self, offered: Offered) -> None:
-        tools, messages = offered
-        self._add(encode_offer(tools, messages, told=self._told), self._now)
-        self._told = messages
-
     def _limit_answer(self) -> None:
         if self._answers:
             self._answers[-1].limit()
@@ -252,25 +235,6 @@ class Record:
             self._answers[-1].take(self._now, received.chunk)
 
     # ── Keeping ─────────────────────────────────────────────────────────────────────
-
-    def _describe(self) -> shown.Run:
-        about, quoting = self.about, self._quoting
-        return shown.Run(
-            # It begins with the time: in the file neighbours then stand beside each other. It is
-            # no secret, and whoever asks the system for one lets the streams' thread go first.
-            id=f"run_{int(about.began * 1000) << 32 | getrandbits(32):x}",
-            began=about.began,
-            request_id=about.request_id,
-            model=quoting.name(about.model),
-            protocol=about.protocol,
-            upstream=about.upstream,
-            upstream_model=quoting.name(about.upstream_model),
-            way=about.way,
-            stream=about.stream,
-            bodies=quoting.bodies,
-            n=0,
-            at=0.0,
-        )
 
     def keep(self) -> EndedRun:
         """What goes into the file, when the run is over."""
@@ -298,7 +262,6 @@ _TAKES: Mapping[type, Callable[[Record, Any], None]] = {
     Text: Record._take_text,
     Reasoning: Record._take_reasoning,
     Asked: Record._take_asked,
-    Offered: Record._take_offered,
     Form: Record._take_form,
     Received: Record._take_received,
 }

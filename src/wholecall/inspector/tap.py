@@ -1,8 +1,8 @@
 """A tap that never slows a stream.
 
-What happens in a run is put into a list as it is. That is all that the stream's own loop has to
-do, and for a piece of text it is one append. A thread makes something of it: up to twenty times a
-second while somebody looks. While nobody does, a run is left alone until it is over, and once a
+What happens in a run is put into a list (`writers.py`). That is all that the stream's own loop has
+to do, and for a piece of text it is one append. A thread makes something of it: up to twenty times
+a second while somebody looks. While nobody does, a run is left alone until it is over, and once a
 second all that have ended are written down together. If more comes than the thread can take, it is
 dropped and counted.
 """
@@ -12,22 +12,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from time import perf_counter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeVar
 
-import msgspec
-
-from wholecall.core.conversation import Request
-from wholecall.core.values import Grew, Reasoning, Text
 from wholecall.files.database import StoreFailed
-from wholecall.inspector.encoding import ENCODERS, Encoders, Plain, Quoting, name_tools
+from wholecall.inspector.encoding import ENCODERS, Encoders, Quoting
 from wholecall.inspector.kept import EndedRun
 from wholecall.inspector.live import Live, Message
-from wholecall.inspector.record import About, Asked, Form, Offered, Received, Record
+from wholecall.inspector.record import About, Record
 from wholecall.inspector.store import Store
-from wholecall.protocols.reader import Chunk
+from wholecall.inspector.writers import (
+    EACH,
+    MANY,
+    MOST_WAITING,
+    BodyWriter,
+    BriefWriter,
+    Waiting,
+    Writer,
+)
+
+_AnyWriter = TypeVar("_AnyWriter", bound=Writer)
 
 _LOG = logging.getLogger(__name__)
 PACE = 0.05
@@ -38,39 +43,6 @@ _CROWD = 5
 """Runs under way at a time; with more of them pages are told less often of each,"""
 _SLOWEST = 10
 """but not more than so many times less."""
-MOST_WAITING = 16 * 1024 * 1024
-"""Bytes that wait to be taken, as far as they can be told cheaply."""
-_SOON = MOST_WAITING // 4
-"""Bytes after which the thread does not wait for the next time."""
-_EACH = 128
-"""Bytes of an event besides its text."""
-_MANY = 4096
-"""Events and times of one run that nobody looks at, after which it is not left alone any more."""
-# What can be done without: the verdict on a call has all of its text.
-_LEAST_WANTED = frozenset({Grew, Text, Reasoning, Received, bytes, float})
-
-
-_CLOSED = Quoting(bodies=False, hides=Plain())
-
-
-class Asking(Protocol):
-    """Whatever tells that a request goes to the upstream."""
-
-    @property
-    def request(self) -> Request | None:
-        """None if its bytes pass through unread."""
-
-
-class Chunks(Protocol):
-    """Whatever tells in which form the chunks of an answer come."""
-
-    @property
-    def protocol(self) -> str:
-        """The upstream's."""
-
-    @property
-    def streamed(self) -> bool:
-        """Otherwise there is one: the whole answer."""
 
 
 class _Done(NamedTuple):
@@ -101,22 +73,21 @@ class InspectorTap:
         store: Store,
         live: Live,
         *,
-        quoting: Callable[[], Quoting] = lambda: _CLOSED,
         encoders: Encoders = ENCODERS,
         paces: Paces | None = None,
     ) -> None:
-        """`quoting` is asked when a run begins; `encoders` tell what is shown of each event."""
+        """`encoders` tell what is shown of each event."""
         self.store = store
         self.live = live
-        self._quoting = quoting
-        self.encoders = encoders
+        self._encoders = encoders
         self._paces = paces or Paces()
         # In the order in which they were opened.
         self._writers: dict[Writer, None] = {}
         self._ended: dict[Writer, None] = {}
-        """Of runs that are over, and not written down yet."""
-        self.weight = 0
-        """Bytes of the chunks that wait."""
+        """Of runs that are over, and of which the thread has to write something yet."""
+        self._unseen: list[EndedRun] = []
+        """Runs that are over and written: they have to be kept, and that is all."""
+        self.waiting = Waiting(self._hurry)
         self._soon: asyncio.Handle | None = None
         self._working: asyncio.Future[_Done] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -127,37 +98,44 @@ class InspectorTap:
         live.on_look = self._look
         live.catch_up = self._catch_up
 
-    def open(self, describe: Callable[[], About]) -> Writer:
-        """A run begins."""
-        writer = Writer(self, describe, self._quoting())
-        self._writers[writer] = None
-        if self._timer is None and not self._over:
-            self._arm()
-        return writer
+    def open(self, about: About, quoting: Quoting) -> BodyWriter:
+        """A run begins of which all that is said is wanted."""
+        return self._open(BodyWriter(about, quoting, self.waiting, self._end, self._encoders))
 
-    def end(self, writer: Writer) -> None:
-        """Nothing more comes of a run."""
-        self._ended[writer] = None
-
-    def weigh(self, size: int) -> bool:
-        """Whether there is room for something of this size."""
-        if self.weight > MOST_WAITING:
-            return False
-        if self.weight + size > _SOON and self._soon is None:
-            self._soon = asyncio.get_running_loop().call_soon(self._relieve)
-        self.weight += size
-        return True
+    def open_briefly(self, about: About, quoting: Quoting) -> BriefWriter:
+        """A run begins of which nothing that is said is wanted."""
+        return self._open(BriefWriter(about, quoting, self.waiting, self._end, self._encoders))
 
     async def close(self) -> None:
         """Write down what is left."""
         if self._timer is not None:
             self._timer.cancel()
-        while self._working is not None or any(writer.items for writer in self._writers):
+        while self._working is not None or self._is_behind(self._writers):
             await self._catch_up()
         self._over = True
         self._thread.shutdown()
 
     # ── In the loop ─────────────────────────────────────────────────────────────────
+
+    def _open(self, writer: _AnyWriter) -> _AnyWriter:
+        self._writers[writer] = None
+        if self._timer is None and not self._over:
+            self._arm()
+        return writer
+
+    def _end(self, writer: Writer) -> None:
+        """Nothing more comes of a run."""
+        if writer not in self._writers:
+            return
+        ended = None if self.live.is_watched else writer.keep()
+        if ended is None:
+            self._ended[writer] = None
+            return
+        del self._writers[writer]
+        if self.waiting.admit(len(ended.content)):
+            self._unseen.append(ended)
+        else:
+            self.live.failed += 1
 
     def _arm(self) -> None:
         pace = self._paces.choose(len(self._writers), is_watched=self.live.is_watched)
@@ -166,14 +144,14 @@ class InspectorTap:
     def _tick(self) -> None:
         self._timer = None
         self._hand_over(self._choose())
-        if self._writers:
+        if self._writers or self._unseen:
             self._arm()
 
     def _choose(self) -> Iterable[Writer]:
         """While nobody looks, a run is of interest when it is over, or if it is very long."""
         if self.live.is_watched:
             return self._writers
-        long = (writer for writer in self._writers if len(writer.items) > _MANY)
+        long = (writer for writer in self._writers if len(writer.items) > MANY)
         return [*self._ended, *long]
 
     def _look(self) -> None:
@@ -182,19 +160,27 @@ class InspectorTap:
             self._timer.cancel()
             self._tick()
 
+    def _hurry(self) -> None:
+        if self._soon is None:
+            self._soon = asyncio.get_running_loop().call_soon(self._relieve)
+
     def _relieve(self) -> None:
         """A lot has come: it is not left until the next time."""
         self._soon = None
         self._hand_over(self._writers)
 
     async def _catch_up(self) -> None:
-        """Until what has come so far is in the records."""
+        """Until what has come so far is in the records, or kept."""
         if self._working is not None:
             await asyncio.wait([self._working])
-        if self._working is None and any(writer.items for writer in self._writers):
+        if self._working is None and self._is_behind(self._writers):
             self._start(self._writers)
         if self._working is not None:
             await asyncio.wait([self._working])
+
+    def _is_behind(self, writers: Iterable[Writer]) -> bool:
+        """Whether there is anything for the thread to do."""
+        return bool(self._unseen) or any(writer.items for writer in writers)
 
     def _hand_over(self, writers: Iterable[Writer]) -> None:
         """Give what has come to the thread. While it is still at work, that has to wait; and a
@@ -203,14 +189,16 @@ class InspectorTap:
             return
         if self._working is not None:
             self._drop_what_is_too_much()
-        elif any(writer.items for writer in writers):
+        elif self._is_behind(writers):
             self._start(writers)
 
     def _start(self, writers: Iterable[Writer]) -> None:
         chosen = {writer: None for writer in writers if writer.items}
         batches = deque([(writer, writer.empty()) for writer in chosen])
+        unseen, self._unseen = self._unseen, []
+        self.waiting.bytes -= sum(len(run.content) for run in unseen)
         loop = asyncio.get_running_loop()
-        self._working = loop.run_in_executor(self._thread, self._work, batches)
+        self._working = loop.run_in_executor(self._thread, self._work, batches, unseen)
         self._working.add_done_callback(self._finish)
 
     def _finish(self, working: asyncio.Future[_Done]) -> None:
@@ -233,18 +221,17 @@ class InspectorTap:
 
     def _drop_what_is_too_much(self) -> None:
         count = sum(len(writer.items) for writer in self._writers)
-        if self.weight + count * _EACH > MOST_WAITING:
+        if self.waiting.bytes + count * EACH > MOST_WAITING:
             for writer in self._writers:
                 writer.drop()
 
     # ── In the thread ───────────────────────────────────────────────────────────────
 
-    def _work(self, batches: deque[tuple[Writer, list[object]]]) -> _Done:
+    def _work(self, batches: deque[tuple[Writer, list[object]]], ended: list[EndedRun]) -> _Done:
         """One run after the other, and nothing is held longer than needed: so the next one finds
-        all that it needs at hand."""
+        all that it needs at hand. Those in `ended` have only to be kept."""
         seen: list[tuple[Writer, Record]] = []
         unseen: list[Writer] = []
-        ended: list[EndedRun] = []
         while batches:
             writer, items = batches.popleft()
             record = self._take(writer, items)
@@ -269,7 +256,7 @@ class InspectorTap:
         client's connection."""
         record = writer.record
         if record is None:
-            record = Record(writer.describe(), writer.quoting, encoders=self.encoders)
+            record = Record(writer.about, writer.quoting, encoders=writer.encoders)
         elif record.is_over:
             return None
         record.dropped = writer.dropped
@@ -287,92 +274,3 @@ class InspectorTap:
         else:
             self._failing = False
         return not self._failing
-
-
-class Writer(msgspec.Struct, eq=False):
-    """Writes down one run. (A struct, because one is made for every request.)"""
-
-    tap: InspectorTap
-    describe: Callable[[], About]
-    quoting: Quoting
-    items: list[object] = []
-    """What happened, and before it the time. The time of a text is that of its chunk."""
-    record: Record | None = None
-    """What was made of it, in the thread. Until somebody looks, or it is over, nothing is."""
-    dropped: int = 0
-    """Events that came faster than they could be written down."""
-    last: object = None
-    """How it ended."""
-    weight: int = 0
-    """Bytes of its chunks that wait."""
-
-    @property
-    def bodies(self) -> bool:
-        """Whether what was said is wanted, too: texts, arguments as they grow, chunks."""
-        return self.quoting.bodies
-
-    def ask(self, asking: Asking) -> None:
-        """A request goes to the upstream; the chunks that come now are those of its answer."""
-        self.take(Asked(asking.request))
-
-    def ask_briefly(self, asking: Asking) -> None:
-        """The same where nothing that was said is wanted: then a long history and the schemas of
-        tools need not wait."""
-        request = asking.request
-        if request is not None:
-            names = name_tools(request.tools, self.quoting)
-            self.take(Offered(names, len(request.messages)))
-
-    def take_briefly(self, event: object) -> None:
-        """The same of an event that holds what was said: it is put into words at once."""
-        self.take(self.tap.encoders[type(event)](event, self.quoting))
-
-    def hear(self, piece: object) -> None:
-        """A piece of text came."""
-        self.items.append(piece)
-
-    def take(self, event: object) -> None:
-        """Something happened."""
-        self.items += (perf_counter(), event)
-
-    def end(self, event: object) -> None:
-        """The last thing happened."""
-        self.last = event
-        self.take(event)
-        self.tap.end(self)
-
-    def listen(self, chunks: Chunks) -> Callable[[Chunk], None]:
-        """Chunks come now; return what takes each of them."""
-        self.items.append(Form(chunks.protocol, chunks.streamed))
-        return self._receive
-
-    def _receive(self, chunk: Chunk) -> None:
-        tap, item = self.tap, chunk if isinstance(chunk, bytes) else Received(chunk)
-        size = len(item) if isinstance(item, bytes) else _EACH
-        if tap.weight + size < _SOON:
-            tap.weight += size
-        elif not tap.weigh(size):
-            self.dropped += 1
-            return
-        self.weight += size
-        self.items += (perf_counter(), item)
-
-    def empty(self) -> list[object]:
-        """What happened since the last time."""
-        items, self.items = self.items, []
-        self._lighten()
-        return items
-
-    def drop(self) -> None:
-        """Keep only what cannot be done without; if that is much, only how it ended."""
-        kept = [item for item in self.items if type(item) not in _LEAST_WANTED]
-        if len(kept) * _EACH > MOST_WAITING:
-            kept = [item for item in kept if item is self.last]
-        times = [item for item in self.items if type(item) is float]
-        self.dropped += len(self.items) - len(times) - len(kept)
-        self.items[:] = [*times[-1:], *kept]
-        self._lighten()
-
-    def _lighten(self) -> None:
-        self.tap.weight -= self.weight
-        self.weight = 0

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.routing import Route
 
-from wholecall.core.values import Grew, Reasoning, Rejected, Released, Text
+from wholecall.core.values import Grew, Reasoning, Text
 from wholecall.inspector import shown
 from wholecall.inspector.approval_routes import make_approval_routes
 from wholecall.inspector.desk import Answered, Desk
 from wholecall.inspector.encoding import ENCODERS, Encoders, Hides, Quoting, tell_seconds
 from wholecall.inspector.live import Live
-from wholecall.inspector.record import About
+from wholecall.inspector.record import About, make_id
 from wholecall.inspector.routes import make_routes
 from wholecall.inspector.shown import Shown
 from wholecall.inspector.store import Store
-from wholecall.inspector.tap import InspectorTap, Writer
+from wholecall.inspector.tap import InspectorTap
+from wholecall.inspector.writers import BodyWriter, BriefWriter
 from wholecall.proxy.approving import Approving
 from wholecall.proxy.config.settings import Config
 from wholecall.proxy.edge import CALLER
@@ -37,7 +37,6 @@ from wholecall.proxy.taps import (
     UpstreamFailed,
     UpstreamRetried,
 )
-from wholecall.runs.events import ToolEnded
 
 STORE_FILE = "wholecall-inspector.sqlite"
 """Beside the file of the keys."""
@@ -79,7 +78,7 @@ class Inspecting:
             seconds=config.inspector.days * _DAY_SECONDS,
             most_bytes=config.inspector.megabytes * _MEGABYTE,
         )
-        self._tap = InspectorTap(store, Live(), quoting=lambda: self._quoting, encoders=_ENCODERS)
+        self._tap = InspectorTap(store, Live(), encoders=_ENCODERS)
         self._desk = Desk(path)
         self.approving = Approving(
             self._desk,
@@ -126,23 +125,30 @@ class Inspecting:
 
     def open(self, exchange: Exchange) -> Reading:
         """A run begins."""
-        writer = self._tap.open(partial(_describe, exchange, time.time()))
-        return writer, _READS_WITH_BODIES if writer.bodies else _READS
+        quoting = self._quoting
+        about = _describe(exchange, quoting)
+        if quoting.bodies:
+            return self._tap.open(about, quoting), _READS_WITH_BODIES
+        return self._tap.open_briefly(about, quoting), _READS
 
 
-def _describe(exchange: Exchange, began: float) -> About:
-    return About(
+def _describe(exchange: Exchange, quoting: Quoting) -> About:
+    began = time.time()
+    head = shown.Run(
+        id=make_id(began),
+        began=began,
         request_id=exchange.request_id,
-        model=exchange.model,
-        key=exchange.key_id,
+        model=quoting.name(exchange.model),
         protocol=exchange.protocol,
         upstream=exchange.upstream,
-        upstream_model=exchange.upstream_model,
+        upstream_model=quoting.name(exchange.upstream_model),
         way=exchange.way,
         stream=exchange.stream,
-        started=exchange.started,
-        began=began,
+        bodies=quoting.bodies,
+        n=0,
+        at=0.0,
     )
+    return About(head, exchange.key_id, exchange.started)
 
 
 # ── What is told of an exchange ─────────────────────────────────────────────────────
@@ -184,24 +190,20 @@ _ENCODERS: Encoders = {
     AnswerBegan: _tell_began,
     ExchangeEnded: _tell_ended,
 }
-_LONG = (Released, Rejected, ToolEnded)
-"""Events that hold arguments and results, which need not wait where nobody wants them."""
-# Of others nothing is made at once: that has time, and is done elsewhere.
 _READS = Reads(
     {
-        **dict.fromkeys(_ENCODERS, Writer.take),
-        UpstreamAsked: Writer.ask_briefly,
-        **dict.fromkeys(_LONG, Writer.take_briefly),
-        ExchangeEnded: Writer.end,
+        **dict.fromkeys(_ENCODERS, BriefWriter.take),
+        UpstreamAsked: BriefWriter.ask,
+        ExchangeEnded: BriefWriter.end,
     }
 )
 _READS_WITH_BODIES = Reads(
     {
-        **_READS.by_type,
-        UpstreamAsked: Writer.ask,
-        **dict.fromkeys(_LONG, Writer.take),
-        **dict.fromkeys((Text, Grew, Reasoning), Writer.hear),
-        ChunksBegan: Writer.listen,
+        **dict.fromkeys(_ENCODERS, BodyWriter.take),
+        UpstreamAsked: BodyWriter.ask,
+        ExchangeEnded: BodyWriter.end,
+        **dict.fromkeys((Text, Grew, Reasoning), BodyWriter.hear),
+        ChunksBegan: BodyWriter.listen,
     }
 )
 

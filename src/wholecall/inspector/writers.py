@@ -1,0 +1,210 @@
+"""What writes down one run, in the loop of its stream.
+
+Where what was said is wanted, that is a list that grows and nothing else: a thread makes something
+of it. Where it is not, an event comes to a few words, and is put into them at once: then nothing
+of an exchange has to be kept until the thread comes by. So a run that nobody saw is written when it
+is over, while all of it is at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Protocol, cast
+
+import msgspec
+
+from wholecall.core.conversation import Request
+from wholecall.core.values import Grew, Reasoning, Text
+from wholecall.inspector.encoding import Encoders, Quoting, encode_offer, name_tools
+from wholecall.inspector.kept import EndedRun, KeptRun, write_run
+from wholecall.inspector.record import About, Asked, Form, Received, Record
+from wholecall.inspector.shown import AnyShown, Shown
+from wholecall.protocols.reader import Chunk
+
+MOST_WAITING = 16 * 1024 * 1024
+"""Bytes that wait to be taken, as far as they can be told cheaply."""
+MUCH_WAITING = MOST_WAITING // 4
+"""Bytes after which the thread does not wait for the next time."""
+EACH = 128
+"""Bytes of an event besides its text."""
+MANY = 4096
+"""Events and times of one run that nobody looks at, after which it is not left alone any more."""
+# What can be done without: the verdict on a call has all of its text.
+_LEAST_WANTED = frozenset({Grew, Text, Reasoning, Received, bytes, float})
+
+
+class Asking(Protocol):
+    """Whatever tells that a request goes to the upstream."""
+
+    @property
+    def request(self) -> Request | None:
+        """None if its bytes pass through unread."""
+
+
+class Chunks(Protocol):
+    """Whatever tells in which form the chunks of an answer come."""
+
+    @property
+    def protocol(self) -> str:
+        """The upstream's."""
+
+    @property
+    def streamed(self) -> bool:
+        """Otherwise there is one: the whole answer."""
+
+
+class Waiting:
+    """What waits for the thread."""
+
+    __slots__ = ("bytes", "on_much")
+
+    def __init__(self, on_much: Callable[[], None]) -> None:
+        self.bytes = 0
+        self.on_much = on_much
+        """Called when the thread should not be waited for."""
+
+    def admit(self, size: int) -> bool:
+        """Whether there is room for something of this size. Then it waits."""
+        if self.bytes > MOST_WAITING:
+            return False
+        if self.bytes + size > MUCH_WAITING:
+            self.on_much()
+        self.bytes += size
+        return True
+
+
+# Structs, because one is made for every request.
+class Writer(msgspec.Struct, eq=False):
+    """Writes down one run."""
+
+    about: About
+    quoting: Quoting
+    waiting: Waiting
+    on_end: Callable[[Writer], None]
+    """Called when nothing more comes."""
+    encoders: Encoders
+    """What is shown of each event."""
+    items: list[object] = []
+    """What happened."""
+    record: Record | None = None
+    """What was made of it, in the thread. Until somebody looks, or it is over, nothing is."""
+    is_taken: bool = False
+    """Whether the thread was given anything of it."""
+    dropped: int = 0
+    """Events that came faster than they could be written down."""
+    last: object = None
+    """How it ended."""
+
+    def keep(self) -> EndedRun | None:
+        """What goes into the file, if that can be said here and at once."""
+        return None
+
+    def empty(self) -> list[object]:
+        """What happened since the last time."""
+        items, self.items, self.is_taken = self.items, [], True
+        return items
+
+    def drop(self) -> None:
+        """Keep only what cannot be done without; if that is much, only how it ended."""
+        kept = [item for item in self.items if type(item) not in _LEAST_WANTED]
+        if len(kept) * EACH > MOST_WAITING:
+            kept = [item for item in kept if item is self.last]
+        times = [item for item in self.items if type(item) is float]
+        self.dropped += len(self.items) - len(times) - len(kept)
+        self.items[:] = [*times[-1:], *kept]
+
+
+class BriefWriter(Writer):
+    """Of a run of which nothing that was said is wanted: all that waits is in words."""
+
+    told: int = 0
+    """Messages of the last request."""
+
+    def ask(self, asking: Asking) -> None:
+        """A request goes to the upstream."""
+        request = asking.request
+        if request is not None:
+            names, messages = name_tools(request.tools, self.quoting), len(request.messages)
+            self._tell(encode_offer(names, messages, told=self.told))
+            self.told = messages
+
+    def take(self, event: object) -> None:
+        """Something happened."""
+        self._tell(self.encoders[type(event)](event, self.quoting))
+
+    def end(self, event: object) -> None:
+        """The last thing happened."""
+        self.take(event)
+        self.last = self.items[-1]
+        self.on_end(self)
+
+    def keep(self) -> EndedRun | None:
+        """What goes into the file; None if the thread has a part of it, or if there is much."""
+        if self.is_taken or self.dropped or len(self.items) > MANY:
+            return None
+        head, key = self.about.head, self.about.key
+        events = cast(list[AnyShown], [head, *self.items])
+        for number, event in enumerate(events):
+            event.n = number
+        return EndedRun(head.began, write_run(KeptRun(events, key)))
+
+    def _tell(self, told: Shown) -> None:
+        told.at = perf_counter() - self.about.started
+        self.items.append(told)
+
+
+class BodyWriter(Writer):
+    """Of a run of which all that was said is wanted. Before an event stands its time; that of a
+    text is the time of its chunk."""
+
+    weight: int = 0
+    """Bytes of its chunks that wait."""
+
+    def ask(self, asking: Asking) -> None:
+        """A request goes to the upstream; the chunks that come now are those of its answer."""
+        self.take(Asked(asking.request))
+
+    def hear(self, piece: object) -> None:
+        """A piece of text came."""
+        self.items.append(piece)
+
+    def take(self, event: object) -> None:
+        """Something happened."""
+        self.items += (perf_counter(), event)
+
+    def end(self, event: object) -> None:
+        """The last thing happened."""
+        self.last = event
+        self.take(event)
+        self.on_end(self)
+
+    def listen(self, chunks: Chunks) -> Callable[[Chunk], None]:
+        """Chunks come now; return what takes each of them."""
+        self.items.append(Form(chunks.protocol, chunks.streamed))
+        return self._receive
+
+    def _receive(self, chunk: Chunk) -> None:
+        waiting, item = self.waiting, chunk if isinstance(chunk, bytes) else Received(chunk)
+        size = len(item) if isinstance(item, bytes) else EACH
+        if waiting.bytes + size < MUCH_WAITING:
+            waiting.bytes += size
+        elif not waiting.admit(size):
+            self.dropped += 1
+            return
+        self.weight += size
+        self.items += (perf_counter(), item)
+
+    def empty(self) -> list[object]:
+        """What happened since the last time."""
+        self._lighten()
+        return super().empty()
+
+    def drop(self) -> None:
+        """Keep only what cannot be done without; if that is much, only how it ended."""
+        super().drop()
+        self._lighten()
+
+    def _lighten(self) -> None:
+        self.waiting.bytes -= self.weight
+        self.weight = 0
