@@ -16,6 +16,7 @@ from wholecall.inspector.encoding import ENCODERS, Encoders, Fields, Quoting
 from wholecall.inspector.kept import EndedRun, KeptRun, write_run
 from wholecall.inspector.record import About, Record, make_id
 from wholecall.inspector.store import Store
+from wholecall.inspector.writers import Describe
 from wholecall.runs.events import TurnStarted
 
 SECRET = "hunter2-hunter2"
@@ -96,9 +97,11 @@ def make_head(id: str | None = None, **fields: Any) -> shown.Run:
     )
 
 
-def make_about(key: str = "k1") -> About:
-    """What is known of a run that begins now."""
-    return About(make_head(began=time.time()), key, started=time.perf_counter())
+def describing(key: str = "k1", *, started: float | None = None) -> Describe:
+    """What tells of a run that begins now."""
+    now = time.perf_counter() if started is None else started
+    about = About(make_head(began=time.time()), key, started=now)
+    return lambda _: about
 
 
 def record(

@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 
 from inspector.payloads import PAYLOADS
-from inspector.recorded import OVER, STORY, Done, kept, make_about, record, released, told
+from inspector.recorded import OVER, STORY, Done, describing, kept, record, released, told
 from upstreams.serving import in_loop
 from wholecall.core.values import Grew, Opened, Text
 from wholecall.inspector import routes, shown
@@ -161,7 +161,7 @@ async def test_a_run_under_way_is_shown_as_far_as_it_has_come() -> None:
 async def test_who_asks_for_a_run_under_way_gets_what_nobody_has_looked_at_yet() -> None:
     async with inspecting() as inspector:
         tap = InspectorTap(inspector.store, inspector.live, paces=Paces(3600, 3600))
-        writer = tap.open(make_about(), Quoting(bodies=True, hides=Plain()))
+        writer = tap.open(describing(), Quoting(bodies=True, hides=Plain()))
         for event in STORY:
             writer.take(event)
         _, page, _ = await inspector.get("/api/runs")

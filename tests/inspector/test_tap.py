@@ -18,8 +18,8 @@ from inspector.recorded import (
     Hider,
     Note,
     SlowStore,
+    describing,
     kept,
-    make_about,
     told,
 )
 from upstreams.serving import in_loop
@@ -43,7 +43,7 @@ async def test_a_run_is_shown_while_it_goes_on_and_kept_when_it_is_over() -> Non
     store, live = Store(), Live()
     tap = InspectorTap(store, live, paces=QUICK, encoders=TELLING)
     with live.listen(None) as listener:
-        writer = tap.open(make_about(), HIDING)
+        writer = tap.open(describing(), HIDING)
         for event in STORY:
             writer.take(event)
         [shown] = json.loads(await listener.next())
@@ -62,7 +62,7 @@ async def test_a_run_is_shown_while_it_goes_on_and_kept_when_it_is_over() -> Non
 async def test_what_is_left_is_written_at_the_end_and_nothing_twice() -> None:
     store, live = Store(), Live()
     tap = InspectorTap(store, live, paces=Paces(3600, 3600), encoders=TELLING)
-    writer = tap.open(make_about(), HIDING)
+    writer = tap.open(describing(), HIDING)
     for event in STORY:
         writer.take(event)
     writer.end(OVER)
@@ -81,7 +81,7 @@ async def test_what_is_left_is_written_at_the_end_and_nothing_twice() -> None:
 async def test_events_behind_the_end_change_nothing() -> None:
     store, live = Store(), Live()
     tap = InspectorTap(store, live, paces=QUICK, encoders=TELLING)
-    writer = tap.open(make_about(), HIDING)
+    writer = tap.open(describing(), HIDING)
     writer.end(OVER)
     await live.catch_up()
     writer.take(Note("began"))
@@ -96,7 +96,7 @@ async def stuck() -> AsyncIterator[tuple[InspectorTap, SlowStore]]:
     """A tap whose thread hangs on the disk; this loop goes on."""
     store = SlowStore()
     tap = InspectorTap(store, Live(), paces=QUICK, encoders=TELLING)
-    tap.open(make_about(), HIDING).end(OVER)
+    tap.open(describing(), HIDING).end(OVER)
     await asyncio.to_thread(store.reached.wait, 20)
     yield tap, store
     store.go_on.set()
@@ -111,7 +111,7 @@ def dropped(store: Store) -> list[int]:
 @in_loop
 async def test_while_the_disk_is_slow_chunks_wait_up_to_a_size_and_are_then_dropped() -> None:
     async with stuck() as (tap, store):
-        writer = tap.open(make_about(), HIDING)
+        writer = tap.open(describing(), HIDING)
         receive = writer.listen(CHAT)
         for _ in range(20):
             receive(b"x" * (MOST_WAITING // 10))
@@ -127,7 +127,7 @@ async def test_while_the_disk_is_slow_chunks_wait_up_to_a_size_and_are_then_drop
 @in_loop
 async def test_texts_are_dropped_before_verdicts_and_the_end_never_is() -> None:
     async with stuck() as (tap, store):
-        writer = tap.open(make_about(), HIDING)
+        writer = tap.open(describing(), HIDING)
         many = MOST_WAITING // 128
         for _ in range(many):
             writer.hear(Text("x"))
@@ -147,7 +147,7 @@ async def test_texts_are_dropped_before_verdicts_and_the_end_never_is() -> None:
 @in_loop
 async def test_if_there_are_too_many_verdicts_only_the_end_is_kept() -> None:
     async with stuck() as (tap, store):
-        writer = tap.open(make_about(), HIDING)
+        writer = tap.open(describing(), HIDING)
         many = MOST_WAITING // 128 + 1
         for event in [STORY[1]] * many:
             writer.take(event)
@@ -163,7 +163,7 @@ async def test_if_there_are_too_many_verdicts_only_the_end_is_kept() -> None:
 async def test_a_lot_at_once_is_not_left_until_the_next_time() -> None:
     store = Store()
     tap = InspectorTap(store, Live(), paces=Paces(3600, 3600), encoders=TELLING)
-    writer = tap.open(make_about(), HIDING)
+    writer = tap.open(describing(), HIDING)
     writer.listen(CHAT)(b"x" * (MOST_WAITING // 3))
     while writer.items:
         await asyncio.sleep(0)
@@ -175,8 +175,8 @@ async def test_a_lot_at_once_is_not_left_until_the_next_time() -> None:
 async def test_a_disk_that_is_full_is_counted_and_ends_nothing() -> None:
     store, live = SlowStore(full=True), Live()
     tap = InspectorTap(store, live, encoders=TELLING)
-    tap.open(make_about(), HIDING).end(OVER)
-    tap.open(make_about(), HIDING).end(OVER)
+    tap.open(describing(), HIDING).end(OVER)
+    tap.open(describing(), HIDING).end(OVER)
     await tap.close()
     assert live.failed == 2
     assert live.running == {}
@@ -193,7 +193,7 @@ async def test_a_file_that_is_full_is_named_once_in_the_log(
     store._database.execute(f"PRAGMA max_page_count = {pages}")
     tap = InspectorTap(store, live, encoders=TELLING)
     for _ in range(2):
-        writer = tap.open(make_about(), HIDING)
+        writer = tap.open(describing(), HIDING)
         writer.hear(Text("much " * 10_000))
         writer.end(OVER)
         await live.catch_up()
@@ -202,7 +202,7 @@ async def test_a_file_that_is_full_is_named_once_in_the_log(
     assert str(path) in line
     assert "make room on its disk" in line
     store._database.execute("PRAGMA max_page_count = 100000")
-    tap.open(make_about(), HIDING).end(OVER)
+    tap.open(describing(), HIDING).end(OVER)
     await tap.close()
     assert len(store.list_runs(Filter())) == 1
     store.close()
@@ -212,7 +212,7 @@ async def test_a_file_that_is_full_is_named_once_in_the_log(
 async def test_whoever_looks_later_finds_what_happened_before() -> None:
     store, live = Store(), Live()
     tap = InspectorTap(store, live, paces=QUICK, encoders=TELLING)
-    writer = tap.open(make_about(), HIDING)
+    writer = tap.open(describing(), HIDING)
     writer.hear(Text(f"the key is {SECRET}"))
     await live.catch_up()
     [run] = live.show(None)
@@ -228,7 +228,7 @@ async def test_a_run_that_begins_when_the_server_has_ended_breaks_nothing() -> N
     loop.set_exception_handler(lambda _, context: broken.append(context))
     tap = InspectorTap(store, Live(), paces=Paces(0.0, 0.0), encoders=TELLING)
     await tap.close()
-    writer = tap.open(make_about(), HIDING)
+    writer = tap.open(describing(), HIDING)
     for event in STORY:
         writer.take(event)
     writer.end(OVER)
@@ -252,7 +252,7 @@ async def test_a_tap_that_saw_nothing_ends_at_once() -> None:
 async def test_chunks_are_kept_as_they_came_whatever_their_form() -> None:
     store = Store()
     tap = InspectorTap(store, Live(), paces=QUICK, encoders=TELLING)
-    writer = tap.open(make_about(), HIDING)
+    writer = tap.open(describing(), HIDING)
     chunks: list[Chunk] = [b"data: 1\n\n", b"data: 2\n\n", {"n": 3}, "data: [DONE]\n\n"]
     receive = writer.listen(CHAT)
     for chunk in chunks:
@@ -285,7 +285,7 @@ async def test_who_begins_to_look_does_not_wait_for_the_next_time() -> None:
     tap = InspectorTap(store, live, paces=Paces(0.001, 3600), encoders=TELLING)
     with live.listen(None):
         """Nothing happens yet."""
-    writer = tap.open(make_about(), HIDING)
+    writer = tap.open(describing(), HIDING)
     writer.hear(Text("words"))
     with live.listen(None) as listener:
         [shown] = json.loads(await listener.next())
@@ -298,7 +298,7 @@ async def test_who_begins_to_look_does_not_wait_for_the_next_time() -> None:
 async def test_while_nobody_looks_a_run_is_left_alone_until_it_is_over() -> None:
     store, live = Store(), Live()
     tap = InspectorTap(store, live, paces=QUICK, encoders=TELLING)
-    short, ended = tap.open(make_about(), HIDING), tap.open(make_about(), HIDING)
+    short, ended = tap.open(describing(), HIDING), tap.open(describing(), HIDING)
     short.hear(Text("words"))
     ended.end(OVER)
     while ended.items:
@@ -317,7 +317,7 @@ async def test_while_nobody_looks_a_run_is_left_alone_until_it_is_over() -> None
 @in_loop
 async def test_chunks_weigh_nothing_any_more_when_they_were_taken() -> None:
     async with stuck() as (tap, store):
-        one, other = tap.open(make_about(), HIDING), tap.open(make_about(), HIDING)
+        one, other = tap.open(describing(), HIDING), tap.open(describing(), HIDING)
         for writer in (one, other):
             writer.listen(CHAT)(b"x" * 1000)
         one.drop()

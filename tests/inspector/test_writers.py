@@ -1,6 +1,6 @@
-"""Runs of which nothing that was said is wanted: in words at once, and written when they are over.
+"""Runs of which nothing that was said is wanted; those that nobody sees are written in a short way.
 
-What is said of others stands in test_tap.py.
+What holds for others stands in test_tap.py.
 """
 
 from __future__ import annotations
@@ -21,19 +21,18 @@ from inspector.recorded import (
     Hider,
     Note,
     SlowStore,
-    make_about,
-    make_head,
+    describing,
 )
 from upstreams.serving import in_loop
 from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Ended, Hint, HintGiven, Opened, Released, Text
 from wholecall.inspector.encoding import Quoting
-from wholecall.inspector.kept import EndedRun, read_run, tell_events
+from wholecall.inspector.kept import read_run, tell_events
 from wholecall.inspector.live import Live
-from wholecall.inspector.record import About, Asked
+from wholecall.inspector.record import Asked
 from wholecall.inspector.store import Filter, Store
-from wholecall.inspector.tap import InspectorTap, Paces
+from wholecall.inspector.tap import MOST_ENDED, InspectorTap, Paces
 from wholecall.inspector.writers import MANY, MOST_WAITING, BriefWriter, Waiting
 from wholecall.runs.events import TurnStarted
 
@@ -52,8 +51,8 @@ QUICK = Paces(0.001, 0.001)
 
 def write() -> BriefWriter:
     """One that no tap waits for."""
-    about = About(make_head(), "k1", started=0.0)
-    return BriefWriter(about, BRIEF, Waiting(lambda: None), lambda _: None, TELLING)
+    describe = describing(started=0.0)
+    return BriefWriter(describe, BRIEF, Waiting(lambda: None), lambda _: None, TELLING)
 
 
 def tell(writer: BriefWriter, *events: object) -> None:
@@ -61,7 +60,9 @@ def tell(writer: BriefWriter, *events: object) -> None:
         writer.take(event)
 
 
-def read(ended: EndedRun | None) -> list[dict[str, Any]]:
+def read(writer: BriefWriter) -> list[dict[str, Any]]:
+    """What goes into the file."""
+    ended = writer.write(writer.items)
     assert ended is not None
     return list(json.loads(tell_events(read_run(ended.content))))
 
@@ -83,10 +84,10 @@ def kinds(events: list[dict[str, Any]]) -> list[str]:
 
 def test_arguments_do_not_wait_where_nobody_wants_them() -> None:
     writer = write()
-    writer.take(Released(CALL))
+    writer.tell(Released(CALL))
     assert ARGUMENTS not in repr(writer.items)
     writer.end(OVER)
-    [_, verdict, _] = read(writer.keep())
+    [_, verdict, _] = read(writer)
     assert verdict["characters"] == len(ARGUMENTS)
 
 
@@ -94,17 +95,17 @@ def test_a_secret_is_nowhere_in_what_is_kept() -> None:
     writer = write()
     writer.take(Note(f"the key is {SECRET}"))
     writer.end(Done("failed", f"bad {SECRET}"))
-    ended = writer.keep()
+    ended = writer.write(writer.items)
     assert ended is not None
     assert SECRET.encode() not in ended.content
-    assert [event.get("message") for event in read(ended)] == [None, "the key is ***", "bad ***"]
+    assert [event.get("message") for event in read(writer)] == [None, "the key is ***", "bad ***"]
 
 
 def test_events_have_their_number_and_their_time() -> None:
     writer = write()
     tell(writer)
     writer.end(OVER)
-    events = read(writer.keep())
+    events = read(writer)
     assert kinds(events) == KINDS
     assert [event["n"] for event in events] == list(range(len(KINDS)))
     times = [event["at"] for event in events]
@@ -120,7 +121,7 @@ def test_a_question_tells_how_many_messages_were_told_before() -> None:
         writer.ask(Asked(Request(model="m", messages=(hello,) * count, tools=tools)))
     writer.ask(Asked(None))
     writer.end(OVER)
-    asked = [event for event in read(writer.keep()) if event["kind"] == "asked"]
+    asked = [event for event in read(writer) if event["kind"] == "asked"]
     assert [(event["tools"], event["left_out"]) for event in asked] == [
         (["look"], 0),
         (["look"], 3),
@@ -135,7 +136,7 @@ def test_a_question_tells_how_many_messages_were_told_before() -> None:
 async def test_what_is_kept_is_the_same_whoever_looks_and_when(looks: str) -> None:
     store, live = Store(), Live()
     tap = InspectorTap(store, live, paces=NEVER, encoders=TELLING)
-    writer = tap.open_briefly(make_about(), BRIEF)
+    writer = tap.open_briefly(describing(), BRIEF)
     for number, event in enumerate((*STORY, OVER)):
         ((*[writer.take] * len(STORY), writer.end)[number])(event)
         if looks == "always" or (number, looks) in {(2, "in the middle"), (1, "until the middle")}:
@@ -153,14 +154,13 @@ async def test_what_is_kept_is_the_same_whoever_looks_and_when(looks: str) -> No
 async def test_a_run_that_nobody_saw_is_kept_once_and_is_over() -> None:
     store, live = Store(), Live()
     tap = InspectorTap(store, live, paces=NEVER, encoders=TELLING)
-    writer = tap.open_briefly(make_about(), BRIEF)
+    writer = tap.open_briefly(describing(), BRIEF)
     tell(writer)
     writer.end(OVER)
     writer.take(Note("behind the end"))
     writer.end(OVER)
     await live.catch_up()
     assert kinds(find(store)) == KINDS
-    assert tap.waiting.bytes == 0
     await tap.close()
     assert kinds(find(store)) == KINDS
     store.close()
@@ -170,7 +170,7 @@ async def test_a_run_that_nobody_saw_is_kept_once_and_is_over() -> None:
 async def test_a_run_is_kept_when_it_is_time_although_no_other_goes_on() -> None:
     store = Store()
     tap = InspectorTap(store, Live(), paces=QUICK, encoders=TELLING)
-    tap.open_briefly(make_about(), BRIEF).end(OVER)
+    tap.open_briefly(describing(), BRIEF).end(OVER)
     while not store.list_runs(Filter()):
         await asyncio.sleep(0)
     await tap.close()
@@ -182,7 +182,7 @@ async def test_whoever_looks_sees_a_run_that_is_over_at_once() -> None:
     store, live = Store(), Live()
     tap = InspectorTap(store, live, paces=QUICK, encoders=TELLING)
     with live.listen(None) as listener:
-        writer = tap.open_briefly(make_about(), BRIEF)
+        writer = tap.open_briefly(describing(), BRIEF)
         tell(writer)
         writer.end(OVER)
         async with asyncio.timeout(20):
@@ -196,7 +196,7 @@ async def test_whoever_looks_sees_a_run_that_is_over_at_once() -> None:
 async def test_a_run_that_lost_events_says_so() -> None:
     store = Store()
     tap = InspectorTap(store, Live(), paces=NEVER, encoders=TELLING)
-    writer = tap.open_briefly(make_about(), BRIEF)
+    writer = tap.open_briefly(describing(), BRIEF)
     for _ in range(MOST_WAITING // 128 + 1):
         writer.take(Note("again"))
     writer.drop()
@@ -211,11 +211,13 @@ async def test_a_run_that_lost_events_says_so() -> None:
 async def test_a_very_long_run_is_not_left_until_it_is_over() -> None:
     store, live = Store(), Live()
     tap = InspectorTap(store, live, paces=NEVER, encoders=TELLING)
-    writer = tap.open_briefly(make_about(), BRIEF)
+    writer = tap.open_briefly(describing(), BRIEF)
     for _ in range(MANY):
         writer.take(Note("again"))
+    await live.catch_up()
+    [record] = live.show(None)
+    assert len(record.events) == MANY + 1
     writer.end(OVER)
-    assert writer.keep() is None
     await tap.close()
     assert len(find(store)) == MANY + 2
     store.close()
@@ -225,9 +227,9 @@ async def test_a_very_long_run_is_not_left_until_it_is_over() -> None:
 async def test_a_run_that_ends_while_the_disk_is_slow_is_kept_the_next_time() -> None:
     store, live = SlowStore(), Live()
     tap = InspectorTap(store, live, paces=QUICK, encoders=TELLING)
-    tap.open_briefly(make_about(), BRIEF).end(OVER)
+    tap.open_briefly(describing(), BRIEF).end(OVER)
     await asyncio.to_thread(store.reached.wait, 20)
-    tap.open_briefly(make_about(), BRIEF).end(OVER)
+    tap.open_briefly(describing(), BRIEF).end(OVER)
     with live.listen(None):
         """Now it is time to, and nobody takes it."""
     store.go_on.set()
@@ -239,17 +241,31 @@ async def test_a_run_that_ends_while_the_disk_is_slow_is_kept_the_next_time() ->
 
 
 @in_loop
-async def test_while_the_disk_is_slow_runs_wait_up_to_a_size_and_are_then_counted_as_lost() -> None:
+async def test_while_the_disk_is_slow_so_many_runs_wait_and_others_are_counted_as_lost() -> None:
     store, live = SlowStore(), Live()
     tap = InspectorTap(store, live, paces=QUICK, encoders=TELLING)
-    tap.open_briefly(make_about(), BRIEF).end(OVER)
+    tap.open_briefly(describing(), BRIEF).end(OVER)
     await asyncio.to_thread(store.reached.wait, 20)
-    size, ended = MOST_WAITING // 100, 110
-    for _ in range(ended):
-        tap.open_briefly(make_about(), BRIEF).end(Done("failed", "x" * size))
-    assert live.failed == pytest.approx(10, abs=2)
+    for _ in range(MOST_ENDED + 10):
+        tap.open_briefly(describing(), BRIEF).end(OVER)
+    assert live.failed == 10
     store.go_on.set()
     await tap.close()
-    assert tap.waiting.bytes == 0
-    assert [each["count"] for each in store.read_figures()["runs"]] == [1, ended - live.failed]
+    [runs] = store.read_figures()["runs"]
+    assert runs["count"] == MOST_ENDED + 1
+    store.close()
+
+
+@in_loop
+async def test_where_others_must_drop_something_a_run_keeps_what_it_cannot_do_without() -> None:
+    store = Store()
+    tap = InspectorTap(store, Live(), paces=NEVER, encoders=TELLING)
+    writer = tap.open_briefly(describing(), BRIEF)
+    tell(writer)
+    before = list(writer.items)
+    writer.drop()
+    assert writer.items == before
+    writer.end(OVER)
+    await tap.close()
+    assert kinds(find(store)) == KINDS
     store.close()

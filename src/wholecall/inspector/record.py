@@ -104,8 +104,8 @@ class Record:
     # ── Taking ──────────────────────────────────────────────────────────────────────
 
     def take_all(self, items: Iterable[Any]) -> None:
-        """Take what happened; a number is the time of what stands behind it. What is in words
-        already knows its own."""
+        """Take what happened; a number is the time of what stands behind it. What is shown of an
+        event may come in its place."""
         started, encoders, quoting = self.about.started, self._encoders, self._quoting
         answers = self._answers
         for item in items:
@@ -121,8 +121,7 @@ class Record:
             elif kind in _TAKES:
                 _TAKES[kind](self, item)
             elif isinstance(item, Shown):
-                self._now = item.at
-                self._add(item, item.at)
+                self._add(item, self._now)
         self._limit_answer()
 
     def _interrupt_texts(self, kind: type) -> None:

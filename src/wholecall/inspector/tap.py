@@ -14,13 +14,13 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from wholecall.files.database import StoreFailed
 from wholecall.inspector.encoding import ENCODERS, Encoders, Quoting
 from wholecall.inspector.kept import EndedRun
 from wholecall.inspector.live import Live, Message
-from wholecall.inspector.record import About, Record
+from wholecall.inspector.record import Record
 from wholecall.inspector.store import Store
 from wholecall.inspector.writers import (
     EACH,
@@ -28,6 +28,7 @@ from wholecall.inspector.writers import (
     MOST_WAITING,
     BodyWriter,
     BriefWriter,
+    Describe,
     Waiting,
     Writer,
 )
@@ -43,13 +44,13 @@ _CROWD = 5
 """Runs under way at a time; with more of them pages are told less often of each,"""
 _SLOWEST = 10
 """but not more than so many times less."""
+MOST_ENDED = 10_000
+"""Runs that are over and wait for the thread. What ends besides is lost, and counted."""
 
 
 class _Done(NamedTuple):
     messages: Sequence[Message]
-    seen: Sequence[tuple[Writer, Record]]
-    unseen: Sequence[Writer]
-    """Of runs that nobody saw. They are over."""
+    seen: Sequence[Record]
     failed: int
 
 
@@ -83,10 +84,9 @@ class InspectorTap:
         self._paces = paces or Paces()
         # In the order in which they were opened.
         self._writers: dict[Writer, None] = {}
-        self._ended: dict[Writer, None] = {}
-        """Of runs that are over, and of which the thread has to write something yet."""
-        self._unseen: list[EndedRun] = []
-        """Runs that are over and written: they have to be kept, and that is all."""
+        """Of runs that go on."""
+        self._ended: list[Writer] = []
+        """Of runs that are over, and wait for the thread."""
         self.waiting = Waiting(self._hurry)
         self._soon: asyncio.Handle | None = None
         self._working: asyncio.Future[_Done] | None = None
@@ -98,13 +98,13 @@ class InspectorTap:
         live.on_look = self._look
         live.catch_up = self._catch_up
 
-    def open(self, about: About, quoting: Quoting) -> BodyWriter:
+    def open(self, describe: Describe, quoting: Quoting) -> BodyWriter:
         """A run begins of which all that is said is wanted."""
-        return self._open(BodyWriter(about, quoting, self.waiting, self._end, self._encoders))
+        return self._open(BodyWriter(describe, quoting, self.waiting, self._end, self._encoders))
 
-    def open_briefly(self, about: About, quoting: Quoting) -> BriefWriter:
+    def open_briefly(self, describe: Describe, quoting: Quoting) -> BriefWriter:
         """A run begins of which nothing that is said is wanted."""
-        return self._open(BriefWriter(about, quoting, self.waiting, self._end, self._encoders))
+        return self._open(BriefWriter(describe, quoting, self.waiting, self._end, self._encoders))
 
     async def close(self) -> None:
         """Write down what is left."""
@@ -124,17 +124,12 @@ class InspectorTap:
         return writer
 
     def _end(self, writer: Writer) -> None:
-        """Nothing more comes of a run."""
-        if writer not in self._writers:
-            return
-        ended = None if self.live.is_watched else writer.keep()
-        if ended is None:
-            self._ended[writer] = None
-            return
+        """Nothing more comes of a run. What comes all the same is about its connection."""
         del self._writers[writer]
-        if self.waiting.admit(len(ended.content)):
-            self._unseen.append(ended)
+        if len(self._ended) < MOST_ENDED:
+            self._ended.append(writer)
         else:
+            writer.empty()
             self.live.failed += 1
 
     def _arm(self) -> None:
@@ -144,15 +139,14 @@ class InspectorTap:
     def _tick(self) -> None:
         self._timer = None
         self._hand_over(self._choose())
-        if self._writers or self._unseen:
+        if self._writers or self._ended:
             self._arm()
 
     def _choose(self) -> Iterable[Writer]:
-        """While nobody looks, a run is of interest when it is over, or if it is very long."""
+        """While nobody looks, a run that goes on is of interest only if it is very long."""
         if self.live.is_watched:
             return self._writers
-        long = (writer for writer in self._writers if len(writer.items) > MANY)
-        return [*self._ended, *long]
+        return [writer for writer in self._writers if len(writer.items) > MANY]
 
     def _look(self) -> None:
         """Somebody begins to look: what has come so far is not left until the next time."""
@@ -180,7 +174,7 @@ class InspectorTap:
 
     def _is_behind(self, writers: Iterable[Writer]) -> bool:
         """Whether there is anything for the thread to do."""
-        return bool(self._unseen) or any(writer.items for writer in writers)
+        return bool(self._ended) or any(writer.items for writer in writers)
 
     def _hand_over(self, writers: Iterable[Writer]) -> None:
         """Give what has come to the thread. While it is still at work, that has to wait; and a
@@ -193,12 +187,12 @@ class InspectorTap:
             self._start(writers)
 
     def _start(self, writers: Iterable[Writer]) -> None:
-        chosen = {writer: None for writer in writers if writer.items}
+        """All that are over, and these."""
+        chosen = [*self._ended, *(writer for writer in writers if writer.items)]
+        self._ended = []
         batches = deque([(writer, writer.empty()) for writer in chosen])
-        unseen, self._unseen = self._unseen, []
-        self.waiting.bytes -= sum(len(run.content) for run in unseen)
         loop = asyncio.get_running_loop()
-        self._working = loop.run_in_executor(self._thread, self._work, batches, unseen)
+        self._working = loop.run_in_executor(self._thread, self._work, batches)
         self._working.add_done_callback(self._finish)
 
     def _finish(self, working: asyncio.Future[_Done]) -> None:
@@ -206,59 +200,51 @@ class InspectorTap:
         done = working.result()
         self.live.publish(done.messages)
         self.live.failed += done.failed
-        for writer in done.unseen:
-            self._forget(writer)
-        for writer, record in done.seen:
+        for record in done.seen:
             if record.is_over:
                 self.live.running.pop(record.id, None)
-                self._forget(writer)
             else:
                 self.live.running[record.id] = record
 
-    def _forget(self, writer: Writer) -> None:
-        self._writers.pop(writer, None)
-        self._ended.pop(writer, None)
-
     def _drop_what_is_too_much(self) -> None:
-        count = sum(len(writer.items) for writer in self._writers)
+        waiting = [*self._ended, *self._writers]
+        count = sum(len(writer.items) for writer in waiting)
         if self.waiting.bytes + count * EACH > MOST_WAITING:
-            for writer in self._writers:
+            for writer in waiting:
                 writer.drop()
 
     # ── In the thread ───────────────────────────────────────────────────────────────
 
-    def _work(self, batches: deque[tuple[Writer, list[object]]], ended: list[EndedRun]) -> _Done:
+    def _work(self, batches: deque[tuple[Writer, list[Any]]]) -> _Done:
         """One run after the other, and nothing is held longer than needed: so the next one finds
-        all that it needs at hand. Those in `ended` have only to be kept."""
-        seen: list[tuple[Writer, Record]] = []
-        unseen: list[Writer] = []
+        all that it needs at hand."""
+        seen: list[Record] = []
+        ended: list[EndedRun] = []
+        is_watched = self.live.is_watched
         while batches:
             writer, items = batches.popleft()
-            record = self._take(writer, items)
-            if record is None:
+            is_unseen = writer.record is None and not is_watched
+            run = writer.write(items) if is_unseen else None
+            if run is not None:
+                ended.append(run)
                 continue
+            record = writer.record = self._take(writer, items)
+            seen.append(record)
             if record.is_over:
                 ended.append(record.keep())
-            if record.is_over and writer.record is None and not self.live.is_watched:
-                unseen.append(writer)
-            else:
-                writer.record = record
-                seen.append((writer, record))
         # Whoever begins to look after this line finds the events in the record.
         shown = seen if self.live.is_watched else []
-        fresh = [(record, record.publish()) for _, record in shown]
+        fresh = [(record, record.publish()) for record in shown]
         failed = 0 if self._keep(ended) else len(ended)
         messages = [Message.of(*each) for each in fresh if each[1]]
-        return _Done(messages, seen, unseen, failed)
+        return _Done(messages, seen, failed)
 
-    def _take(self, writer: Writer, items: list[object]) -> Record | None:
-        """What came, in its record; None if that was over: what comes behind the end is about the
-        client's connection."""
+    def _take(self, writer: Writer, items: list[Any]) -> Record:
+        """What came, in its record."""
         record = writer.record
         if record is None:
-            record = Record(writer.about, writer.quoting, encoders=writer.encoders)
-        elif record.is_over:
-            return None
+            about = writer.describe(writer.quoting)
+            record = Record(about, writer.quoting, encoders=writer.encoders)
         record.dropped = writer.dropped
         record.take_all(items)
         record.join()

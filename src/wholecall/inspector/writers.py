@@ -1,16 +1,15 @@
 """What writes down one run, in the loop of its stream.
 
-Where what was said is wanted, that is a list that grows and nothing else: a thread makes something
-of it. Where it is not, an event comes to a few words, and is put into them at once: then nothing
-of an exchange has to be kept until the thread comes by. So a run that nobody saw is written when it
-is over, while all of it is at hand.
+That is a list that grows, and nothing else: between two events of a run lie hundreds of others,
+and whatever is done with one finds neither its code nor its data at hand. A thread makes something
+of many runs at a time, which costs a fraction of that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Protocol, cast
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -19,7 +18,6 @@ from wholecall.core.values import Grew, Reasoning, Text
 from wholecall.inspector.encoding import Encoders, Quoting, encode_offer, name_tools
 from wholecall.inspector.kept import EndedRun, KeptRun, write_run
 from wholecall.inspector.record import About, Asked, Form, Received, Record
-from wholecall.inspector.shown import AnyShown, Shown
 from wholecall.protocols.reader import Chunk
 
 MOST_WAITING = 16 * 1024 * 1024
@@ -32,6 +30,10 @@ MANY = 4096
 """Events and times of one run that nobody looks at, after which it is not left alone any more."""
 # What can be done without: the verdict on a call has all of its text.
 _LEAST_WANTED = frozenset({Grew, Text, Reasoning, Received, bytes, float})
+
+
+Describe: TypeAlias = Callable[[Quoting], About]
+"""What is known of a run when it begins, as far as it may be told."""
 
 
 class Asking(Protocol):
@@ -78,31 +80,41 @@ class Waiting:
 class Writer(msgspec.Struct, eq=False):
     """Writes down one run."""
 
-    about: About
+    describe: Describe
     quoting: Quoting
     waiting: Waiting
     on_end: Callable[[Writer], None]
     """Called when nothing more comes."""
     encoders: Encoders
     """What is shown of each event."""
-    items: list[object] = []
-    """What happened."""
+    items: list[Any] = []
+    """What happened, and before it the time. The time of a text is that of its chunk."""
     record: Record | None = None
     """What was made of it, in the thread. Until somebody looks, or it is over, nothing is."""
-    is_taken: bool = False
-    """Whether the thread was given anything of it."""
     dropped: int = 0
     """Events that came faster than they could be written down."""
     last: object = None
     """How it ended."""
 
-    def keep(self) -> EndedRun | None:
-        """What goes into the file, if that can be said here and at once."""
+    def take(self, event: object) -> None:
+        """Something happened."""
+        self.items += (perf_counter(), event)
+
+    def end(self, event: object) -> None:
+        """The last thing happened."""
+        if self.last is None:
+            self.last = event
+            self.take(event)
+            self.on_end(self)
+
+    def write(self, _: Sequence[Any]) -> EndedRun | None:
+        """What goes into the file of a run that nobody saw before it was over, where no record is
+        needed to say that. In the thread."""
         return None
 
-    def empty(self) -> list[object]:
+    def empty(self) -> list[Any]:
         """What happened since the last time."""
-        items, self.items, self.is_taken = self.items, [], True
+        items, self.items = self.items, []
         return items
 
     def drop(self) -> None:
@@ -111,12 +123,15 @@ class Writer(msgspec.Struct, eq=False):
         if len(kept) * EACH > MOST_WAITING:
             kept = [item for item in kept if item is self.last]
         times = [item for item in self.items if type(item) is float]
-        self.dropped += len(self.items) - len(times) - len(kept)
-        self.items[:] = [*times[-1:], *kept]
+        dropped = len(self.items) - len(times) - len(kept)
+        if dropped:
+            self.dropped += dropped
+            self.items[:] = [*times[-1:], *kept]
 
 
 class BriefWriter(Writer):
-    """Of a run of which nothing that was said is wanted: all that waits is in words."""
+    """Of a run of which nothing that was said is wanted. What would hold it is put into words at
+    once, so that it need not wait."""
 
     told: int = 0
     """Messages of the last request."""
@@ -126,37 +141,30 @@ class BriefWriter(Writer):
         request = asking.request
         if request is not None:
             names, messages = name_tools(request.tools, self.quoting), len(request.messages)
-            self._tell(encode_offer(names, messages, told=self.told))
+            self.take(encode_offer(names, messages, told=self.told))
             self.told = messages
 
-    def take(self, event: object) -> None:
-        """Something happened."""
-        self._tell(self.encoders[type(event)](event, self.quoting))
+    def tell(self, event: object) -> None:
+        """Something happened that holds what was said."""
+        self.take(self.encoders[type(event)](event, self.quoting))
 
-    def end(self, event: object) -> None:
-        """The last thing happened."""
-        self.take(event)
-        self.last = self.items[-1]
-        self.on_end(self)
-
-    def keep(self) -> EndedRun | None:
-        """What goes into the file; None if the thread has a part of it, or if there is much."""
-        if self.is_taken or self.dropped or len(self.items) > MANY:
+    def write(self, items: Sequence[Any]) -> EndedRun | None:
+        """Without a record, if it is all there and not very long."""
+        if items[-1] is not self.last or self.dropped or len(items) > MANY:
             return None
-        head, key = self.about.head, self.about.key
-        events = cast(list[AnyShown], [head, *self.items])
-        for number, event in enumerate(events):
-            event.n = number
-        return EndedRun(head.began, write_run(KeptRun(events, key)))
-
-    def _tell(self, told: Shown) -> None:
-        told.at = perf_counter() - self.about.started
-        self.items.append(told)
+        about, encoders, quoting = self.describe(self.quoting), self.encoders, self.quoting
+        events: list[Any] = [about.head]
+        each = iter(items)
+        for time, item in zip(each, each, strict=True):
+            encode = encoders.get(type(item))
+            told = item if encode is None else encode(item, quoting)
+            told.n, told.at = len(events), time - about.started
+            events.append(told)
+        return EndedRun(about.head.began, write_run(KeptRun(events, about.key)))
 
 
 class BodyWriter(Writer):
-    """Of a run of which all that was said is wanted. Before an event stands its time; that of a
-    text is the time of its chunk."""
+    """Of a run of which all that was said is wanted."""
 
     weight: int = 0
     """Bytes of its chunks that wait."""
@@ -168,16 +176,6 @@ class BodyWriter(Writer):
     def hear(self, piece: object) -> None:
         """A piece of text came."""
         self.items.append(piece)
-
-    def take(self, event: object) -> None:
-        """Something happened."""
-        self.items += (perf_counter(), event)
-
-    def end(self, event: object) -> None:
-        """The last thing happened."""
-        self.last = event
-        self.take(event)
-        self.on_end(self)
 
     def listen(self, chunks: Chunks) -> Callable[[Chunk], None]:
         """Chunks come now; return what takes each of them."""
@@ -195,7 +193,7 @@ class BodyWriter(Writer):
         self.weight += size
         self.items += (perf_counter(), item)
 
-    def empty(self) -> list[object]:
+    def empty(self) -> list[Any]:
         """What happened since the last time."""
         self._lighten()
         return super().empty()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.routing import Route
 
-from wholecall.core.values import Grew, Reasoning, Text
+from wholecall.core.values import Grew, Reasoning, Rejected, Released, Text
 from wholecall.inspector import shown
 from wholecall.inspector.approval_routes import make_approval_routes
 from wholecall.inspector.desk import Answered, Desk
@@ -37,6 +38,7 @@ from wholecall.proxy.taps import (
     UpstreamFailed,
     UpstreamRetried,
 )
+from wholecall.runs.events import ToolEnded
 
 STORE_FILE = "wholecall-inspector.sqlite"
 """Beside the file of the keys."""
@@ -125,15 +127,14 @@ class Inspecting:
 
     def open(self, exchange: Exchange) -> Reading:
         """A run begins."""
-        quoting = self._quoting
-        about = _describe(exchange, quoting)
+        quoting, describe = self._quoting, partial(_describe, exchange)
         if quoting.bodies:
-            return self._tap.open(about, quoting), _READS_WITH_BODIES
-        return self._tap.open_briefly(about, quoting), _READS
+            return self._tap.open(describe, quoting), _READS_WITH_BODIES
+        return self._tap.open_briefly(describe, quoting), _READS
 
 
 def _describe(exchange: Exchange, quoting: Quoting) -> About:
-    began = time.time()
+    began = time.time() - (time.perf_counter() - exchange.started)
     head = shown.Run(
         id=make_id(began),
         began=began,
@@ -190,9 +191,13 @@ _ENCODERS: Encoders = {
     AnswerBegan: _tell_began,
     ExchangeEnded: _tell_ended,
 }
+_LONG = (Released, Rejected, ToolEnded)
+"""Events that hold arguments and results, which need not wait where nobody wants them."""
+# Of others nothing is made at once: that has time, and is done elsewhere.
 _READS = Reads(
     {
         **dict.fromkeys(_ENCODERS, BriefWriter.take),
+        **dict.fromkeys(_LONG, BriefWriter.tell),
         UpstreamAsked: BriefWriter.ask,
         ExchangeEnded: BriefWriter.end,
     }
