@@ -56,16 +56,18 @@ def test_what_is_here_and_what_is_not_is_listed(
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
+@pytest.mark.parametrize("name", ["smollm2", "local/smollm2-135m"])
 def test_a_model_that_is_here_is_not_brought_again(
     folder: Path,
     *,
+    name: str,
     is_terminal: bool,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = put(folder, f"{SMALL}.gguf")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
-    code, out, err = run(capsys, "pull", "smollm2")
+    code, out, err = run(capsys, "pull", name)
     assert (code, out) == (0, f"{path}\n")
     assert "(Apache-2.0), 98 MB into" in err
 
@@ -110,6 +112,27 @@ def test_a_model_is_removed_once(folder: Path, *, capsys: pytest.CaptureFixture[
     assert not path.exists()
     code, _, err = run(capsys, "remove", "smollm2")
     assert (code, err) == (1, "wholecall: nothing of smollm2-135m is here\n")
+
+
+@pytest.mark.parametrize("name", ["local/smollm2-135m", "mine", "local/mine"])
+def test_what_is_listed_is_removed_by_the_name_in_the_list(
+    folder: Path, *, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare = name.removeprefix("local/")
+    path, other = put(folder, f"{bare}.gguf"), put(folder, f"{bare}2.gguf")
+    assert f"local/{bare} " in run(capsys, "list")[1]
+    assert run(capsys, "remove", name)[:2] == (0, f"{bare} is removed\n")
+    assert not path.exists()
+    assert other.exists()
+
+
+def test_a_model_that_cannot_be_deleted_is_named(
+    folder: Path, *, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / f"{SMALL}.gguf").mkdir(parents=True)
+    code, _, err = run(capsys, "remove", SMALL)
+    assert code == 2
+    assert f"{SMALL}.gguf cannot be deleted: " in err
 
 
 def test_a_name_that_is_unknown_says_what_there_is(*, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,13 @@ _MEGABYTE = 1_000_000
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="As `model list` shows it, or its beginning.")
 ]
-RemovedArgument = Annotated[str, typer.Argument(metavar="NAME", help="As `model list` shows it.")]
+RemovedArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="As `model list` shows it; of one that can be pulled, its beginning is enough.",
+    ),
+]
 
 
 @app.command("pull")
@@ -41,7 +47,7 @@ def pull_model(name: NameArgument = DEFAULT) -> None:
     What is downloaded is checked by its hash, and nothing of it is installed. An interrupted
     pull goes on where it stopped.
     """
-    typer.echo(str(bring(find_model(name))))
+    typer.echo(str(bring(find_model(name.removeprefix(PREFIX)))))
 
 
 @app.command("list")
@@ -73,11 +79,17 @@ def remove_model(name: RemovedArgument) -> None:
 
     Exits with 1 if there is nothing of it here.
     """
-    model = find_model(name)
-    if not remove(model, models_folder(os.environ)):
-        typer.echo(f"wholecall: nothing of {model.name} is here", err=True)
+    folder, bare = models_folder(os.environ), name.removeprefix(PREFIX)
+    here = {path.stem for path in list_files(folder)}
+    found = bare if bare in here else find_model(bare).name
+    try:
+        was_there = remove(found, folder)
+    except OSError as error:
+        raise typer.BadParameter(f"{error.filename} cannot be deleted: {error.strerror}") from None
+    if not was_there:
+        typer.echo(f"wholecall: nothing of {found} is here", err=True)
         raise typer.Exit(_NOT_FOUND)
-    typer.echo(f"{model.name} is removed")
+    typer.echo(f"{escape(found)} is removed")
 
 
 def bring(model: LocalModel) -> Path:

@@ -28,5 +28,7 @@ def test_the_folder(platform: str, environ: dict[str, str], *, folder: Path) -> 
 def test_only_models_are_listed_and_in_order(tmp_path: Path) -> None:
     for name in ("b.gguf", "a.gguf", "c.gguf.part", "notes.txt"):
         (tmp_path / name).touch()
+    (tmp_path / "folder.gguf").mkdir()
+    (tmp_path / "gone.gguf").symlink_to(tmp_path / "elsewhere.gguf")
     assert [path.name for path in list_files(tmp_path)] == ["a.gguf", "b.gguf"]
     assert list_files(tmp_path / "missing") == []

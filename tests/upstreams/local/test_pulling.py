@@ -110,9 +110,9 @@ def test_a_model_is_removed_with_what_came_of_a_pull(tmp_path: Path) -> None:
     (tmp_path / "tiny.gguf").touch()
     (tmp_path / "tiny.gguf.part").touch()
     leave_wheel(tmp_path)
-    assert remove(make_model(), tmp_path)
+    assert remove(make_model().name, tmp_path)
     assert list(tmp_path.iterdir()) == []
-    assert not remove(make_model(), tmp_path)
+    assert not remove(make_model().name, tmp_path)
 
 
 def leave_wheel(folder: Path) -> None:

@@ -29,4 +29,4 @@ def _cache(environ: Mapping[str, str], platform: str) -> Path:
 
 def list_files(folder: Path) -> list[Path]:
     """The models that are there, by name."""
-    return sorted(folder.glob(f"*{SUFFIX}"))
+    return sorted(path for path in folder.glob(f"*{SUFFIX}") if path.is_file())

