@@ -50,6 +50,22 @@ FIND_FAINT = """(() => {
   }
   return faint;
 })()""".replace("LEAST", str(LEAST_CONTRAST))
+LEAST_HEIGHT = 11
+"""Of a line of text, in pixels."""
+FIND_TINY = """(() => {
+  const tiny = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || !element.checkVisibility()) continue;
+    if (element.closest(".skip, .unseen, noscript, title")) continue;
+    const line = document.createRange();
+    line.selectNodeContents(walker.currentNode);
+    const height = line.getClientRects()[0]?.height ?? LEAST;
+    if (height < LEAST) tiny.push(`${height.toFixed(1)} ${walker.currentNode.data}`);
+  }
+  return tiny;
+})()""".replace("LEAST", str(LEAST_HEIGHT))
 
 
 def send_email(to: str) -> str:
@@ -126,6 +142,7 @@ async def test_nothing_sticks_out_of_a_narrow_screen(tmp_path: Path, width: int)
         asked = await show_everything(served, script, page=page)
         wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert await page.ask(wide) == 0
+        assert await page.ask(FIND_TINY) == []
         await page.shoot(PICTURES / f"everything-{width}.png", width=width)
         await finish(asked, script, page=page)
         [run] = await until_kept(served)
@@ -133,6 +150,7 @@ async def test_nothing_sticks_out_of_a_narrow_screen(tmp_path: Path, width: int)
             await page.ask(f"location.hash = '{address}'")
             await page.until("document.querySelector('tbody tr, .turn, svg')")
             assert await page.ask(wide) == 0
+            assert await page.ask(FIND_TINY) == []
         await page.shoot(PICTURES / f"figures-{width}.png", width=width)
 
 

@@ -71,7 +71,7 @@ async def look_back(page: Page, *, served: Served) -> None:
         await page.click("Raw chunks")
         await page.until("document.querySelectorAll('.raw caption').length >= 2")
     await page.ask("location.hash = '#/figures'")
-    await page.until("document.querySelectorAll('svg').length >= 3")
+    await page.until("document.querySelectorAll('.chart').length >= 3")
     for payload in PAYLOADS:
         await page.ask(
             f"location.hash = '#/runs?model=' + encodeURIComponent({json.dumps(payload)})"

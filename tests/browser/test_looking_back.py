@@ -229,7 +229,7 @@ async def test_figures_are_drawn_with_their_numbers(tmp_path: Path) -> None:
     async with looking(tmp_path, TWO) as (served, script, page):
         await ask_wrongly(served, script)
         await page.ask("location.hash = '#/figures'")
-        await page.until("document.querySelectorAll('svg').length === 5")
+        await page.until("document.querySelectorAll('.chart').length === 5")
         captions = await page.ask(
             "[...document.querySelectorAll('figcaption')].map((one) => one.textContent)"
         )

@@ -1,29 +1,28 @@
-// Small charts, drawn as SVG. Each has its numbers below it as a table.
+// Small charts: words, and bars as SVG. Each has its numbers below it as a table.
 
 import { draw, make, seconds, table } from "./dom.js";
 
-const WIDTH = 480;
-const ROW = 34;
 const KINDS = ["released", "repaired", "rejected"];
 
 // Bars of parts: [{label, value, parts: [{kind, value, text}]}], each as long as its share of `most`.
+// The words are no part of the SVG: they would shrink with it.
 export function drawBars(title, rows, most) {
-  const chart = draw("svg", { viewBox: `0 0 ${WIDTH} ${rows.length * ROW}`, role: "img", "aria-label": title, class: "chart" });
-  rows.forEach((row, number) => {
-    const top = number * ROW;
-    chart.append(draw("text", { x: 0, y: top + 12 }, row.label));
-    chart.append(draw("text", { x: WIDTH, y: top + 12, "text-anchor": "end", class: "value" }, row.value));
-    chart.append(draw("rect", { x: 0, y: top + 18, width: WIDTH, height: 9, rx: 4, class: "ground" }));
-    let left = 0;
-    for (const part of row.parts.filter((one) => one.value > 0)) {
-      const width = most ? Math.max((part.value / most) * WIDTH, 2) : 0;
-      const bar = draw("rect", { x: left, y: top + 18, width, height: 9, rx: 4, class: part.kind });
-      bar.append(draw("title", {}, part.text));
-      chart.append(bar);
-      left += width;
-    }
-  });
-  return chart;
+  return make("div", { role: "img", "aria-label": title, class: "chart" }, rows.flatMap((row) => [
+    make("p", {}, make("span", {}, row.label), make("span", { class: "value" }, row.value)),
+    drawBar(row.parts, most),
+  ]));
+}
+
+function drawBar(parts, most) {
+  const bar = draw("svg", {}, draw("rect", { width: "100%", height: "100%", rx: 4, class: "ground" }));
+  let left = 0;
+  for (const part of parts.filter((one) => one.value > 0)) {
+    const width = most ? Math.max((part.value / most) * 100, 0.5) : 0;
+    bar.append(draw("rect", { x: `${left}%`, width: `${width}%`, height: "100%", rx: 4, class: part.kind },
+      draw("title", {}, part.text)));
+    left += width;
+  }
+  return bar;
 }
 
 function countBy(rows, name) {
