@@ -145,6 +145,35 @@ def test_given_tools_replace_the_recorded_ones(write: Write) -> None:
     assert [rejected.reason.value for rejected in outcome.rejected] == ["unknown_tool"]
 
 
+OTHER = {"name": "other", "parameters": {"type": "object"}}
+
+
+def prompted(text: str, dialect: str = "constrained", **fields: Any) -> dict[str, Any]:
+    """A case whose tools stood in the prompt."""
+    body = {"choices": [{"finish_reason": "stop", "message": {"content": text}}]}
+    case = {"protocol": "openai-chat", "tools": [SEARCH], "dialect": dialect, "response": body}
+    return {**case, **fields}
+
+
+def test_a_case_whose_tools_stood_in_the_prompt_is_read_in_its_dialect(write: Write) -> None:
+    reply = '{"reply": "It sails."}'
+    stream = [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in reply]
+    calls = '{"calls": [{"name": "search", "arguments": {"query": "ferry"}}]}'
+    cases = [prompted(reply), prompted("", events=[*stream, FINISH]), prompted(calls)]
+    assert [
+        (outcome.text, [call.name for call in outcome.calls])
+        for outcome in outcomes(load(write(json_lines(cases))))
+    ] == [("It sails.", []), ("It sails.", []), ("", ["search"])]
+
+
+def test_given_tools_replace_those_of_the_prompt(write: Write) -> None:
+    bare = '{"name": "search", "arguments": {"query": "ferry"}}'
+    [recording] = load(write(spell(prompted(bare, "hermes", tools=[OTHER]))))
+    for tools, count in ((None, 0), ([SEARCH], 1)):
+        outcome = collect(chain.from_iterable(recording.play(tools)))
+        assert len(outcome.calls) == count
+
+
 def test_a_given_protocol_goes_before_what_the_file_says(write: Write) -> None:
     [recording] = load(write(spell(CASE)), "anthropic")
     assert recording.protocol == "anthropic"
@@ -216,6 +245,14 @@ UNREADABLE: dict[str, tuple[str | bytes, str]] = {
     "a case whose pauses are no list": (
         spell({**CASE, "pauses": 0.1}),
         "recorded: 'pauses' is a list of seconds",
+    ),
+    "a case in a dialect that is not known": (
+        json_lines([CASE, {**CASE, "dialect": "klingon"}]),
+        "recorded, line 2: there is no dialect 'klingon'; there are ",
+    ),
+    "a case with a choice that is none": (
+        spell(prompted("", tool_choice="perhaps")),
+        "recorded: tool_choice",
     ),
     "a case with a tool that is no object": (
         json.dumps([{**CASE, "tools": ["search"]}]),

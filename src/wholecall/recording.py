@@ -4,7 +4,8 @@ What stands in a file says of which kind it is:
 
 - a raw SSE dump (`data: …`, `event: …`, `: …`),
 - JSON lines, or one JSON array: the payloads of one stream (a string is a raw line of it),
-- JSON lines, one *case* each: an object with `protocol` and `events` or `response`,
+- JSON lines, one *case* each: an object with `protocol` and `events` or `response`, and, if the
+  tools stood in the prompt, with `tools` and `dialect`,
 - whole answers that were not streamed: one JSON document, or one a line.
 """
 
@@ -15,14 +16,18 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from wholecall.core.conversation import Prompted
 from wholecall.core.schema import admit
+from wholecall.core.spec import read_offer
 from wholecall.core.values import Event
+from wholecall.dialects.emulate import NewAssembler
+from wholecall.dialects.prompted import assembler_of, read_prompted
 from wholecall.dialects.rescuing import RescuingAssembler
-from wholecall.errors import UnreadableRecording
+from wholecall.errors import InvalidChoice, UnreadableRecording, UnusableDialect
 from wholecall.protocols.detect import detect, is_whole
 from wholecall.protocols.reader import CUT, Chunk, Reader, Tools
 from wholecall.protocols.registry import PROTOCOLS
@@ -50,11 +55,13 @@ class Recording:
     tools: tuple[Mapping[str, Any], ...] | None = None
     pauses: tuple[float, ...] = ()
     """Seconds before each chunk, as far as they were recorded."""
+    prompted: Prompted | None = None
+    """The tools again, if they stood in the prompt."""
 
     def play(self, tools: Tools | None = None) -> Iterator[list[Event]]:
         """The events of each chunk in turn, and of the end; `tools` replace the recorded ones."""
         offered = self.tools if tools is None else tools
-        reader = Reader(self.protocol, offered, new_assembler=RescuingAssembler)
+        reader = Reader(self.protocol, offered, new_assembler=self._choose_assembler(tools))
         if self.body is not None:
             yield reader.feed_response(self.body)
         for chunk in self.chunks:
@@ -62,6 +69,12 @@ class Recording:
                 break
             yield reader.feed(chunk)
         yield reader.end()
+
+    def _choose_assembler(self, tools: Tools | None) -> NewAssembler:
+        if self.prompted is None:
+            return RescuingAssembler
+        other = self.prompted.tools if tools is None else read_offer(tools).values()
+        return assembler_of(replace(self.prompted, tools=tuple(other)))
 
 
 class _Entry(NamedTuple):
@@ -191,13 +204,22 @@ def _case(entry: _Entry, protocol: str | None) -> Recording:
     _check_protocol(place, protocol)
     title = str(case.get("title") or case.get("id") or place)
     tools = None if case.get("tools") is None else _check_tools(place, case["tools"])
+    prompted = _check_prompted(place, case, tools=tools or ())
+    recording = Recording(title, protocol, tools=tools, prompted=prompted)
     match case:
         case {"events": list(events)}:
             pauses = _check_pauses(place, case.get("pauses") or [])
-            return Recording(title, protocol, tuple(events), tools=tools, pauses=pauses)
+            return replace(recording, chunks=tuple(events), pauses=pauses)
         case {"response": dict(body)}:
-            return Recording(title, protocol, body=body, tools=tools)
+            return replace(recording, body=body)
     raise UnreadableRecording(f"{place}: {_CASE}")
+
+
+def _check_prompted(place: str, case: Mapping[str, Any], *, tools: Tools) -> Prompted | None:
+    try:
+        return read_prompted(case, tools)
+    except (UnusableDialect, InvalidChoice) as error:
+        raise UnreadableRecording(f"{place}: {error}") from error
 
 
 def _check_pauses(place: str, pauses: Any) -> tuple[float, ...]:

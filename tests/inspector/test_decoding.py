@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from scripted import calls, ending, growing, opening
+from scripted import calls, chunk, ending, growing, opening
 from wholecall.inspector.decoding import MOST_CHUNKS, decode_case
 
 TOOLS = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
@@ -30,6 +30,15 @@ def test_each_chunk_stands_beside_its_deltas_and_events() -> None:
     said = [line for chunk in told for line in chunk["events"]]
     assert 'Released look {"what": "up"}' in said
     assert said[-1].startswith("Ended finish_reason='tool_calls'")
+
+
+def test_what_stands_in_a_dialect_is_decoded_by_it() -> None:
+    said = ('{"calls": [{"name": "look", "arguments": {"what": "up"}}]}', '{"reply": "Sky."}')
+    fields = {"dialect": "constrained", "parallel_tool_calls": False}
+    told = [decode(chunk({"content": each}), *ending(), **fields) for each in said]
+    assert told[1][0]["deltas"] == ['Text text=\'{"reply": "Sky."}\'']
+    assert told[1][0]["events"] == ["Text text='Sky.'"]
+    assert told[0][0]["events"][0].startswith("Opened number=0")
 
 
 def test_what_was_rejected_has_its_reason() -> None:

@@ -7,18 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from inspector.recorded import Hider
 from wholecall.core.outcome import collect
-from wholecall.core.spec import ToolSpec
 from wholecall.inspector.encoding import Plain
+from wholecall.inspector.packing import pack
 from wholecall.inspector.raw import RawAnswer, read
 from wholecall.protocols.reader import Chunk
 from wholecall.proxy.hiding import Hiding
 from wholecall.recording import load
 
 CHUNK = {"choices": [{"index": 0, "delta": {"content": "héllo"}, "finish_reason": "stop"}]}
+OFFER = {"tools": [{"name": "look"}], "dialect": "hermes", "tool_choice": "auto"}
 STREAM = f"data: {json.dumps(CHUNK)}\n\ndata: [DONE]\n\n".encode()
 BODY = {
     "object": "chat.completion",
@@ -29,7 +31,7 @@ BODY = {
 def write(
     chunks: Sequence[Chunk], *, streamed: bool = True, secret: str = "", **limits: int
 ) -> str:
-    answer = RawAnswer("a title", (ToolSpec("look"),), **limits)
+    answer = RawAnswer("a title", OFFER, **limits)
     for number, chunk in enumerate(chunks):
         answer.describe("openai-chat", streamed=streamed)
         answer.take(number / 8, chunk)
@@ -61,6 +63,20 @@ def test_other_forms_of_chunks_are_kept(chunks: list[Any]) -> None:
 )
 def test_a_whole_answer_can_be_played_again(tmp_path: Path, chunk: Chunk) -> None:
     assert play(write([chunk], streamed=False), tmp_path) == "hi"
+
+
+@pytest.mark.parametrize("chunk", [STREAM, CHUNK])
+def test_what_was_offered_is_kept(chunk: Chunk) -> None:
+    case = json.loads(write([chunk]))
+    assert {name: case[name] for name in OFFER} == OFFER
+
+
+def test_a_stream_that_was_kept_with_a_list_of_tools_is_still_read() -> None:
+    packed = pack(STREAM)
+    stream = ["a title", "openai-chat", b'[{"name": "look"}]', [len(STREAM)], [0], packed]
+    case = json.loads(read(b"s" + msgspec.msgpack.encode(stream)))
+    assert case["tools"] == [{"name": "look"}]
+    assert case["events"] == [STREAM.decode()]
 
 
 def test_a_body_that_is_no_json_is_not_kept() -> None:
@@ -121,7 +137,7 @@ ASSIGNED = "Zq81hHw0pLx5RkT2"
     ],
 )
 def test_a_secret_is_found_wherever_it_stands(stream: bytes) -> None:
-    answer = RawAnswer("a title", ())
+    answer = RawAnswer("a title", {})
     answer.describe("openai-chat", streamed=True)
     answer.take(0.0, stream)
     answer.hear("".join(WORDS), is_clean=True)
@@ -131,7 +147,7 @@ def test_a_secret_is_found_wherever_it_stands(stream: bytes) -> None:
 
 
 def test_a_secret_in_the_definition_of_a_tool_is_found() -> None:
-    answer = RawAnswer("a title", (ToolSpec("look", description=f"look with {KEY}"),))
+    answer = RawAnswer("a title", {"tools": [{"name": "look", "description": f"look with {KEY}"}]})
     answer.describe("openai-chat", streamed=True)
     answer.take(0.0, frames(*WORDS))
     kept = answer.write(Hiding())
@@ -149,7 +165,7 @@ def test_what_was_heard_and_is_clean_is_not_looked_through_again() -> None:
 
     for heard in ("".join(WORDS[1:]), "other"):
         looked.clear()
-        answer = RawAnswer("a title", ())
+        answer = RawAnswer("a title", {})
         answer.describe("openai-chat", streamed=True)
         answer.take(0.0, frames("", *WORDS[1:]))
         answer.hear(heard, is_clean=True)
@@ -158,7 +174,7 @@ def test_what_was_heard_and_is_clean_is_not_looked_through_again() -> None:
 
 
 def test_a_long_stream_is_compressed(tmp_path: Path) -> None:
-    answer = RawAnswer("a title", ())
+    answer = RawAnswer("a title", {})
     answer.describe("openai-chat", streamed=True)
     texts = [f"word {number} " for number in range(2000)]
     for number, text in enumerate(texts):

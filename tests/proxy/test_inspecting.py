@@ -14,7 +14,8 @@ import pytest
 from aiohttp import web
 
 from proxying import KEY, Served, in_loop, proxying, upstream
-from upstreams.serving import ANSWER, always, serving
+from scripted import chunk
+from upstreams.serving import ANSWER, always, serving, stream
 from wholecall.core.outcome import collect
 from wholecall.faults.running import FaultServer
 from wholecall.faults.tools import definitions
@@ -154,10 +155,15 @@ async def test_an_exported_run_is_read_again_with_the_same_outcome(
         events = await events_of(served, run)
         status, text = await get(served, f"/api/runs/{run['id']}/case")
     assert status == 200
-    (tmp_path / "case.jsonl").write_text(text)
+    check_again(text, events, folder=tmp_path)
+
+
+def check_again(exported: str, events: list[dict[str, Any]], *, folder: Path) -> None:
+    """What was exported is judged as it was at first."""
+    (folder / "case.jsonl").write_text(exported)
     played = [
         collect([event for step in recording.play() for event in step])
-        for recording in load(tmp_path / "case.jsonl")
+        for recording in load(folder / "case.jsonl")
     ]
     judged = [e for e in events if e["kind"] in {"released", "rejected"}]
     released = [call.raw for outcome in played for call in outcome.calls]
@@ -165,6 +171,40 @@ async def test_an_exported_run_is_read_again_with_the_same_outcome(
     reasons = [rejected.reason.value for outcome in played for rejected in outcome.rejected]
     assert reasons == [e["reason"] for e in judged if e["kind"] == "rejected"]
     assert judged
+
+
+WRITTEN = {
+    "constrained": '{"calls": [{"name": "get_weather", "arguments": {"city": "Rome"}}, '
+    '{"name": "fly", "arguments": {}}]}',
+    "hermes": '<tool_call>\n{"name": "get_weather", "arguments": {"town": "Rome"}}\n</tool_call>',
+}
+
+
+@pytest.mark.parametrize("dialect", WRITTEN)
+@in_loop
+async def test_so_is_one_whose_tools_stood_in_the_prompt(tmp_path: Path, dialect: str) -> None:
+    said = [chunk({"content": piece}) for piece in WRITTEN[dialect]]
+    body = b"".join(b"data: " + json.dumps(each).encode() + b"\n\n" for each in said)
+    body += b'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}\n\n'
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        return await stream(request, body + b"data: [DONE]\n\n")
+
+    async with serving(answer) as model:
+        config = Config(
+            models={"m": upstream("openai/m", f"{model.url}/v1", emulate=dialect)},
+            keys=KeysConfig(path=str(tmp_path / "keys.sqlite")),
+            inspector=InspectorConfig(enabled=True, bodies=True),
+        )
+        async with proxying(make_app(config, environ={})) as served:
+            await ask(served, "m", tools=definitions("openai-chat"))
+            [run] = await wait_for_runs(served)
+            events = await events_of(served, run)
+            _, text = await get(served, f"/api/runs/{run['id']}/case")
+            _, chunks = await get(served, f"/api/runs/{run['id']}/chunks")
+    check_again(text, events, folder=tmp_path)
+    told = [line for each in chunks["answers"][0]["chunks"] for line in each["events"]]
+    assert any(line.startswith("Opened number=0") for line in told)
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -27,10 +27,12 @@ from upstreams.serving import (
     serving,
 )
 from wholecall.asking import ask
+from wholecall.core.choice import Choice, Mode
 from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.outcome import collect
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Call, Text
+from wholecall.dialects.emulate import emulate
 from wholecall.errors import RunFailed, UpstreamError
 from wholecall.protocols.reader import Reader
 from wholecall.recording import load
@@ -209,6 +211,18 @@ async def test_the_case_says_what_was_asked() -> None:
     ]
     case, _ = await record(ScriptedAnswer(), replace(REQUEST, messages=()))
     assert case["title"] == "m"
+    assert case["tools"] is None
+
+
+@in_loop
+async def test_the_case_says_what_stood_in_the_prompt() -> None:
+    request = replace(REQUEST, tools=(ToolSpec("now"),), choice=Choice(Mode.REQUIRED))
+    emulated = emulate(request, "hermes", constrain="prefill")
+    case, _ = await record(ScriptedAnswer(chunks=(STREAM,)), emulated.request)
+    assert [tool["function"]["name"] for tool in case["tools"]] == ["now"]
+    said = case["dialect"], case["tool_choice"], case["beginning"]
+    assert said == ("hermes", "required", emulated.beginning)
+    assert emulated.beginning
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,18 @@ class OutputSchema:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Prompted:
+    """Tools that were written into the messages, and how the answer calls them."""
+
+    dialect: str
+    """Its name."""
+    tools: tuple[ToolSpec, ...]
+    choice: Choice
+    beginning: str = ""
+    """What the answer was begun with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What a model is asked: one turn's question."""
 
@@ -142,3 +154,5 @@ class Request:
     """The other fields of the request (a mapping), for the protocol that they were written in."""
     headers: Native | None = None
     """What it says in headers (a mapping), for the protocol that it was written in."""
+    prompted: Prompted | None = None
+    """Tools that stand in the messages instead, and no upstream is told of."""

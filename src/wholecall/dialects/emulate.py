@@ -17,7 +17,14 @@ from typing import Literal, TypeAlias
 
 from wholecall.core.assembler import Assembler
 from wholecall.core.choice import Choice, Mode
-from wholecall.core.conversation import Message, Native, OutputSchema, Request, Role
+from wholecall.core.conversation import (
+    Message,
+    Native,
+    OutputSchema,
+    Prompted,
+    Request,
+    Role,
+)
 from wholecall.core.prepare import prepare
 from wholecall.core.schema import require_admissible
 from wholecall.core.spec import Offer, read_offer
@@ -38,7 +45,7 @@ from wholecall.dialects.prompt import (
     without_prompt,
     write_prompt,
 )
-from wholecall.dialects.registry import dialect_named
+from wholecall.dialects.registry import DIALECTS, dialect_named
 from wholecall.dialects.tokens import estimate_tokens
 from wholecall.errors import UnreadableRequest, UnusableDialect
 from wholecall.protocols.reader import Reader, Tools, TurnAssembler
@@ -87,7 +94,7 @@ class Emulated:
         return EmulatedAssembler(
             within(self.offer.values() if tools is None else tools),
             Gate(self.choice),
-            engine=Engine(_with_unmarked(self.dialect), self.offer) if self.offer else None,
+            engine=Engine(with_unmarked(self.dialect), self.offer) if self.offer else None,
             beginning=self.beginning,
         )
 
@@ -129,10 +136,26 @@ def emulate(
         choice=request.choice,
         section=section,
     )
-    return apply(emulated, request) if offer else emulated
+    return _note(apply(emulated, request)) if offer else emulated
 
 
-def _with_unmarked(dialect: Dialect) -> Dialect:
+def _note(emulated: Emulated) -> Emulated:
+    """Say in the request what stands in its prompt. A dialect that is not ours has no name by
+    which somebody else could find it."""
+    dialect = emulated.dialect
+    if DIALECTS.get(dialect.name) is not dialect:
+        return emulated
+    prompted = Prompted(
+        dialect=dialect.name,
+        # In one order, as in the prompt: the same tools make the same request.
+        tools=tuple(spec for _, spec in sorted(emulated.offer.items())),
+        choice=emulated.choice,
+        beginning=emulated.beginning,
+    )
+    return replace(emulated, request=replace(emulated.request, prompted=prompted))
+
+
+def with_unmarked(dialect: Dialect) -> Dialect:
     """The dialect, and its calls without their marks: small models write the object alone, or
     in a fence. It counts where an answer begins, and with the name of an offered tool."""
     return replace(dialect, bare=(*dialect.bare, _UNMARKED))

@@ -16,10 +16,11 @@ import msgspec
 
 from wholecall.core.values import Delta, Event, OfChoice, Rejected, Released
 from wholecall.core.words import cut
+from wholecall.dialects.prompted import assembler_of, read_prompted
 from wholecall.dialects.rescuing import RescuingAssembler
 from wholecall.errors import WholecallError
 from wholecall.inspector.encoding import Fields
-from wholecall.protocols.reader import Reader, Tools
+from wholecall.protocols.reader import Reader, Tools, TurnAssembler
 
 MOST_CHUNKS = 2000
 """Of one answer that are shown. Its export has all of them."""
@@ -33,6 +34,10 @@ class _Case(msgspec.Struct):
     response: msgspec.Raw = msgspec.Raw(b"{}")
     pauses: list[float] = []
     tools: list[dict[str, Any]] | None = None
+    dialect: str = ""
+    tool_choice: Any = None
+    parallel_tool_calls: bool = True
+    beginning: str = ""
 
 
 class _Step(NamedTuple):
@@ -44,7 +49,7 @@ class _Step(NamedTuple):
 def decode_case(case: str) -> Fields:
     """The chunks of a case, with their deltas and events."""
     read = msgspec.json.decode(case, type=_Case)
-    listening = _Listening(read.protocol, read.tools)
+    listening = _Listening(read)
     steps = _list_steps(read, listening.reader)
     told = [listening.tell(step) for step in steps[:MOST_CHUNKS]]
     left_out = len(steps) - len(told)
@@ -70,9 +75,11 @@ def _list_steps(case: _Case, reader: Reader) -> Sequence[_Step]:
 class _Listening:
     """A reader whose deltas are noted on their way."""
 
-    def __init__(self, protocol: str, tools: Tools | None) -> None:
+    def __init__(self, case: _Case) -> None:
         self._deltas: list[str] = []
-        self.reader = Reader(protocol, tools, new_assembler=self._make_assembler)
+        prompted = read_prompted(msgspec.structs.asdict(case), case.tools or ())
+        self._within = RescuingAssembler if prompted is None else assembler_of(prompted)
+        self.reader = Reader(case.protocol, case.tools, new_assembler=self._make_assembler)
 
     def tell(self, step: _Step) -> Fields:
         """What one chunk brought about."""
@@ -85,11 +92,11 @@ class _Listening:
         return {"at": step.at, "text": step.chunk, "deltas": deltas, "events": events}
 
     def _make_assembler(self, tools: Tools | None) -> _Noting:
-        return _Noting(RescuingAssembler(tools), self._deltas)
+        return _Noting(self._within(tools), self._deltas)
 
 
 class _Noting:
-    def __init__(self, assembler: RescuingAssembler, deltas: list[str]) -> None:
+    def __init__(self, assembler: TurnAssembler, deltas: list[str]) -> None:
         self._assembler = assembler
         self._deltas = deltas
 

@@ -14,13 +14,12 @@ from typing import Any, cast
 
 import msgspec
 
-from wholecall.core.spec import ToolSpec
 from wholecall.errors import ProtocolError
 from wholecall.inspector.encoding import Fields, Hides
 from wholecall.inspector.packing import Packed, pack
 from wholecall.protocols.reader import Chunk
 from wholecall.protocols.wire import read_json
-from wholecall.upstreams.recorder import Tape, define
+from wholecall.upstreams.recorder import Tape
 
 MOST_CHUNKS = 50_000
 """Of one answer that are kept. A part of an answer would be another answer."""
@@ -41,7 +40,8 @@ class _Stream(msgspec.Struct, array_like=True):
 
     title: str
     protocol: str
-    tools: bytes
+    offer: bytes
+    """What the case says of the tools. Runs that were kept earlier have a list of them here."""
     sizes: list[int]
     """Bytes of each chunk."""
     pauses: list[int]
@@ -63,7 +63,7 @@ def read(kept: bytes) -> str:
     case = {
         "title": stream.title,
         "protocol": stream.protocol,
-        "tools": msgspec.Raw(stream.tools),
+        **_read_offer(stream.offer),
         **_play(chunks, times, streamed=True),
     }
     return msgspec.json.encode(case).decode()
@@ -80,14 +80,14 @@ class RawAnswer:
     def __init__(
         self,
         title: str,
-        tools: Sequence[ToolSpec],
+        offer: Fields,
         *,
         began: float = 0.0,
         most_chunks: int = MOST_CHUNKS,
         most_bytes: int = MOST_BYTES,
     ) -> None:
         self._title = title
-        self._tools = tuple(tools)
+        self._offer = offer
         self._began = began
         self._times: list[float] = []
         self._chunks: list[Chunk] = []
@@ -137,11 +137,11 @@ class RawAnswer:
         self.limit()
         if self._withheld or not self._protocol:
             return b""
-        tools = msgspec.json.encode([define(tool) for tool in self._tools] or None)
+        offer = msgspec.json.encode(self._offer)
         packed = self._pack()
-        if packed is not None and not self._finds_secrets(packed, tools, hides=hides):
-            return self._write_stream(packed, tools)
-        return self._write_case(tools, hides)
+        if packed is not None and not self._finds_secrets(packed, offer, hides=hides):
+            return self._write_stream(packed, offer)
+        return self._write_case(offer, hides)
 
     # ── A stream of bytes ───────────────────────────────────────────────────────────
 
@@ -150,22 +150,22 @@ class RawAnswer:
             return None
         return pack(b"".join(cast(list[bytes], self._chunks)))
 
-    def _finds_secrets(self, packed: Packed, tools: bytes, *, hides: Hides) -> bool:
+    def _finds_secrets(self, packed: Packed, offer: bytes, *, hides: Hides) -> bool:
         """Whether there is one in a frame; one that is cut over frames was found in the text."""
         around = packed.around.decode("utf-8", "replace")
         if not packed.texts:
-            return hides.finds_in([tools.decode(), *around.splitlines(keepends=True)])
-        texts = [tools.decode(), around]
+            return hides.finds_in([offer.decode(), *around.splitlines(keepends=True)])
+        texts = [offer.decode(), around]
         if _read_string(packed.said) not in self._clean:
             texts.append(packed.texts.decode("utf-8", "replace"))
         return hides.finds_in(texts)
 
-    def _write_stream(self, packed: Packed, tools: bytes) -> bytes:
+    def _write_stream(self, packed: Packed, offer: bytes) -> bytes:
         times = [round(at * _TICKS) for at in (self._began, *self._times)]
         stream = _Stream(
             title=self._title,
             protocol=self._protocol,
-            tools=tools,
+            offer=offer,
             sizes=[len(cast(bytes, chunk)) for chunk in self._chunks],
             pauses=[now - before for before, now in pairwise(times)],
             packed=packed,
@@ -177,14 +177,14 @@ class RawAnswer:
 
     # ── What has to be looked through ───────────────────────────────────────────────
 
-    def _write_case(self, tools: bytes, hides: Hides) -> bytes:
+    def _write_case(self, offer: bytes, hides: Hides) -> bytes:
         times = [at - self._began for at in self._times]
         try:
             contents = _play(self._chunks, times, streamed=self._streamed)
         except ProtocolError:  # a body that is no JSON: then there is no case to be made of it
             return b""
-        offer = msgspec.json.decode(tools)
-        case = {"title": self._title, "protocol": self._protocol, "tools": offer, **contents}
+        described = msgspec.json.decode(offer)
+        case = {"title": self._title, "protocol": self._protocol, **described, **contents}
         try:
             masked = _mask(case, hides.hide)
         except _Broken:
@@ -193,6 +193,11 @@ class RawAnswer:
 
 
 # ── Cases ───────────────────────────────────────────────────────────────────────────
+
+
+def _read_offer(offer: bytes) -> Fields:
+    described = msgspec.json.decode(offer)
+    return described if isinstance(described, dict) else {"tools": described}
 
 
 def _play(chunks: Sequence[Chunk], times: Sequence[float], *, streamed: bool) -> Fields:

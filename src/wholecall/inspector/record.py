@@ -18,6 +18,7 @@ from wholecall.inspector.shown import AnyShown, Shown
 from wholecall.inspector.texts import MOST_GROWN, REASONING, TEXT, GrowingTexts, Grown, Place
 from wholecall.protocols.reader import Chunk
 from wholecall.runs.events import TurnStarted
+from wholecall.upstreams.recorder import describe_offer
 
 MOST_EVENTS = 20_000
 """Of one run. Texts that grow are joined before they count."""
@@ -215,8 +216,7 @@ class Record:
         request = asked.request
         if self._quoting.bodies:
             title = f"{self.id}, answer {len(self._answers) + 1}"
-            tools = () if request is None else request.tools
-            self._answers.append(RawAnswer(title, tools, began=self._now))
+            self._answers.append(RawAnswer(title, describe_offer(request), began=self._now))
         if request is not None:
             self._add(encode_request(request, self._quoting, told=self._told), self._now)
             self._told = len(request.messages)

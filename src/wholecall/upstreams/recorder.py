@@ -19,6 +19,7 @@ import msgspec
 from wholecall.core.conversation import Request
 from wholecall.core.spec import ToolSpec
 from wholecall.core.words import cut
+from wholecall.dialects.prompted import write_prompted
 from wholecall.errors import RunFailed
 from wholecall.protocols.reader import Chunk
 from wholecall.protocols.wire import read_json
@@ -76,8 +77,7 @@ class RecordingUpstream:
         await self._upstream.close()
 
     def _save(self, request: Request, answered: Mapping[str, Any]) -> None:
-        tools = [define(tool) for tool in request.tools] or None
-        case = {"title": _title(request), "tools": tools, **answered}
+        case = {"title": _title(request), **describe_offer(request), **answered}
         self._write(self._hide_secrets(_write_json(case)) + "\n")
 
     def _hide_secrets(self, text: str) -> str:
@@ -186,7 +186,16 @@ def _title(request: Request) -> str:
     return f"{request.model}: {said}" if said else request.model
 
 
-def define(tool: ToolSpec) -> dict[str, Any]:
+def describe_offer(request: Request | None) -> dict[str, Any]:
+    """What a case says of the tools, natively offered or in the prompt; None: nobody knows."""
+    if request is None or request.prompted is None:
+        tools = () if request is None else request.tools
+        return {"tools": [_define(tool) for tool in tools] or None}
+    tools = request.prompted.tools
+    return {"tools": [_define(tool) for tool in tools], **write_prompted(request.prompted)}
+
+
+def _define(tool: ToolSpec) -> dict[str, Any]:
     """A tool as a case offers it."""
     function = {
         "name": tool.name,
