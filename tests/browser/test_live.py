@@ -89,3 +89,21 @@ async def test_what_somebody_opened_stays_open_while_the_run_goes_on(tmp_path: P
         script.say(growing(1, '"}'), *ending("tool_calls"), end=True)
         script.say(chunk({"content": "Mild."}), *ending(), end=True)
         await asked
+
+
+@in_browser
+async def test_an_answer_that_broke_off_is_said_to_be_asked_for_again_only_if_it_was(
+    tmp_path: Path,
+) -> None:
+    async with looking(tmp_path) as (served, script, page):
+        asked = asyncio.create_task(ask(served))
+        script.say(opening(0, "get_weather", arguments='{"city": "Ro'), end=True)
+        await page.until("document.querySelectorAll('.turn').length === 2")
+        # A part of the second answer reaches the client, so that there can be no third.
+        script.say(chunk({"content": "It is"}), end=True)
+        await page.until("document.querySelector('.title').textContent.includes('failed')")
+        await asked
+        heads = await page.ask(
+            "[...document.querySelectorAll('.turn')].map((one) => one.textContent)"
+        )
+        assert ["asked again" in head for head in heads] == [True, False]

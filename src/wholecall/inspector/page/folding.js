@@ -104,7 +104,11 @@ const FOLDS = {
   upstream_retried: (run, event) => { turnOf(run, event).notes.push(`asked again after ${event.delay} s`); },
   upstream_failed: (run, event) => { turnOf(run, event).faults.push({ fault: "upstream", message: event.message }); },
   dropped: (run, event) => { run.dropped += event.events; },
-  over: (run, event) => { run.over = event; },
+  over: (run, event) => {
+    run.over = event;
+    // No turn follows, so it was not asked again: a part of it had reached the client.
+    if (run.turns.length) run.turns.at(-1).void = "";
+  },
 };
 
 export function apply(run, event) {
