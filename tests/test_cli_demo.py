@@ -147,9 +147,9 @@ def test_a_model_that_is_here_is_taken(folder: Path) -> None:
 def test_what_is_no_model_brings_the_script(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = put(folder, "mine.gguf", content=b"MP4")
+    put(folder, "mine.gguf", content=b"MP4")
     assert choose_model("mine") is None
-    assert f"{path} is no model in GGUF" in capsys.readouterr().err
+    assert "mine.gguf is no model in GGUF" in capsys.readouterr().err
 
 
 def test_a_machine_that_is_too_small_downloads_nothing(

@@ -18,7 +18,8 @@ _MEMORY = Path("proc/meminfo")
 
 
 def unfit(why: str, *, retry_after: float | None = None) -> UpstreamError:
-    """The error for whoever asks a model that cannot run here."""
+    """The error for whoever asks a model that cannot run here, clients of the proxy among them:
+    it names files without their folders."""
     return UpstreamError(why, status=_UNAVAILABLE, retry_after=retry_after, code=CODE)
 
 
@@ -29,9 +30,9 @@ def demand_fit(path: Path, *, root: Path = Path("/")) -> None:
             magic = file.read(len(_MAGIC))
         size = path.stat().st_size
     except OSError as error:
-        raise unfit(f"the model {path} cannot be read: {error.strerror}") from error
+        raise unfit(f"the model {path.name} cannot be read: {error.strerror}") from error
     if magic != _MAGIC:
-        raise unfit(f"{path} is no model in GGUF, the format of llama.cpp")
+        raise unfit(f"{path.name} is no model in GGUF, the format of llama.cpp")
     demand_memory(path.name, size, root=root)
 
 

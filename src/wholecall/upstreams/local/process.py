@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, cast
 
 import msgspec
@@ -85,7 +86,8 @@ class ModelProcess:
         if _MISSING in self._log:
             return MissingExtra("local/… models need xllamacpp: pip install 'wholecall[local]'")
         why = self._why or _SIGNALS.get(self._process.wait()) or self._last_words()
-        return unfit(f"the model {self._order.path} does not run: {why}")
+        # Clients read it: where the file lies is not for them.
+        return unfit(f"the model {Path(self._order.path).name} does not run: {why}")
 
     def stop(self, seconds: float = ENDING_SECONDS) -> None:
         """End it: it has some seconds to go by itself. Twice does no harm."""
@@ -116,8 +118,9 @@ class ModelProcess:
                 self._log.append(line.decode("utf-8", "replace").strip())
 
     def _last_words(self) -> str:
-        """llama.cpp marks its errors with an E; the first of them is the cause of the others."""
+        """llama.cpp marks its errors with an E, behind the time; the first of them is the cause of
+        the others."""
         lines = [line for line in self._log if line]
-        errors = [line for line in lines if " E " in line]
+        errors = [said for line in lines if (said := line.partition(" E ")[2])]
         said = (errors[:1] or lines[-1:] or ["it did not say why"])[0]
         return f"{said[:_SHOWN]} (exit status {self._process.returncode})"
