@@ -42,6 +42,27 @@ def test_a_model_that_is_not_here_says_how_to_get_it(*, capsys: pytest.CaptureFi
     assert "run `wholecall model pull qwen2.5-coder-1.5b`" in err
 
 
+@pytest.mark.parametrize(
+    ("dialect", "said"),
+    [("klingon", "no dialect 'klingon'"), ("think_tags", "nothing is written in the dialect")],
+)
+def test_a_dialect_that_cannot_be_used_is_told_before_the_first_question(
+    dialect: str, said: str, *, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = chat(capsys, "demo", "--emulate", dialect)
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+@pytest.mark.parametrize("dialect", ["native", "auto", "constrained", "hermes"])
+def test_every_other_way_to_offer_tools_is_taken(
+    dialect: str, *, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    code, out, _ = chat(capsys, "demo", "--emulate", dialect)
+    assert (code, out[:5]) == (0, "demo.")
+
+
 @pytest.mark.parametrize("url", ["foo", "http://[::1", "http://h:99999", "http://a b/"])
 @pytest.mark.parametrize(
     ("model", "variable"), [("openai/x", "OPENAI_BASE_URL"), ("anthropic/x", "ANTHROPIC_BASE_URL")]

@@ -10,6 +10,7 @@ import typer
 from wholecall.chatting import ChatSettings, chat_with
 from wholecall.cli_routes import find_route
 from wholecall.demo.scripted import NAME, ScriptedModel
+from wholecall.dialects.models import way_for
 from wholecall.upstreams.local.catalogue import DEFAULT
 from wholecall.upstreams.local.folder import models_folder
 from wholecall.upstreams.local.traits import PREFIX
@@ -62,6 +63,8 @@ def chat(  # noqa: PLR0913 - the parameters of a command are its options
 ) -> None:
     """Talk to a model, and see its calls being built, checked and run."""
     scripted = model == NAME and base_url is None
+    if emulate is not None:
+        way_for(model, override=emulate)  # what cannot be is told before anybody asks a question
     route = Route(ScriptedModel(), NAME) if scripted else find_route(model, base_url)
     settings = ChatSettings(system=system, emulate=emulate, with_tools=tools, approve=approve)
     chat_with(route, settings, history_file=models_folder(os.environ).with_name(_HISTORY))

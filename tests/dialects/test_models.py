@@ -97,6 +97,8 @@ def test_an_override_decides() -> None:
 def test_an_override_that_is_none_is_refused() -> None:
     with pytest.raises(UnusableDialect, match="there is no dialect 'klingon'; there are"):
         way_for("gpt-4o", override="klingon")
+    with pytest.raises(UnusableDialect, match="it can only be read"):
+        way_for("gpt-4o", override="think_tags")
 
 
 def test_the_table_names_only_what_exists() -> None:

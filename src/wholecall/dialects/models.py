@@ -15,6 +15,7 @@ import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from wholecall.dialects.declaration import template_of
 from wholecall.dialects.registry import dialect_named
 
 
@@ -166,7 +167,7 @@ def plain_name(model: str) -> str:
 
 def _overridden(override: str) -> Way:
     if override not in (_NATIVE, _CONSTRAINED):
-        dialect_named(override)  # says which there are
+        template_of(dialect_named(override))  # says which there are, or that none can be written
     return _way(override, because="override")
 
 
