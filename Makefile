@@ -14,6 +14,8 @@ RESOLVE = $(LOCK_VENV)/bin/uv pip compile --quiet --universal --generate-hashes 
 	--python-version 3.11 --prerelease disallow --no-emit-index-url --no-emit-find-links \
 	--custom-compile-command 'make lock' $(LOCK_FLAGS)
 PIP := -m pip install -qq --disable-pip-version-check
+# Images of Debian come without lists of packages.
+APT_INSTALL := apt-get update -qq; apt-get install -qq -y --no-install-recommends
 
 CHECKED := $(wildcard src tests bench fuzz examples docs)
 BENCHES := $(filter-out bench/tables.py,$(sort $(wildcard bench/*.py)))
@@ -60,7 +62,7 @@ test-small-model: $(STAMP) ## The part of test-model that takes seconds, where t
 test-browser: $(STAMP) ## Run tests/browser: the inspector in chromium; pictures go to build/inspector
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \
 		echo 'Installing chromium with apt-get ...'; \
-		apt-get install -qq -y --no-install-recommends chromium >/dev/null; } || { \
+		$(APT_INSTALL) chromium >/dev/null; } || { \
 		echo 'chromium is needed, and apt-get could not install it: install it and try again.' >&2; exit 1; }
 	$(BIN)/pytest -n 0 tests/browser
 
@@ -87,7 +89,7 @@ reference: $(STAMP) ## Write docs/reference.md from the docstrings
 bench: $(STAMP) $(PEERS_STAMP) ## Run every benchmark: the numbers that the docs quote
 	@command -v valgrind >/dev/null || { \
 		echo 'Installing valgrind with apt-get ...'; \
-		apt-get install -qq -y --no-install-recommends valgrind >/dev/null; } || { \
+		$(APT_INSTALL) valgrind >/dev/null; } || { \
 		echo 'valgrind is needed, and apt-get could not install it: install it and try again.' >&2; exit 1; }
 	@set -e; for script in $(BENCHES); do echo "== $$script"; $(BIN)/python "$$script"; done
 
