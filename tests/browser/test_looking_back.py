@@ -78,6 +78,7 @@ async def test_runs_are_filtered_and_found_by_their_links(tmp_path: Path) -> Non
         await page.until(f"{rows} === 3 && document.querySelector('datalist option')")
         known = "[...document.querySelectorAll('NAME option')].map((one) => one.value)"
         assert await page.ask(known.replace("NAME", "#known-model")) == ["m", "other"]
+        assert await page.ask(known.replace("NAME", "#known-tool")) == ["get_weather"]
         assert await page.ask(known.replace("NAME", "#known-reason")) == ["truncated"]
         assert await page.ask(known.replace("NAME", "#known-code")) == ["model_not_found"]
         await page.ask("document.querySelector('[name=model]').value = 'other'")
@@ -86,6 +87,9 @@ async def test_runs_are_filtered_and_found_by_their_links(tmp_path: Path) -> Non
         await page.until(f"{rows} === 1")
         assert await page.ask("document.activeElement.name") == "filter"
         assert await page.ask("location.hash") == "#/runs?model=other"
+        # What is not listed now is known as well.
+        await page.until("document.querySelector('#known-code option')")
+        assert await page.ask(known.replace("NAME", "#known-code")) == ["model_not_found"]
         await page.ask("document.querySelector('tbody a').focus()")
         await page.press("Enter")
         await page.until(f"{LANE} && document.activeElement.id === 'main'")

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from inspector.recorded import Hider
 from wholecall.core.outcome import collect
 from wholecall.inspector.encoding import Plain
-from wholecall.inspector.packing import pack
 from wholecall.inspector.raw import RawAnswer, read
 from wholecall.protocols.reader import Chunk
 from wholecall.proxy.hiding import Hiding
@@ -69,14 +67,6 @@ def test_a_whole_answer_can_be_played_again(tmp_path: Path, chunk: Chunk) -> Non
 def test_what_was_offered_is_kept(chunk: Chunk) -> None:
     case = json.loads(write([chunk]))
     assert {name: case[name] for name in OFFER} == OFFER
-
-
-def test_a_stream_that_was_kept_with_a_list_of_tools_is_still_read() -> None:
-    packed = pack(STREAM)
-    stream = ["a title", "openai-chat", b'[{"name": "look"}]', [len(STREAM)], [0], packed]
-    case = json.loads(read(b"s" + msgspec.msgpack.encode(stream)))
-    assert case["tools"] == [{"name": "look"}]
-    assert case["events"] == [STREAM.decode()]
 
 
 def test_a_body_that_is_no_json_is_not_kept() -> None:

@@ -279,9 +279,20 @@ def test_figures_are_sums_over_runs(store: Store) -> None:
             {"name": "dig", "count": 1, "failed": 1, "median": 1.0, "p95": 1.0, "longest": 1.0},
             {"name": "look", "count": 20, "failed": 0, "median": 1.0, "p95": 1.9, "longest": 1.9},
         ],
+        "names": ["dig", "look"],
+        "codes": [],
     }
     assert store.read_figures(owner="k1")["tools"] == []
     assert store.read_figures(owner="k1")["oddities"] == [{"kind": "id_missing", "count": 2}]
+
+
+def test_filters_know_the_words_of_all_runs_that_may_be_seen(store: Store) -> None:
+    failed = kept("b", fate="failed", code="model_not_found", key="k1")
+    store.put(kept("a", [rejected("dig", "schema")]), failed)
+    known = store.read_figures()
+    assert (known["names"], known["codes"]) == (["dig"], ["model_not_found"])
+    theirs = store.read_figures(owner="k1")
+    assert (theirs["names"], theirs["codes"]) == ([], ["model_not_found"])
 
 
 def test_tables_of_an_older_version_are_made_anew(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ class _Stream(msgspec.Struct, array_like=True):
     title: str
     protocol: str
     offer: bytes
-    """What the case says of the tools. Runs that were kept earlier have a list of them here."""
+    """What the case says of the tools."""
     sizes: list[int]
     """Bytes of each chunk."""
     pauses: list[int]
@@ -63,7 +63,7 @@ def read(kept: bytes) -> str:
     case = {
         "title": stream.title,
         "protocol": stream.protocol,
-        **_read_offer(stream.offer),
+        **msgspec.json.decode(stream.offer),
         **_play(chunks, times, streamed=True),
     }
     return msgspec.json.encode(case).decode()
@@ -193,11 +193,6 @@ class RawAnswer:
 
 
 # ── Cases ───────────────────────────────────────────────────────────────────────────
-
-
-def _read_offer(offer: bytes) -> Fields:
-    described = msgspec.json.decode(offer)
-    return described if isinstance(described, dict) else {"tools": described}
 
 
 def _play(chunks: Sequence[Chunk], times: Sequence[float], *, streamed: bool) -> Fields:

@@ -28,6 +28,8 @@ KEPT_SECONDS = 7 * 24 * 3600.0
 MOST_BYTES = 256 * 1024 * 1024
 MOST_LISTED = 200
 """Runs in one page of the list."""
+_MOST_WORDS = 500
+"""That a filter knows: the last ones."""
 _MOST_DURATIONS = 5000
 """Of one tool that a figure is drawn from: the last ones."""
 _AGAIN = 30.0
@@ -36,7 +38,7 @@ _ROWS = 256
 """That are written by one statement."""
 _INDEXED = 512
 """Runs that are put into the index at a time. In between others can write."""
-_VERSION = 6
+_VERSION = 7
 """Of the tables below. What older ones hold is not taken over: it would be gone soon anyway."""
 _PARTS = ("answers", "lines", "calls", "oddities")
 """Tables of what belongs to a run; all but the first are the index."""
@@ -135,6 +137,15 @@ ORDER BY run DESC LIMIT :limit
 _FATES = """
 SELECT model, fate, count(*) FROM lines
 WHERE (:owner IS NULL OR key = :owner) GROUP BY model, fate ORDER BY model, fate
+"""
+_NAMES = """
+SELECT name FROM calls JOIN lines USING (run)
+WHERE (:owner IS NULL OR key = :owner) AND name <> ''
+GROUP BY name ORDER BY max(run) DESC, name LIMIT :limit
+"""
+_CODES = """
+SELECT code FROM lines WHERE (:owner IS NULL OR key = :owner) AND code <> ''
+GROUP BY code ORDER BY max(run) DESC LIMIT :limit
 """
 
 
@@ -280,7 +291,7 @@ class Store:
         return [answer for (answer,) in self._ask(_ANSWERS, id=id, owner=owner)]
 
     def read_figures(self, *, owner: str | None = None) -> Fields:
-        """Sums over all runs that are kept."""
+        """Sums over all runs that are kept, and words by which these can be filtered."""
         self._index()
         durations = self._ask(_DURATIONS, owner=owner, limit=_MOST_DURATIONS)
         return {
@@ -290,7 +301,12 @@ class Store:
             ),
             "oddities": _name(self._ask(_ODDITIES, owner=owner), "kind", "count"),
             "tools": measure_durations(durations),
+            "names": self._list_words(_NAMES, owner),
+            "codes": self._list_words(_CODES, owner),
         }
+
+    def _list_words(self, query: str, owner: str | None) -> list[str]:
+        return [word for (word,) in self._ask(query, owner=owner, limit=_MOST_WORDS)]
 
     def _ask(self, query: str, **named: Any) -> Sequence[tuple[Any, ...]]:
         with self._lock:

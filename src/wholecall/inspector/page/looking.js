@@ -30,15 +30,15 @@ export async function showRuns(signal, { main, asked }) {
     older.set("before", runs.at(-1).number);
     place.append(make("p", { class: "more" }, make("a", { href: `#/runs?${older}` }, "Older ones")));
   }
-  suggest(form, runs);
+  suggest(form);
 }
 
 // Words that fit the fields: those that were kept.
-async function suggest(form, runs) {
-  const { calls, oddities, runs: kept, tools } = await read("figures");
+async function suggest(form) {
+  const { calls, codes, names, oddities, runs } = await read("figures");
   const words = {
-    model: kept.map((row) => row.model), tool: tools.map((row) => row.name),
-    reason: calls.map((row) => row.reason), oddity: oddities.map((row) => row.kind), code: runs.map((run) => run.code),
+    model: runs.map((row) => row.model), tool: names, reason: calls.map((row) => row.reason),
+    oddity: oddities.map((row) => row.kind), code: codes,
   };
   for (const [name, found] of Object.entries(words)) {
     const options = [...new Set(found)].filter(Boolean).sort().map((value) => make("option", { value }));
