@@ -176,15 +176,26 @@ def test_a_name_that_nobody_knows_is_an_error(name: str) -> None:
         choose_model(name)
 
 
+@pytest.mark.parametrize("shut", ["file", "/proc/self"])
 def test_where_the_cache_is_shut_another_folder_is_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, shut: str, *, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert cli_demo.find_folder() == tmp_path / "demo"
     (tmp_path / "file").touch()
-    monkeypatch.setenv("WHOLECALL_MODELS", str(tmp_path / "file" / "models"))
+    (tmp_path / "demo").rmdir()
+    (tmp_path / "demo").symlink_to(shut)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    assert cli_demo.find_folder().parent == tmp_path
+    assert cli_demo.find_folder().name.startswith("wholecall-demo-")
+
+
+def test_where_its_files_cannot_be_used_nobody_is_welcomed(tmp_path: Path) -> None:
+    put(tmp_path / "demo", "wholecall-inspector.sqlite", content=b"no database at all")
+    with showing("--model", "demo") as (printed, process):
+        assert process.wait(PATIENCE) == 2
+        assert printed == ""
+        assert process.stderr is not None
+        assert "wholecall-inspector.sqlite: file is not a database" in process.stderr.read()
 
 
 # ── The port ────────────────────────────────────────────────────────────────────────

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryFile, mkdtemp
 from typing import Annotated
 
 import typer
@@ -34,6 +34,8 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 PORTS_TRIED = 10
 """How many ports are tried, where the user named none."""
 _FOLDER = "demo"
+_LEAST_ROOM = 1024 * 1024
+"""Bytes that its files take before much was said."""
 
 ModelOption = Annotated[
     str,
@@ -72,17 +74,17 @@ def demo(*, model: ModelOption = DEFAULT, port: PortOption = None) -> None:
             folder=find_folder(),
             local=local,
         )
+        audience = Audience(
+            answered=lambda said: typer.echo(f"It answered: {said}\n"),
+            failed=lambda error: _tell_failure(error, address),
+        )
+        proxy, asking = make_demo(shown, address, audience=audience)
         typer.echo(write_welcome(address, shown.model))
         typer.echo(
             _NOW_SCRIPTED
             if local is None
             else f"Loading {shown.model}, and asking it: {FIRST_QUESTION}"
         )
-        audience = Audience(
-            answered=lambda said: typer.echo(f"It answered: {said}\n"),
-            failed=lambda error: _tell_failure(error, address),
-        )
-        proxy, asking = make_demo(shown, address, audience=audience)
         with suppress(KeyboardInterrupt):
             run_app(proxy, bound, leave=asking.stop)
 
@@ -116,10 +118,13 @@ def _have_model(name: str) -> str:
 
 
 def find_folder() -> Path:
-    """For what the inspector keeps: in the user's cache, or for this once where that is shut."""
+    """For what the inspector keeps: in the user's cache, or for this once where that is shut or
+    full."""
     folder = models_folder(os.environ).with_name(_FOLDER)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder) as file:
+            file.write(bytes(_LEAST_ROOM))
     except OSError:
         return Path(mkdtemp(prefix="wholecall-demo-"))
     return folder
