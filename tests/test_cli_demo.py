@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -87,6 +88,26 @@ def test_what_it_prints_works_as_pasted_and_the_page_has_something_to_show() -> 
         assert process.wait(PATIENCE) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
+
+
+def test_what_it_prints_can_be_pasted_whatever_a_file_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd, python = 'it\'s "mine" $HOME', tmp_path / "my python"
+    python.write_text('#!/bin/sh\nexec cat "$1"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    printed = cli_demo.write_welcome("http://127.0.0.1:1", odd)
+    [curl] = re.findall(r"^curl .*$", printed, re.MULTILINE)
+    sent = paste(f'curl() {{ shift $(($# - 1)); printf %s "$1"; }}\n{curl}')
+    assert json.loads(sent)["model"] == odd
+    [snippet] = re.findall(r"^[^\n]* - <<'EOF'\n.*?^EOF$", printed, re.MULTILINE | re.DOTALL)
+    [keyword] = [
+        node
+        for node in ast.walk(ast.parse(paste(snippet)))
+        if isinstance(node, ast.keyword) and node.arg == "model"
+    ]
+    assert ast.literal_eval(keyword.value) == odd
 
 
 def wait_for_runs(url: str, *, more_than: int) -> list[Any]:

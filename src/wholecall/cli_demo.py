@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import socket
 import sys
 from collections.abc import Iterable
@@ -166,14 +167,14 @@ Wholecall serves {model}, with four tools that run here: {tools}.
 
 Ask it in another terminal:
 
-curl -s {address}/v1/chat/completions -H 'content-type: application/json' -d '{body}'
+curl -s {address}/v1/chat/completions -H 'content-type: application/json' -d {shlex.quote(body)}
 
 {_install_openai()}{_python()} - <<'EOF'
 from openai import OpenAI
 
 client = OpenAI(base_url="{address}/v1", api_key="none")
 for chunk in client.chat.completions.create(
-    model="{model}",
+    model={json.dumps(model)},
     messages=[{{"role": "user", "content": "{FIRST_QUESTION}"}}],
     stream=True,
 ):
@@ -186,9 +187,9 @@ Ctrl-C ends it.
 
 
 def _python() -> str:
-    """The interpreter that has our packages, as short as can be written from here."""
+    """The interpreter that has our packages, as short as can be written from here in a shell."""
     path, here = Path(sys.executable), Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def _install_openai() -> str:
