@@ -230,6 +230,14 @@ def test_a_call_of_another_model_needs_no_signature(model: str, signature: str |
     assert [part.get("thoughtSignature") for part in parts] == [signature, None]
 
 
+def test_the_first_call_has_a_signature_also_where_a_later_one_has() -> None:
+    other = PastCall(id="b", name="g", arguments={}, extras={"thought_signature": "s"})
+    for parts in ((CALL, other), (other, CALL)):
+        written = body(answer(*parts), model="gemini-3-pro")["contents"][0]["parts"]
+        assert "thoughtSignature" in written[0]
+        assert "s" in [part.get("thoughtSignature") for part in written]
+
+
 @pytest.mark.parametrize(
     ("extras", "signature"),
     [

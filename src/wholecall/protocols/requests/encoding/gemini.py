@@ -162,9 +162,8 @@ def _find_signature(call: PastCall) -> Any:
 
 def _sign(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """An answer with calls has a signature on the first of them."""
-    calls = [part for part in parts if "functionCall" in part]
-    if calls and not any("thoughtSignature" in part for part in calls):
-        calls[0]["thoughtSignature"] = _NO_SIGNATURE
+    for call in [part for part in parts if "functionCall" in part][:1]:
+        call.setdefault("thoughtSignature", _NO_SIGNATURE)
     return parts
 
 
