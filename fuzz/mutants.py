@@ -242,6 +242,20 @@ MUTANTS = [
         "tests/dialects/test_json_calls.py",
     ),
     Mutant(
+        "a mark in a string with quotes that were not escaped ends a call",
+        "dialects/jsontext.py",
+        "if _IN_ORDER.match(self._source.since(self._begin)):",
+        "if True:",
+        "tests/dialects/test_headed_calls.py",
+    ),
+    Mutant(
+        "a second object behind the arguments is let go",
+        "dialects/jsontext.py",
+        "or source.since(place) != text:",
+        "or False:",
+        "tests/dialects/test_headed_calls.py",
+    ),
+    Mutant(
         "a key of Gemma's is whatever stands before a colon",
         "dialects/gemma_calls.py",
         "if not end or not (quoted or key in properties or _is_word(key)):",

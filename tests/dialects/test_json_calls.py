@@ -124,6 +124,7 @@ ROWS = [
     ("a name that is too long", "hermes", f'<tool_call>{{"name": "{"x" * 2000}"}}', f'\'<tool_call>{{"name": "{"x" * 2000}"}}\''),
     ("a name with blanks", "hermes", '<tool_call>{"name": "a b", "arguments": {}}', '\'<tool_call>{"name": "a b", "arguments": {}}\''),
     ("a broken string as name", "hermes", '<tool_call>{"name": "\\x"}', "'<tool_call>{\"name\": \"\\x\"}'"),
+    ("arguments without their end take no call along", "hermes", '<tool_call>{"name": "find", "arguments": {"query": "y"</tool_call><tool_call>{"name": "find", "arguments": {"query": "x"}}</tool_call>', f"!bad_markup find | {CALL}"),
     ("nested too deep", "hermes", '<tool_call>{"name": "any", "arguments": ' + '{"a":' * 200, "!limit any"),
     ("a wrapper that is cut inside", "litellm_json", '{"function": {"name": "find", "arguments": {"query": "x"}', "!truncated find"),
 ]  # fmt: skip

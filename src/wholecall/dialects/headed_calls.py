@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from wholecall.dialects.json_calls import JsonCalls
-from wholecall.dialects.jsontext import BROKEN_JSON, has_more_members, read_text, read_value
+from wholecall.dialects.jsontext import (
+    BROKEN_JSON,
+    accept_end,
+    read_arguments,
+    read_text,
+    read_value,
+)
 from wholecall.dialects.machine import LONGEST_NAME, Machine
 from wholecall.dialects.marks import Marks, marks_of
 from wholecall.dialects.source import Steps, ignore
@@ -155,6 +161,8 @@ class _Reading:
         self._call_begin = marks_of(grammar.calls)
         self._section_close = marks_of(grammar.section_close)
         self._closers = marks_of(grammar.call_close)
+        self._ends = marks_of(grammar.call_close or grammar.calls)
+        """What stands in no arguments but in a string of them."""
         ends = (*grammar.head_end, *((grammar.id_mark,) if grammar.id_mark else ()))
         stops = (*grammar.calls, *grammar.call_close, *grammar.section_close)
         self._head_end = marks_of((*ends, *(stop for stop in stops if stop not in ends)))
@@ -224,16 +232,15 @@ class _Reading:
         if first != "{":
             return (yield from self._without_object(name, id))
         self._output.open(name, id)
-        whole = yield from read_value(self._source, self._output.grow)
-        if not whole or (yield from has_more_members(self._source)):
+        if not (yield from read_arguments(self._source, self._output.grow, ends=self._ends)):
             self._machine.spoil(BROKEN_JSON)
             if self._grammar.call_close:
                 yield from self._source.flow(self._closers, ignore)
             return True
         self._output.seal()
         if fenced:
-            yield from self._source.accept_ahead(_FENCE)
-        yield from self._source.accept_ahead(self._closers)
+            yield from accept_end(self._source, _FENCE)
+        yield from accept_end(self._source, self._closers)
         return True
 
     def unmarked(self) -> Steps[None]:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from wholecall.dialects.json_objects import AllButLast, CallObject, may_lack_brace
 from wholecall.dialects.jsontext import (
     BROKEN_JSON,
+    accept_end,
     escape,
     has_more_members,
     read_string,
@@ -53,9 +54,6 @@ _NO_VALUE = frozenset({"", ",", ":", "}", "]"})
 _MOST_WRAPPERS = 8
 """Wrappers in each other. Honest ones are two deep; each costs a level of recursion."""
 _FENCE = marks_of(("```json", "```"))
-_STRAY = frozenset("}]")
-_MOST_STRAY = 8
-"""Brackets too many before the end of a call."""
 _BRACE_TOO_MANY = marks_of(("}",))
 _BESIDE = "parameters stand beside its arguments"
 _KNOWN = NAMES | ARGUMENTS | IDS | WRAPPERS | LISTS | OTHERS
@@ -100,7 +98,7 @@ class _Reading:
         self._source = machine.source
         self._output = machine.output
         self._closers = marks_of(grammar.closers)
-        self._has_end = bool(grammar.closers)
+        self._ends = self._closers if grammar.closers else None
         self._admit = machine.admit if grammar.marked else machine.find
         self._name_is_key = grammar.name_is_key
         self._names = NAMES.union(grammar.name_keys)
@@ -117,7 +115,7 @@ class _Reading:
         yield from self._objects()
         if fenced:
             yield from self._source.accept_ahead(_FENCE)
-        yield from self._end()
+        yield from accept_end(self._source, self._closers)
         return self._begun
 
     def behind_brace(self) -> Steps[bool]:
@@ -150,16 +148,6 @@ class _Reading:
         """Whether a code fence stands between the marker and the calls; it is read."""
         yield from self._source.skip()
         return bool((yield from self._source.accept(_FENCE)))
-
-    def _end(self) -> Steps[None]:
-        """Read the closer, and brackets too many before it."""
-        stray = 0
-        while stray < _MOST_STRAY and (yield from self._source.peek(stray + 1))[stray:] in _STRAY:
-            stray += 1
-        if (yield from self._source.sees_ahead(self._closers, stray)):
-            self._source.at += stray
-            yield from self._source.skip()
-            yield from self._source.accept(self._closers)
 
     def _goes_on(self) -> Steps[bool]:
         """Whether what follows a separator is another call, and not prose."""
@@ -212,7 +200,7 @@ class _Reading:
     def _broken(self) -> Steps[None]:
         """Read over the rest of a call that can be none, where its end is marked."""
         self._machine.spoil(BROKEN_JSON)
-        if self._has_end:
+        if self._ends is not None:
             yield from self._source.flow(self._closers, ignore)
 
     def _members(self, found: CallObject) -> Steps[bool]:
@@ -302,7 +290,9 @@ class _Reading:
         found.behind = found.behind or (found.opened and key not in self._known)
         pieces: list[str] = []
         wanted = key in IDS and found.id is None
-        whole = yield from read_value(self._source, pieces.append if wanted else ignore)
+        whole = yield from read_value(
+            self._source, pieces.append if wanted else ignore, ends=self._ends
+        )
         if wanted and whole:
             found.id = "".join(pieces).strip("\"'")
         return whole
@@ -312,7 +302,7 @@ class _Reading:
     def _arguments(self, found: CallObject) -> Steps[bool]:
         if found.name is None:
             found.early = []
-            return (yield from read_value(self._source, found.early.append))
+            return (yield from read_value(self._source, found.early.append, ends=self._ends))
         ahead = yield from self._source.peek(4)
         for nothing in _NOTHING:
             if ahead.startswith(nothing):
@@ -324,14 +314,14 @@ class _Reading:
         self._open(found, found.name)
         last = found.last = AllButLast(self._output.grow)
         begin = self._source.place
-        whole = yield from read_value(self._source, last.put)
+        whole = yield from read_value(self._source, last.put, ends=self._ends)
         found.span = (begin, self._source.place)
         return whole
 
     def _again(self, found: CallObject) -> Steps[bool]:
         """Arguments a second time: none, or nobody knows which are meant."""
         pieces: list[str] = []
-        whole = yield from read_value(self._source, pieces.append)
+        whole = yield from read_value(self._source, pieces.append, ends=self._ends)
         if "".join(pieces) not in _EMPTY:
             found.beside.append("")
         return whole
@@ -339,7 +329,7 @@ class _Reading:
     def _beside(self, found: CallObject, key: str) -> Steps[bool]:
         """A parameter that stands where the name does."""
         pieces = [f'"{escape(key)}": ']
-        whole = yield from read_value(self._source, pieces.append)
+        whole = yield from read_value(self._source, pieces.append, ends=self._ends)
         found.beside.append("".join(pieces))
         return whole
 

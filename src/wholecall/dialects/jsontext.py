@@ -12,22 +12,43 @@ import re
 
 from wholecall.core.parse import Parsed, parse
 from wholecall.core.tolerant import Rewriter
-from wholecall.dialects.marks import marks_of
-from wholecall.dialects.source import BLANKS, Sink, Source, Steps
+from wholecall.dialects.marks import Marks, marks_of
+from wholecall.dialects.source import BLANKS, Sink, Source, Steps, ignore
 
 _CLOSER_OF = {"{": "}", "[": "]"}
 _STRUCTURE = re.compile(r"""["'{}\[\]]""")
+_STRUCTURE_OR_MARK = re.compile(r"""["'{}\[\]<]""")
 _STRING_MARKS = {'"': re.compile(r'["\\]'), "'": re.compile(r"['\\]")}
 _SCALAR_END = re.compile(r"[,}\]\s<\[|]")
 _COMMA = marks_of((",",))
 _QUOTE = marks_of(('"', "'"))
+_BRACE = marks_of(("{",))
+_FOLLOWED = r"""(?=\s*+(?:[,:}\]]|(?:```\s*+)?\Z))"""
+_UNQUOTED = r"""(?!\s*+["'])"""
+_IN_ORDER = re.compile(
+    rf"""(?:\s++|[{{\[,:]|[}}\]]{_UNQUOTED}|"(?:[^"\\]++|\\.)*+"{_FOLLOWED}"""
+    rf"""|'(?:[^'\\]++|\\.)*+'{_FOLLOWED}|[^\s"'{{}}\[\],:]++{_FOLLOWED}|```\s*+\Z)*+\Z""",
+    re.DOTALL,
+)
+"""JSON up to some place, each of its strings between the marks that may stand beside one."""
+_STRAY = frozenset("}]")
+_MOST_STRAY = 8
+"""Brackets too many before the end of a call."""
 LONGEST_KEY = 1024
 BROKEN_JSON = "its JSON is broken: a bracket does not fit, or something stands where nothing may"
 
 
-def read_value(source: Source, sink: Sink) -> Steps[bool]:
-    """Hand on one value; False if it is cut off or broken. White space before it is read over."""
+def read_value(source: Source, sink: Sink, *, ends: Marks | None = None) -> Steps[bool]:
+    """Hand on one value; False if it is cut off or broken. White space before it is read over.
+
+    It is broken, too, where one of `ends` stands outside of its strings.
+    """
     first = yield from source.skip()
+    if first in _CLOSER_OF and ends is not None:
+        place = source.bookmark()
+        whole = yield from _container(source, sink, ends=_Ends(source, ends, begin=place))
+        source.forget()
+        return whole
     if first in _CLOSER_OF:
         return (yield from _container(source, sink))
     if first and first in _STRING_MARKS:
@@ -43,30 +64,87 @@ def has_more_members(source: Source) -> Steps[bool]:
     return bool((yield from source.sees_ahead(_QUOTE, comma + 1)))
 
 
-def _container(source: Source, sink: Sink) -> Steps[bool]:
+def read_arguments(source: Source, sink: Sink, *, ends: Marks) -> Steps[bool]:
+    """Hand on an object that is all of a call's arguments; False if it is not, or not whole."""
+    place = source.bookmark()
+    whole = yield from read_value(source, sink, ends=ends)
+    text = source.since(place)
+    alone = whole and not (yield from _is_followed(source, text))
+    source.forget()
+    return alone
+
+
+def _is_followed(source: Source, text: str) -> Steps[bool]:
+    """Whether more follows these arguments: members, or another object. The same is a repeat."""
+    while (yield from source.sees_ahead(_BRACE)):
+        yield from source.skip()
+        place = source.place
+        if not (yield from read_value(source, ignore)) or source.since(place) != text:
+            return True
+    return (yield from has_more_members(source))
+
+
+def accept_end(source: Source, marks: Marks) -> Steps[None]:
+    """Read the mark that ends a call, and brackets too many before it."""
+    stray = 0
+    while stray < _MOST_STRAY and (yield from source.peek(stray + 1))[stray:] in _STRAY:
+        stray += 1
+    if (yield from source.sees_ahead(marks, stray)):
+        source.at += stray
+        yield from source.skip()
+        yield from source.accept(marks)
+
+
+class _Ends:
+    """Marks that end a value which has no end of its own.
+
+    A quote that was not escaped turns strings inside out, and what stood in one then seems to
+    stand outside. So an end is believed only while all strings stand where strings may.
+    """
+
+    def __init__(self, source: Source, marks: Marks, *, begin: int) -> None:
+        self._source = source
+        self._marks: Marks | None = marks
+        self._begin = begin
+
+    def stand_here(self) -> Steps[bool]:
+        """Whether one of them stands here and is believed; the text is looked at once."""
+        if self._marks is None or not (yield from self._source.sees(self._marks)):
+            return False
+        if _IN_ORDER.match(self._source.since(self._begin)):
+            return True
+        self._marks = None
+        return False
+
+
+def _container(source: Source, sink: Sink, *, ends: _Ends | None = None) -> Steps[bool]:
+    structure = _STRUCTURE if ends is None else _STRUCTURE_OR_MARK
     closers: list[str] = []
     while True:
-        found = _STRUCTURE.search(source.text, source.at)
+        found = structure.search(source.text, source.at)
         source.hand_on(found.start() if found else len(source.text), sink)
         if found is None:
             goes_on = yield from source.more()
         elif found.group() in _STRING_MARKS:
             goes_on = yield from _string(source, sink)
+        elif ends is not None and found.group() in "<[" and (yield from ends.stand_here()):
+            return False
         else:
-            goes_on = _fits(closers, found.group())
+            goes_on = _fits(closers, source.text[source.at])
             if goes_on:
-                source.hand_on(found.end(), sink)
+                source.hand_on(source.at + 1, sink)
             if goes_on and not closers:
                 return True
         if not goes_on:
             return False
 
 
-def _fits(closers: list[str], bracket: str) -> bool:
-    """Take a bracket; whether it may stand here."""
-    if bracket not in _CLOSER_OF:
-        return closers.pop() == bracket
-    closers.append(_CLOSER_OF[bracket])
+def _fits(closers: list[str], mark: str) -> bool:
+    """Take a bracket, or what is none; whether it may stand here."""
+    if mark in _CLOSER_OF:
+        closers.append(_CLOSER_OF[mark])
+    elif mark in _STRAY:
+        return closers.pop() == mark
     return True
 
 

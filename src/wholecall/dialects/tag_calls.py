@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wholecall.dialects.jsontext import BROKEN_JSON, escape, read_value
+from wholecall.dialects.jsontext import BROKEN_JSON, accept_end, escape, read_arguments
 from wholecall.dialects.machine import LONGEST_NAME, Machine, Tags
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.source import Steps, ignore
@@ -198,18 +198,21 @@ class _Reading:
 
     def _json_body(self, name: str) -> Steps[bool]:
         self._output.open(name)
-        whole = yield from read_value(self._source, self._output.grow)
+        whole = yield from read_arguments(self._source, self._output.grow, ends=self._ends)
         yield from self._source.skip()
+        if not whole:
+            return (yield from self._broken(BROKEN_JSON))
         # The end of a parameter that never began: the object is its value, and no arguments.
-        orphaned = whole and bool((yield from self._source.accept(self._value_close)))
-        yield from self._source.accept(marks_of(self._grammar.call_close))
+        orphaned = yield from self._source.accept(self._value_close)
+        beside = yield from self._source.sees(marks_of((self._grammar.value.begin,)))
+        yield from accept_end(self._source, marks_of(self._grammar.call_close))
         if orphaned:
             self._machine.spoil("a parameter ends that has not begun")
-        elif whole:
-            self._output.seal()
+        elif beside:
+            return (yield from self._broken("parameters stand beside its arguments"))
         else:
-            self._machine.spoil(BROKEN_JSON)
-        return whole
+            self._output.seal()
+        return True
 
     def _values(self, name: str) -> Steps[bool]:
         """All parameters up to the end of the call; whether the end was seen."""
