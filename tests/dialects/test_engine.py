@@ -57,6 +57,9 @@ ROWS = [
     ("but not behind text", "auto", f"<think>a</think>b</think>{BARE}", f"~a | 'b{BARE}'"),
     ("an end of reasoning at the beginning", "hermes", f"\n</think>{FIND}", f"{CALL} | '\n'"),
     ("a reasoning tag in a code span is text", "hermes", "the `<think>` tag", "'the `<think>` tag'"),
+    ("so is its closing tag", "hermes", "the `</think>` tag", "'the `</think>` tag'"),
+    ("and the end of a call", "hermes", "the `</tool_call>` tag", "'the `</tool_call>` tag'"),
+    ("a code span at the end of reasoning", "hermes", "use `x`</think>so", "~use `x` | 'so'"),
     # fences
     ("an example in a fence", "hermes", f"So:\n```\n{FIND}\n```\nok", f"'So:\n```\n{FIND}\n```\nok'"),
     ("a fence without an end", "hermes", f"So:\n```\n{FIND}", f"'So:\n```\n{FIND}'"),

@@ -142,6 +142,8 @@ class Engine:
         quoted = self._output.quotes
         if mark == FENCE:
             yield from self._fence()
+        elif quoted and (yield from self._source.peek()) == "`":
+            self._output.text(mark)  # all of a code span
         elif mark in self._words.prompted:
             self._output.retract()
         elif mark in self._words.dropped:

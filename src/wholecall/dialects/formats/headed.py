@@ -136,18 +136,17 @@ _STRIPPED = replace(
 )
 # Among thoughts nothing shows then whether it was a call or a plan: it stays text.
 _PLAN = HeadedCalls(calls=("analysis to=functions.",), head_end=())
+# What is said to the user; where thoughts have no end of their own, they end here.
+_SAID = tuple(
+    f"{before}<|channel|>{channel}<|message|>"
+    for before in ("", "<|start|>assistant")
+    for channel in ("final", "final <|constrain|>json", "final json", "commentary")
+)
 HARMONY = Dialect(
     name="harmony",
     written=tuple(Written(each.calls, each) for each in (_HARMONY, _STRIPPED, _PLAN)),
-    reasoning=(Channel("<|channel|>analysis<|message|>", ("<|end|>", "<|return|>")),),
-    dropped=(
-        *_END,
-        "<|start|>assistant",
-        "<|start|>",
-        "<|channel|>final<|message|>",
-        "<|channel|>commentary<|message|>",
-        "<|message|>",
-    ),
+    reasoning=(Channel("<|channel|>analysis<|message|>", ("<|end|>", "<|return|>", *_SAID)),),
+    dropped=(*_END, "<|start|>assistant", "<|start|>", "<|message|>"),
     template=Template(
         "<|start|>assistant<|channel|>commentary to=functions.{name} "
         "<|constrain|>json<|message|>{arguments}<|call|>"
