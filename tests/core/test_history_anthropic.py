@@ -54,6 +54,21 @@ ROWS: list[tuple[str, list[Any], list[Any]]] = [
         [assistant(call("a"), call("b")), user(result("a", "1"), result("b", "2"))],
     ),
     ("a result without a call", [user(result("a"), text("x")), HELLO], [user(text("x")), HELLO]),
+    (
+        "a result that was stored with its call",
+        [assistant(call("a"), result("a"), text("x")), HELLO],
+        [assistant(call("a"), text("x")), user(result("a")), HELLO],
+    ),
+    (
+        "a result in the model's next words",
+        [assistant(call("a")), assistant(result("a"), text("x"))],
+        [assistant(call("a")), user(result("a")), assistant(text("x"))],
+    ),
+    (
+        "a result in a message of the model's own",
+        [assistant(call("a")), assistant(result("a"))],
+        [assistant(call("a")), user(result("a"))],
+    ),
     ("and with nothing else to say", [user(result("a")), HELLO], [HELLO]),
     (
         "a call without a result",

@@ -103,8 +103,14 @@ ROWS: list[tuple[str, list[Any], list[Any]]] = [
     ("no arguments", [asked(call("a", "")), result("a")], [asked(call("a")), result("a")]),
     (
         "no id",
-        [asked({"function": {"arguments": "{}"}}), result("")],
-        [asked({"function": {"arguments": "{}"}, "id": "call_0"}), result("call_0")],
+        [asked({**call(""), "id": None}), result("")],
+        [asked(call("call_0")), result("call_0")],
+    ),
+    ("no type", [asked(call("a", type="")), result("a")], [asked(call("a")), result("a")]),
+    (
+        "arguments that are encoded twice",
+        [asked(call("a", '"{\\"x\\":1}"')), result("a")],
+        [asked(call("a", '{"x":1}')), result("a")],
     ),
     ("a custom tool takes any text", [asked(CUSTOM), result("a")], [asked(CUSTOM), result("a")]),
     (
@@ -308,6 +314,11 @@ REPORTED: list[tuple[str, list[Any], list[tuple[ChangeKind, str, str]]]] = [
         "encoded arguments",
         [asked(call("a", {})), result("a")],
         [(ChangeKind.ARGUMENTS_ENCODED, "$[0]", "a")],
+    ),
+    (
+        "a call without a type",
+        [asked({"id": "a", "function": {"name": "t", "arguments": "{}"}}), result("a")],
+        [(ChangeKind.TYPE_ADDED, "$[0]", "a")],
     ),
     ("a filled result", [asked(call("a"))], [(ChangeKind.RESULT_FILLED, "$[0]", "a")]),
     (

@@ -86,10 +86,13 @@ def _read_result(block: Wire, spot: Spot) -> StoredResult:
 def _read_assistant(message: Wire, spot: Spot) -> list[Piece]:
     tidied = tidy(message, spot)
     blocks = [block for block in tidied["content"] if _keeps(block, spot)]
-    if not any(_is(block, "tool_use") for block in blocks):
-        return [Aside(spot.at, {**message, "content": blocks})] if blocks else []
-    entries = tuple(_read_entry(block, spot) for block in blocks)
-    return [StoredTurn(spot.at, entries, message)]
+    # Results that a client stored with their calls belong to the user's message behind it.
+    results = [_read_result(block, spot) for block in blocks if _is(block, "tool_result")]
+    blocks = [block for block in blocks if not _is(block, "tool_result")]
+    if any(_is(block, "tool_use") for block in blocks):
+        entries = tuple(_read_entry(block, spot) for block in blocks)
+        return [StoredTurn(spot.at, entries, message), *results]
+    return [*([Aside(spot.at, {**message, "content": blocks})] if blocks else []), *results]
 
 
 _READERS: dict[str, Callable[[Wire, Spot], list[Piece]]] = {

@@ -102,6 +102,9 @@ def _read_call(native: Wire, spot: Spot) -> StoredCall:
     function = native.get("function")
     if not isinstance(function, Mapping):
         return StoredCall(spot.at, id, native)  # a custom tool: its input is any text
+    if not native.get("type"):  # some servers leave it out, and OpenAI's refuses what they wrote
+        spot.note(ChangeKind.TYPE_ADDED, id)
+        native = {**native, "type": "function"}
     text, lost = write_arguments(function.get("arguments"))
     if text == function.get("arguments"):
         return StoredCall(spot.at, id, native)

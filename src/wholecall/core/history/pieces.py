@@ -43,6 +43,8 @@ class ChangeKind(enum.Enum):
     """Arguments that were no JSON object became `{}`; their text went to the result."""
     ARGUMENTS_ENCODED = "arguments_encoded"
     """Arguments that were missing, or of the wrong type, became what the protocol wants."""
+    TYPE_ADDED = "type_added"
+    """A call that did not say what it calls is one of a function."""
     BLANK_DROPPED = "blank_dropped"
     """A text that says nothing, a message without content or an empty list of calls was dropped."""
     TURNS_MERGED = "turns_merged"

@@ -22,13 +22,14 @@ _LONGEST_LOST = 500
 _TEXT_TYPES = frozenset({"text", "input_text", "output_text"})
 _NO_ARGUMENTS = frozenset({"", "null"})
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
+_STRING = msgspec.json.Decoder(str)
 
 
 def read_arguments(value: object) -> tuple[Mapping[str, Any], str]:
     """The object that arguments are, and the text of those that are none."""
     if isinstance(value, Mapping):
         return value, ""
-    text = value if isinstance(value, str) else _write(value)
+    text = _encode(value)
     if text.strip() in _NO_ARGUMENTS:
         return {}, ""
     try:
@@ -40,9 +41,22 @@ def read_arguments(value: object) -> tuple[Mapping[str, Any], str]:
 
 def write_arguments(value: object) -> tuple[str, str]:
     """The text of arguments as it may be stored, and the text of those that may not."""
-    text = value if isinstance(value, str) else _write(value)
+    text = _encode(value)
     _, lost = read_arguments(text)
     return ("{}" if lost or text.strip() in _NO_ARGUMENTS else text), lost
+
+
+def _encode(value: object) -> str:
+    """Arguments as JSON; those that are JSON in a string of JSON are encoded once."""
+    text = value if isinstance(value, str) else _write(value)
+    if not text.lstrip().startswith('"'):
+        return text
+    try:
+        inner = _STRING.decode(text)
+        _OBJECT.decode(inner)
+    except (ValueError, RecursionError):
+        return text
+    return inner
 
 
 def _write(value: object) -> str:
