@@ -11,7 +11,7 @@ out, sends as null or sends in another type says so in its type.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -31,6 +31,7 @@ from wholecall.core.values import (
 )
 from wholecall.errors import ProtocolError
 from wholecall.protocols.custom_calls import CustomCall, CustomCalls
+from wholecall.protocols.whole_choices import number
 from wholecall.protocols.wire import (
     UNREADABLE,
     Decoded,
@@ -212,7 +213,7 @@ def _read_whole(body: Payload) -> _Chunk:
         answer = fit(answer.data, _Chunk)
     if not answer.choices and not _failure(answer):
         raise ProtocolError("the answer has neither choices nor an error")
-    _number(answer.choices or [])
+    number(answer.choices or [])
     return answer
 
 
@@ -294,21 +295,6 @@ class _LegacyCall:
 
 
 # ── Calls ───────────────────────────────────────────────────────────────────────────
-
-
-def _number(choices: list[_Choice | None]) -> None:
-    """In a whole answer the place in the list is the index; nothing is missing there."""
-    _number_by_place(choices)
-    for choice in choices:
-        message = None if choice is None else choice.message or choice.delta
-        if message is not None:
-            _number_by_place(message.tool_calls or [])
-
-
-def _number_by_place(entries: Sequence[_Choice | _ToolCall | None]) -> None:
-    for place, entry in enumerate(entries):
-        if entry is not None and entry.index is None:
-            entry.index = place
 
 
 def _calls(entries: Iterable[_ToolCall]) -> Iterator[CallDelta]:
