@@ -60,6 +60,35 @@ def test_a_native_call_wins_behind_the_finish_reason_too(end: list[Delta]) -> No
     assert [(each.name, each.reason.value) for each in outcome.rejected] == [("find", "ambiguous")]
 
 
+# what holds, the text before a native call, the text behind it, what is said
+BESIDE = [
+    ("what is left of its marks is no text", "", "\n</parameter>\n</tool_call>", ""),
+    ("what stands behind them is", "", "</tool_call>\nDone", "\nDone"),
+    ("so are other tags", "", "</div>", "</div>"),
+    ("a mark that is cut off", "", "</tool_", ""),
+    ("a sign that is none", "", "\n<", "\n<"),
+    ("a fence", "", "```\nx\n```", "```\nx\n```"),
+    ("much white space", "", " " * 1025 + "</tool_call>", " " * 1025 + "</tool_call>"),
+    ("its opener", "<tool_call>\n", "", ""),
+    ("words before its opener", "So.\n<tool_call>", "", "So.\n"),
+    ("words of it", "The <tool_call> tag", "", "The <tool_call> tag"),
+    ("an opener and other things", "", "a <", "a <"),
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "said"), [row[1:] for row in BESIDE], ids=[row[0] for row in BESIDE]
+)
+@pytest.mark.parametrize("size", [1, 5, 9999])
+def test_text_beside_a_native_call(before: str, behind: str, *, said: str, size: int) -> None:
+    outcome = rescue(*_pieces(before, size), NATIVE, *_pieces(behind, size), STOP, Terminated())
+    assert (outcome.text, len(outcome.calls)) == (said, 1)
+
+
+def _pieces(text: str, size: int) -> list[Delta]:
+    return [Text(text[at : at + size]) for at in range(0, len(text), size)]
+
+
 def test_text_streams_on() -> None:
     rescuer = Rescuer(read_offer(TOOLS))
     assert rescuer.feed(Text("Hello <")) == [Text("Hello ")]

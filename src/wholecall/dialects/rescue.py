@@ -34,9 +34,11 @@ from wholecall.core.values import (
     Text,
 )
 from wholecall.dialects.engine import Engine
+from wholecall.dialects.marks import Marks, marks_of
 from wholecall.dialects.output import Given, Retracted
 from wholecall.dialects.registry import AUTO
-from wholecall.dialects.vocabulary import MANY, Vocabulary
+from wholecall.dialects.remains import Remains
+from wholecall.dialects.vocabulary import FENCE, MANY, Vocabulary
 
 _WELL = frozenset({Hint.STOP, Hint.TOOL_CALLS})
 MOST_THOUGHTS = 1_000_000
@@ -51,6 +53,8 @@ class Rescuer:
         self._engine: Engine | None = None
         self._held: list[CallDelta | CallSealed] = []
         self._native = False
+        self._remains: Remains | None = None
+        """What stands behind a native call, while it may be what is left of its marks."""
         self._over = False
         self._well: bool | None = None
         """Whether all that was said of its end is good; None: nothing was."""
@@ -61,12 +65,14 @@ class Rescuer:
     def feed(self, delta: Delta) -> list[Delta | Rejected]:
         """Take a delta of the protocol; return what is to be assembled instead."""
         if isinstance(delta, Text) and not self._over:
-            return self._read(delta.text)
+            text = delta.text if self._remains is None else self._remains.feed(delta.text)
+            return [] if text is None else self._read(text)
         if isinstance(delta, Reasoning):
             self._room -= len(delta.text)
             self._thoughts += [delta.text] if self._room >= 0 else []
         elif isinstance(delta, CallDelta):
             self._native = True
+            self._remains = self._remains or Remains(_remnants())
         elif isinstance(delta, HintGiven):
             self._well = delta.hint in _WELL and self._well is not False
         elif isinstance(delta, Fault):
@@ -78,6 +84,7 @@ class Rescuer:
 
     def _read(self, text: str) -> list[Delta | Rejected]:
         self._said = self._said or not text.isspace()
+        self._remains = None
         if self._engine is None:
             self._engine = _begin(self._offer)
         return self._sort(self._engine.feed(text))
@@ -87,7 +94,12 @@ class Rescuer:
         if self._over:
             return []
         self._over = True
-        given = [] if self._engine is None else self._sort(self._engine.end())
+        rest = "" if self._remains is None else self._remains.end()
+        given = self._read(rest) if rest else []
+        if self._engine is not None:
+            given += self._sort(self._engine.end())
+        if self._native and _is_opener(given):
+            given = []  # that of the call which came natively
         if self._well and not self._said and not self._native and self._room >= 0:
             self._held = self._last_thoughts()
         held, self._held = self._held, []
@@ -129,6 +141,17 @@ def _begin(offer: Offer) -> Engine:
 def _know(names: tuple[str, ...]) -> Vocabulary:
     """Whoever asks offers the same tools again and again."""
     return Vocabulary.of(AUTO, names)
+
+
+@lru_cache(maxsize=1)
+def _remnants() -> Marks:
+    return marks_of(tuple(_know(()).remnants - {FENCE}))
+
+
+def _is_opener(given: list[Delta | Rejected]) -> bool:
+    """Whether this is the mark of a call and nothing else."""
+    said = "".join(each.text if isinstance(each, Text) else FENCE for each in given).strip()
+    return said.startswith("<") and said in _know(()).openers
 
 
 def _refuse(name: str | None) -> Rejected:
