@@ -69,6 +69,11 @@ ROWS = [
     # https://github.com/lsdefine/GenericAgent/issues/804
     ("another bar", "deepseek_v4_dsml", "<\u2016DSML\u2016tool_calls><\u2016DSML\u2016invoke name=\"now\"></\u2016DSML\u2016invoke></\u2016DSML\u2016tool_calls>", "now {}"),
     ("blanks behind the bars", "auto", f'<{DSML} calls>\n<{DSML} invoke name="find">\n<{DSML} parameter name="query">x</{DSML} parameter>\n</{DSML} invoke>\n</{DSML} calls>', CALL),
+    *(
+        (f"blanks around the bars in {mark!r}", "auto", f'<{mark}tool_use>\n<{mark}invoke name="find">\n<{mark}parameter name="query">x</{mark}parameter>\n</{mark}invoke>\n</{mark}tool_use>', CALL)
+        for mark in (" | DSML | ", "| DSML | ", f" {BAR} DSML {BAR} ", f"{BAR} DSML {BAR} ")
+    ),
+    ("the section of the version behind it", "deepseek_v32_dsml", f'<{DSML}tool_calls><{DSML}invoke name="find"><{DSML}parameter name="query" string="true">x</{DSML}parameter></{DSML}invoke></{DSML}tool_calls>', CALL),
     # https://github.com/can1357/oh-my-pi/issues/8495
     ("a token that a server dropped", "kimi_k3", XTML.format('<|open|>argument key="query" type="string"<|sep|>xargument<|sep|>') + "so", "!bad_markup find | 'so'"),
     ("cut behind a mark in a value", "minimax_m2", '<minimax:tool_call><invoke name="find"><parameter name="query">x </minimax:tool_call>', "!truncated find"),

@@ -42,7 +42,7 @@ ARGUMENTS = frozenset(
     {"arguments", "parameters", "args", "input", "params", "tool_input", "action_input"}
 )
 IDS = frozenset({"id", "tool_call_id", "call_id"})
-WRAPPERS = frozenset({"function", "tool_call", "function_call"})
+WRAPPERS = frozenset({"function", "tool_call", "function_call", "functionCall", "toolCall"})
 LISTS = frozenset({"tool_calls", "toolCalls", "function_calls", "calls", "tool_uses"})
 OTHERS = frozenset({"type", "index"})
 BRACE = "{"

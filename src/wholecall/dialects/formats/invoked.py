@@ -84,12 +84,13 @@ _DSML_BARS = (
     (BAR, f"{BAR} "),
     (BAR * 2, f"{BAR * 2} "),
     ("", BAR),
+    *((f"{blank}{bar} ", f" {bar} ") for bar in (BAR, "|") for blank in ("", " ")),
 )
 
 
 def _dsml(name: str, *sections: str, models: str) -> Dialect:
-    """With its full-width bars, and with those that backends make of them: ASCII, doubled, a
-    blank behind them, the first one lost."""
+    """With its full-width bars, and with those that backends make of them: ASCII, doubled, with
+    blanks behind or around them, the first one lost."""
     own, *others = (
         _dialect(
             name,
@@ -106,10 +107,15 @@ def _dsml(name: str, *sections: str, models: str) -> Dialect:
     return own.spelled(*others)
 
 
-DEEPSEEK_V32 = _dsml("deepseek_v32_dsml", "function_calls", "calls", models="DeepSeek V3.2")
-DEEPSEEK_V4 = _dsml(
-    "deepseek_v4_dsml", "tool_calls", "function_calls", "calls", models="DeepSeek V4"
+_DSML_OTHERS = ("tool_use", "calls")
+DEEPSEEK_V32 = _dsml(
+    "deepseek_v32_dsml", "function_calls", "tool_calls", *_DSML_OTHERS, models="DeepSeek V3.2"
 )
+DEEPSEEK_V4 = _dsml(
+    "deepseek_v4_dsml", "tool_calls", "function_calls", *_DSML_OTHERS, models="DeepSeek V4"
+)
+UNMARKED = Written(("<tool_calls>",), _invoke("", "tool_calls"))
+"""What is left of V4's tags where a server drops its own token and keeps the rest."""
 
 _STEP_SECTION = f"<{BAR}tool_calls_begin{BAR}>"
 _STEP_BEGIN = f"<{BAR}tool_call_begin{BAR}>"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from wholecall.dialects.declaration import Written
 from wholecall.dialects.formats.headed import BAR
-from wholecall.dialects.formats.invoked import STEP3
+from wholecall.dialects.formats.invoked import STEP3, UNMARKED
 from wholecall.dialects.headed_calls import HeadedCalls
 from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.nested_calls import ChildTagCalls
@@ -146,7 +146,7 @@ _CROSSED = (
     *(
         _inside(section, name)
         for section in ("tool_use", "tool_call", "function_call")
-        for name in ("name", "tool_name", "tool")
+        for name in ("name", "tool_name", "tool", "function")
     ),
     *(_attributed(tag) for tag in ("tool_call", "tool_use", "tool", "function_call")),
 )
@@ -189,6 +189,7 @@ def _as_step(*, headed: bool) -> Written:
 
 
 _DEEPSEEK = (
+    UNMARKED,
     *(_deepseek(bar, blank) for bar in (BAR, "|") for blank in ("▁", "_")),
     _as_step(headed=True),
     _as_step(headed=False),
