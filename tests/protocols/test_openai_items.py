@@ -54,6 +54,30 @@ ROWS: list[tuple[str, list[Any], list[Any]]] = [
         [("begin", BEGUN, HERE), ("complete", "", HERE), ("finish", BEGUN, HERE)],
         [OPENED, CallSealed(0)],
     ),
+    (
+        "pieces may name the call instead of its item",
+        [
+            ("begin", BEGUN, HERE),
+            ("begin", item(call_id="y", arguments=""), Address(1)),
+            ("grow", '{"a"', Address(call_id="x")),
+            ("grow", '{"b"', Address(call_id="y")),
+            ("grow", ":1}", Address(item_id="x")),
+            ("complete", '{"a":1}', Address(call_id="x")),
+        ],
+        [
+            OPENED,
+            CallDelta(1, None, "f", "y", opens=True),
+            CallDelta(0, '{"a"'),
+            CallDelta(1, '{"b"'),
+            CallDelta(0, ":1}"),
+            SEALED,
+        ],
+    ),
+    (
+        "also before it",
+        [("grow", '{"a":1}', Address(call_id="x")), ("begin", item(call_id="x"), Address())],
+        [CallDelta("x", '{"a":1}', "f", "x", opens=True)],
+    ),
     ("an item may begin twice", [("begin", BEGUN, HERE), ("begin", ITEM, HERE)], [OPENED]),
     ("or not at all", [("finish", ITEM, HERE)], [WHOLE, SEALED]),
     (

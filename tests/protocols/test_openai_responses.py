@@ -73,6 +73,7 @@ def end(kind: str = "completed", **response: Any) -> dict[str, Any]:
     return {"type": f"response.{kind}", "response": response}
 
 
+DELTA = "response.function_call_arguments.delta"
 ITEMS = [
     Row(
         "a call is opened, grows, is sealed, and not repeated",
@@ -92,6 +93,31 @@ ITEMS = [
             Usage(1, 2, USAGE),
             *COMPLETED,
         ],
+    ),
+    Row(
+        "pieces may bear the id of the call",
+        [
+            added({**CALL, "arguments": ""}),
+            added({**CALL, "id": "fd", "call_id": "z", "arguments": ""}, 1),
+            {"type": DELTA, "call_id": "x", "delta": '{"a":'},
+            {"type": DELTA, "call_id": "z", "delta": '{"b":'},
+            {"type": DELTA, "call_id": "x", "delta": "1}"},
+        ],
+        [
+            CallDelta(0, None, "f", "x", opens=True, extras={"item_id": "fc"}),
+            CallDelta(1, None, "f", "z", opens=True, extras={"item_id": "fd"}),
+            CallDelta(0, '{"a":'),
+            CallDelta(1, '{"b":'),
+            CallDelta(0, "1}"),
+        ],
+    ),
+    Row(
+        "the name may come with the arguments only",
+        [
+            event("function_call_arguments.delta", delta='{"a":1}'),
+            event("function_call_arguments.done", name="f", arguments='{"a":1}'),
+        ],
+        [CallDelta(0, '{"a":1}', "f", opens=True), CallSealed(0, '{"a":1}')],
     ),
     Row(
         "two calls are not repeated under ids that were made up for the end",

@@ -38,12 +38,13 @@ class Address(msgspec.Struct):
     """Where an event says that its item stands."""
 
     index: int | None = None  # missing, or the same for all, from imitators
-    item_id: str | None = None  # a new one in each event from some gateways
+    item_id: str | None = None  # a new one in each event, or the `call_id`, from some gateways
+    call_id: str | None = None  # instead of the id of the item from imitators
 
     @property
     def slot(self) -> Slot | None:
-        """The index, or the id where there is none."""
-        return self.item_id if self.index is None else self.index
+        """The index, or an id where there is none."""
+        return self.item_id or self.call_id if self.index is None else self.index
 
 
 class _Call:
@@ -96,14 +97,17 @@ class FunctionCalls:
         """A piece of the arguments came."""
         yield from _give(self._at(address), read_text(arguments))
 
-    def complete(self, arguments: Any, address: Address) -> Iterator[Delta]:
-        """The arguments are over, and come once more as a whole."""
+    def complete(
+        self, arguments: Any, address: Address, *, name: str | None = None
+    ) -> Iterator[Delta]:
+        """The arguments are over, and come once more as a whole; OpenAI's say the name, too."""
         call, text = self._at(address), read_text(arguments)
+        if not call.opened:
+            yield from () if call.filled else _give(call, text)
+            yield from self._open(call, CallItem(call_id=address.call_id, name=name))
         # Without any text it proves nothing: some servers have it in the item only.
         if text and call.opened:
             yield from _seal(call, text)
-        elif not call.filled:
-            yield from _give(call, text)
 
     def finish(self, item: CallItem, address: Address) -> Iterator[Delta]:
         """The item is done, and comes once more as a whole."""
@@ -132,7 +136,10 @@ class FunctionCalls:
     def _known(self, address: Address) -> _Call | None:
         if address.slot is None:  # no address at all: the call being built
             return next((call for call in self._calls[-1:] if call.sealed is None), None)
-        return self._by_item_id.get(address.item_id) or self._by_index.get(address.index)
+        by_call_id = self._by_call_id.get(address.call_id or address.item_id)
+        return (
+            self._by_item_id.get(address.item_id) or by_call_id or self._by_index.get(address.index)
+        )
 
     def _at(self, address: Address) -> _Call:
         return self._known(address) or self._add(address)
@@ -152,6 +159,8 @@ class FunctionCalls:
             self._by_index[address.index] = call
         if address.item_id:
             self._by_item_id[address.item_id] = call
+        if address.call_id:
+            self._by_call_id[address.call_id] = call
         return call
 
     # ── Taking in ───────────────────────────────────────────────────────────────────

@@ -87,8 +87,10 @@ class _Event(msgspec.Struct):
     type: str = ""
     output_index: int | None = None  # missing from some imitators
     item_id: str | None = None  # a new one in each event from some gateways
+    call_id: str | None = None  # instead of it from imitators
     delta: Any = None
     arguments: Any = None
+    name: str | None = None
     item: Any = None
     response: _Response | None = None
     error: Any = None
@@ -164,11 +166,11 @@ def _arguments_delta(stream: _Stream, event: _Event) -> Iterator[Delta]:
 
 
 def _arguments_done(stream: _Stream, event: _Event) -> Iterator[Delta]:
-    return stream.calls.complete(event.arguments, _address(event))
+    return stream.calls.complete(event.arguments, _address(event), name=event.name)
 
 
 def _address(event: _Event) -> Address:
-    return Address(event.output_index, event.item_id)
+    return Address(event.output_index, event.item_id, event.call_id)
 
 
 # ── Words and other items ───────────────────────────────────────────────────────────
