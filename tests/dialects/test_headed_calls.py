@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
+from wholecall.dialects.parsing import parse_text
+
 CALL = 'find {"query": "x"}'
 ARGS = '{"query": "x"}'
 BAR = "\uff5c"
@@ -26,6 +28,9 @@ ROWS = [
     ("a call that is none after one", "kimi_k2", KIMI.format("find:0", ARGS) + "<|tool_call_begin|>a b", f"{CALL} | 'a b'"),
     ("no arguments", "kimi_k2", KIMI.format("now:0", ""), "now {}"),
     ("prose as arguments", "kimi_k2", KIMI.format("find:0", "so"), "'<|tool_call_begin|>find:0so'"),
+    *((f"an id that lost its marks: {id}", "auto", KIMI.format(id, ARGS), CALL) for id in ("functions_find_0", "functionsfind12", "functions.find0")),
+    ("an id of nobody without marks", "kimi_k2", KIMI.format("functions_fnd_0", ARGS), "!unknown_tool functions_fnd_0"),
+    ("an id without a counter", "kimi_k2", KIMI.format("functions_find_x", ARGS), "!unknown_tool functions_find_x"),
     ("no header", "kimi_k2", "<|tool_call_begin|>find<|tool_call_end|>", "'<|tool_call_begin|>find'"),
     ("no name", "kimi_k2", KIMI.format("", ARGS), f"'<|tool_call_begin|>{ARGS}'"),
     ("an unknown name", "kimi_k2", KIMI.format("functions.fnd:0", ARGS), "!unknown_tool functions.fnd"),
@@ -155,3 +160,11 @@ def test_a_call_of_nobody_is_of_the_only_tool_if_it_fits(
 )
 def test_rows(say: Callable[..., str], dialect: str, *, text: str, said: str) -> None:
     assert say(dialect, text) == said
+
+
+def test_an_id_without_marks_that_fits_two_tools_names_none() -> None:
+    tools = [{"name": "run"}, {"name": "run1"}]
+    outcome = parse_text("kimi_k2", KIMI.format("functionsrun12", ARGS), tools=tools)
+    assert [(each.name, each.reason.value) for each in outcome.rejected] == [
+        ("functionsrun12", "unknown_tool")
+    ]

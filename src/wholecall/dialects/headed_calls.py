@@ -41,6 +41,7 @@ class Header(enum.Enum):
 
 _COUNTED = re.compile(r"(.*?)\s*:\s*\d++\Z", re.DOTALL)
 _NAMELESS = re.compile(r"(?:\d++|call_\w++)\Z")
+_PUNCTUATION = "._:-"
 _RECIPIENT = re.compile(
     r"([^\s<]++)\s*+(?:(?:commentary|final)\b\s*+)?(?:<.*|json|code)?\s*+\Z", re.DOTALL
 )
@@ -206,9 +207,22 @@ class _Reading:
             return (yield from self._thought(spelled))
         if not spelled and self._machine.sole:
             return (yield from self._nameless(text))
+        if self._grammar.head is Header.COUNTED:
+            spelled = self._without_marks(spelled) or spelled
         # Without a marker only an offered name tells a call from prose.
         name = self._machine.admit(spelled or text) if opener else self._machine.find(spelled)
         return name is not None and (yield from self._arguments(name, own_id or id))
+
+    def _without_marks(self, id: str) -> str:
+        """The only tool whose counted name this is without its marks, as clients clean ids and
+        models repeat them: `functions_search_0`, `functionssearch0`."""
+        begin, _, rest = id.partition("functions")
+        if begin or self._machine.find(id):
+            return ""
+        rest = rest.lstrip(_PUNCTUATION)
+        offered = (name for name in self._machine.offer or () if rest.startswith(name))
+        fitting = [name for name in offered if rest[len(name) :].lstrip(_PUNCTUATION).isdecimal()]
+        return fitting[0] if len(fitting) == 1 else ""
 
     def _header(self) -> Steps[tuple[str, str | None] | None]:
         """What stands before the arguments, and an id behind it; None if this is no header."""
