@@ -185,6 +185,10 @@ _WRAPPERS = frozenset(
 )
 
 
+# Under these an envelope repeats the name of the tool.
+_LABELS = frozenset({"name", "tool", "function", "tool_name", "function_name"})
+
+
 class _Fitting(NamedTuple):
     """Makes objects fit one tool."""
 
@@ -200,6 +204,8 @@ class _Fitting(NamedTuple):
             unwrapped = self._unwrap(value)
             if unwrapped is not None:
                 return structs.replace(unwrapped, repairs=(*repairs, *unwrapped.repairs))
+            if not checked.problems and self._has_two_readings(value):
+                return _TWO_READINGS
         if checked.problems:
             return _refuse_problems(checked.problems)
         swallowed = find_swallowed(checked.value, self._names())
@@ -239,17 +245,31 @@ class _Fitting(NamedTuple):
 
     def _open_wrapper(self, value: dict[str, JSON]) -> Parsed | None:
         """What the only parameter holds, if the tool has none of this name."""
-        known = self._names()
-        names = set(value)
-        if "name" not in known and value.get("name") == self.spec.name:
-            names.discard("name")  # an envelope that repeats the tool's name
-        if len(names) != 1 or not names <= _WRAPPERS or not names.isdisjoint(known):
+        names = value.keys() - self._labels(value)
+        if len(names) != 1 or not names <= _WRAPPERS or not names.isdisjoint(self._names()):
             return None
-        inner = value[names.pop()]
+        return self._read_wrapper(value[names.pop()])
+
+    def _labels(self, value: dict[str, JSON]) -> set[str]:
+        """Where an envelope repeats the name of the tool."""
+        return {label for label in _LABELS & value.keys() if value[label] == self.spec.name}
+
+    def _read_wrapper(self, inner: JSON) -> Parsed | None:
         if not isinstance(inner, str):
             return Parsed(inner)
         parsed = _read_text(inner, whole=True, limits=self.limits)
         return parsed if isinstance(parsed, Parsed) else None
+
+    def _has_two_readings(self, value: dict[str, JSON]) -> bool:
+        """Whether parameters stand in an envelope, too, and not the same as beside it; or one
+        beside it may be its label (https://github.com/ollama/ollama/issues/11805)."""
+        known = self._names()
+        read = (self._read_wrapper(value[name]) for name in value.keys() & _WRAPPERS - known)
+        inside = [each.value for each in read if each and isinstance(each.value, dict)]
+        if inside and not known.isdisjoint(self._labels(value)):
+            return True
+        members = (member for each in inside for member in each.items() if member[0] in known)
+        return any(name not in value or value[name] != item for name, item in members)
 
 
 # ── Refusals ────────────────────────────────────────────────────────────────────────
@@ -264,6 +284,9 @@ _TYPES = {
 }
 
 
+_TWO_READINGS = Refused(
+    Reason.AMBIGUOUS, "parameters stand in an object of their own and others beside it"
+)
 _DEFINITION = Refused(
     Reason.SCHEMA, "the arguments are the definition of the tool, and no values for its parameters"
 )
