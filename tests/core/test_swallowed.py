@@ -25,6 +25,12 @@ ROWS = [
     ("no quotes", {"content": "x</parameter>\n<parameter=tags>\ny"}, "content"),
     ("keys and values", {"content": "x</arg_value><arg_key>tags</arg_key>"}, "content"),
     ("a parameter that was given", {"content": f"x</b>{OPEN.format('tags')}", "tags": "y"}, ""),
+    (
+        "one that was given empty",
+        {"content": f"x</b>{OPEN.format('tags')}y", "tags": []},
+        "content",
+    ),
+    ("one that is not empty", {"content": f"x</b>{OPEN.format('n')}y", "n": 0}, ""),
     ("a parameter of another tool", {"content": f"x</b>{OPEN.format('path')}y"}, ""),
     ("a tag that is not behind another", {"content": f"use {OPEN.format('tags')}"}, ""),
     ("a namespace that leaked", {"n": 1, "content": "</antml parameter>\nx"}, "content"),
@@ -52,3 +58,12 @@ def test_where_nothing_is_described_nothing_is_missing() -> None:
     text = f"x</content>{OPEN.format('tags')}y"
     read = read_arguments({"content": text}, ToolSpec("note", {}), whole=True)
     assert isinstance(read, Arguments)
+
+
+def test_where_anything_is_taken_any_name_may_be_missing() -> None:
+    text = f"x</content>{OPEN.format('tags')}y"
+    spec = ToolSpec("note", {"type": "object", "additionalProperties": True})
+    refused = read_arguments({"content": text}, spec, whole=True)
+    assert isinstance(refused, Refused)
+    assert refused.reason is Reason.BAD_MARKUP
+    assert isinstance(read_arguments({"content": text, "tags": "a"}, spec, whole=True), Arguments)

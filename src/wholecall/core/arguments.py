@@ -208,7 +208,7 @@ class _Fitting(NamedTuple):
                 return _TWO_READINGS
         if checked.problems:
             return _refuse_problems(checked.problems)
-        swallowed = find_swallowed(checked.value, self._names())
+        swallowed = find_swallowed(checked.value, self._names() or self._any_name())
         if swallowed:
             return _refuse_swallowed(swallowed)
         return Arguments(checked.value, repairs, checked.coercions, checked.dropped)
@@ -223,6 +223,10 @@ class _Fitting(NamedTuple):
         """The parameters that the tool describes."""
         compiled = prepare(self.spec.parameters)
         return frozenset(compiled.names) if isinstance(compiled, Compiled) else frozenset()
+
+    def _any_name(self) -> frozenset[str] | None:
+        """None if the tool describes no parameter and says that it takes any."""
+        return None if self.spec.parameters.get("additionalProperties") is True else frozenset()
 
     def _has_unknown(self, value: dict[str, JSON]) -> bool:
         """Whether parameters were kept that would be dropped otherwise."""

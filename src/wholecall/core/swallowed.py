@@ -26,8 +26,14 @@ _NAMED = re.compile(
 _LEAKED = re.compile(r"\s{0,16}</antml[: ]parameter>")
 
 
-def find_swallowed(arguments: Mapping[str, JSON], names: Collection[str]) -> str:
-    """The parameter whose value holds markup of this call; nothing if there is none."""
+_NOTHING: tuple[JSON, ...] = (None, "", [], {})
+
+
+def find_swallowed(arguments: Mapping[str, JSON], names: Collection[str] | None) -> str:
+    """The parameter whose value holds markup of this call; nothing if there is none.
+
+    `names` are those of the tool's parameters; None where it takes any.
+    """
     for key, value in arguments.items():
         if (
             isinstance(value, str)
@@ -38,8 +44,9 @@ def find_swallowed(arguments: Mapping[str, JSON], names: Collection[str]) -> str
     return ""
 
 
-def _holds_markup(text: str, given: Collection[str], *, names: Collection[str]) -> bool:
+def _holds_markup(text: str, given: Mapping[str, JSON], *, names: Collection[str] | None) -> bool:
     if _LEAKED.match(text):
         return True
     named = (found[1] or found[2] for found in _NAMED.finditer(text))
-    return any(name in names and name not in given for name in named)
+    missing = (name for name in named if given.get(name) in _NOTHING)
+    return any(names is None or name in names for name in missing)
