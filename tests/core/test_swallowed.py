@@ -34,6 +34,12 @@ ROWS = [
     ("a parameter of another tool", {"content": f"x</b>{OPEN.format('path')}y"}, ""),
     ("a tag that is not behind another", {"content": f"use {OPEN.format('tags')}"}, ""),
     ("a namespace that leaked", {"n": 1, "content": "</antml parameter>\nx"}, "content"),
+    ("GLM's tags in a name", {"content": "x", "n<arg_key": "1"}, "n<arg_key"),
+    ("GLM's tags in a value", {"content": "x</arg_key><arg_value>5"}, "content"),
+    ("the end of GLM's value", {"content": "x</arg_value>\n"}, "content"),
+    ("whole pairs of them", {"content": "<arg_key>n</arg_key><arg_value>1</arg_value>"}, ""),
+    ("words about them", {"content": "use </arg_value> here"}, ""),
+    ("other signs in a name", {"content": "x", "<b>": "1"}, ""),
     ("a text of brackets", {"content": "</" * 5000}, ""),
 ]
 
@@ -67,3 +73,10 @@ def test_where_anything_is_taken_any_name_may_be_missing() -> None:
     assert isinstance(refused, Refused)
     assert refused.reason is Reason.BAD_MARKUP
     assert isinstance(read_arguments({"content": text, "tags": "a"}, spec, whole=True), Arguments)
+
+
+def test_a_name_with_tags_is_not_dropped() -> None:
+    spec = ToolSpec("note", {"type": "object", "properties": {"content": {}, "n": {}}})
+    refused = read_arguments({"content": "x", "n<arg_key": "1"}, spec, whole=True)
+    assert isinstance(refused, Refused)
+    assert refused.reason is Reason.BAD_MARKUP

@@ -208,7 +208,8 @@ class _Fitting(NamedTuple):
                 return _TWO_READINGS
         if checked.problems:
             return _refuse_problems(checked.problems)
-        swallowed = find_swallowed(checked.value, self._names() or self._any_name())
+        # A name that holds tags was dropped, as that of no parameter.
+        swallowed = find_swallowed({**value, **checked.value}, self._names() or self._any_name())
         if swallowed:
             return _refuse_swallowed(swallowed)
         return Arguments(checked.value, repairs, checked.coercions, checked.dropped)

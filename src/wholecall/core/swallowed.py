@@ -6,6 +6,11 @@ part of the value: the call is valid, and its other parameters are silently miss
     {"content": "long text</content>\n<parameter name=\"tags\">a, b"}
 
 https://github.com/anthropics/claude-code/issues/44826
+
+And where it fails to read GLM's tags, they end up in names and values
+(https://github.com/exo-explore/exo/pull/2187).
+
+    {"file<arg_key": "page</arg_key><arg_value>5"}
 """
 
 from __future__ import annotations
@@ -26,6 +31,8 @@ _NAMED = re.compile(
 _LEAKED = re.compile(r"\s{0,16}</antml[: ]parameter>")
 
 
+_BETWEEN = re.compile(r"</arg_key>\s{0,16}<arg_value>|</arg_value>\s{0,16}\Z")
+_IN_NAME = re.compile(r"</?(?:\w{1,16}:)?(?:arg_key|arg_value|parameter)")
 _NOTHING: tuple[JSON, ...] = (None, "", [], {})
 
 
@@ -35,18 +42,23 @@ def find_swallowed(arguments: Mapping[str, JSON], names: Collection[str] | None)
     `names` are those of the tool's parameters; None where it takes any.
     """
     for key, value in arguments.items():
-        if (
-            isinstance(value, str)
-            and "</" in value
-            and _holds_markup(value, arguments, names=names)
-        ):
+        torn = "<" in key and _IN_NAME.search(key)
+        held = isinstance(value, str) and "</" in value and _holds(value, arguments, names=names)
+        if torn or held:
             return key
     return ""
 
 
-def _holds_markup(text: str, given: Mapping[str, JSON], *, names: Collection[str] | None) -> bool:
-    if _LEAKED.match(text):
+def _holds(text: str, given: Mapping[str, JSON], *, names: Collection[str] | None) -> bool:
+    if _LEAKED.match(text) or _is_torn(text):
         return True
     named = (found[1] or found[2] for found in _NAMED.finditer(text))
     missing = (name for name in named if given.get(name) in _NOTHING)
     return any(names is None or name in names for name in missing)
+
+
+def _is_torn(text: str) -> bool:
+    """Whether a pair of GLM's tags ends in it that did not begin there."""
+    if _BETWEEN.search(text) is None:
+        return False
+    return any(text.count(f"<{tag}>") < text.count(f"</{tag}>") for tag in ("arg_key", "arg_value"))
