@@ -52,6 +52,26 @@ END_TOKENS = (
 """What ends an answer. Servers that hand it on do not mean it."""
 
 
+RESULTS = {f"<{tag}>": (f"</{tag}>",) for tag in ("tool_response", "tool_result")}
+"""What the results of calls stand between. A model that writes them makes them up."""
+TURNS = (
+    *(f"<|im_start|>{role}" for role in ("user", "tool", "system")),
+    *(f"<|start_header_id|>{role}<|end_header_id|>" for role in ("user", "ipython", "tool")),
+    "<start_of_turn>user",
+    "<|observation|>",
+    "<|user|>",
+    "<\uff5cUser\uff5c>",
+    "<\uff5ctool▁outputs▁begin\uff5c>",
+    "<|start|>user",
+    "<|start|>functions.",
+    "[TOOL_RESULTS]",
+)
+"""Where the turn of somebody else begins: a model that runs on past the end of its own."""
+OBSERVED = "\nObservation:"
+"""The same in answers that reason and act in turns. Without a call before it, it is a word."""
+FOREIGN = (*RESULTS, *TURNS, OBSERVED)
+
+
 class Named(enum.Enum):
     """How a call begins that has nothing but the name of a tool as its mark."""
 

@@ -21,7 +21,14 @@ from __future__ import annotations
 from wholecall.core.limits import DEFAULT, Limits
 from wholecall.core.spec import Offer
 from wholecall.core.values import Reason
-from wholecall.dialects.declaration import Dialect, Grammar
+from wholecall.dialects.declaration import (
+    FOREIGN,
+    OBSERVED,
+    RESULTS,
+    TURNS,
+    Dialect,
+    Grammar,
+)
 from wholecall.dialects.machine import LONGEST_NAME, Machine, Tags
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.output import Given
@@ -144,7 +151,14 @@ class Engine:
             yield from self._fence()
         elif quoted and (yield from self._source.peek()) == "`":
             self._output.text(mark)  # all of a code span
-        elif mark in self._words.prompted:
+        elif mark in FOREIGN:
+            yield from self._read_foreign(mark)
+        else:
+            yield from self._at_own(mark, quoted=quoted)
+
+    def _at_own(self, mark: str, *, quoted: bool) -> Steps[None]:
+        """The same of a mark of the dialect."""
+        if mark in self._words.prompted:
             self._output.retract()
         elif mark in self._words.dropped:
             return
@@ -156,6 +170,18 @@ class Engine:
             self._output.text(mark)
         else:
             yield from self._open(mark, quoted=quoted)
+
+    def _read_foreign(self, mark: str) -> Steps[None]:
+        """What is not the model's to say: the result of a call, the turn of somebody else. No call
+        stands in it, and what follows a result that was made up goes by that."""
+        if mark in TURNS and self._output.calls and not (yield from self._source.peek()):
+            return  # the token that ended the answer
+        self._output.text(mark)
+        if mark != OBSERVED:
+            end = yield from self._source.flow(marks_of(RESULTS.get(mark, ())), self._output.text)
+            self._output.text(end)
+        if self._output.calls:
+            yield from self._source.flow(marks_of(()), self._output.text)
 
     def _open(self, mark: str, *, quoted: bool) -> Steps[None]:
         """A call, or else the text of its opener."""

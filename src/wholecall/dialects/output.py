@@ -32,6 +32,7 @@ class Retracted(Value, frozen=True):
 Given: TypeAlias = Delta | Rejected | Retracted
 
 _TAIL = 8
+_QUOTES = ("`", '"', "\u201c")
 _BEFORE_VALUES = ('":', "':", "[", "{", ",")
 
 
@@ -73,7 +74,7 @@ class Output:
         """Whether a code span, a quotation or a comment begins right before this place."""
         _, line_end, line = self._last.rpartition("\n")
         cited = bool(line_end) and line.strip() == ">"
-        return cited or self._last.endswith("`") or self._last.rstrip().endswith("<!--")
+        return cited or self._last.endswith(_QUOTES) or self._last.rstrip().endswith("<!--")
 
     @property
     def amid_json(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from wholecall.dialects.declaration import Dialect, Grammar, Named
+from wholecall.dialects.declaration import FOREIGN, Dialect, Grammar, Named
 from wholecall.dialects.headed_calls import NamedHeadCalls
 from wholecall.dialects.machine import LONGEST_NAME, Tags
 from wholecall.dialects.marks import Marks, marks_of
@@ -75,7 +75,7 @@ class Vocabulary:
             first=look_for(tuple(each[1:] for each in grammars if each.startswith("\n"))),
             alone=look_for((*_BEFORE_NAMES, *(f"{name}(" for name in names if _fits(name)))),
             behind=look_for((*remnants, *begins)),
-            marks=look_for((FENCE, *grammars, *reasoning, *texts, *dropped)),
+            marks=look_for((FENCE, *grammars, *reasoning, *texts, *dropped, *FOREIGN)),
             many=many,
         )
 
