@@ -84,6 +84,8 @@ ROWS = [
     ("an indented fence", "hermes", f"a\n  ```\n{FIND}\n```", f"'a\n  ```\n{FIND}\n```'"),
     ("a call in a code span is text", "hermes", f"`{FIND}`", f"'`{FIND[:-12]}`'"),
     ("a call in quotation marks is text", "hermes", f'it says "{FIND}"', f"'it says \"{FIND[:-12]}\"'"),
+    ("a call behind quotation marks", "hermes", f'look for "cats"{FIND}', f"{CALL} | 'look for \"cats\"'"),
+    ("a call behind a code span", "hermes", f"run `ls`{FIND}", f"{CALL} | 'run `ls`'"),
     ("a call in a result is text", "hermes", f"<tool_response>{FIND}</tool_response>so {FIND}", f"{CALL} | '<tool_response>{FIND}</tool_response>so '"),
     ("so is one that goes by a result which was made up", "hermes", f"{FIND}<tool_result>1</tool_result>{FIND}", f"{CALL} | '<tool_result>1</tool_result>{FIND}'"),
     ("and one behind an observation", "auto", f"Action: find\nAction Input: {{}}\nObservation: 1\n{FIND}", f"find {{}} | '\nObservation: 1\n{FIND}'"),

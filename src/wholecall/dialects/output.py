@@ -6,6 +6,7 @@ in reasoning that may never be closed. Their deltas are held until then.
 
 from __future__ import annotations
 
+import re
 from typing import TypeAlias
 
 from wholecall.core.values import (
@@ -32,7 +33,8 @@ class Retracted(Value, frozen=True):
 Given: TypeAlias = Delta | Rejected | Retracted
 
 _TAIL = 8
-_QUOTES = ("`", '"', "\u201c")
+_QUOTE_BEGINS = re.compile(r"""(?:(?:\A|[\s(\[{:>*_-])(?:`{1,6}|")|\u201c)\Z""")
+"""Behind a word it ends there: `look for "cats"<tool_call>`."""
 _BEFORE_VALUES = ('":', "':", "[", "{", ",")
 
 
@@ -74,7 +76,8 @@ class Output:
         """Whether a code span, a quotation or a comment begins right before this place."""
         _, line_end, line = self._last.rpartition("\n")
         cited = bool(line_end) and line.strip() == ">"
-        return cited or self._last.endswith(_QUOTES) or self._last.rstrip().endswith("<!--")
+        begun = cited or _QUOTE_BEGINS.search(self._last) is not None
+        return begun or self._last.rstrip().endswith("<!--")
 
     @property
     def amid_json(self) -> bool:
