@@ -118,6 +118,7 @@ ROWS = [
     ("channels that nobody announced", "auto", "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>yes<|return|>", "~hm | 'yes'"),
     ("an answer as JSON", "harmony", '<|channel|>final <|constrain|>json<|message|>{"a": 1}<|return|>', "'{\"a\": 1}'"),
     ("words before a call", "auto", f"<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>commentary to=functions.find<|message|>{ARGS}<|call|>", f"{CALL} | 'I look.'"),
+    ("a channel with a slip in its name", "auto", f"<|channel|>comment to=functions.find <|constrain|>json<|message|>{ARGS}<|call|>", CALL),
     ("thoughts without an end", "harmony", "<|channel|>analysis<|message|>hm<|channel|>final<|message|>yes", "~hm | 'yes'"),
     ("a name in a line", "functionary_v32", f">>>find\n{ARGS}\n>>>find\n{ARGS}", f"{CALL} | {CALL}"),
     ("text in a line", "functionary_v32", "all\nHello", "'Hello'"),

@@ -68,6 +68,7 @@ ROWS = [
     ("a call without the end of its tag", "anthropic_xml", '<invoke name="find\n<invoke name="now"></invoke>', "now {} | '<invoke name=\"find\n'"),
     # https://github.com/lsdefine/GenericAgent/issues/804
     ("another bar", "deepseek_v4_dsml", "<\u2016DSML\u2016tool_calls><\u2016DSML\u2016invoke name=\"now\"></\u2016DSML\u2016invoke></\u2016DSML\u2016tool_calls>", "now {}"),
+    ("MiniMax's token for the end", "minimax_m2", '<minimax:tool_call>\n<invoke name="find">\n<parameter name="query">x</parameter>\n</invoke>\n</minimax:tool_call>[e~[', CALL),
     ("blanks behind the bars", "auto", f'<{DSML} calls>\n<{DSML} invoke name="find">\n<{DSML} parameter name="query">x</{DSML} parameter>\n</{DSML} invoke>\n</{DSML} calls>', CALL),
     *(
         (f"blanks around the bars in {mark!r}", "auto", f'<{mark}tool_use>\n<{mark}invoke name="find">\n<{mark}parameter name="query">x</{mark}parameter>\n</{mark}invoke>\n</{mark}tool_use>', CALL)

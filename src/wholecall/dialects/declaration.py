@@ -46,6 +46,7 @@ END_TOKENS = (
     "<|end_of_turn|>",
     "<end_of_turn>",
     "<eos>",
+    "[e~[",
     "<|end▁of▁sentence|>",
     "<\uff5cend▁of▁sentence\uff5c>",
 )

@@ -110,7 +110,8 @@ KIMI_K2 = Dialect(
 _END = ("<|end|>", "<|call|>", "<|return|>")
 
 
-_ADDRESSED = tuple(f"<|channel|>{name} to=" for name in ("commentary", "final", "analysis"))
+_CHANNELS = ("commentary", "comment", "final", "analysis")
+_ADDRESSED = tuple(f"<|channel|>{name} to=" for name in _CHANNELS)
 _HARMONY = HeadedCalls(
     calls=(
         *_ADDRESSED,
