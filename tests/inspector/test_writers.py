@@ -244,15 +244,20 @@ async def test_a_run_that_ends_while_the_disk_is_slow_is_kept_the_next_time() ->
 async def test_while_the_disk_is_slow_so_many_runs_wait_and_others_are_counted_as_lost() -> None:
     store, live = SlowStore(), Live()
     tap = InspectorTap(store, live, paces=QUICK, encoders=TELLING)
+    seen = tap.open_briefly(describing(), BRIEF)
+    tell(seen)
+    await live.catch_up()
     tap.open_briefly(describing(), BRIEF).end(OVER)
     await asyncio.to_thread(store.reached.wait, 20)
     for _ in range(MOST_ENDED + 10):
         tap.open_briefly(describing(), BRIEF).end(OVER)
+    seen.end(OVER)
     assert live.failed == 10
     store.go_on.set()
     await tap.close()
     [runs] = store.read_figures()["runs"]
-    assert runs["count"] == MOST_ENDED + 1
+    assert runs["count"] == MOST_ENDED + 2
+    assert live.running == {}
     store.close()
 
 
