@@ -31,6 +31,7 @@ from wholecall.core.values import (
 )
 from wholecall.errors import ProtocolError
 from wholecall.protocols.custom_calls import CustomCall, CustomCalls
+from wholecall.protocols.odd_lists import mend_lists
 from wholecall.protocols.whole_choices import number
 from wholecall.protocols.wire import (
     UNREADABLE,
@@ -45,6 +46,7 @@ from wholecall.protocols.wire import (
     read,
     read_arguments,
     read_error,
+    read_json,
     read_mark,
     read_usage,
 )
@@ -137,8 +139,8 @@ class Decoder:
             return self._end() if mark else ()
         try:
             chunk = read(payload, _CHUNK)
-        except UNREADABLE as error:
-            return (explain(error),)
+        except UNREADABLE:
+            return guard(self._read_mended(payload))
         piece = _only_piece(chunk)
         # A first call goes the long way: it says that this is no `function_call`.
         if piece is None or (type(piece) is CallDelta and 0 not in self._modern):
@@ -160,6 +162,9 @@ class Decoder:
         except UNREADABLE as error:
             yield explain(error)
         yield from self._end()
+
+    def _read_mended(self, payload: Payload) -> Decoded:
+        yield from self._read(_mend(payload))
 
     def _read(self, chunk: _Chunk) -> Decoded:
         failure = _failure(chunk)
@@ -208,13 +213,20 @@ class Decoder:
 
 
 def _read_whole(body: Payload) -> _Chunk:
-    answer = read(body, _CHUNK)
+    try:
+        answer = read(body, _CHUNK)
+    except ProtocolError:
+        answer = _mend(body)
     if not answer.choices and isinstance(answer.data, Mapping):
         answer = fit(answer.data, _Chunk)
     if not answer.choices and not _failure(answer):
         raise ProtocolError("the answer has neither choices nor an error")
     number(answer.choices or [])
     return answer
+
+
+def _mend(payload: Payload) -> _Chunk:
+    return fit(mend_lists(read_json(payload)), _Chunk)
 
 
 # ── The usual chunk ─────────────────────────────────────────────────────────────────
