@@ -23,6 +23,7 @@ _SCALAR_END = re.compile(r"[,}\]\s<\[|]")
 _COMMA = marks_of((",",))
 _QUOTE = marks_of(('"', "'"))
 _BRACE = marks_of(("{",))
+_MEMBER_OR_OBJECT = marks_of(('"', "'", "{"))
 _FOLLOWED = r"""(?=\s*+(?:[,:}\]]|(?:```\s*+)?\Z))"""
 _UNQUOTED = r"""(?!\s*+["'])"""
 _IN_ORDER = re.compile(
@@ -56,12 +57,12 @@ def read_value(source: Source, sink: Sink, *, ends: Marks | None = None) -> Step
     return (yield from _scalar(source, sink))
 
 
-def has_more_members(source: Source) -> Steps[bool]:
+def has_more_members(source: Source, *, begins: Marks = _QUOTE) -> Steps[bool]:
     """Whether members follow an object that is closed: a bracket too many closed it early."""
     if not (yield from source.sees_ahead(_COMMA)):
         return False
     comma = source.text.index(",", source.at) - source.at
-    return bool((yield from source.sees_ahead(_QUOTE, comma + 1)))
+    return bool((yield from source.sees_ahead(begins, comma + 1)))
 
 
 def read_arguments(source: Source, sink: Sink, *, ends: Marks) -> Steps[bool]:
@@ -81,7 +82,7 @@ def _is_followed(source: Source, text: str) -> Steps[bool]:
         place = source.place
         if not (yield from read_value(source, ignore)) or source.since(place) != text:
             return True
-    return (yield from has_more_members(source))
+    return (yield from has_more_members(source, begins=_MEMBER_OR_OBJECT))
 
 
 def accept_end(source: Source, marks: Marks) -> Steps[None]:

@@ -6,6 +6,8 @@ They are read where nobody announced a format, and only with the name of a tool 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from wholecall.dialects.declaration import Written
 from wholecall.dialects.formats.headed import BAR
 from wholecall.dialects.formats.invoked import STEP3, UNMARKED
@@ -93,6 +95,8 @@ _ATTRIBUTES = (
     (Tag("<parameter", attribute="name"), "</parameter>"),
     (Tag("<param", attribute="name"), "</param>"),
 )
+# Llama's, as Groq quotes them in its errors: `<function=search({"query": "x"})</function>`
+_BRACKETED = Tag("<function=", end=("(",))
 _PARAMETERS = (
     (Tag("<parameter>", end=("</parameter>",)), "</parameter>"),
     (Tag("<param="), "</param>"),
@@ -133,6 +137,13 @@ _CROSSED = (
     *(
         Written(("<tool_call>",), _function(_NAMED_FUNCTION, value, close=close))
         for value, close in _ATTRIBUTES
+    ),
+    Written(
+        (_BRACKETED.begin,),
+        replace(
+            _function(_BRACKETED, Tag("<parameter="), close="</parameter>"),
+            call_close=(")</function>", ")></function>", "</function>"),
+        ),
     ),
     Written(
         ("<tool_call>",),
