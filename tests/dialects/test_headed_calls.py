@@ -31,6 +31,8 @@ ROWS = [
     *((f"an id that lost its marks: {id}", "auto", KIMI.format(id, ARGS), CALL) for id in ("functions_find_0", "functionsfind12", "functions.find0")),
     ("an id of nobody without marks", "kimi_k2", KIMI.format("functions_fnd_0", ARGS), "!unknown_tool functions_fnd_0"),
     ("an id without a counter", "kimi_k2", KIMI.format("functions_find_x", ARGS), "!unknown_tool functions_find_x"),
+    ("no mark before the arguments", "kimi_k2", SECTION.format(KIMI.replace("<|tool_call_argument_begin|>", " ").format("functions.find:0", ARGS)), CALL),
+    ("no mark before the arguments, cut", "kimi_k2", '<|tool_call_begin|>find:0 {"query": "x', "!truncated find"),
     ("no header", "kimi_k2", "<|tool_call_begin|>find<|tool_call_end|>", "'<|tool_call_begin|>find'"),
     ("no name", "kimi_k2", KIMI.format("", ARGS), f"'<|tool_call_begin|>{ARGS}'"),
     ("an unknown name", "kimi_k2", KIMI.format("functions.fnd:0", ARGS), "!unknown_tool functions.fnd"),

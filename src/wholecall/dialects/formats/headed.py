@@ -83,19 +83,20 @@ DEEPSEEK_V31 = Dialect(
 
 # ── Kimi K2 ─────────────────────────────────────────────────────────────────────────
 
+_KIMI_ARGUMENTS = "<|tool_call_argument_begin|>"
 _KIMI = HeadedCalls(
     sections=("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"),
     section_close=("<|tool_calls_section_end|>", "<|tool_call_section_end|>"),
     calls=("<|tool_call_begin|>",),
     call_close=("<|tool_call_end|>",),
-    head_end=("<|tool_call_argument_begin|>",),
+    head_end=(_KIMI_ARGUMENTS, "{"),  # the mark may be left out before an object
     head=Header.COUNTED,
 )
 KIMI_K2 = Dialect(
     name="kimi_k2",
     written=(_written(_KIMI),),
     reasoning=(THINK, Channel("◁think▷", ("◁/think▷",))),
-    dropped=(*_closers(_KIMI), *_KIMI.head_end),
+    dropped=(*_closers(_KIMI), _KIMI_ARGUMENTS),
     template=Template(
         "<|tool_call_begin|>functions.{name}:{index}"
         "<|tool_call_argument_begin|>{arguments}<|tool_call_end|>",
