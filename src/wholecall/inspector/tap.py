@@ -126,8 +126,8 @@ class InspectorTap:
     def _end(self, writer: Writer) -> None:
         """Nothing more comes of a run. What comes all the same is about its connection."""
         del self._writers[writer]
-        # One that was shown has to be seen to end.
-        if writer.record is not None or len(self._ended) < MOST_ENDED:
+        # One that was or may be shown has to be seen to end.
+        if writer.is_taken or len(self._ended) < MOST_ENDED:
             self._ended.append(writer)
         else:
             writer.empty()

@@ -91,6 +91,8 @@ class Writer(msgspec.Struct, eq=False):
     """What happened, and before it the time. The time of a text is that of its chunk."""
     record: Record | None = None
     """What was made of it, in the thread. Until somebody looks, or it is over, nothing is."""
+    is_taken: bool = False
+    """Whether the thread was given a part of it, of which it may make a record."""
     dropped: int = 0
     """Events that came faster than they could be written down."""
     last: object = None
@@ -114,7 +116,7 @@ class Writer(msgspec.Struct, eq=False):
 
     def empty(self) -> list[Any]:
         """What happened since the last time."""
-        items, self.items = self.items, []
+        items, self.items, self.is_taken = self.items, [], True
         return items
 
     def drop(self) -> None:
