@@ -13,7 +13,7 @@ from wholecall.core.values import Call, Ended, Evidence, Grew, Hint, Opened, Rel
 from wholecall.files.database import StoreFailed
 from wholecall.inspector import shown
 from wholecall.inspector.encoding import ENCODERS, Encoders, Fields, Quoting
-from wholecall.inspector.kept import EndedRun, KeptRun, write_run
+from wholecall.inspector.kept import Batch, KeptRun, read_runs, write_runs
 from wholecall.inspector.record import About, Record, make_id
 from wholecall.inspector.store import Store
 from wholecall.inspector.writers import Describe
@@ -132,7 +132,7 @@ def kept(
     fate: str = "done",
     code: str = "",
     **fields: Any,
-) -> EndedRun:
+) -> Batch:
     """A run for the file, with these events between its beginning and its end."""
     given = {"key": "", "began": 1000.0, "model": "m", "answers": (), **fields}
     head = make_head(id, began=given["began"], model=given["model"])
@@ -141,7 +141,13 @@ def kept(
     for number, event in enumerate(told):
         event.n, event.at = number, float(number)
     run = KeptRun(cast(list[shown.AnyShown], told), given["key"])
-    return EndedRun(given["began"], write_run(run), given["answers"])
+    return Batch(given["began"], write_runs([run]), answers=given["answers"])
+
+
+def join(*batches: Batch) -> Batch:
+    """The same runs in one batch."""
+    runs = [run for batch in batches for run in read_runs(batch.content)]
+    return Batch(batches[-1].began, write_runs(runs), len(runs))
 
 
 def released(name: str = "look", number: int = 0) -> shown.Released:
@@ -161,14 +167,17 @@ class SlowStore(Store):
         super().__init__()
         self.go_on = threading.Event()
         self.reached = threading.Event()
+        self.given: list[Batch] = []
+        """What was to be kept."""
         self._full = full
         if full:
             self.go_on.set()
 
-    def put(self, *runs: EndedRun) -> None:
-        if runs:
+    def put(self, *batches: Batch) -> None:
+        self.given += batches
+        if batches:
             self.reached.set()
             assert self.go_on.wait(20)
             if self._full:
                 raise StoreFailed("the disk is full")
-        super().put(*runs)
+        super().put(*batches)

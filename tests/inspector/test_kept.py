@@ -15,10 +15,10 @@ from wholecall.inspector import shown
 from wholecall.inspector.kept import (
     KeptRun,
     digest,
-    read_run,
+    read_runs,
     read_summary,
     tell_events,
-    write_run,
+    write_runs,
 )
 from wholecall.inspector.shown import AnyShown, Shown
 from wholecall.inspector.tally import CallTally
@@ -58,7 +58,7 @@ EVENTS: list[AnyShown] = [
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_an_event_is_the_same_in_json_as_before(event: AnyShown) -> None:
     event.n, event.at = 3, 0.123456789
-    [again] = read_run(write_run(KeptRun([event]))).events
+    [[again]] = [run.events for run in read_runs(write_runs([KeptRun([event])]))]
     assert type(again) is type(event)
     assert msgspec.json.encode(again) == msgspec.json.encode(event)
 
@@ -67,7 +67,7 @@ def test_of_a_run_it_is_counted_what_filters_and_figures_go_by() -> None:
     refused = Rejected(number=1, id="c2", name="dig", reason=Reason.SCHEMA, detail="no", raw="{}")
     odd = Inconsistent(Oddity.ID_MISSING, "no id", 1)
     made = record([*STORY, refused, odd, odd, Done("failed", "bad")], key="k1")
-    line, calls, oddities = digest(read_run(made.keep().content))
+    line, calls, oddities = digest(read_runs(made.keep().content)[0])
     assert line[:-1] == (made.id, "k1", made.head.began, "m", "failed", "")
     head, sums, over = json.loads(line.summary)
     assert [head, over] == [told(made)[0], told(made)[-1]]
@@ -80,7 +80,7 @@ def test_of_a_run_it_is_counted_what_filters_and_figures_go_by() -> None:
 
 
 def test_the_line_of_a_run_says_how_it_began_and_ended() -> None:
-    line = digest(read_run(kept("a", fate="failed", code="bad_call").content)).line
+    line = digest(read_runs(kept("a", fate="failed", code="bad_call").content)[0]).line
     assert (line.code, line.fate) == ("bad_call", "failed")
     fields = read_summary(line.summary)
     assert (fields["id"], fields["code"], fields["turns"]) == ("a", "bad_call", 1)
@@ -88,12 +88,12 @@ def test_the_line_of_a_run_says_how_it_began_and_ended() -> None:
 
 
 def test_times_are_told_without_digits_that_say_nothing() -> None:
-    run = read_run(kept(events=[shown.Turn(1)]).content)
+    run = read_runs(kept(events=[shown.Turn(1)]).content)[0]
     run.events[1].at = 2.8502812939987052
     assert [event["at"] for event in json.loads(tell_events(run))] == [0.0, 2.8503, 2.0]
 
 
 def test_events_that_were_left_out_are_told() -> None:
-    run = read_run(kept().content)
+    run = read_runs(kept().content)[0]
     run.dropped = 7
     assert read_summary(digest(run).line.summary)["dropped"] == 7

@@ -12,7 +12,7 @@ from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Ended, Grew, Hint, Reasoning, Terminated, Text
 from wholecall.inspector import shown
-from wholecall.inspector.kept import read_run
+from wholecall.inspector.kept import read_runs
 from wholecall.inspector.raw import read
 from wholecall.inspector.record import Asked, Form, Received, Record
 from wholecall.inspector.texts import STEP
@@ -129,7 +129,7 @@ def test_events_are_kept_up_to_a_number_and_the_end_always() -> None:
     turns = [TurnStarted(number) for number in range(1, 5)]
     made = record([*turns, OVER], most_events=3)
     assert kinds(made) == ["run", "turn", "turn", "over"]
-    assert read_run(made.keep().content).dropped == 3
+    assert read_runs(made.keep().content)[0].dropped == 3
 
 
 # ── What is kept ────────────────────────────────────────────────────────────────────
@@ -149,7 +149,7 @@ def test_a_run_is_kept_with_its_events_calls_and_answers() -> None:
         key="k1",
     )
     kept = made.keep()
-    run = read_run(kept.content)
+    run = read_runs(kept.content)[0]
     assert (run.head.id, run.key, run.head.model) == (made.id, "k1", "m")
     assert kept.began == run.head.began
     assert json.loads(msgspec.json.encode(run.events)) == told(made)

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from inspector.recorded import kept, rejected, released
+from inspector.recorded import join, kept, rejected, released
 from wholecall.files.database import StoreFailed
 from wholecall.inspector import shown
-from wholecall.inspector.kept import read_run
+from wholecall.inspector.kept import read_runs
 from wholecall.inspector.store import MOST_LISTED, Filter, Store
 
 NOW = 10_000.0
@@ -41,11 +41,26 @@ def test_what_was_kept_is_found(store: Store) -> None:
     assert found is not None
     summary, events = found
     assert (summary["id"], summary["fate"], summary["tools"]) == ("run_1", "done", ["look"])
-    assert events == msgspec.json.encode(read_run(run.content).events)
+    assert events == msgspec.json.encode(read_runs(run.content)[0].events)
     assert [event["kind"] for event in json.loads(events)] == ["run", "turn", "released", "over"]
     assert store.find_answers("run_1") == [b"one", b"two"]
     assert store.find("run_2") is None
     assert store.find_answers("run_2") == []
+
+
+def test_each_run_of_a_batch_is_found(store: Store) -> None:
+    store.put(kept("a"), join(kept("b"), kept("c", [released()], key="k1"), kept("d")))
+    store.put(join(kept("e"), kept("f")), kept("g", answers=[b"{}"]))
+    listed = store.list_runs(Filter())
+    assert [(run["number"], run["id"]) for run in listed] == list(
+        zip(range(7, 0, -1), "gfedcba", strict=True)
+    )
+    for id in "abcdefg":
+        found = store.find(id)
+        assert found is not None
+        assert (found[0]["id"], json.loads(found[1])[0]["id"]) == (id, id)
+    assert [run["id"] for run in store.list_runs(Filter(tool="look", owner="k1"))] == ["c"]
+    assert store.find_answers("g") == [b"{}"]
 
 
 def test_it_is_still_there_after_a_restart(tmp_path: Path) -> None:
@@ -116,6 +131,25 @@ def test_old_runs_go(tmp_path: Path) -> None:
     store.put(kept("new", began=1100.0))
     assert ids(store) == ["new"]
     assert store.find("old") is None
+    store.close()
+
+
+def test_a_batch_goes_when_its_last_run_is_old_and_lists_none_of_the_others(
+    tmp_path: Path,
+) -> None:
+    now = 1050.0
+    store = Store(tmp_path / "runs.sqlite", seconds=60, clock=lambda: now)
+    store.put(join(kept("old", began=1000.0), kept("newer", began=1040.0)))
+    store.put(kept("newest", began=1080.0))
+    now = 1090.0
+    store.put(kept("now", began=1090.0))
+    assert ids(store) == ["now", "newest", "newer"]
+    now = 1125.0
+    store.put(kept("then", began=1125.0))
+    assert ids(store) == ["then", "now", "newest"]
+    assert store.find("newer") is None
+    assert store.find("newest") is not None
+    assert [run["number"] for run in store.list_runs(Filter())] == [5, 4, 3]
     store.close()
 
 
@@ -331,7 +365,8 @@ READS: dict[str, Callable[[Store], object]] = {
 def test_it_is_made_when_somebody_reads(tmp_path: Path, read: str) -> None:
     store = Store(tmp_path / "runs.sqlite", clock=lambda: NOW)
     other = Store(tmp_path / "runs.sqlite", clock=lambda: NOW)
-    store.put(*(kept(f"run_{number}", [released()]) for number in range(1100)))
+    many = [kept(f"run_{number}", [released()]) for number in range(1100)]
+    store.put(*many[:500], *(join(*many[start : start + 30]) for start in range(500, 1100, 30)))
     assert count_lines(tmp_path / "runs.sqlite") == 0
     READS[read](other)
     assert count_lines(tmp_path / "runs.sqlite") == 1100

@@ -28,12 +28,12 @@ from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Ended, Hint, HintGiven, Opened, Released, Text
 from wholecall.inspector.encoding import Quoting
-from wholecall.inspector.kept import read_run, tell_events
+from wholecall.inspector.kept import tell_events
 from wholecall.inspector.live import Live
 from wholecall.inspector.record import Asked
 from wholecall.inspector.store import Filter, Store
-from wholecall.inspector.tap import MOST_ENDED, InspectorTap, Paces
-from wholecall.inspector.writers import MANY, MOST_WAITING, BriefWriter, Waiting
+from wholecall.inspector.tap import MOST_ENDED, TOGETHER, InspectorTap, Paces
+from wholecall.inspector.writers import FEW, MANY, MOST_WAITING, BriefWriter, Waiting
 from wholecall.runs.events import TurnStarted
 
 BRIEF = Quoting(bodies=False, hides=Hider())
@@ -62,9 +62,9 @@ def tell(writer: BriefWriter, *events: object) -> None:
 
 def read(writer: BriefWriter) -> list[dict[str, Any]]:
     """What goes into the file."""
-    ended = writer.write(writer.items)
-    assert ended is not None
-    return list(json.loads(tell_events(read_run(ended.content))))
+    run = writer.sum_up()
+    assert run is not None
+    return list(json.loads(tell_events(run)))
 
 
 def find(store: Store) -> list[dict[str, Any]]:
@@ -95,9 +95,9 @@ def test_a_secret_is_nowhere_in_what_is_kept() -> None:
     writer = write()
     writer.take(Note(f"the key is {SECRET}"))
     writer.end(Done("failed", f"bad {SECRET}"))
-    ended = writer.write(writer.items)
-    assert ended is not None
-    assert SECRET.encode() not in ended.content
+    run = writer.sum_up()
+    assert run is not None
+    assert SECRET not in repr(run)
     assert [event.get("message") for event in read(writer)] == [None, "the key is ***", "bad ***"]
 
 
@@ -163,6 +163,54 @@ async def test_a_run_that_nobody_saw_is_kept_once_and_is_over() -> None:
     assert kinds(find(store)) == KINDS
     await tap.close()
     assert kinds(find(store)) == KINDS
+    store.close()
+
+
+@in_loop
+async def test_runs_that_nobody_sees_are_put_into_words_together_and_before_it_is_time() -> None:
+    store, live = SlowStore(full=True), Live()
+    tap = InspectorTap(store, live, paces=NEVER, encoders=TELLING)
+    writers = [tap.open_briefly(describing(), BRIEF) for _ in range(2 * TOGETHER + 3)]
+    long = writers[5]
+    for _ in range(FEW):
+        long.take(Note("again"))
+    for writer in writers:
+        tell(writer)
+        writer.end(OVER)
+        if writer in {writers[TOGETHER - 1], writers[2 * TOGETHER - 1]}:
+            await asyncio.sleep(0)
+    assert [batch.runs for batch in tap._batches] == [TOGETHER - 1, TOGETHER]
+    await tap.close()
+    assert [batch.runs for batch in store.given] == [TOGETHER - 1, TOGETHER, 3, 1]
+    assert live.failed == len(writers)
+    store.close()
+
+
+@in_loop
+async def test_where_many_runs_end_at_once_no_stream_waits_for_their_words() -> None:
+    store = SlowStore(full=True)
+    tap = InspectorTap(store, Live(), paces=NEVER, encoders=TELLING)
+    for _ in range(2 * TOGETHER + 1):
+        tap.open_briefly(describing(), BRIEF).end(OVER)
+    await asyncio.sleep(0)
+    assert not tap._batches
+    await tap.close()
+    assert [batch.runs for batch in store.given] == [1] * (2 * TOGETHER + 1)
+    store.close()
+
+
+@in_loop
+async def test_while_somebody_looks_nothing_is_put_into_words_that_was_not_shown() -> None:
+    store, live = Store(), Live()
+    tap = InspectorTap(store, live, paces=NEVER, encoders=TELLING)
+    with live.listen(None) as listener:
+        for _ in range(TOGETHER + 1):
+            tap.open_briefly(describing(), BRIEF).end(OVER)
+        await asyncio.sleep(0)
+        await live.catch_up()
+        assert len(json.loads(await listener.next())) == TOGETHER + 1
+    await tap.close()
+    assert len(store.list_runs(Filter())) == TOGETHER + 1
     store.close()
 
 

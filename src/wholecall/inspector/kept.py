@@ -21,15 +21,16 @@ _DIGITS = 4
 """Of a second that are told: a browser does not give back all digits of a place in a run."""
 
 
-class EndedRun(msgspec.Struct, frozen=True, gc=False):
-    """A run that is over, for the file."""
+class Batch(msgspec.Struct, frozen=True, gc=False):
+    """Runs that are over, for the file: they are written together, and go together."""
 
     began: float
-    """In seconds since 1970."""
+    """When the last of them began, in seconds since 1970."""
     content: bytes
-    """As `write_run` writes it."""
+    """As `write_runs` writes them."""
+    runs: int = 1
     answers: Sequence[bytes] = ()
-    """What upstreams sent, as `raw.write` writes it."""
+    """What upstreams sent, as `raw.write` writes it. Who has any stands alone."""
 
 
 class KeptRun(msgspec.Struct, array_like=True, gc=False):
@@ -54,16 +55,16 @@ class KeptRun(msgspec.Struct, array_like=True, gc=False):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(KeptRun)
+_DECODER = msgspec.msgpack.Decoder(list[KeptRun])
 
 
-def write_run(run: KeptRun) -> bytes:
-    """A run as it is kept."""
-    return _ENCODER.encode(run)
+def write_runs(runs: Sequence[KeptRun]) -> bytes:
+    """Runs as they are kept."""
+    return _ENCODER.encode(runs)
 
 
-def read_run(content: bytes) -> KeptRun:
-    """What `write_run` wrote."""
+def read_runs(content: bytes) -> list[KeptRun]:
+    """What `write_runs` wrote."""
     return _DECODER.decode(content)
 
 

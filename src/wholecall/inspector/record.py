@@ -12,7 +12,7 @@ from wholecall.core.conversation import Request
 from wholecall.core.values import Ended, Grew, Reasoning, Text
 from wholecall.inspector import shown
 from wholecall.inspector.encoding import ENCODERS, Encoders, Quoting, encode_request
-from wholecall.inspector.kept import EndedRun, KeptRun, write_run
+from wholecall.inspector.kept import Batch, KeptRun, write_runs
 from wholecall.inspector.raw import RawAnswer
 from wholecall.inspector.shown import AnyShown, Shown
 from wholecall.inspector.texts import MOST_GROWN, REASONING, TEXT, GrowingTexts, Grown, Place
@@ -235,12 +235,12 @@ class Record:
 
     # ── Keeping ─────────────────────────────────────────────────────────────────────
 
-    def keep(self) -> EndedRun:
+    def keep(self) -> Batch:
         """What goes into the file, when the run is over."""
         events = cast(list[AnyShown], self.events)
         run = KeptRun(events, self.about.key, self._lost)
         answers = self._write_answers() if self._answers else ()
-        return EndedRun(self.head.began, write_run(run), answers)
+        return Batch(self.head.began, write_runs([run]), answers=answers)
 
     def _write_answers(self) -> Sequence[bytes]:
         """All answers, as far as they were received whole."""

@@ -1,8 +1,9 @@
 """Runs in a SQLite file: kept for some days, and not more than fits.
 
-Every run is written, and few are read. So to write one is to append it as it is. What the list,
-its filters and the figures go by stands in tables of their own, the index, and it is brought up to
-date when somebody reads: for a run that goes before anybody looked, it is never made.
+Every run is written, and few are read. So to write some is to append them as they are, a batch in
+a row. What the list, its filters and the figures go by stands in tables of their own, the index,
+and it is brought up to date when somebody reads: for a run that goes before anybody looked, it is
+never made.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -21,7 +23,7 @@ from wholecall.files.database import changing, open_database, telling
 from wholecall.files.room import find_last_to_go, give_back, measure_excess
 from wholecall.inspector.durations import measure_durations
 from wholecall.inspector.encoding import Fields
-from wholecall.inspector.kept import Digest, EndedRun, digest, read_run, read_summary, tell_events
+from wholecall.inspector.kept import Batch, Digest, digest, read_runs, read_summary, tell_events
 from wholecall.inspector.tally import CallTally
 
 KEPT_SECONDS = 7 * 24 * 3600.0
@@ -37,8 +39,9 @@ _AGAIN = 30.0
 _ROWS = 256
 """That are written by one statement."""
 _INDEXED = 512
-"""Runs that are put into the index at a time. In between others can write."""
-_VERSION = 7
+"""Runs, and a batch at most besides, that are put into the index at a time. In between others can
+write."""
+_VERSION = 8
 """Of the tables below. What older ones hold is not taken over: it would be gone soon anyway."""
 _PARTS = ("answers", "lines", "calls", "oddities")
 """Tables of what belongs to a run; all but the first are the index."""
@@ -47,8 +50,9 @@ PRAGMA auto_vacuum = INCREMENTAL;
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
 PRAGMA user_version = {_VERSION};
-CREATE TABLE IF NOT EXISTS runs (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
+CREATE TABLE IF NOT EXISTS batches (
+    last INTEGER PRIMARY KEY AUTOINCREMENT, -- the number of its last run
+    runs INTEGER NOT NULL,
     began REAL NOT NULL,
     size INTEGER NOT NULL,
     content BLOB NOT NULL -- the longest, so it is the last: what is before it is read without it
@@ -88,13 +92,13 @@ CREATE TABLE IF NOT EXISTS oddities (
     PRIMARY KEY (run, kind)
 ) STRICT, WITHOUT ROWID;
 """
-_LAST = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'runs'"
+_LAST = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'batches'"
 """The number of the last run that was kept, even if it is gone."""
 _BEHIND = """
-SELECT number, content FROM runs
-WHERE number > (SELECT coalesce(max(run), 0) FROM lines) ORDER BY number LIMIT ?
+SELECT last, runs, content FROM batches
+WHERE last > (SELECT coalesce(max(run), 0) FROM lines) ORDER BY last
 """
-"""Runs that are not in the index yet. They are put there in their order."""
+"""Runs that are not in the index yet. They are put there in their order, and whole batches."""
 _LIST = """
 SELECT run, summary FROM lines
 WHERE (:owner IS NULL OR key = :owner)
@@ -113,7 +117,8 @@ WHERE (:owner IS NULL OR key = :owner)
 ORDER BY run DESC LIMIT :limit
 """
 _FIND = """
-SELECT summary, content FROM lines JOIN runs ON run = runs.number
+SELECT summary, last - run, content
+FROM lines JOIN batches ON last = (SELECT min(last) FROM batches WHERE last >= run)
 WHERE id = :id AND (:owner IS NULL OR key = :owner)
 """
 _ANSWERS = """
@@ -198,24 +203,24 @@ class Store:
 
     # ── Writing ─────────────────────────────────────────────────────────────────────
 
-    def put(self, *runs: EndedRun) -> None:
+    def put(self, *batches: Batch) -> None:
         """Keep runs, all of them or none. `StoreFailed` if that is not possible."""
-        if not runs:
+        if not batches:
             return
         with telling("a run could not be kept", self.path), self._lock:
             with changing(self._database):
-                self._insert(runs)
+                self._insert(batches)
                 self._make_room()
             give_back(self._database, self._most_bytes)
 
-    def _insert(self, runs: Sequence[EndedRun]) -> None:
+    def _insert(self, batches: Sequence[Batch]) -> None:
         (last,) = self._database.execute(_LAST).fetchone()
-        numbered = list(enumerate(runs, last + 1))
-        rows = [(number, run.began, _measure(run), run.content) for number, run in numbered]
-        self._insert_all("runs", rows)
-        answers = [
-            (number, *answer) for number, run in numbered for answer in enumerate(run.answers, 1)
-        ]
+        rows, answers = [], []
+        for batch in batches:
+            last += batch.runs
+            rows.append((last, batch.runs, batch.began, _measure(batch), batch.content))
+            answers += [(last, *answer) for answer in enumerate(batch.answers, 1)]
+        self._insert_all("batches", rows)
         self._insert_all("answers", answers)
 
     def _insert_all(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
@@ -234,11 +239,11 @@ class Store:
         if not excess and now < self._looked_at + _AGAIN:
             return
         self._looked_at = now
-        runs = self._database.execute("SELECT number, began, size FROM runs ORDER BY number")
-        last = find_last_to_go(runs, oldest=self._oldest(), excess=excess)
-        runs.close()
+        batches = self._database.execute("SELECT last, began, size FROM batches ORDER BY last")
+        last = find_last_to_go(batches, oldest=self._oldest(), excess=excess)
+        batches.close()
         if last is not None:
-            self._database.execute("DELETE FROM runs WHERE number <= ?", (last,))
+            self._database.execute("DELETE FROM batches WHERE last <= ?", (last,))
             for part in _PARTS:
                 self._database.execute(f"DELETE FROM {part} WHERE run <= ?", (last,))  # noqa: S608 - names of ours
 
@@ -246,21 +251,30 @@ class Store:
 
     def _index(self) -> None:
         """Bring it up to date."""
-        while self._index_some() == _INDEXED:
+        while self._index_some() >= _INDEXED:
             pass
 
     def _index_some(self) -> int:
         """Returns how many runs were put into it."""
-        with self._lock:
+        with self._lock, closing(self._database.execute(_BEHIND)) as behind:
             # Most of the time there are none, and then nobody has to wait for who writes.
-            if self._database.execute(_BEHIND, (1,)).fetchone() is None:
+            if behind.fetchone() is None:
                 return 0
-            with changing(self._database):
-                behind = self._database.execute(_BEHIND, (_INDEXED,)).fetchall()
-                found = [(number, digest(read_run(content))) for number, content in behind]
-                self._insert_index(found)
-                self._make_room()
-        return len(behind)
+        with self._lock, changing(self._database):
+            found = self._digest_some()
+            self._insert_index(found)
+            self._make_room()
+        return len(found)
+
+    def _digest_some(self) -> list[tuple[int, Digest]]:
+        found: list[tuple[int, Digest]] = []
+        with closing(self._database.execute(_BEHIND)) as behind:
+            for last, count, content in behind:
+                runs = enumerate(read_runs(content), last - count + 1)
+                found += [(number, digest(run)) for number, run in runs]
+                if len(found) >= _INDEXED:
+                    break
+        return found
 
     def _insert_index(self, found: Sequence[tuple[int, Digest]]) -> None:
         self._insert_all("lines", [(run, *each.line) for run, each in found])
@@ -281,8 +295,8 @@ class Store:
     def find(self, id: str, *, owner: str | None = None) -> tuple[Fields, bytes] | None:
         """A run in a line, and its events as a JSON array."""
         self._index()
-        for summary, content in self._ask(_FIND, id=id, owner=owner):
-            return read_summary(summary), tell_events(read_run(content))
+        for summary, behind, content in self._ask(_FIND, id=id, owner=owner):
+            return read_summary(summary), tell_events(read_runs(content)[-1 - behind])
         return None
 
     def find_answers(self, id: str, *, owner: str | None = None) -> list[bytes]:
@@ -320,7 +334,7 @@ def _make_tables(database: sqlite3.Connection) -> None:
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version != _VERSION:
         database.executescript(
-            "".join(f"DROP TABLE IF EXISTS {table};" for table in ("runs", *_PARTS))
+            "".join(f"DROP TABLE IF EXISTS {table};" for table in ("runs", "batches", *_PARTS))
         )
     database.executescript(_SCHEMA)
 
@@ -342,8 +356,8 @@ def _write_insert(table: str, rows: int, *, columns: int) -> str:
     return f"INSERT INTO {table} VALUES {','.join([row] * rows)}"  # noqa: S608 - names of ours
 
 
-def _measure(run: EndedRun) -> int:
-    return len(run.content) + (sum(map(len, run.answers)) if run.answers else 0)
+def _measure(batch: Batch) -> int:
+    return len(batch.content) + sum(map(len, batch.answers))
 
 
 def _row(run: int, call: CallTally) -> tuple[object, ...]:

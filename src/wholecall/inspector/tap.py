@@ -1,10 +1,11 @@
 """A tap that never slows a stream.
 
-What happens in a run is put into a list (`writers.py`). That is all that the stream's own loop has
-to do, and for a piece of text it is one append. A thread makes something of it: up to twenty times
-a second while somebody looks. While nobody does, a run is left alone until it is over, and once a
-second all that have ended are written down together. If more comes than the thread can take, it is
-dropped and counted.
+What happens in a run is put into a list (`writers.py`); for a piece of text that is one append.
+While somebody looks, a thread makes something of it, up to twenty times a second. While nobody
+does, a run is left alone until it is over. Those that are short are then put into words in the
+loop, some dozens at a time: that is over before a stream could notice, and costs half of what it
+costs to move what they hold over to a thread. All that have ended are written to the file by the
+thread, once a second. If more comes than it can take, it is dropped and counted.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from wholecall.files.database import StoreFailed
 from wholecall.inspector.encoding import ENCODERS, Encoders, Quoting
-from wholecall.inspector.kept import EndedRun
+from wholecall.inspector.kept import Batch, write_runs
 from wholecall.inspector.live import Live, Message
 from wholecall.inspector.record import Record
 from wholecall.inspector.store import Store
@@ -46,6 +47,8 @@ _SLOWEST = 10
 """but not more than so many times less."""
 MOST_ENDED = 10_000
 """Runs that are over and wait for the thread. What ends besides is lost, and counted."""
+TOGETHER = 32
+"""Runs that are put into words at a time; where many more end at once, the thread does it."""
 
 
 class _Done(NamedTuple):
@@ -86,7 +89,13 @@ class InspectorTap:
         self._writers: dict[Writer, None] = {}
         """Of runs that go on."""
         self._ended: list[Writer] = []
-        """Of runs that are over, and wait for the thread."""
+        """Of runs that are over."""
+        self._rest: list[Writer] = []
+        """Of those, the ones that are left to the thread."""
+        self._batches: list[Batch] = []
+        """The others, in words."""
+        self._waiting_runs = 0
+        """How many all of these are."""
         self.waiting = Waiting(self._hurry)
         self._soon: asyncio.Handle | None = None
         self._working: asyncio.Future[_Done] | None = None
@@ -127,11 +136,30 @@ class InspectorTap:
         """Nothing more comes of a run. What comes all the same is about its connection."""
         del self._writers[writer]
         # One that was or may be shown has to be seen to end.
-        if writer.is_taken or len(self._ended) < MOST_ENDED:
-            self._ended.append(writer)
-        else:
+        if self._waiting_runs >= MOST_ENDED and not writer.is_taken:
             writer.empty()
             self.live.failed += 1
+            return
+        self._waiting_runs += 1
+        self._ended.append(writer)
+        if len(self._ended) == TOGETHER:
+            asyncio.get_running_loop().call_soon(self._sum_up)
+
+    def _sum_up(self) -> None:
+        """Put into words what has ended, as far as nobody has to see it at once."""
+        if self.live.is_watched or len(self._ended) > 2 * TOGETHER:
+            return
+        ended, self._ended = self._ended, []
+        runs = []
+        for writer in ended:
+            run = writer.sum_up()
+            if run is None:
+                self._rest.append(writer)
+            else:
+                runs.append(run)
+        if runs:
+            batch = Batch(runs[-1].head.began, write_runs(runs), len(runs))
+            self._batches.append(batch)
 
     def _arm(self) -> None:
         pace = self._paces.choose(len(self._writers), is_watched=self.live.is_watched)
@@ -140,7 +168,7 @@ class InspectorTap:
     def _tick(self) -> None:
         self._timer = None
         self._hand_over(self._choose())
-        if self._writers or self._ended:
+        if self._writers or self._waiting_runs:
             self._arm()
 
     def _choose(self) -> Iterable[Writer]:
@@ -175,7 +203,7 @@ class InspectorTap:
 
     def _is_behind(self, writers: Iterable[Writer]) -> bool:
         """Whether there is anything for the thread to do."""
-        return bool(self._ended) or any(writer.items for writer in writers)
+        return self._waiting_runs > 0 or any(writer.items for writer in writers)
 
     def _hand_over(self, writers: Iterable[Writer]) -> None:
         """Give what has come to the thread. While it is still at work, that has to wait; and a
@@ -189,11 +217,13 @@ class InspectorTap:
 
     def _start(self, writers: Iterable[Writer]) -> None:
         """All that are over, and these."""
-        chosen = [*self._ended, *(writer for writer in writers if writer.items)]
-        self._ended = []
-        batches = deque([(writer, writer.empty()) for writer in chosen])
+        self._sum_up()
+        over = [*self._rest, *self._ended]
+        chosen = [*over, *(writer for writer in writers if writer.items)]
+        taken, batches = deque([(writer, writer.empty()) for writer in chosen]), self._batches
+        self._rest, self._ended, self._batches, self._waiting_runs = [], [], [], 0
         loop = asyncio.get_running_loop()
-        self._working = loop.run_in_executor(self._thread, self._work, batches)
+        self._working = loop.run_in_executor(self._thread, self._work, taken, batches)
         self._working.add_done_callback(self._finish)
 
     def _finish(self, working: asyncio.Future[_Done]) -> None:
@@ -208,7 +238,7 @@ class InspectorTap:
                 self.live.running[record.id] = record
 
     def _drop_what_is_too_much(self) -> None:
-        waiting = [*self._ended, *self._writers]
+        waiting = [*self._rest, *self._ended, *self._writers]
         count = sum(len(writer.items) for writer in waiting)
         if self.waiting.bytes + count * EACH > MOST_WAITING:
             for writer in waiting:
@@ -216,27 +246,20 @@ class InspectorTap:
 
     # ── In the thread ───────────────────────────────────────────────────────────────
 
-    def _work(self, batches: deque[tuple[Writer, list[Any]]]) -> _Done:
+    def _work(self, taken: deque[tuple[Writer, list[Any]]], batches: list[Batch]) -> _Done:
         """One run after the other, and nothing is held longer than needed: so the next one finds
         all that it needs at hand."""
         seen: list[Record] = []
-        ended: list[EndedRun] = []
-        is_watched = self.live.is_watched
-        while batches:
-            writer, items = batches.popleft()
-            is_unseen = writer.record is None and not is_watched
-            run = writer.write(items) if is_unseen else None
-            if run is not None:
-                ended.append(run)
-                continue
+        while taken:
+            writer, items = taken.popleft()
             record = writer.record = self._take(writer, items)
             seen.append(record)
             if record.is_over:
-                ended.append(record.keep())
+                batches.append(record.keep())
         # Whoever begins to look after this line finds the events in the record.
         shown = seen if self.live.is_watched else []
         fresh = [(record, record.publish()) for record in shown]
-        failed = 0 if self._keep(ended) else len(ended)
+        failed = 0 if self._keep(batches) else sum(batch.runs for batch in batches)
         messages = [Message.of(*each) for each in fresh if each[1]]
         return _Done(messages, seen, failed)
 
@@ -251,9 +274,9 @@ class InspectorTap:
         record.join()
         return record
 
-    def _keep(self, ended: Sequence[EndedRun]) -> bool:
+    def _keep(self, batches: Sequence[Batch]) -> bool:
         try:
-            self.store.put(*ended)
+            self.store.put(*batches)
         except StoreFailed as error:  # a full disk must not end what is shown; the page says so
             if not self._failing:
                 _LOG.error("%s", error.why)

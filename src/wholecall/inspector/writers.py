@@ -1,13 +1,13 @@
 """What writes down one run, in the loop of its stream.
 
 That is a list that grows, and nothing else: between two events of a run lie hundreds of others,
-and whatever is done with one finds neither its code nor its data at hand. A thread makes something
-of many runs at a time, which costs a fraction of that.
+and whatever is done with one finds neither its code nor its data at hand. What is made of many
+runs at a time costs a fraction of that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 
@@ -16,7 +16,7 @@ import msgspec
 from wholecall.core.conversation import Request
 from wholecall.core.values import Grew, Reasoning, Text
 from wholecall.inspector.encoding import Encoders, Quoting, encode_offer, name_tools
-from wholecall.inspector.kept import EndedRun, KeptRun, write_run
+from wholecall.inspector.kept import KeptRun
 from wholecall.inspector.record import About, Asked, Form, Received, Record
 from wholecall.protocols.reader import Chunk
 
@@ -28,6 +28,8 @@ EACH = 128
 """Bytes of an event besides its text."""
 MANY = 4096
 """Events and times of one run that nobody looks at, after which it is not left alone any more."""
+FEW = 128
+"""The same of a run that is soon written down."""
 # What can be done without: the verdict on a call has all of its text.
 _LEAST_WANTED = frozenset({Grew, Text, Reasoning, Received, bytes, float})
 
@@ -109,9 +111,8 @@ class Writer(msgspec.Struct, eq=False):
             self.take(event)
             self.on_end(self)
 
-    def write(self, _: Sequence[Any]) -> EndedRun | None:
-        """What goes into the file of a run that nobody saw before it was over, where no record is
-        needed to say that. In the thread."""
+    def sum_up(self) -> KeptRun | None:
+        """What is kept of a run that nobody saw before it was over, where that is soon said."""
         return None
 
     def empty(self) -> list[Any]:
@@ -150,9 +151,10 @@ class BriefWriter(Writer):
         """Something happened that holds what was said."""
         self.take(self.encoders[type(event)](event, self.quoting))
 
-    def write(self, items: Sequence[Any]) -> EndedRun | None:
-        """Without a record, if it is all there and not very long."""
-        if items[-1] is not self.last or self.dropped or len(items) > MANY:
+    def sum_up(self) -> KeptRun | None:
+        """Without a record, if it is all there and short."""
+        items = self.items
+        if items[-1] is not self.last or len(items) > FEW or self.is_taken or self.dropped:
             return None
         about, encoders, quoting = self.describe(self.quoting), self.encoders, self.quoting
         events: list[Any] = [about.head]
@@ -162,7 +164,7 @@ class BriefWriter(Writer):
             told = item if encode is None else encode(item, quoting)
             told.n, told.at = len(events), time - about.started
             events.append(told)
-        return EndedRun(about.head.began, write_run(KeptRun(events, about.key)))
+        return KeptRun(events, about.key)
 
 
 class BodyWriter(Writer):
