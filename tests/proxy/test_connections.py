@@ -26,6 +26,8 @@ class App:
         self.begun = asyncio.Event()
         self.ends = False
         self.came: list[bool] = []
+        self.headers: list[list[bytes]] = []
+        self.bodies: list[bytes] = []
 
     def leave(self) -> None:
         self.ends = True
@@ -33,8 +35,14 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         assert scope["type"] == "http"
         self.came.append(BODY_CAME in scope)
-        while (await receive()).get("more_body"):
+        message = await receive()
+        body = message.get("body", b"")
+        while message.get("more_body"):
             self.came.append(BODY_CAME in scope)
+            message = await receive()
+            body += message.get("body", b"")
+        self.headers.append([name for name, _ in scope["headers"]])
+        self.bodies.append(body)
         await send({"type": "http.response.start", "status": 200, "headers": []})
         if scope["path"] in {"/inspector/api/live", "/slow"}:
             await send({"type": "http.response.body", "body": b"begun", "more_body": True})
@@ -75,7 +83,8 @@ async def listening(app: App) -> AsyncIterator[int]:
         await task
 
 
-async def _talk(port: int, said: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def talk(port: int, said: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect, and say this."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**16)
     writer.write(said)
     await writer.drain()
@@ -86,7 +95,7 @@ async def _talk(port: int, said: bytes) -> tuple[asyncio.StreamReader, asyncio.S
 async def test_headers_that_do_not_come_end_the_connection() -> None:
     async with listening(App()) as port:
         for said in (b"", b"POST / HTTP/1.1\r\nhost: a\r\n"):
-            reader, writer = await _talk(port, said)
+            reader, writer = await talk(port, said)
             assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
             writer.close()
 
@@ -97,7 +106,7 @@ async def test_headers_without_an_end_are_not_collected(said: bytes) -> None:
     app = App()
     app.limits = ServerLimits(header_seconds=30.0, header_bytes=1024)
     async with listening(app) as port:
-        reader, writer = await _talk(port, b"POST / HTTP/1.1\r\nhost: a\r\n")
+        reader, writer = await talk(port, b"POST / HTTP/1.1\r\nhost: a\r\n")
         for _ in range(20):
             writer.write(said)
         assert (await reader.read()).startswith(b"HTTP/1.1 431 ")
@@ -110,7 +119,7 @@ async def test_a_body_is_no_header() -> None:
     app.limits = ServerLimits(header_seconds=30.0, header_bytes=1024)
     head = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5000\r\n\r\n"
     async with listening(app) as port:
-        reader, writer = await _talk(port, head + b"x" * 5000)
+        reader, writer = await talk(port, head + b"x" * 5000)
         assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200 ")
         writer.close()
 
@@ -120,7 +129,7 @@ async def test_the_application_knows_whether_all_of_a_body_has_come() -> None:
     app = App()
     head = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n"
     async with listening(app) as port:
-        reader, writer = await _talk(port, head + b"xx")
+        reader, writer = await talk(port, head + b"xx")
         assert await reader.readuntil(b"ok")
         writer.write(head + b"x")
         while len(app.came) < 3:
@@ -135,7 +144,7 @@ async def test_the_application_knows_whether_all_of_a_body_has_come() -> None:
 async def test_a_second_request_has_to_be_as_quick_as_the_first() -> None:
     request = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
     async with listening(App()) as port:
-        reader, writer = await _talk(port, request)
+        reader, writer = await talk(port, request)
         assert await reader.readuntil(b"ok")
         writer.write(request)
         assert await reader.readuntil(b"ok")
@@ -148,7 +157,7 @@ async def test_a_second_request_has_to_be_as_quick_as_the_first() -> None:
 async def test_a_client_that_does_not_read_is_given_up() -> None:
     app = App()
     async with listening(app) as port:
-        _, writer = await _talk(port, b"GET /much HTTP/1.1\r\nhost: a\r\n\r\n")
+        _, writer = await talk(port, b"GET /much HTTP/1.1\r\nhost: a\r\n\r\n")
         await app.left.wait()
         writer.transport.abort()
 
@@ -156,7 +165,7 @@ async def test_a_client_that_does_not_read_is_given_up() -> None:
 @in_loop
 async def test_a_client_that_reads_slowly_but_steadily_gets_all_of_it() -> None:
     async with listening(App()) as port:
-        reader, writer = await _talk(port, b"GET /much HTTP/1.1\r\nhost: a\r\n\r\n")
+        reader, writer = await talk(port, b"GET /much HTTP/1.1\r\nhost: a\r\n\r\n")
         size = 0
         while size < 200 * 100_000:
             size += len(await reader.read(2**20))
@@ -170,7 +179,7 @@ async def test_when_the_server_ends_a_page_that_looks_on_is_let_go_and_answers_a
 ) -> None:
     app = App()
     async with listening(app) as port:
-        _, writer = await _talk(port, f"GET {path} HTTP/1.1\r\nhost: a\r\n\r\n".encode())
+        _, writer = await talk(port, f"GET {path} HTTP/1.1\r\nhost: a\r\n\r\n".encode())
         await app.begun.wait()
     # The page saw its connection end; the answer had its time, and was broken off after it.
     assert app.left.is_set() is let_go
@@ -256,7 +265,7 @@ async def test_who_has_connected_when_the_server_ends_may_still_ask(said: bytes)
     answers: list[bytes] = []
 
     async def ask_late(port: int) -> None:
-        reader, writer = await _talk(port, said)
+        reader, writer = await talk(port, said)
         connected.set()
         while not app.ends:
             await asyncio.sleep(0.01)
@@ -281,6 +290,6 @@ async def test_who_says_nothing_when_the_server_ends_is_left(
     app = App()
     app.limits = ServerLimits(header_seconds=30.0)
     async with listening(app) as port:
-        reader, writer = await _talk(port, b"")
+        reader, writer = await talk(port, b"")
     assert await reader.read() == b""
     writer.close()

@@ -1,27 +1,37 @@
-"""Connections that do not wait forever: what uvicorn leaves out.
+"""Connections that do not wait forever, and requests one behind the other: what uvicorn leaves out.
 
-A client that sends its headers one byte a minute, or does not read its answer, holds a connection
-for nothing. The headers of a request must come in time, from its first byte on, and what is
-written must be read in time. A connection between two requests is closed by uvicorn itself.
+- A client that sends its headers one byte a minute, or does not read its answer, holds a connection
+  for nothing. The headers of a request must come in time, from its first byte on, and what is
+  written must be read in time. A connection between two requests is closed by uvicorn itself.
+- A client may send requests before it has the answer to the first. Few of them wait in line, and a
+  client that leaves is missed by the answer that is under way, not by the last in line. Whatever
+  is wrong with a later request, nothing is written into the midst of that answer.
+- Trailers are no headers (RFC 9110, 6.5.1): what checks headers on the way here has not seen them.
+- Clients that would rather speak another protocol (Java's own asks for `h2c` with its first
+  request) may be answered in this one (RFC 9110, 7.8). httptools takes no body of theirs.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Protocol, cast
 
+from httptools import HttpParserUpgrade, HttpRequestParser
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from wholecall.proxy.config.settings import ServerLimits
 from wholecall.proxy.intake import BODY_CAME
 
+MOST_WAITING = 32
+"""Requests in line behind the one that is being answered. Hardly any client sends a second; but
+each costs a hundred times its bytes, and nobody has asked yet whose they are."""
 _ENDLESS = "/inspector/api/live"
 """A stream that ends only when one side leaves."""
 _SILENT_SECONDS = 1.0
 """Who has connected when the server begins to end, and said nothing yet, has so long to ask."""
+_UPGRADE = b"upgrade"
 _CLOSE = b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _HEAD = b"HTTP/1.1 "
 _TIMEOUT = b"HTTP/1.1 408 Request Timeout" + _CLOSE
@@ -77,7 +87,7 @@ class HeadHolder(asyncio.Transport):
         if self._held:
             held, self._held = self._held, b""
             self._transport.write(held + data)
-        elif bytes(data[: len(_HEAD)]) == _HEAD:
+        elif data[: len(_HEAD)] == _HEAD:
             self._held = bytes(data)
             asyncio.get_running_loop().call_soon(self._let_go)
         else:
@@ -103,6 +113,35 @@ class HeadHolder(asyncio.Transport):
             self._transport.write(held)
 
 
+class _Nowhere(list[tuple[bytes, bytes]]):
+    """Where trailers go."""
+
+    def append(self, _: tuple[bytes, bytes]) -> None:
+        """Nobody needs it."""
+
+
+_NOWHERE = _Nowhere()
+
+
+class _TooManyWait(Exception):
+    """Ends the reading of what came: the parser knows no other way."""
+
+
+class _Parser(HttpRequestParser):
+    """Calls when a request that asks for another protocol ends, with what came behind its head."""
+
+    def __init__(self, protocol: object, call: Callable[[bytes], None]) -> None:
+        super().__init__(protocol)
+        self._call = call
+
+    def feed_data(self, data: Any) -> None:
+        """Bytes came."""
+        try:
+            super().feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            self._call(data[upgrade.args[0] :])
+
+
 class TimedProtocol(HttpToolsProtocol):
     """uvicorn's connection, with limits for the headers and for the reading of answers.
 
@@ -112,10 +151,15 @@ class TimedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._limited = cast(_Limited, self.app)
-        self._late_headers = _Alarm(partial(self._send_away, _TIMEOUT))
+        self._before: list[RequestResponseCycle] = []
+        """Requests that were not answered when the next one came; `cycle` is the last."""
+        self._late_headers = _Alarm(self._miss_headers)
         self._in_headers = True
-        self._head_size = 0
-        """Bytes of headers that are not complete."""
+        self._empty_bytes = 0
+        """How many came since the last that was of use: a head, or some of a body."""
+        self._is_read_again = False
+        """Whether the request that is read has a wish for another protocol, and is read without."""
+        self.parser: HttpRequestParser = _Parser(self, self._read_again)
         self._late_reading = _Alarm(self._give_up)
         self._silent = _Alarm(self._hang_up)
 
@@ -131,20 +175,20 @@ class TimedProtocol(HttpToolsProtocol):
         self._late_reading.stop()
         self._silent.stop()
         super().connection_lost(exc)
+        for each in self._before:
+            each.disconnected = not each.response_complete
+            each.message_event.set()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes come. Headers without an end are not collected for as long as they may take."""
+        """Bytes come. What is of no use is not collected for as long as it may take."""
         if self.transport.is_closing():
             return
+        self._empty_bytes += len(data)
         super().data_received(data)
-        if not self._in_headers:
-            self._head_size = 0
-            return
         # Most headers come in one piece, and are over by now.
-        if not self._late_headers.is_set:
+        if self._in_headers and not self._late_headers.is_set:
             self._late_headers.set(self._limited.limits.header_seconds)
-        self._head_size += len(data)
-        if self._head_size > self._limited.limits.header_bytes:
+        if self._empty_bytes > self._limited.limits.header_bytes:
             self._send_away(_TOO_LARGE)
 
     def on_message_begin(self) -> None:
@@ -154,15 +198,30 @@ class TimedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """The headers of a request have come."""
+        if self.parser.should_upgrade() and any(name == _UPGRADE for name, _ in self.headers):
+            self._is_read_again = True
+            return
         self._in_headers = False
+        self._empty_bytes = 0
         self._late_headers.stop()
+        before = self.cycle
         super().on_headers_complete()
+        self.headers = _NOWHERE
+        if self.pipeline:
+            self._let_wait(before)
         if self._silent.is_set:
             self._silent.stop()
             super().shutdown()  # this request is answered, and no other
 
+    def on_body(self, body: bytes) -> None:
+        """Some of a body has come."""
+        self._empty_bytes = 0
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
         """All of a request has come; mostly before anybody looks at it."""
+        if self._is_read_again:
+            return
         super().on_message_complete()
         cast(Scope, self.scope)[BODY_CAME] = True
 
@@ -179,19 +238,69 @@ class TimedProtocol(HttpToolsProtocol):
     def shutdown(self) -> None:
         """The server ends. Answers come to their end, but a page that looks on would never go."""
         self._limited.leave()
-        cycle: RequestResponseCycle | None = self.cycle
-        if cycle is None:
+        answered = self._answered
+        if answered is None:
             # Its first request may be on its way, or lie in the socket already.
             self._silent.set(_SILENT_SECONDS)
             return
-        if not cycle.response_complete and self.scope["path"] == _ENDLESS:
+        if not answered.response_complete and answered.scope["path"] == _ENDLESS:
             self.transport.close()
         super().shutdown()
 
-    def _send_away(self, answer: bytes) -> None:
-        if not self.transport.is_closing():
-            self.transport.write(answer)
+    def send_400_response(self, msg: str) -> None:
+        """What came is no request, or one too many."""
+        if self._may_answer:
+            super().send_400_response(msg)
+        else:
             self.transport.close()
+
+    # ── One behind the other ────────────────────────────────────────────────────────
+
+    @property
+    def _answered(self) -> RequestResponseCycle | None:
+        """The request that is being answered, or was last."""
+        return next((each for each in self._before if not each.response_complete), self.cycle)
+
+    def _let_wait(self, before: RequestResponseCycle) -> None:
+        """A request came before the answer to another. uvicorn reads no more until that is over,
+        and so would not see the client leave."""
+        self._before = [each for each in (*self._before, before) if not each.response_complete]
+        if len(self.pipeline) > MOST_WAITING:
+            raise _TooManyWait
+        self.flow.resume_reading()
+
+    @property
+    def _may_answer(self) -> bool:
+        """Whether what is written now is the answer to what is read, and not a part of another."""
+        answered = self._answered
+        if answered is None or answered.response_complete:
+            return True
+        is_read = answered is self.cycle and answered.more_body
+        return is_read and not answered.response_started
+
+    def _read_again(self, rest: bytes) -> None:
+        """The head of a request was read that asks for another protocol: read it without."""
+        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+        lines = [b"%s %s HTTP/%s" % (method, self.url, version)]
+        lines += [b"%s: %s" % each for each in self.headers if each[0] != _UPGRADE]
+        self._is_read_again = False
+        self.parser = _Parser(self, self._read_again)
+        self.parser.feed_data(b"\r\n".join([*lines, b"", rest]))
+
+    # ── Too late, or too much ───────────────────────────────────────────────────────
+
+    def _miss_headers(self) -> None:
+        if self._may_answer:
+            self._send_away(_TIMEOUT)
+        else:  # the answer before holds the connection in any case
+            self._late_headers.set(self._limited.limits.header_seconds)
+
+    def _send_away(self, answer: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        if self._may_answer:
+            self.transport.write(answer)
+        self.transport.close()
 
     def _give_up(self) -> None:
         self.transport.abort()
