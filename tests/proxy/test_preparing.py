@@ -12,7 +12,7 @@ from proxying import in_loop
 from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.proxy.chat import CHAT
 from wholecall.proxy.client import ClientProtocol, RawRequest
-from wholecall.proxy.keys import Key
+from wholecall.proxy.keys import ANONYMOUS, Key
 from wholecall.proxy.messages import MESSAGES
 from wholecall.proxy.piping import Pipe
 from wholecall.proxy.preparing import Forward, Gate, Prepared, Run, find_model, prepare
@@ -50,6 +50,26 @@ async def prepared(
     return await prepare(SERVICE, asked)
 
 
+@pytest.mark.parametrize(
+    ("name", "hidden", "shown"),
+    [
+        ("model", "secret", "same"),
+        ("previous_response_id", "another's", None),
+        ("tools", TOOLS, []),
+    ],
+)
+@in_loop
+async def test_an_upstream_reads_no_other_fields_than_those_that_were_checked(
+    name: str, hidden: Any, *, shown: Any
+) -> None:
+    whole = json.dumps({**BODY, "model": "same", name: shown})
+    raw = f"{{{json.dumps(name)}: {json.dumps(hidden)}, {whole[1:]}".encode()
+    ready = await prepared(None, raw=raw)
+    assert isinstance(ready.way, Forward)
+    fields = json.loads(ready.way.letter.content, object_pairs_hook=list)
+    assert [value for each, value in fields if each == name] == [shown]
+
+
 @in_loop
 async def test_a_request_that_needs_nothing_passes_with_all_its_fields() -> None:
     offers: list[dict[str, Any]] = [{}, {"tools": []}, {"tools": None}, {"functions": []}]
@@ -65,7 +85,7 @@ async def test_a_request_that_needs_nothing_passes_with_all_its_fields() -> None
 @in_loop
 async def test_a_model_of_the_same_name_gets_the_clients_own_bytes() -> None:
     raw = b'{ "model" : "same" , "messages":[] }'
-    ready = await prepared(None, raw=raw)
+    ready = await prepared(None, raw=raw, key=ANONYMOUS)
     assert isinstance(ready.way, Forward)
     assert ready.way.letter.content is raw
 

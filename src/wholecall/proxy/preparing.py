@@ -194,10 +194,15 @@ def _choose_run(request: Request, tools: Toolbox) -> Gate | Run:
 
 
 def _read_body(asked: RawRequest) -> tuple[Wishes, dict[str, msgspec.Raw], bytes]:
-    """What is meant for the proxy; the other fields; and the body without the former."""
+    """What is meant for the proxy; the other fields; and the body without the former.
+
+    What a key may ask for is looked up in the fields, of several with one name in the last. An
+    upstream might go by the first, so that for a key they are written anew.
+    """
     given = _read_fields(asked.body)
     wishes, fields = take_wishes(given)
-    return wishes, fields, asked.body if fields is given else msgspec.json.encode(fields)
+    as_it_came = fields is given and not asked.key.id
+    return wishes, fields, asked.body if as_it_came else msgspec.json.encode(fields)
 
 
 def _read_fields(body: bytes) -> dict[str, msgspec.Raw]:
