@@ -96,6 +96,26 @@ async def test_a_last_frame_without_its_end_gets_one() -> None:
     assert sink.frames == sent + b"\n\n"
 
 
+@pytest.mark.parametrize("cut", [b"data: [DON", b'data: {"usage": {"prompt_tok', b": keep-al"])
+@in_loop
+async def test_of_a_frame_that_was_cut_behind_the_finish_reason_nothing_is_sent(cut: bytes) -> None:
+    sent = TEXT + b"\n\n" + STOP + b"\n\n"
+    async with forwarding(writing(sent + cut)) as (passing, sink, _):
+        await passing.run(STREAM)
+    assert sink.frames == sent
+    assert sink.closed
+
+
+@in_loop
+async def test_a_stream_in_a_coding_that_nobody_asked_for_is_named() -> None:
+    headers = {"content-type": "text/event-stream", "content-encoding": "br"}
+    packed = always(lambda: web.Response(body=b"\x0b\x02", headers=headers))
+    async with forwarding(packed) as (passing, sink, _):
+        with pytest.raises(UpstreamError, match="encoded as 'br'"):
+            await passing.run(STREAM)
+    assert not sink.begun
+
+
 @in_loop
 async def test_a_frame_that_does_not_end_is_sent_in_pieces() -> None:
     long = b'data: {"choices":[{"index":0,"delta":{"content":"' + b"x" * 1_500_000

@@ -13,13 +13,14 @@ from wholecall.core.values import Ended, Event, Fault, FaultKind
 from wholecall.errors import UpstreamError
 from wholecall.protocols.detect import BLANKS, LONGEST_FIELD, begins_events
 from wholecall.protocols.reader import Reader
+from wholecall.protocols.sse import SseParser
 from wholecall.proxy.answering import Answering
 from wholecall.proxy.frames import BLANK_LINE, Frames
 from wholecall.proxy.piping import Letter, Pipe, read_whole
 from wholecall.proxy.sinks import Body, Sink, pick_headers
 from wholecall.proxy.taps import ChunksBegan, Fate, Watch
 from wholecall.upstreams.ending import EndOfStream
-from wholecall.upstreams.http1.base import Response, find_header
+from wholecall.upstreams.http1.base import NotHttp, Response, find_header
 from wholecall.upstreams.strangers import find_stranger
 
 _JSON = b"application/json"
@@ -121,11 +122,18 @@ class Forwarding:
             if self._frames.is_within:
                 self._sink.put(BLANK_LINE)  # the error is no part of what was cut
             raise
-        self._sink.put(self._frames.rest())
+        self._sink.put(self._end_frame(self._frames.rest()))
         await self._sink.close()
         if self._told is not None:
             code, message = self._told.kind.value, self._told.message
             self._watch.end(Fate.FAILED, status=_BAD_GATEWAY, code=code, message=message)
+
+    def _end_frame(self, rest: bytes) -> bytes:
+        """An event that lacks only its blank line gets it. One that was cut is left out: clients
+        would take what came of it for all of it."""
+        parser = SseParser()
+        is_event = bool(parser.feed(rest) or parser.end())
+        return rest + BLANK_LINE if is_event or self._frames.is_within else b""
 
     async def _pass_chunks(self, response: Response, start: bytes) -> None:
         try:
@@ -133,8 +141,10 @@ class Forwarding:
                 await self._copy_chunks(response, start, end=end)
         except TimeoutError as error:
             raise self._pipe.fail(error) from error
-        except OSError:
-            return  # whether the answer was over by then is written in the answer itself
+        except OSError as error:
+            # Whether the answer was over by then is written in the answer itself.
+            if isinstance(error, NotHttp) and not self._sink.begun:
+                raise self._pipe.fail(error) from error
 
     async def _copy_chunks(self, response: Response, start: bytes, *, end: EndOfStream) -> None:
         sink, reader, read = self._sink, self._reader, response.read

@@ -48,8 +48,8 @@ class Frames:
         return self._release()
 
     def rest(self) -> bytes:
-        """What is held, at the end of the stream, with the end that it lacks."""
-        return self._release() + BLANK_LINE if self._held else b""
+        """What is held, at the end of the stream."""
+        return self._release()
 
     def _hold(self, piece: bytes) -> None:
         if piece:
