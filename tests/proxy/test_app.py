@@ -16,9 +16,22 @@ from proxying import KEY, Offer, Served, in_loop, proxying, upstream
 from tools.mcp_asking import is_running
 from upstreams.serving import always, good, serving
 from wholecall.proxy.app import make_app
-from wholecall.proxy.config import Config, ConfigError, KeysConfig, MetricsConfig, PythonTool, load
+from wholecall.proxy.config import (
+    Config,
+    ConfigError,
+    KeysConfig,
+    MetricsConfig,
+    ModelConfig,
+    PythonTool,
+    load,
+)
 from wholecall.proxy.config.loading import Loaded
-from wholecall.proxy.config.settings import McpTool, ResponsesConfig, ServerLimits
+from wholecall.proxy.config.settings import (
+    ListenConfig,
+    McpTool,
+    ResponsesConfig,
+    ServerLimits,
+)
 from wholecall.proxy.draining import Draining
 from wholecall.tools.from_function import make_tool
 
@@ -254,6 +267,32 @@ async def test_of_two_reloads_the_last_counts_however_long_the_first_takes(tmp_p
         await served.proxy.reload(_loaded(quick))
         await first
         assert served.proxy.config == quick
+
+
+@pytest.mark.parametrize("why", ["an address that is open until a restart", "a variable"])
+@in_loop
+async def test_settings_that_are_refused_change_nothing(why: str, tmp_path: Path) -> None:
+    config = Config(
+        listen=ListenConfig(host="192.0.2.1", hosts=("*",)),
+        keys=KeysConfig(path=str(tmp_path / "keys.sqlite"), required=True),
+        models={"old": upstream("openai/x", NOWHERE), "same": upstream("openai/y", NOWHERE)},
+    )
+    models = {"same": config.models["same"], "new": upstream("openai/z", NOWHERE)}
+    good = replace(config, models=models, tools=(PythonTool(python="proxy.test_app:look"),))
+    unsafe = replace(
+        good, listen=ListenConfig(), keys=KeysConfig(path=config.keys.path, required=False)
+    )
+    unusable = replace(good, models={**models, "far": ModelConfig(upstream="ollama/x")})
+    refused = unusable if why == "a variable" else unsafe
+    async with proxying(make_app(config, environ={"OLLAMA_HOST": "http://["})) as served:
+        proxy = served.proxy
+        before = dict(proxy.service.models)
+        with pytest.raises((ConfigError, ValueError)):
+            await proxy.reload(_loaded(refused))
+        assert (dict(proxy.service.models), proxy.service.offer_tools()) == (before, ())
+        assert proxy.config == config
+        await proxy.reload(_loaded(replace(config, tools=())))
+        assert dict(proxy.service.models) == before
 
 
 @in_loop

@@ -139,38 +139,44 @@ class Proxy:
     async def reload(self, loaded: Loaded) -> Changes:
         """Go by other settings, as far as that is possible without a restart.
 
-        Answers that are under way come to their end as they began. A tool that cannot be loaded
-        is a `ConfigError` or a `ToolServerFailed`, and everything stays as it was.
+        Answers that are under way come to their end as they began. Settings that are not safe
+        without a restart, and a tool that cannot be loaded, are a `ConfigError` or a
+        `ToolServerFailed`, and everything stays as it was.
         """
         async with self._reloading:  # MCP servers take their time, and the last settings count
             return await self._take_over(loaded)
 
     async def _take_over(self, loaded: Loaded) -> Changes:
-        changed = changes(self._loaded.config, loaded.config)
-        if loaded.config.tools != self._loaded.config.tools:
+        before, config = self._loaded.config, loaded.config
+        changed = changes(before, config)
+        # Whatever can be wrong with them comes first: by then nothing has changed.
+        self._edge.check(config)
+        models = self._renew_models(config)
+        if config.tools != before.tools:
             servers = await self._tools.replace(loaded)
             if servers is not None:
                 self.service.retirement.retire(servers.__aexit__)
-        self._replace_models(loaded.config)
-        self._edge.reload(loaded.config)
-        self.observing.reload(loaded.config)
-        self.service.beat_seconds = loaded.config.limits.keep_alive_seconds
-        self.service.holding.settings = loaded.config.responses
+        self._replace_models(models)
+        self._edge.reload(config)
+        self.observing.reload(config)
+        self.service.beat_seconds = config.limits.keep_alive_seconds
+        self.service.holding.settings = config.responses
         self._loaded = loaded
         return changed
 
-    def _replace_models(self, config: Config) -> None:
-        """Models whose settings are the same keep their connections."""
+    def _renew_models(self, config: Config) -> dict[str, Served]:
+        """The models of a configuration. Whose settings are the same keep their connections."""
         before = self._loaded.config.models
         same = {name for name, model in config.models.items() if before.get(name) == model}
-        fresh = make_models(config, self._environ, without=same)
-        models = {served.name: served for served in fresh}
-        kept = {name: self._models[name] for name in same} | self._given
-        retired = [each for name, each in self._models.items() if name not in kept]
-        fresh_or_kept = {name: kept.get(name) or models[name] for name in config.models}
-        self._models = fresh_or_kept | self._given
-        self.observing.learn(self._models.values())
-        self.service.serve(self._models.values())
+        fresh = {each.name: each for each in make_models(config, self._environ, without=same)}
+        models = {name: fresh.get(name) or self._models[name] for name in config.models}
+        return models | self._given
+
+    def _replace_models(self, models: dict[str, Served]) -> None:
+        retired = [each for name, each in self._models.items() if models.get(name) is not each]
+        self._models = models
+        self.observing.learn(models.values())
+        self.service.serve(models.values())
         for served in retired:
             self.service.retirement.retire(served.close)
 

@@ -97,6 +97,10 @@ class Edge:
         self.on_refusal: Callable[[Refusal], None] = tell_nobody
         """Called for every request that is turned away, here or because no route serves it."""
 
+    def check(self, config: Config) -> None:
+        """`ConfigError` if these settings are not safe before a restart."""
+        take_over(self._config, config)
+
     def reload(self, config: Config, *, keys: KeyStore | None = None) -> None:
         """Go by other settings from the next request on; `ConfigError` if they are not safe.
 
