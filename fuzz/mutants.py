@@ -269,6 +269,20 @@ MUTANTS = [
         "return frozenset()",
         "tests/protocols/test_snapshots.py",
     ),
+    Mutant(
+        "the notice: a tool begins that other processes do not know of",
+        "proxy/running.py",
+        "if tool is None or not tool.repeatable:",
+        "if tool is None:",
+        "tests/proxy/test_running.py",
+    ),
+    Mutant(
+        "the look at notices: a resend runs in another process what has begun in one",
+        "proxy/endpoint.py",
+        "if again is None and notices.is_shared:",
+        "if again is None and notices is None:",
+        "tests/e2e/test_proxy_processes.py",
+    ),
 ]
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
+
+import pytest
 
 from proxy.collecting import Collected, unseen
 from proxying import in_loop
@@ -10,6 +13,8 @@ from scripted import calls, says
 from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Call, Ended, Evidence, Released, Text
+from wholecall.files.database import StoreFailed
+from wholecall.proxy.notices import Notice
 from wholecall.proxy.ownership import Ownership
 from wholecall.proxy.running import Owner, PatientExecutor, Running, join_tools
 from wholecall.proxy.shelf import Shelf
@@ -17,6 +22,7 @@ from wholecall.runs.approvals import Approvals
 from wholecall.runs.plan import Plan
 from wholecall.runs.sending import sender_for
 from wholecall.tools.from_function import make_tool
+from wholecall.tools.tool import Tool
 from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer
 
@@ -62,10 +68,13 @@ async def test_what_must_not_be_broken_off_comes_to_its_end() -> None:
 
 
 async def run(
-    *turns: ScriptedAnswer, brings: tuple[ToolSpec, ...] = ()
+    *turns: ScriptedAnswer,
+    brings: tuple[ToolSpec, ...] = (),
+    tool: Tool | None = None,
+    notice: Notice | None = None,
 ) -> tuple[Running, Collected]:
     request = Request(model="m", messages=(Message(Role.USER, (Text("hi"),)),), tools=brings)
-    toolbox, joined = join_tools(Toolbox([make_tool(look)]), request)
+    toolbox, joined = join_tools(Toolbox([tool or make_tool(look)]), request)
     plan = Plan(
         request=joined,
         upstream=ReplayUpstream(turns),
@@ -74,11 +83,62 @@ async def run(
     )
     woken: list[bool] = []
     collected = Collected()
-    owner = Owner(key_id="k", request_id="r", ownership=Ownership(Shelf()), approvals=Approvals())
+    owner = Owner(
+        key_id="k",
+        request_id="r",
+        ownership=Ownership(Shelf()),
+        approvals=Approvals(),
+        notice=notice,
+    )
     running = Running(plan, collected, owner=owner, watch=unseen(), wake=lambda: woken.append(True))
     await running.run()
     assert bool(woken) == running.ran
     return running, collected
+
+
+@pytest.mark.parametrize(
+    ("rights", "done"),
+    [
+        ({}, ["noted", "looked"]),
+        ({"read_only": True}, ["looked"]),
+        ({"idempotent": True}, ["looked"]),
+    ],
+    ids=["unsafe", "read-only", "idempotent"],
+)
+@in_loop
+async def test_a_tool_that_must_not_begin_twice_is_noted_before_it_begins(
+    rights: dict[str, Any], done: list[str]
+) -> None:
+    seen: list[str] = []
+
+    def look_up() -> str:
+        """Look up."""
+        seen.append("looked")
+        return "Blue."
+
+    await run(
+        calls(("look_up", {})),
+        says("Blue."),
+        tool=make_tool(look_up, **rights),
+        notice=Notice(lambda: seen.append("noted")),
+    )
+    assert seen == done
+
+
+@in_loop
+async def test_a_tool_that_cannot_be_noted_does_not_begin() -> None:
+    seen: list[str] = []
+
+    def look_up() -> str:
+        """Look up."""
+        seen.append("looked")
+        return "Blue."
+
+    def fail() -> None:
+        raise StoreFailed("the disk is full")
+
+    await run(calls(("look_up", {})), says("Sorry."), tool=make_tool(look_up), notice=Notice(fail))
+    assert not seen
 
 
 @in_loop

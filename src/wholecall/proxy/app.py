@@ -29,6 +29,7 @@ from wholecall.proxy.figures import Figures
 from wholecall.proxy.holding import Holding
 from wholecall.proxy.keys import KeyStore, needs_keys
 from wholecall.proxy.messages import MESSAGES
+from wholecall.proxy.notices import Notices
 from wholecall.proxy.observing import Observing
 from wholecall.proxy.pinning import PINS_FILE, PinFile
 from wholecall.proxy.readiness import Readiness
@@ -86,11 +87,9 @@ class Proxy:
         self._models = configured | self._given
         self._tools = tools
         self._readiness = Readiness(environ)
-        self.service = Service(
-            self._models.values(),
-            tools=self._tools.offer,
-            shelf=self._make_shelf(config),
-        )
+        shelf = self._make_shelf(config)
+        self.service = Service(self._models.values(), tools=self._tools.offer, shelf=shelf)
+        self.service.notices = Notices(shelf if config.listen.workers > 1 else None)
         self.observing = Observing(
             config, models=lambda: self.service.models, tools=self._tools.offer
         )

@@ -17,6 +17,7 @@ from wholecall.proxy.departing import ClientGone, UntilGone, read_body
 from wholecall.proxy.failing import SHUTTING_DOWN, explain
 from wholecall.proxy.live import LiveAnswer
 from wholecall.proxy.preparing import Prepared, Run, prepare
+from wholecall.proxy.resends import Kept
 from wholecall.proxy.serving import Service
 from wholecall.proxy.sinks import ClientSink, Sink
 from wholecall.proxy.taps import Exchange, Fate, Watch
@@ -52,7 +53,7 @@ class ClientEndpoint:
         try:
             prepared = await prepare(self._service, asked)
             is_run, waits = isinstance(prepared.way, Run), not prepared.in_background
-            again = self._service.resends.find(asked) if is_run or not waits else None
+            again = await self._find_again(asked) if is_run or not waits else None
         except WholecallError as error:
             await self._refuse(_describe(asked), error, sink=sink)
             return
@@ -71,6 +72,15 @@ class ClientEndpoint:
             await self._start_live(prepared, watch).copy_to(sink)
         else:
             await _read_along(again.answer, sink, watch=watch)
+
+    async def _find_again(self, asked: RawRequest) -> Kept | None:
+        """The answer that is asked for a second time; `Refused` if another process made it."""
+        resends, notices = self._service.resends, self._service.notices
+        again = resends.find(asked)
+        if again is None and notices.is_shared:
+            await notices.check(asked)
+            again = resends.find(asked)  # the first may have come meanwhile
+        return again
 
     async def _refuse(self, exchange: Exchange, error: WholecallError, *, sink: ClientSink) -> None:
         failure, headers = explain(error, place="", request_id=exchange.request_id)

@@ -18,12 +18,14 @@ LONGEST_RETRY_AFTER = 60.0
 """Seconds. SDKs wait as long as they are told, and nobody waits an hour for an answer."""
 NEVER_AGAIN: RawHeaders = ((b"x-should-retry", b"false"),)
 """Official SDKs send a failed request again by themselves. After a tool ran they must not."""
+BROKEN_OFF = "broken_off"
+"""The code of answers that ended after a tool had begun."""
 SHUTTING_DOWN = "shutting_down"
 """The code of answers that the end of the server broke off."""
 _BUG = "the proxy failed; its log says why under this request's id"
 _CLOSING = "the proxy is shutting down"
 _LEFT = "the client that asked for this answer hung up before it was over"
-_BROKEN_OFF = "this request was broken off after tools had begun to run; they are not run again"
+_NOT_AGAIN = "this request was broken off after tools had begun to run; they are not run again"
 _CREDENTIALS = (
     "the upstream of this model refuses the proxy's own credentials; it is not your key that is "
     "wrong, and whoever runs the proxy has to mend it"
@@ -62,9 +64,7 @@ def explain_break(request_id: str, *, ran: bool, gone: bool) -> Failure:
     Whoever left does not read it, but whoever asks for the same answer again may.
     """
     if ran:
-        return Failure(
-            message=_BROKEN_OFF, status=_CONFLICT, code="broken_off", request_id=request_id
-        )
+        return Failure(message=_NOT_AGAIN, status=_CONFLICT, code=BROKEN_OFF, request_id=request_id)
     message, code = (_LEFT, CLIENT_GONE) if gone else (_CLOSING, SHUTTING_DOWN)
     return Failure(message=message, status=_UNAVAILABLE, code=code, request_id=request_id)
 

@@ -15,6 +15,7 @@ from wholecall.protocols.answers import Head, Style
 from wholecall.protocols.answers.failures import NO_THREADS
 from wholecall.protocols.requests import decode_request
 from wholecall.proxy.client import Elsewhere, RawRequest
+from wholecall.proxy.notices import Notice
 from wholecall.proxy.piping import Letter, Pipe
 from wholecall.proxy.running import join_tools
 from wholecall.proxy.serving import Mode, Served, Service
@@ -56,6 +57,8 @@ class Run(Value, frozen=True, eq=False):
 
     request: Request
     toolbox: Toolbox
+    notice: Notice | None = None
+    """Put up before a tool begins that must not begin twice."""
 
 
 class Prepared(Value, frozen=True, kw_only=True, eq=False):
@@ -144,7 +147,10 @@ async def _choose(
         return Gate(request)
     tools = service.tools_for(asked, served)
     messages = await service.ownership.restore(asked.key.id, request.messages)
-    return _choose_run(replace(request, messages=messages), tools)
+    way = _choose_run(replace(request, messages=messages), tools)
+    if isinstance(way, Gate):
+        return way
+    return msgspec.structs.replace(way, notice=service.notices.prepare(asked))
 
 
 def _refuse_threads(fields: Mapping[str, msgspec.Raw]) -> None:

@@ -35,7 +35,9 @@ MOST_KEPT_BYTES = 256 * 1024 * 1024
 """Of them all; but the last one is kept, however large it is."""
 
 
-class _Name(NamedTuple):
+class Name(NamedTuple):
+    """What a resend has in common with the request that came before it."""
+
     key_id: str
     path: str
     word: str
@@ -64,8 +66,8 @@ class Resends:
         self._most_bytes = most_bytes
         self._bytes = 0
         """Of the finished answers that are kept."""
-        self._kept: dict[_Name, Kept] = {}
-        self._names: dict[LiveAnswer, set[_Name]] = {}
+        self._kept: dict[Name, Kept] = {}
+        self._names: dict[LiveAnswer, set[Name]] = {}
         self._over: OrderedDict[LiveAnswer, _Finished] = OrderedDict()
 
     def find(self, asked: RawRequest) -> Kept | None:
@@ -90,8 +92,7 @@ class Resends:
         """Remember an answer that is being made, and for a while after it is."""
         digest = _digest(asked)
         kept = Kept(answer, digest, show)
-        words = {digest, asked.headers.get("idempotency-key") or digest}
-        self._names[answer] = names = {_name(asked, word) for word in words}
+        self._names[answer] = names = name_all(asked, digest)
         self._kept.update(dict.fromkeys(names, kept))
         return kept
 
@@ -120,8 +121,24 @@ class Resends:
             self.forget(next(iter(self._over)))
 
 
-def _name(asked: RawRequest, word: str) -> _Name:
-    return _Name(asked.key.id, asked.client.path, word)
+def name_all(asked: RawRequest, digest: str = "") -> set[Name]:
+    """Under which a request is remembered; the digest, if somebody has it."""
+    digest = digest or _digest(asked)
+    words = {digest, asked.headers.get("idempotency-key") or digest}
+    return {_name(asked, word) for word in words}
+
+
+def find_resend(asked: RawRequest) -> Name | None:
+    """Under which the first is remembered, if this request says that it may be the second."""
+    key = asked.headers.get("idempotency-key")
+    if key:
+        return _name(asked, key)
+    count = asked.headers.get("x-stainless-retry-count", "0")
+    return None if count == "0" else _name(asked, _digest(asked))
+
+
+def _name(asked: RawRequest, word: str) -> Name:
+    return Name(asked.key.id, asked.client.path, word)
 
 
 def _digest(asked: RawRequest) -> str:

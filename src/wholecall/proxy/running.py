@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
-from wholecall.core.conversation import Request
+from wholecall.core.conversation import Request, Result
 from wholecall.core.values import Call
 from wholecall.proxy.answering import Answering
+from wholecall.proxy.notices import Notice
 from wholecall.proxy.ownership import Ownership
 from wholecall.proxy.taps import Watch
 from wholecall.proxy.viewing import View
 from wholecall.runs.approvals import Approvals
+from wholecall.runs.around import RunNext
 from wholecall.runs.calling import ExecutorSettings
 from wholecall.runs.events import ApprovalAsked, RunEvent, ToolEnded, ToolReported
 from wholecall.runs.executor import Executor
@@ -50,6 +53,8 @@ class Owner:
     ownership: Ownership
     approvals: Approvals
     """Where its calls that need it are approved."""
+    notice: Notice | None = None
+    """Put up before a tool begins that must not begin twice."""
 
 
 class Running:
@@ -90,7 +95,10 @@ class Running:
     def _make_executor(self, emit: Callable[[RunEvent], None]) -> Executor:
         owner = self._owner
         settings = ExecutorSettings(
-            run_id=owner.request_id, user=owner.key_id or None, approvals=owner.approvals
+            run_id=owner.request_id,
+            user=owner.key_id or None,
+            approvals=owner.approvals,
+            around=() if owner.notice is None else (partial(_run_noted, self._plan, owner.notice),),
         )
         return PatientExecutor(
             self._plan.toolbox, emit=emit, limits=self._plan.limits, settings=settings
@@ -107,3 +115,10 @@ class Running:
         if not result.pending or not result.ended:
             return result.pending
         return await self._owner.ownership.keep(self._owner.key_id, result)
+
+
+async def _run_noted(plan: Plan, notice: Notice, call: Call, run_next: RunNext) -> Result:  # noqa: PLR0917 - the last two come by place
+    tool = plan.toolbox.find(call.name)
+    if tool is None or not tool.repeatable:
+        await notice.put_up()
+    return await run_next(call)

@@ -17,6 +17,7 @@ from wholecall.proxy.config.settings import ANYTHING, matches
 from wholecall.proxy.departing import Lookout
 from wholecall.proxy.holding import Holding
 from wholecall.proxy.keys import Key
+from wholecall.proxy.notices import Notices
 from wholecall.proxy.ownership import Ownership
 from wholecall.proxy.piping import Pipe
 from wholecall.proxy.resends import Resends
@@ -105,6 +106,8 @@ class Service:
         self.retirement = Retirement()
         """Closes what is served no more."""
         self.resends = Resends()
+        self.notices = Notices()
+        """Tells other processes in which requests a tool has begun."""
         self.hold_responses(Holding())
         self.approving = Approving()
         """Where runs ask for approval."""

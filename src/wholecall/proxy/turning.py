@@ -148,6 +148,7 @@ class Turning:
             request_id=asked.request_id,
             ownership=self._ownership,
             approvals=self._approving.open(asker),
+            notice=way.notice,
         )
         self._running = Running(
             plan, self._answering, owner=owner, watch=self._watch, wake=self._sink.wake

@@ -1,0 +1,44 @@
+"""Several processes of one proxy: what was begun in one is not begun again in another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from e2e.running_tools import QUESTION, Ran
+from proxying import in_loop, proxying, upstream
+from wholecall.faults.running import FaultServer
+from wholecall.proxy.app import make_app
+from wholecall.proxy.config import Config, KeysConfig
+from wholecall.proxy.config.settings import ListenConfig
+
+CHAT = "/v1/chat/completions"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@in_loop
+async def test_a_resend_that_reaches_another_process_runs_nothing_again(
+    tmp_path: Path, *, stream: bool
+) -> None:
+    ran = Ran()
+    body = {"model": "m", "messages": QUESTION, "stream": stream}
+    async with FaultServer() as faults:
+        config = Config(
+            listen=ListenConfig(workers=2),
+            keys=KeysConfig(path=str(tmp_path / "keys.sqlite")),
+            models={"m": upstream("openai/good", faults.base_url, mode="run")},
+        )
+        one, other = (make_app(config, environ={}, tools=ran.tools()) for _ in range(2))
+        async with proxying(one) as here, proxying(other) as there:
+            status, *_ = await here.post(CHAT, body, x_stainless_retry_count="0")
+            assert (status, len(ran.calls)) == (200, 1)
+            status, told, headers = await there.post(CHAT, body, x_stainless_retry_count="1")
+            assert (status, told["error"]["code"]) == (409, "broken_off")
+            assert headers["x-should-retry"] == "false"
+            assert len(ran.calls) == 1
+            # The process that made the answer gives it again, and the same words may come anew.
+            status, *_ = await here.post(CHAT, body, x_stainless_retry_count="1")
+            assert (status, len(ran.calls)) == (200, 1)
+            status, *_ = await there.post(CHAT, body, x_stainless_retry_count="0")
+            assert (status, len(ran.calls)) == (200, 2)

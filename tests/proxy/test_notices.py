@@ -1,0 +1,117 @@
+"""A tool that must not begin twice does not, whichever process a resend reaches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxying import in_loop
+from wholecall.files.database import StoreFailed
+from wholecall.proxy.chat import CHAT
+from wholecall.proxy.client import RawRequest
+from wholecall.proxy.keys import Key
+from wholecall.proxy.notices import Notice, Notices
+from wholecall.proxy.refusing import Refused
+from wholecall.proxy.resends import KEPT_SECONDS
+from wholecall.proxy.shelf import Shelf
+
+FIRST: dict[str, str] = {"x-stainless-retry-count": "0"}
+SECOND: dict[str, str] = {"x-stainless-retry-count": "1"}
+NAMED: dict[str, str] = {"idempotency-key": "ä" * 3000}
+
+
+def asked(headers: dict[str, str], *, body: bytes = b"{}", key: str = "k") -> RawRequest:
+    return RawRequest(
+        client=CHAT, body=body, headers=headers, request_id="r", key=Key(id=key, name=key)
+    )
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Iterator[Shelf]:
+    made = Shelf(tmp_path / "state.sqlite")
+    yield made
+    made.close()
+
+
+async def _put_up(notices: Notices, request: RawRequest) -> None:
+    notice = notices.prepare(request)
+    assert notice is not None
+    await notice.put_up()
+
+
+# what came first, what comes then, whether that is refused
+ROWS: dict[str, tuple[RawRequest, RawRequest, bool]] = {
+    "a resend of an SDK": (asked(FIRST), asked(SECOND), True),
+    "the same key of a client": (asked(NAMED), asked(NAMED), True),
+    "the same key, and a count": (asked({**FIRST, **NAMED}), asked(SECOND), True),
+    "the same words anew": (asked(FIRST), asked(FIRST), False),
+    "the same words without a word on it": (asked({}), asked({}), False),
+    "other words": (asked(FIRST), asked(SECOND, body=b"[]"), False),
+    "somebody else": (asked(NAMED), asked(NAMED, key="other"), False),
+}
+
+
+@pytest.mark.parametrize(("first", "then", "refused"), ROWS.values(), ids=ROWS)
+@in_loop
+async def test_row(first: RawRequest, then: RawRequest, *, refused: bool, shelf: Shelf) -> None:
+    await _put_up(Notices(shelf), first)
+    other = Notices(shelf)
+    if not refused:
+        await other.check(then)
+        return
+    with pytest.raises(Refused) as caught:
+        await other.check(then)
+    assert (caught.value.status, caught.value.code) == (409, "broken_off")
+    assert caught.value.headers == ((b"x-should-retry", b"false"),)
+
+
+@in_loop
+async def test_what_no_tool_began_for_may_come_again(shelf: Shelf) -> None:
+    assert Notices(shelf).prepare(asked(FIRST)) is not None  # and it is not made
+    await Notices(shelf).check(asked(SECOND))
+
+
+@in_loop
+async def test_it_is_remembered_as_long_as_an_answer_is(shelf: Shelf) -> None:
+    await _put_up(Notices(shelf, clock=lambda: 0.0), asked(FIRST))
+    await Notices(shelf, clock=lambda: KEPT_SECONDS).check(asked(SECOND))
+    with pytest.raises(Refused):
+        await Notices(shelf, clock=lambda: KEPT_SECONDS - 1).check(asked(SECOND))
+
+
+@in_loop
+async def test_one_process_needs_none() -> None:
+    alone = Notices()
+    assert not alone.is_shared
+    assert alone.prepare(asked(FIRST)) is None
+    await alone.check(asked(SECOND))
+
+
+def _fail() -> None:
+    raise StoreFailed("full")
+
+
+@in_loop
+async def test_it_is_written_once_however_many_tools_begin() -> None:
+    written: list[None] = []
+    notice = Notice(lambda: written.append(None))
+    await asyncio.gather(notice.put_up(), notice.put_up(), notice.put_up())
+    assert len(written) == 1
+
+
+@in_loop
+async def test_what_was_not_written_is_tried_again() -> None:
+    steps: list[Callable[[], Any]] = [_fail, lambda: None]
+
+    def write() -> None:
+        steps.pop(0)()
+
+    notice = Notice(write)
+    with pytest.raises(StoreFailed):
+        await notice.put_up()
+    await notice.put_up()
+    assert not steps
