@@ -153,7 +153,17 @@ async def test_who_would_rather_speak_another_protocol_is_answered_in_this_one(
 
 
 @in_loop
-async def test_a_tunnel_is_refused() -> None:
+async def test_who_asks_for_a_tunnel_is_answered_once() -> None:
+    app = App()
+    async with listening(app) as port:
+        reader, writer = await talk(port, b"CONNECT / HTTP/1.1\r\nhost: a\r\n\r\n" + QUICK)
+        assert (await reader.readuntil(b"0\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+    assert len(app.bodies) == 1
+
+
+@in_loop
+async def test_a_tunnel_to_somewhere_is_refused() -> None:
     async with listening(App()) as port:
         reader, writer = await talk(port, b"CONNECT a:80 HTTP/1.1\r\nhost: a\r\n" + WISH + b"\r\n")
         assert (await reader.read()).startswith(b"HTTP/1.1 400 ")

@@ -134,7 +134,6 @@ def test_without_a_model_there_is_nothing_to_serve(tmp_path: Path) -> None:
     [
         (logging.makeLogRecord({"msg": "trouble"}), True),
         (logging.makeLogRecord({"msg": "x", "exc_info": (OSError, OSError(), None)}), True),
-        (logging.makeLogRecord({"msg": "No supported WebSocket library detected. Please"}), False),
         (logging.makeLogRecord({"msg": "Cancel %s, timeout graceful shutdown exceeded"}), False),
         (
             logging.makeLogRecord(

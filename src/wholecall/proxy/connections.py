@@ -280,6 +280,8 @@ class TimedProtocol(HttpToolsProtocol):
 
     def _read_again(self, rest: bytes) -> None:
         """The head of a request was read that asks for another protocol: read it without."""
+        if not self._is_read_again:
+            return  # it asks for a tunnel, and is answered; what comes through it is for nobody
         method, version = self.parser.get_method(), self.parser.get_http_version().encode()
         lines = [b"%s %s HTTP/%s" % (method, self.url, version)]
         lines += [b"%s: %s" % each for each in self.headers if each[0] != _UPGRADE]

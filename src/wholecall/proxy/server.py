@@ -38,8 +38,8 @@ that it is not closed under a request that is just being sent."""
 
 
 _UVICORN_LOG = logging.getLogger("uvicorn.error")
-_KNOWN = ("timeout graceful", "WebSocket library")
-"""Of which lines of its log we know better."""
+_KNOWN = "timeout graceful"
+"""Of which line of its log we know better."""
 _BACKLOG = 2048
 """Connections that wait to be taken."""
 _COLLECT_AFTER = (5_000, 10, 10)
@@ -181,12 +181,10 @@ def is_news(record: logging.LogRecord) -> bool:
     """Whether a line of uvicorn's log says what we do not know.
 
     At the end it cancels the answers that take too long and logs each as a failure; but their
-    clients are told, and our own log tells of them. Nor is it good advice to install something for
-    WebSocket: no route speaks it, and whoever wants to is told so.
+    clients are told, and our own log tells of them.
     """
     error = record.exc_info[1] if record.exc_info else None
-    known = any(words in record.msg for words in _KNOWN)
-    return not isinstance(error, asyncio.CancelledError) and not known
+    return not isinstance(error, asyncio.CancelledError) and _KNOWN not in record.msg
 
 
 def listen(place: ListenConfig) -> socket.socket:
