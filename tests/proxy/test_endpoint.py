@@ -267,15 +267,19 @@ async def test_an_answer_that_is_broken_off_is_told_by_who_ended_it(
 
 
 @in_loop
-async def test_who_reads_along_when_the_server_ends_did_not_leave() -> None:
+async def test_who_reads_along_when_the_server_ends_did_not_leave_and_hears_of_it() -> None:
     bench = Bench(WORK, says("Done."))
-    first, second = Client(), Client()
-    asking = bench.ask(first)
+    clients = [Client(), Client()]
+    asking = [bench.ask(clients[0])]
     await bench.begun.wait()
-    again = bench.ask(second)
-    await asyncio.sleep(0)
-    again.cancel()
-    await asyncio.wait([again])
-    assert bench.ends.ended == [("run", Fate.STOPPED, 503)]
+    asking.append(bench.ask(clients[1]))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    for each in asking:
+        each.cancel()
+    await asyncio.wait(asking)
     bench.go_on.set()
-    await asking
+    await bench.service.settle(5.0)
+    assert sorted(bench.ends.ended) == [("run", Fate.STOPPED, 409), ("run", Fate.STOPPED, 503)]
+    assert ["broken_off" in client.heard for client in clients] == [True, True]
+    assert bench.service.resends._kept  # and whoever asks again is told so, too

@@ -117,6 +117,7 @@ async def test_one_reader_may_leave_and_the_last_one_ends_it() -> None:
     await begun.wait()
     while not (first.read and second.read):
         await asyncio.sleep(0)
+    first.sink.note_departure()
     readings[0].cancel()
     await asyncio.wait([readings[0]])
     assert not broken
@@ -129,6 +130,30 @@ async def test_one_reader_may_leave_and_the_last_one_ends_it() -> None:
     assert task.cancelled()
     assert second.read == b"one broken"
     assert second.over
+
+
+@in_loop
+async def test_the_end_of_the_server_is_told_to_all_readers_and_breaks_off_once() -> None:
+    go_on, begun = asyncio.Event(), asyncio.Event()
+    broken: list[str] = []
+    answer = LiveAnswer()
+
+    async def break_off() -> None:
+        broken.append("off")
+        answer.put(b"broken")
+
+    task = answer.start(write_slowly(go_on, begun)(answer), break_off=break_off)
+    clients = [Client(), Client(), Client()]
+    readings = [asyncio.create_task(answer.copy_to(each.sink)) for each in clients]
+    await begun.wait()
+    while not all(each.read for each in clients):
+        await asyncio.sleep(0)
+    for reading in readings:
+        reading.cancel()
+    await asyncio.wait([*readings, task])
+    assert broken == ["off"]
+    assert task.cancelling() == 1
+    assert {(each.read, each.over) for each in clients} == {(b"one broken", True)}
 
 
 @in_loop

@@ -63,6 +63,8 @@ class LiveAnswer:
         self._body: Body | None = None
         self._over = False
         self._gone = False
+        self._left = False
+        """Whether it was broken off. To do so twice would also break off what still has to end."""
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._break_off: Callable[[], Coroutine[None, None, None]] = _do_nothing
@@ -160,7 +162,8 @@ class LiveAnswer:
     ) -> None:
         """Read it from its beginning to its end, or what `trim` leaves of it.
 
-        The last reader who leaves ends it, unless it outlives its readers.
+        The last reader who leaves ends it, and so does the end of the server, unless it outlives
+        its readers.
         """
         self._readers += 1
         reading = _Reading(self._frames, trim)
@@ -175,7 +178,7 @@ class LiveAnswer:
         except asyncio.CancelledError:
             if self._outlives:
                 await self._say_farewell(sink, reading)
-            elif self._readers == 1:
+            elif self._readers == 1 or not sink.gone:
                 await self._leave(sink, reading)
             raise
         finally:
@@ -195,8 +198,8 @@ class LiveAnswer:
 
     async def _leave(self, sink: ClientSink, reading: _Reading) -> None:
         """Nobody reads any more, or the server ends. Whoever still listens hears of it."""
-        if not self._over:
-            self._gone = sink.gone
+        if not self._over and not self._left:
+            self._left, self._gone = True, sink.gone
             await self._break_off()
             if self._task is not None:
                 self._task.cancel()
