@@ -35,6 +35,10 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         assert scope["type"] == "http"
         self.came.append(BODY_CAME in scope)
+        if scope["path"] == "/unread":
+            await send({"type": "http.response.start", "status": 401, "headers": []})
+            await send({"type": "http.response.body", "body": b"no"})
+            return
         message = await receive()
         body = message.get("body", b"")
         while message.get("more_body"):
@@ -150,6 +154,34 @@ async def test_a_second_request_has_to_be_as_quick_as_the_first() -> None:
         assert await reader.readuntil(b"ok")
         writer.write(request[:20])
         assert b"HTTP/1.1 408 " in await reader.read()
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "body", [b"content-length: 9\r\n\r\nx", b"transfer-encoding: chunked\r\n\r\n1\r\nx\r\n"]
+)
+@in_loop
+async def test_the_rest_of_a_request_that_was_answered_has_to_come_in_time(body: bytes) -> None:
+    app = App()
+    app.limits = ServerLimits(body_seconds=0.05)
+    async with listening(app) as port:
+        reader, writer = await talk(port, b"POST /unread HTTP/1.1\r\nhost: a\r\n" + body)
+        assert (await reader.readuntil(b"0\r\n\r\n")).startswith(b"HTTP/1.1 401 ")
+        writer.write(b"1\r\nx\r\n" if b"chunked" in body else b"x")
+        assert await reader.read() == b""
+        writer.close()
+
+
+@in_loop
+async def test_behind_the_rest_of_a_request_that_was_answered_another_may_come() -> None:
+    head = b"POST /unread HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n"
+    async with listening(App()) as port:
+        reader, writer = await talk(port, head)
+        for rest in (b"x", b"x" + head, b"xx"):
+            writer.write(rest)
+        writer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        for answer in (b"no", b"no", b"ok"):
+            assert await reader.readuntil(answer)
         writer.close()
 
 

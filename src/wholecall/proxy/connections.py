@@ -1,8 +1,9 @@
 """Connections that do not wait forever, and requests one behind the other: what uvicorn leaves out.
 
 - A client that sends its headers one byte a minute, or does not read its answer, holds a connection
-  for nothing. The headers of a request must come in time, from its first byte on, and what is
-  written must be read in time. A connection between two requests is closed by uvicorn itself.
+  for nothing. The headers of a request must come in time, from its first byte on, and so must the
+  rest of one that was answered before it had come, and what is written must be read in time. A
+  connection between two requests is closed by uvicorn itself.
 - A client may send requests before it has the answer to the first. Few of them wait in line, and a
   client that leaves is missed by the answer that is under way, not by the last in line. Whatever
   is wrong with a later request, nothing is written into the midst of that answer.
@@ -154,7 +155,9 @@ class TimedProtocol(HttpToolsProtocol):
         self._before: list[RequestResponseCycle] = []
         """Requests that were not answered when the next one came; `cycle` is the last."""
         self._late_headers = _Alarm(self._miss_headers)
+        self._late_rest = _Alarm(self._hang_up)
         self._in_headers = True
+        self._in_body = False
         self._empty_bytes = 0
         """How many came since the last that was of use: a head, or some of a body."""
         self._is_read_again = False
@@ -172,6 +175,7 @@ class TimedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""
         self._late_headers.stop()
+        self._late_rest.stop()
         self._late_reading.stop()
         self._silent.stop()
         super().connection_lost(exc)
@@ -188,6 +192,8 @@ class TimedProtocol(HttpToolsProtocol):
         # Most headers come in one piece, and are over by now.
         if self._in_headers and not self._late_headers.is_set:
             self._late_headers.set(self._limited.limits.header_seconds)
+        if self._in_body and self.cycle.response_complete and not self._late_rest.is_set:
+            self._late_rest.set(self._limited.limits.body_seconds)
         if self._empty_bytes > self._limited.limits.header_bytes:
             self._send_away(_TOO_LARGE)
 
@@ -201,7 +207,7 @@ class TimedProtocol(HttpToolsProtocol):
         if self.parser.should_upgrade() and any(name == _UPGRADE for name, _ in self.headers):
             self._is_read_again = True
             return
-        self._in_headers = False
+        self._in_headers, self._in_body = False, True
         self._empty_bytes = 0
         self._late_headers.stop()
         before = self.cycle
@@ -222,6 +228,9 @@ class TimedProtocol(HttpToolsProtocol):
         """All of a request has come; mostly before anybody looks at it."""
         if self._is_read_again:
             return
+        self._in_body = False
+        if self.cycle.response_complete:
+            self._late_rest.stop()
         super().on_message_complete()
         cast(Scope, self.scope)[BODY_CAME] = True
 
