@@ -1,4 +1,5 @@
-"""Several processes of one proxy: what was begun in one is not begun again in another."""
+"""Several processes of one proxy, at a time or one after the other: what was begun in one is not
+begun again in another."""
 
 from __future__ import annotations
 
@@ -16,16 +17,17 @@ from wholecall.proxy.config.settings import ListenConfig
 CHAT = "/v1/chat/completions"
 
 
+@pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("stream", [False, True])
 @in_loop
 async def test_a_resend_that_reaches_another_process_runs_nothing_again(
-    tmp_path: Path, *, stream: bool
+    tmp_path: Path, *, stream: bool, workers: int
 ) -> None:
     ran = Ran()
     body = {"model": "m", "messages": QUESTION, "stream": stream}
     async with FaultServer() as faults:
         config = Config(
-            listen=ListenConfig(workers=2),
+            listen=ListenConfig(workers=workers),
             keys=KeysConfig(path=str(tmp_path / "keys.sqlite")),
             models={"m": upstream("openai/good", faults.base_url, mode="run")},
         )

@@ -86,7 +86,7 @@ async def test_it_is_remembered_as_long_as_an_answer_is(shelf: Shelf) -> None:
 @in_loop
 async def test_one_process_needs_none() -> None:
     alone = Notices()
-    assert not alone.is_shared
+    assert not alone.are_kept
     assert alone.prepare(asked(FIRST)) is None
     await alone.check(asked(SECOND))
 

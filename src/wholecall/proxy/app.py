@@ -89,7 +89,7 @@ class Proxy:
         self._readiness = Readiness(environ)
         shelf = self._make_shelf(config)
         self.service = Service(self._models.values(), tools=self._tools.offer, shelf=shelf)
-        self.service.notices = Notices(shelf if config.listen.workers > 1 else None)
+        self.service.notices = Notices(shelf)
         self.observing = Observing(
             config, models=lambda: self.service.models, tools=self._tools.offer
         )

@@ -77,7 +77,7 @@ class ClientEndpoint:
         """The answer that is asked for a second time; `Refused` if another process made it."""
         resends, notices = self._service.resends, self._service.notices
         again = resends.find(asked)
-        if again is None and notices.is_shared:
+        if again is None and notices.are_kept:
             await notices.check(asked)
             again = resends.find(asked)  # the first may have come meanwhile
         return again

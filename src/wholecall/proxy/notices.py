@@ -1,9 +1,9 @@
-"""Requests in which a tool has begun, for the other processes behind the same port.
+"""Requests in which a tool has begun, for other processes than the one that began it.
 
-A resend (see `resends`) may reach another process than the one that was at work on it, and that
-one knows nothing of the first. So it is written down for all of them before a tool begins that must
-not begin twice, and a resend that finds it written is refused. What cannot be written down does
-not begin.
+A resend (see `resends`) may reach another worker behind the same port, or the one that was started
+after the first had died: both know nothing of it. So it is written down before a tool begins that
+must not begin twice, and a resend that finds it written is refused. What cannot be written down
+does not begin.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Notice:
 
 
 class Notices:
-    """In a file that all processes share; without one there is one process only."""
+    """In a file that all processes share; without one they are forgotten with the process."""
 
     def __init__(
         self, shelf: Shelf | None = None, *, clock: Callable[[], float] = time.time
@@ -54,8 +54,8 @@ class Notices:
         self._clock = clock
 
     @property
-    def is_shared(self) -> bool:
-        """Whether there are other processes."""
+    def are_kept(self) -> bool:
+        """Whether anything is written down."""
         return self._shelf is not None
 
     def prepare(self, asked: RawRequest) -> Notice | None:
