@@ -279,9 +279,16 @@ MUTANTS = [
     Mutant(
         "the look at notices: a resend runs in another process what has begun in one",
         "proxy/endpoint.py",
-        "if again is None and notices.is_shared:",
+        "if again is None and notices.are_kept:",
         "if again is None and notices is None:",
         "tests/e2e/test_proxy_processes.py",
+    ),
+    Mutant(
+        "a value that was cut at the wrong quoting mark runs",
+        "core/arguments.py",
+        "if holds_half(value):",
+        "if False:",
+        "tests/core/test_quoting.py",
     ),
 ]
 

@@ -25,6 +25,7 @@ from wholecall.core.compiled import Compiled
 from wholecall.core.limits import DEFAULT, Limits
 from wholecall.core.parse import Parsed, Unparsed, excerpt, parse
 from wholecall.core.prepare import is_deeper, prepare, write_mapping
+from wholecall.core.quoting import holds_half, holds_mark, unquote
 from wholecall.core.repair import is_repairable, repair
 from wholecall.core.schema import check
 from wholecall.core.spec import ToolSpec
@@ -80,9 +81,10 @@ def read_arguments(
         return _refuse_type(parsed.value)
     if parsed.duplicates:
         return _refuse_duplicates(parsed.duplicates)
-    if spec is None:
-        return Arguments(parsed.value, parsed.changes)
-    return _Fitting(spec, limits, options).fit(parsed.value, parsed.changes)
+    plain = _unquote(parsed.value, parsed.changes)
+    if spec is None or isinstance(plain, Refused):
+        return plain
+    return _Fitting(spec, limits, options).fit(plain.value, plain.repairs)
 
 
 _EMPTY: tuple[JSON, ...] = (None, [], "")
@@ -174,6 +176,19 @@ def _decode_twice(parsed: Parsed, text: str, *, limits: Limits) -> Parsed:
         return parsed
     decoded = Repair("double_decode", excerpt(json.dumps(text)), excerpt(text))
     return structs.replace(inner, changes=(*parsed.changes, decoded, *inner.changes))
+
+
+def _unquote(value: dict[str, JSON], repairs: tuple[Repair, ...]) -> Arguments | Refused:
+    """Take the marks of a model's own format away that stand around strings."""
+    if not holds_mark(value):
+        return Arguments(value, repairs)
+    if holds_half(value):
+        return _HALF_QUOTED
+    unquoted = {key: unquote(each) for key, each in value.items()}
+    if unquoted == value:  # they stand in the midst of a text, which tells of them
+        return Arguments(value, repairs)
+    before, after = excerpt(json.dumps(value)), excerpt(json.dumps(unquoted))
+    return Arguments(unquoted, (*repairs, Repair("unquote_strings", before, after)))
 
 
 # ── From object to fitting arguments ────────────────────────────────────────────────
@@ -291,6 +306,9 @@ _TYPES = {
 
 _TWO_READINGS = Refused(
     Reason.AMBIGUOUS, "parameters stand in an object of their own and others beside it"
+)
+_HALF_QUOTED = Refused(
+    Reason.BAD_MARKUP, "a string begins or ends with a quoting mark that has no other half"
 )
 _DEFINITION = Refused(
     Reason.SCHEMA, "the arguments are the definition of the tool, and no values for its parameters"
