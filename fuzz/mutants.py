@@ -284,6 +284,13 @@ MUTANTS = [
         "tests/e2e/test_proxy_processes.py",
     ),
     Mutant(
+        "an example that is set off by blanks runs",
+        "dialects/engine.py",
+        "elif self._dialect.rescues and self._output.begins_code:",
+        "elif False:",
+        "tests/dialects/test_engine.py",
+    ),
+    Mutant(
         "a value that was cut at the wrong quoting mark runs",
         "core/arguments.py",
         "if holds_half(value):",

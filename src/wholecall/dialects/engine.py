@@ -10,7 +10,8 @@ The policy, which is the same for every format:
 
 - A call is what begins with an opener, has a name that may be called, and goes on as its
   grammar says. All else is text, byte for byte.
-- In a code fence stands an example, unless fences are the whole answer.
+- In a code fence stands an example, unless fences are the whole answer. Where nobody announced
+  the format, so it does in lines that are set off by four blanks, behind a text and a blank line.
 - In reasoning stands a plan, unless the reasoning never ends.
 - A marker that is repeated on and on is a model that has lost the thread.
 - Text is held back only while it may still become a marker or a call.
@@ -38,6 +39,8 @@ from wholecall.dialects.vocabulary import FENCE, Vocabulary
 _FENCES = marks_of((FENCE,))
 _FENCE_CLOSE = marks_of((f"\n{FENCE}",))
 _LINE_END = marks_of(("\n",))
+_INDENTED = marks_of(("    ", "\t", "\n", "\r\n"))
+"""How a line of code goes on that is set off by its indentation."""
 _LONGEST_LANGUAGE = 32
 REPEATS = 16
 """Openers in a row with nothing between them. An honest model writes one."""
@@ -168,6 +171,9 @@ class Engine:
             yield from self._reason(self._words.reasoning[mark])
         elif mark not in self._words.grammars:
             self._output.text(mark)
+        elif self._dialect.rescues and self._output.begins_code:
+            self._output.text(mark)
+            yield from self._indented_text()
         else:
             yield from self._open(mark, quoted=quoted)
 
@@ -288,6 +294,13 @@ class Engine:
         mark = yield from self._source.flow(_FENCE_CLOSE, self._output.text)
         if mark:
             self._output.text(mark)
+
+    def _indented_text(self) -> Steps[None]:
+        """The rest of the lines that are set off."""
+        while line_end := (yield from self._source.flow(_LINE_END, self._output.text)):
+            self._output.text(line_end)
+            if not (yield from self._source.sees(_INDENTED)):
+                return
 
     def _fenced_answer(self) -> Steps[None]:
         """Fences at the beginning: held until it is known whether they are all there is."""

@@ -32,9 +32,10 @@ class Retracted(Value, frozen=True):
 
 Given: TypeAlias = Delta | Rejected | Retracted
 
-_TAIL = 8
+_TAIL = 32
 _QUOTE_BEGINS = re.compile(r"""(?:(?:\A|[\s(\[{:>*_-])(?:`{1,6}|")|\u201c)\Z""")
 """Behind a word it ends there: `look for "cats"<tool_call>`."""
+_INDENTED = re.compile(r"\n[ \t]*+\r?\n(?: {4}|\t)[ \t]*\Z")
 _BEFORE_VALUES = ('":', "':", "[", "{", ",")
 
 
@@ -70,6 +71,11 @@ class Output:
     def begins_line(self) -> bool:
         """Whether nothing but white space stands before this place in its line."""
         return "\n" in self._last and not self._last.rpartition("\n")[2].strip()
+
+    @property
+    def begins_code(self) -> bool:
+        """Whether a code block begins here by its indentation: behind a text and a blank line."""
+        return self.texts and _INDENTED.search(self._last) is not None
 
     @property
     def quotes(self) -> bool:
