@@ -284,6 +284,13 @@ MUTANTS = [
         "tests/e2e/test_proxy_processes.py",
     ),
     Mutant(
+        "tags where a schema says nothing are read as an object",
+        "dialects/nested_values.py",
+        "if not may_nest(schema) or depth >= _DEEPEST:",
+        "if depth >= _DEEPEST:",
+        "tests/dialects/test_nested_values.py",
+    ),
+    Mutant(
         "an example that is set off by blanks runs",
         "dialects/engine.py",
         "elif self._dialect.rescues and self._output.begins_code:",

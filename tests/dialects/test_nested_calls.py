@@ -60,6 +60,15 @@ ROWS = [
     ("JSON in the tag of a tool", "morph_xml", 'so <find>{"query": "x"}</find>', f"{CALL} | 'so '"),
     ("JSON in the tag of a tool, with prose behind it", "morph_xml", '<find>{"query": "x"} so</find>', "'<find>{\"query\": \"x\"} so</find>'"),
     ("JSON in the tag of a tool that is cut", "morph_xml", '<find>{"query": "x', "'<find>{\"query\": \"x'"),
+    ("a tag around all parameters", "auto", "<find>\n<args>\n<query>x</query>\n</args>\n</find>so", f"{CALL} | 'so'"),
+    ("a tag around all of them as JSON", "auto", '<find><parameters>{"query": "x"}</parameters></find>so', f"{CALL} | 'so'"),
+    ("a tag around prose", "auto", "<find><args>so</args></find>", "'<find><args>so</args></find>'"),
+    ("a tag around parameters that are cut", "auto", "<find><args><query>x</query>", "!truncated find"),
+    ("a list in tags", "auto", "<plan><steps>\n<step>a</step>\n<step>b</step>\n</steps></plan>", 'plan {"steps": ["a", "b"]}'),
+    ("an object in tags", "auto", "<plan><goal><a>1</a><b>x</b></goal><done>true</done></plan>", 'plan {"goal": {"a": 1, "b": "x"}, "done": true}'),
+    ("a list in a tag for each element", "auto", "<plan><steps>1</steps>\n<steps>b</steps></plan>", 'plan {"steps": [1, "b"]}'),
+    ("a list in a tag for each element, one without an end", "auto", "<plan><steps>1</steps><steps>b</plan>", "!truncated plan"),
+    ("the tag of an object twice", "auto", "<plan><goal>{}</goal><goal>{}</goal></plan>", "!schema plan"),
 ]  # fmt: skip
 
 

@@ -5,7 +5,8 @@
     <invoke name="search"><query>x</query>     MiniMax-M3, each tag behind a mark of its own
 
 With marks before the tags, values may nest: tags inside of a value are an object, or a
-list where all of them are `<item>`.
+list where all of them are `<item>`. Without marks they nest where a schema says so
+(`nested_values.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from wholecall.dialects.jsontext import escape, read_value
 from wholecall.dialects.machine import LONGEST_NAME, Machine, Tags
 from wholecall.dialects.marks import marks_of
+from wholecall.dialects.nested_values import choice_with, may_nest, write_nested
 from wholecall.dialects.source import BLANKS, Sink, Steps, ignore
 from wholecall.dialects.tag_endings import came_twice
 from wholecall.dialects.tag_heads import Tag, head_of
@@ -26,6 +28,8 @@ from wholecall.dialects.writing import Shape, Trim, ValueWriter, shape_of, types
 _TAG = re.compile(r"[A-Za-z_][\w.\-]*\Z")
 _TAG_END = marks_of((">", "<", "\n"))
 _ITEM = "item"
+AROUND = ("arguments", "parameters", "input", "args", "params")
+"""Tags in which models put all parameters of a call."""
 
 
 class _Broken(Exception):
@@ -45,7 +49,16 @@ class NamedTagCalls:
 
     def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
         """Read the call behind its opening tag; False if it is none."""
-        return (yield from _Named(machine, self.name).call())
+        source, own = machine.source, machine.properties(self.name)
+        around = marks_of(tuple(f"<{tag}>" for tag in AROUND if tag not in own))
+        tag = yield from source.sees_ahead(around)
+        if not tag:
+            return (yield from _Named(machine, self.name).call())
+        yield from source.accept_ahead(around)
+        if not (yield from _Named(machine, self.name, closers=(f"</{tag[1:]}",)).call()):
+            return False
+        yield from source.accept_ahead(marks_of((f"</{self.name}>",)))
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +153,38 @@ class _Named:
 
     def _value(self, key: str, count: int) -> Steps[bool]:
         self._output.grow(f'{", " if count else ""}"{escape(key)}": ')
-        types = types_of(self._properties[key])
+        schema = self._properties[key]
+        if may_nest(schema):
+            return (yield from self._nested(key, schema))
+        types = types_of(schema)
         writer = ValueWriter(self._output.grow, shape_of(types), trim=Trim.BLANKS, types=types)
-        close = f"</{key}>"
-        place = self._source.bookmark()
-        whole = yield from self._ends(close, writer.put)
-        text = self._source.since(place).removesuffix(close)
-        self._source.forget()
-        if not whole or _is_doubled(key, text):
+        if (yield from self._text(key, writer.put)) is None:
             return False
         writer.close()
         return True
+
+    def _nested(self, key: str, schema: Any) -> Steps[bool]:
+        """A list or an object: JSON, tags, or the elements of a list in a tag each."""
+        again = marks_of((f"<{key}>",) if "array" in types_of(schema) else ())
+        texts: list[str] = []
+        while not texts or (yield from self._source.sees_ahead(again)):
+            if texts:
+                yield from self._source.accept_ahead(again)
+            text = yield from self._text(key, ignore)
+            if text is None:
+                return False
+            texts.append(text)
+        self._output.grow(write_nested(texts, schema))
+        return True
+
+    def _text(self, key: str, put: Sink) -> Steps[str | None]:
+        """The text up to the closing tag of a value; None if that does not come as it should."""
+        close = f"</{key}>"
+        place = self._source.bookmark()
+        whole = yield from self._ends(close, put)
+        text = self._source.since(place).removesuffix(close)
+        self._source.forget()
+        return None if not whole or _is_doubled(key, text) else text
 
     def _ends(self, close: str, put: Sink) -> Steps[bool]:
         """Whether a closing tag comes that ends a value; all before it goes to `put`."""
@@ -273,10 +307,10 @@ class _Marked:
     def _nested(self, tag: str, schema: Mapping[str, Any], *, depth: int) -> Steps[None]:
         item = self._grammar.mark + f"<{_ITEM}>"
         if (yield from self._source.sees(marks_of((item,)))):
-            yield from self._items(tag, _choice(schema, "items").get("items"), depth=depth)
+            yield from self._items(tag, choice_with(schema, "items").get("items"), depth=depth)
             return
         self._output.grow("{")
-        properties = _choice(schema, "properties").get("properties") or {}
+        properties = choice_with(schema, "properties").get("properties") or {}
         yield from self._values(properties, f"/{tag}", depth=depth + 1)
         self._output.grow("}")
 
@@ -303,12 +337,3 @@ def _is_doubled(tag: str, text: str) -> bool:
     if opens in text:
         return text.startswith(opens) and closes not in text
     return text.endswith(closes) or came_twice(text, (closes,))
-
-
-def _choice(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """The schema, or that of its alternatives, that has this key."""
-    alternatives = (*(schema.get("anyOf") or ()), *(schema.get("oneOf") or ()))
-    for choice in (schema, *alternatives):
-        if isinstance(choice, Mapping) and key in choice:
-            return choice
-    return {}
