@@ -97,6 +97,17 @@ ROWS = [
     ("a call that is broken, and prose", "find(x)\nso", "'find(x)\nso'"),
     ("a call of nobody", 'me(query="x")', "'me(query=\"x\")'"),
     ("a word", "find", "'find'"),
+    ("a function, its name and parameters as tags", "<function>\n<name>find</name>\n<parameters>\n<query>x</query>\n</parameters>\n</function>so", f"{CALL} | 'so'"),
+    ("a function, its name and arguments", f"<function><name>find</name><args>{ARGUMENTS}</args></function>", CALL),
+    ("the definition of a function", "<function><name>find</name><description>Finds</description></function>", "'<function><name>find</name><description>Finds</description></function>'"),
+    ("Llama's function with square brackets", f"<function=find[{ARGUMENTS}]</function>so", f"{CALL} | 'so'"),
+    ("Llama's function with two objects in square brackets", f"<function=find[{ARGUMENTS}, {ARGUMENTS}]</function>", "!bad_markup find"),
+    ("Llama's function with its name in parentheses", f"<function(find)>{ARGUMENTS}</function><function(find){ARGUMENTS}</function>so", f"{CALL} | {CALL} | 'so'"),
+    ("Llama's function with its name behind the tag", f"<function>find{ARGUMENTS}</function>so", f"{CALL} | 'so'"),
+    ("a function that is told of", "<function>find</function>", "'<function>find</function>'"),
+    ("HyperCLOVA's message to tools", f"So.<|im_end|>\n<|im_start|>assistant -> tool/function_call\n[{FIND}, {FIND}]<|im_end|>", f"{CALL} | {CALL} | 'So.<|im_end|>\n'"),
+    ("HyperCLOVA's message behind its prompt", f"-> tool/function_call\n[{FIND}]", CALL),
+    ("an arrow in prose", "a -> tool/function_call\nso", "'a -> tool/function_call\nso'"),
 ]  # fmt: skip
 
 

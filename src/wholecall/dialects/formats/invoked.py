@@ -92,19 +92,40 @@ def _dsml(name: str, *sections: str, models: str) -> Dialect:
     """With its full-width bars, and with those that backends make of them: ASCII, doubled, with
     blanks behind or around them, the first one lost."""
     own, *others = (
-        _dialect(
-            name,
-            _invoke(
-                f"{bar}DSML{behind}",
-                *(f"{bar}DSML{behind}{section}" for section in sections),
-                type_attribute="string",
-                trim=Trim.NOTHING,
-            ),
-            models=models,
+        _invoke(
+            f"{bar}DSML{behind}",
+            *(f"{bar}DSML{behind}{section}" for section in sections),
+            type_attribute="string",
+            trim=Trim.NOTHING,
         )
         for bar, behind in _DSML_BARS
     )
-    return own.spelled(*others)
+    mixed = tuple(each for grammar in (own, others[0]) for each in _mixed(grammar))
+    spelled = (_dialect(name, grammar, models=models) for grammar in others)
+    whole = _dialect(name, own, models=models).spelled(*spelled)
+    return replace(whole, written=(*whole.written, *mixed))
+
+
+def _mixed(own: TagCalls) -> tuple[Written, ...]:
+    """Where its token is missing in some of the tags. The closing tags that are missing it end
+    nothing where the opening tag of a value has it: the value may tell of them."""
+    plain = _invoke("", "function_calls", "tool_calls")
+    outer = replace(
+        own,
+        sections=own.sections + plain.sections,
+        section_close=own.section_close + plain.section_close,
+    )
+    inner = replace(
+        outer,
+        value=plain.value,
+        value_close=plain.value_close + own.value_close,
+        call_close=own.call_close + plain.call_close,
+    )
+    return (
+        Written(plain.sections, outer),
+        Written((*outer.sections, own.call.begin), inner),
+        Written(own.sections, replace(inner, call=plain.call)),
+    )
 
 
 _DSML_OTHERS = ("tool_use", "calls")

@@ -13,7 +13,7 @@ from wholecall.dialects.formats.headed import BAR
 from wholecall.dialects.formats.invoked import STEP3, UNMARKED
 from wholecall.dialects.headed_calls import HeadedCalls
 from wholecall.dialects.json_calls import JsonCalls
-from wholecall.dialects.nested_calls import ChildTagCalls
+from wholecall.dialects.nested_calls import AROUND, ChildTagCalls
 from wholecall.dialects.python_calls import PythonCalls
 from wholecall.dialects.tag_calls import TagCalls
 from wholecall.dialects.tag_heads import Tag
@@ -95,8 +95,13 @@ _ATTRIBUTES = (
     (Tag("<parameter", attribute="name"), "</parameter>"),
     (Tag("<param", attribute="name"), "</param>"),
 )
-# Llama's, as Groq quotes them in its errors: `<function=search({"query": "x"})</function>`
-_BRACKETED = Tag("<function=", end=("(",))
+# Llama's, as Groq quotes them in its errors: `<function=search({"query": "x"})</function>`, or
+# with square brackets; `<function(search)>{"query": "x"}</function>`; the name behind the tag
+_BRACKETED = Tag("<function=", end=("(", "["))
+_OTHERWISE = (
+    Tag("<function(", end=(")>", ")")),
+    Tag("<function>", end=("\n",), keeps=("{",)),
+)
 _PARAMETERS = (
     (Tag("<parameter>", end=("</parameter>",)), "</parameter>"),
     (Tag("<param="), "</param>"),
@@ -118,8 +123,7 @@ def _function(call: Tag, value: Tag, *, close: str) -> TagCalls:
 def _inside(section: str, name: str) -> Written:
     """`<tool_use><name>search</name><input><query>x</query></input></tool_use>`"""
     head = Tag(f"<{name}>", end=(f"</{name}>",))
-    around = ("arguments", "parameters", "input")
-    return Written((f"<{section}>",), ChildTagCalls(head, section=section, around=around))
+    return Written((f"<{section}>",), ChildTagCalls(head, section=section, around=AROUND))
 
 
 def _attributed(tag: str) -> Written:
@@ -145,6 +149,10 @@ _CROSSED = (
             call_close=(")</function>", ")></function>", "</function>"),
         ),
     ),
+    *(
+        Written((call.begin,), _function(call, Tag("<parameter="), close="</parameter>"))
+        for call in _OTHERWISE
+    ),
     Written(
         ("<tool_call>",),
         _function(Tag("function=", keeps=("{",)), Tag("<parameter="), close="</parameter>"),
@@ -156,7 +164,7 @@ _CROSSED = (
     Written(("<tool_call>",), ChildTagCalls(Tag("<tool_call>", end=("\n",)), ("</tool_call>",))),
     *(
         _inside(section, name)
-        for section in ("tool_use", "tool_call", "function_call")
+        for section in ("tool_use", "tool_call", "function_call", "function")
         for name in ("name", "tool_name", "tool", "function")
     ),
     *(_attributed(tag) for tag in ("tool_call", "tool_use", "tool", "function_call")),
@@ -206,7 +214,17 @@ _DEEPSEEK = (
     _as_step(headed=False),
 )
 
-WRITTEN = (*_AGENTS, *_SHOWN, *_TAGS, *_CROSSED, *_LLAMA, *_DEEPSEEK)
+# ── HyperCLOVA X: the message says to whom it goes ──────────────────────────────────
+
+_TO_TOOLS = "-> tool/function_call\n"
+_CLOVA = (
+    Written(
+        tuple(f"{before}{_TO_TOOLS}" for before in ("<|im_start|>assistant ", " ", "")),
+        JsonCalls(("<|im_end|>", "<|stop|>")),
+    ),
+)
+
+WRITTEN = (*_AGENTS, *_SHOWN, *_TAGS, *_CROSSED, *_LLAMA, *_DEEPSEEK, *_CLOVA)
 
 # ── Calls that are nothing but a name and its arguments ─────────────────────────────
 
