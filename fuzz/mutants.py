@@ -284,6 +284,27 @@ MUTANTS = [
         "tests/e2e/test_proxy_processes.py",
     ),
     Mutant(
+        "a call that a broken string tells of runs",
+        "dialects/json_calls.py",
+        "yield from self._source.flow(self._closers, ignore)",
+        "yield from self._source.flow(self._begins, ignore)",
+        "tests/dialects/test_json_calls.py",
+    ),
+    Mutant(
+        "a call that a value in tags tells of runs",
+        "dialects/tag_calls.py",
+        "self._source.flow(self._ends if self._inside else self._edges, ignore)",
+        "self._source.flow(self._edges, ignore)",
+        "tests/dialects/test_tag_calls.py tests/dialects/test_tag_values.py",
+    ),
+    Mutant(
+        "a call that a string of Gemma's tells of runs",
+        "dialects/gemma_calls.py",
+        "if self._tells:",
+        "if False:",
+        "tests/dialects/test_literal_calls.py",
+    ),
+    Mutant(
         "tags where a schema says nothing are read as an object",
         "dialects/nested_values.py",
         "if not may_nest(schema) or depth >= _DEEPEST:",

@@ -127,6 +127,13 @@ ROWS = [
     ("arguments without their end take no call along", "hermes", '<tool_call>{"name": "find", "arguments": {"query": "y"</tool_call><tool_call>{"name": "find", "arguments": {"query": "x"}}</tool_call>', f"!bad_markup find | {CALL}"),
     ("nested too deep", "hermes", '<tool_call>{"name": "any", "arguments": ' + '{"a":' * 200, "!limit any"),
     ("a wrapper that is cut inside", "litellm_json", '{"function": {"name": "find", "arguments": {"query": "x"}', "!truncated find"),
+    *(
+        (f"another call in one that is broken: {begin}{broken}{dialect}", dialect, f"{begin}{broken}{begin}{FIND}{end}so", f"!bad_markup find | {CALL} | 'so'")
+        for dialect, begin, end in (("hermes", "<tool_call>", "</tool_call>"), ("auto", "<tool_call>", "</tool_call>"), ("gigachat31", "<|function_call|>", "</s>"), ("granite20b_fc", "<function_call>", ""), ("mistral", "[TOOL_CALLS]", ""))
+        for broken in ('{"name": "find", "arguments": {"query": ', '{"name": "find", "arguments": {"query": "y"}', '{"name": "find", "arguments": ')
+    ),
+    ("another call in a string without an end", "hermes", '<tool_call>{"name": "find", "arguments": {"query": "y' + H.format(FIND), "!bad_json find"),
+    ("another call behind a quote that was not escaped", "hermes", H.format('{"name": "write", "arguments": {"text": "a "b" ' + H.format('{"name": "now", "arguments": {}}')) + "so", "!bad_json write"),
 ]  # fmt: skip
 
 

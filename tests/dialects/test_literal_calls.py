@@ -164,6 +164,13 @@ b')"""), 'any {"a": "it\'s", "b": "\\"", "c": "\\nAé😀\\\\q\\u0000", "d": "x\
     ("no arguments in a hash", "arrow_hash", '[TOOL_CALL]{tool => "now"}', "'[TOOL_CALL]{tool => \"now\"}'"),
     ("no hash as arguments", "arrow_hash", '[TOOL_CALL]{tool => "now", args => 1}', "'[TOOL_CALL]{tool => \"now\", args => 1}'"),
     ("a hash without its closer", "arrow_hash", '[TOOL_CALL]{tool => "now", args => {}} so', "!bad_markup now | 'so'"),
+    *(
+        (f"another call in one that is broken: {broken}", "gemma4", f"<|tool_call>call:{broken}" + GEMMA.format("now{}") + "so", f"!bad_markup {broken[:4]} | now {{}} | 'so'")
+        for broken in ("find{query:" + S.format("x"), "find{query:", "find{query", "find{limit:3", "find{query" + S.format("x") + "}<tool_call|>")
+    ),
+    ("another call in a string without an end", "gemma4", '<|tool_call>call:find{query:<|"|>x' + GEMMA.format("now{}"), "!truncated find"),
+    ("calls that a string tells of", "gemma4", GEMMA.format("find{query:" + S.format(GEMMA.format("find{query:" + S.format("x") + "}") + GEMMA.format("now{}")) + "}") + "so", '!bad_markup find | \'x<|"|>}<tool_call|><|tool_call>call:now{}<tool_call|><|"|>}<tool_call|>so\''),
+    ("tokens that a string tells of", "gemma4", GEMMA.format("find{query:" + S.format("a <|tool_call> b<tool_call|>") + "}"), 'find {"query": "a <|tool_call> b<tool_call|>"}'),
 ]  # fmt: skip
 
 

@@ -32,6 +32,8 @@ SUFFIXED = SUFFIXED.format(PAIR.format("query", "x")).replace(">", ":opensource>
 
 XTML = '<|open|>tools<|sep|><|open|>call tool="find" index="1"<|sep|>{}<|close|>call<|sep|><|close|>tools<|sep|>'
 
+DSML = "\uff5cDSML\uff5c"
+
 ROWS = [
     ("one parameter", "qwen3_xml", Q.format(P.format("query", "x")), CALL),
     ("two parameters", "qwen3_xml", Q.format(P.format("query", "x") + P.format("limit", "3")), 'find {"query": "x", "limit": 3}'),
@@ -206,6 +208,23 @@ ROWS = [
     ("a comment that is too long to be one", "anthropic_xml", INVOKE.format('<parameter name="query">x</parameter><!--' + "y" * 1024 + "-->"), "!bad_markup find"),
     ("no comments in a format that has none", "minimax_m2", '<minimax:tool_call><invoke name="find"><parameter name="limit">3</parameter><parameter name="query">x</parameter><!-- y --></parameter></invoke></minimax:tool_call>', 'find {"limit": 3, "query": "x</parameter><!-- y -->"}'),
     ("prose behind CDATA", "minicpm5", '<function name="find"><param name="query"><![CDATA[x]]></param>so</function>then', "!bad_markup find | 'then'"),
+    *(
+        (f"the bracket of a tag too late: {text}", "qwen3_xml", text + "so", f"{CALL} | 'so'")
+        for text in ('<function=find{"query": "x"}></function>', '<function=find>{"query": "x"}></function>')
+    ),
+    ("a bracket that ends nothing", "qwen3_xml", '<function=find>{"query": "x"}>so', f"{CALL} | '>so'"),
+    ("another call in a tag without an end", "glm45", "<tool_call>find\n<arg_key>query" + GLM.format(PAIR.format("query", "x")), f"!bad_markup find | {CALL}"),
+    ("another call in the place of a value", "glm45", "<tool_call>find\n<arg_key>query</arg_key>\n" + GLM.format(PAIR.format("query", "x")), f"!bad_markup find | {CALL}"),
+    ("another call in a value without an end", "glm45", "<tool_call>write\n<arg_key>text</arg_key><arg_value>a" + GLM.format(PAIR.format("query", "x")) + "b", "!bad_markup write | 'b'"),
+    ("another call in JSON", "qwen3_xml", '<function=find>{"query": <function=find>{"query": "x"}</function>so', f"!bad_markup find | {CALL} | 'so'"),
+    ("another section in JSON", "qwen3_xml", '<tool_call><function=find>{"query": <tool_call><function=find>{"query": "x"}</function></tool_call>so', f"!bad_markup find | {CALL} | 'so'"),
+    ("another call in a string of JSON", "qwen3_xml", '<function=write>{"text": "a "b" <function=now></function>"}</function>so', "!bad_json write | 'so'"),
+    *(
+        (f"DeepSeek's token missing: {outer}{call}{value}", "deepseek_v32_dsml", f'<{outer}function_calls><{call}invoke name="find"><{value}parameter name="query" string="true">x</{value}parameter></{call}invoke></{outer}function_calls>so', f"{CALL} | 'so'")
+        for outer, call, value in ((DSML, "", ""), (DSML, DSML, ""), ("", DSML, DSML), ("", DSML, ""))
+    ),
+    ("DeepSeek's token missing in an outer closing tag", "deepseek_v32_dsml", f'<{DSML}function_calls><invoke name="find"><parameter name="query">x</parameter></invoke></function_calls>so', f"{CALL} | 'so'"),
+    ("a value of DeepSeek's that tells of tags", "deepseek_v32_dsml", f'<{DSML}invoke name="find"><{DSML}parameter name="query" string="true">a</parameter></invoke>b</{DSML}parameter></{DSML}invoke>', 'find {"query": "a</parameter></invoke>b"}'),
 ]  # fmt: skip
 
 

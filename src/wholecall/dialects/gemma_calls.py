@@ -62,9 +62,9 @@ class GemmaCalls:
     marked: bool = True
     """Whether a marker says that this is a call; without one, only an offered name does."""
 
-    def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
+    def read(self, machine: Machine, opener: str = "", /) -> Steps[bool]:
         """Read the call that stands here; False if none does."""
-        found = yield from _Reading(machine, self).call()
+        found = yield from _Reading(machine, self, opener=opener).call()
         again = found and not self.marked
         while again and (yield from machine.source.sees_ahead(_AGAIN)):
             again = yield from self._next(machine)
@@ -83,7 +83,7 @@ class GemmaCalls:
 
 
 class _Reading:
-    def __init__(self, machine: Machine, grammar: GemmaCalls) -> None:
+    def __init__(self, machine: Machine, grammar: GemmaCalls, *, opener: str = "") -> None:
         self._machine = machine
         self._source = machine.source
         self._output = machine.output
@@ -95,8 +95,15 @@ class _Reading:
         self._closers = marks_of(grammar.closers)
         self._resume = marks_of(grammar.closers if grammar.marked else (*grammar.closers, "\n"))
         """Where text goes on after a broken call."""
+        self._tokens = (opener, *grammar.closers) if grammar.marked else ()
+        """What stands in no arguments but in a string of them."""
+        self._begins = marks_of(self._tokens[:1])
+        self._key_end = marks_of((":", *self._tokens))
+        self._in_string = marks_of((grammar.quote, *self._tokens))
+        self._tells = False
+        """Whether a string holds such a token: what follows may be what it tells of."""
         self._behind = marks_of((*grammar.closers, _BEGIN))
-        self._bare_end = _BARE_END
+        self._bare_end = self._word_end = _BARE_END
         self._names: Mapping[str, Any] = {}
         """The parameters of the tool."""
         self._guessed = False
@@ -114,6 +121,7 @@ class _Reading:
             return False
         closer = _CLOSED_BY[end]
         self._bare_end = marks_of((*_ENDS, closer))
+        self._word_end = marks_of((*_ENDS, closer, *self._tokens))
         self._output.open(name)
         try:
             self._names = self._machine.properties(name)
@@ -121,8 +129,16 @@ class _Reading:
             yield from self._end()
         except _Broken:
             self._machine.spoil("a key or a value is not written as one")
-            yield from self._source.flow(self._resume, ignore)
+            yield from self._read_over()
         return True
+
+    def _read_over(self) -> Steps[None]:
+        """Read over the rest of a broken call, but for another one that begins right here. Where
+        a string tells of calls, it may have ended too early, and the others stand in it, too."""
+        if self._tells:
+            yield from self._source.flow(marks_of(()), self._output.text)
+        elif not (yield from self._source.sees_ahead(self._begins)):
+            yield from self._source.flow(self._resume, ignore)
 
     def _end(self) -> Steps[None]:
         """The last brace, and what ends the call."""
@@ -196,7 +212,8 @@ class _Reading:
             if not end or not (yield from self._source.accept(_KEY_END)):
                 raise _Broken
             return key.strip().strip("\"'")
-        text, end = yield from self._source.header(_KEY_END, LONGEST_NAME)
+        text, end = yield from self._source.header(self._key_end, LONGEST_NAME)
+        self._stop_at(end)
         text = text.strip()
         quoted = _IN_QUOTES.fullmatch(text)
         key = quoted[2] if quoted else text
@@ -227,9 +244,19 @@ class _Reading:
 
     def _string(self) -> Steps[None]:
         self._grow('"')
-        if not (yield from self._source.flow(self._quote, self._escaped)):
+        while mark := (yield from self._source.flow(self._in_string, self._escaped)):
+            if mark in self._quote:
+                self._grow('"')
+                return
+            self._tells = True
+            self._escaped(mark)
+        raise _Broken
+
+    def _stop_at(self, mark: str) -> None:
+        """No key and no word goes on over a token."""
+        if mark in self._tokens:
+            self._source.at -= len(mark)
             raise _Broken
-        self._grow('"')
 
     def _escaped(self, piece: str) -> None:
         self._grow(escape(piece))
@@ -254,7 +281,8 @@ class _Reading:
         raise _Broken
 
     def _bare(self, types: frozenset[str]) -> Steps[None]:
-        text, end = yield from self._source.header(self._bare_end, _LONGEST_BARE)
+        text, end = yield from self._source.header(self._word_end, _LONGEST_BARE)
+        self._stop_at(end)
         if not end or _holds_quote(text):
             raise _Broken
         self._source.at -= 1

@@ -195,7 +195,7 @@ class _Reading:
         """One call, from behind its marker; False if there is none."""
         first = yield from self._source.skip()
         if self._grammar.whole_objects and first and first in "[{":
-            return (yield from JsonCalls(self._grammar.call_close).read(self._machine))
+            return (yield from JsonCalls(self._grammar.call_close).read(self._machine, opener))
         head = yield from self._header()
         if head is None:
             return False

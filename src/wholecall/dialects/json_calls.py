@@ -87,18 +87,23 @@ class JsonCalls:
             return not machine.output.amid_json and (
                 yield from _Reading(machine, self).behind_brace()
             )
-        return (yield from _Reading(machine, self).sequence())
+        return (yield from _Reading(machine, self, opener=opener).sequence())
 
 
 class _Reading:
     """Reads the calls at one place."""
 
-    def __init__(self, machine: Machine, grammar: JsonCalls) -> None:
+    def __init__(self, machine: Machine, grammar: JsonCalls, *, opener: str = "") -> None:
         self._machine = machine
         self._source = machine.source
         self._output = machine.output
         self._closers = marks_of(grammar.closers)
-        self._ends = self._closers if grammar.closers else None
+        begins = (opener,) if opener else ()
+        self._begins = marks_of(begins)
+        """What begins another call: it stands in no object but in a string of it."""
+        ends = grammar.closers + begins
+        self._ends = marks_of(ends) if ends else None
+        self._is_marked_off = bool(grammar.closers)
         self._admit = machine.admit if grammar.marked else machine.find
         self._name_is_key = grammar.name_is_key
         self._names = NAMES.union(grammar.name_keys)
@@ -198,9 +203,10 @@ class _Reading:
         return (yield from has_more_members(self._source))
 
     def _broken(self) -> Steps[None]:
-        """Read over the rest of a call that can be none, where its end is marked."""
+        """Read over the rest of a call that can be none, where its end is marked; but for another
+        call that begins right here. Farther away it may be what a string tells of."""
         self._machine.spoil(BROKEN_JSON)
-        if self._ends is not None:
+        if self._is_marked_off and not (yield from self._source.sees_ahead(self._begins)):
             yield from self._source.flow(self._closers, ignore)
 
     def _members(self, found: CallObject) -> Steps[bool]:

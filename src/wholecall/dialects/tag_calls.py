@@ -109,6 +109,9 @@ class _Reading:
         self._output = machine.output
         self._grammar = grammar
         self._ends = marks_of(grammar.call_close + grammar.section_close)
+        begins = (grammar.call.begin, *grammar.sections)
+        self._begins = marks_of(begins)
+        self._edges = marks_of((*begins, *grammar.call_close, *grammar.section_close))
         comment = (COMMENT,) if grammar.comments else ()
         around = grammar.call_close + grammar.section_close + grammar.sections + comment
         self._after_value = marks_of((grammar.value.begin, grammar.call.begin, *around))
@@ -119,6 +122,8 @@ class _Reading:
         self._nameless = marks_of(() if machine.rescues else grammar.value.nameless)
         self._keys: set[str] = set()
         """The parameters of the call so far."""
+        self._inside = False
+        """Whether what is read stands in a value, or may do so."""
 
     def calls(self, opener: str) -> Steps[bool]:
         """One call, or the calls of a section."""
@@ -198,14 +203,19 @@ class _Reading:
 
     def _json_body(self, name: str) -> Steps[bool]:
         self._output.open(name)
-        whole = yield from read_arguments(self._source, self._output.grow, ends=self._ends)
+        self._inside = True
+        whole = yield from read_arguments(self._source, self._output.grow, ends=self._edges)
         yield from self._source.skip()
         if not whole:
+            self._inside = not (yield from self._source.sees(self._begins))
             return (yield from self._broken(BROKEN_JSON))
         # The end of a parameter that never began: the object is its value, and no arguments.
         orphaned = yield from self._source.accept(self._value_close)
         beside = yield from self._source.sees(marks_of((self._grammar.value.begin,)))
-        yield from accept_end(self._source, marks_of(self._grammar.call_close))
+        # The `>` of the opening tag may have come too late: `<function=search{…}></function>`.
+        closers = self._grammar.call_close
+        late = tuple(f">{close}" for close in closers)
+        yield from accept_end(self._source, marks_of((*closers, *late)))
         if orphaned:
             self._machine.spoil("a parameter ends that has not begun")
         elif beside:
@@ -260,9 +270,11 @@ class _Reading:
         return False
 
     def _broken(self, flaw: str) -> Steps[bool]:
-        """Read over the rest of a call that can be none."""
+        """Read over the rest of a call that can be none, up to its end or to another call. In a
+        value that may be what the value tells of."""
         self._machine.spoil(flaw)
-        yield from self._source.flow(self._ends, ignore)
+        mark = yield from self._source.flow(self._ends if self._inside else self._edges, ignore)
+        self._source.at -= 0 if mark in self._ends else len(mark)
         return False
 
     def _rests(self, name: str) -> bool:
@@ -276,9 +288,11 @@ class _Reading:
     # ── One value ───────────────────────────────────────────────────────────────────
 
     def _value(self, name: str) -> Steps[bool]:
+        self._inside = False
         head = yield from self._head(self._grammar.value)
         if head is None or not head.name:
             return False
+        self._inside = not head.unopened or not (yield from self._source.sees_ahead(self._begins))
         # A tag of no parameter in a value without an end: that is rather what the value holds.
         left_open, self._raw.left_open = self._raw.left_open, False
         stray = left_open and self._is_foreign(name, head.name)
@@ -371,7 +385,9 @@ class _Reading:
             return Head(text.strip(), glued=True)
         if end in tag.keeps:
             self._source.at -= len(end)
-        if any(mark in text for mark in self._grammar.marks):
+        marks = [text.index(mark) for mark in self._grammar.marks if mark in text]
+        if marks:
+            self._source.at -= len(text) - min(marks) + (0 if end in tag.keeps else len(end))
             return None
         unopened = not (yield from self._then(tag))
         head = head_of(tag, text, remains=self._grammar.glued, unopened=unopened)
