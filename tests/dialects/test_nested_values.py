@@ -15,6 +15,7 @@ FILE = {"type": "object", "properties": {"path": TEXT, "lines": NUMBERS}}
 FILES = {"type": "array", "items": FILE}
 ARGS = {"type": "object", "properties": {"file": FILES, "all": {"type": "boolean"}}}
 OPEN = {"type": "object"}
+LOOSE = {"type": "object", "properties": {"a": {"type": ["string", "object"]}}}
 EITHER = {"oneOf": [NUMBERS, FILE]}
 
 ROWS: list[tuple[str, list[str], Any, Any]] = [
@@ -63,6 +64,7 @@ for _ in range(20):
         (["<path>a</path><size>1</size>"], FILE),
         (["<path>a</path><path>b</path>"], FILE),
         (["<a><b>1</b></a>"], OPEN),
+        (["<a><b>1</b></a>"], LOOSE),
         (["{}", "{}"], FILE),
         ([OPENED + CLOSED], DEEP),
     ],
@@ -75,6 +77,7 @@ for _ in range(20):
         "unknown",
         "repeated",
         "unclear",
+        "text or object",
         "objects",
         "deep",
     ],

@@ -225,6 +225,8 @@ ROWS = [
     ),
     ("DeepSeek's token missing in an outer closing tag", "deepseek_v32_dsml", f'<{DSML}function_calls><invoke name="find"><parameter name="query">x</parameter></invoke></function_calls>so', f"{CALL} | 'so'"),
     ("a value of DeepSeek's that tells of tags", "deepseek_v32_dsml", f'<{DSML}invoke name="find"><{DSML}parameter name="query" string="true">a</parameter></invoke>b</{DSML}parameter></{DSML}invoke>', 'find {"query": "a</parameter></invoke>b"}'),
+    ("another call in a value without its tag", "glm45", "<tool_call>write\n<arg_key>text</arg_key> a <tool_call>now</tool_call> </arg_value></tool_call>so", "!bad_markup write | 'so'"),
+    ("another call behind JSON with more members", "qwen3_xml", '<function=write>{"text": "a"}, "b <function=now></function>so', "!bad_markup write | 'so'"),
 ]  # fmt: skip
 
 
