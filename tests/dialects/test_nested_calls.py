@@ -22,6 +22,8 @@ ROWS = [
     ("types", "minimax_m3", m3('<invoke name="find">', "<query>x", "</query>", "<limit>3", "</limit>", "</invoke>", "</tool_call>"), 'find {"query": "x", "limit": 3}'),
     ("a list", "minimax_m3", m3('<invoke name="plan">', "<steps>", "<item>a", "</item>", "<item>2", "</item>", "</steps>", "</invoke>"), 'plan {"steps": ["a", 2]}'),
     ("an object", "minimax_m3", m3('<invoke name="plan">', "<goal>", "<a>1", "</a>", "<b>", "<c>x", "</c>", "</b>", "</goal>", "</invoke>"), 'plan {"goal": {"a": 1, "b": {"c": "x"}}}'),
+    ("a list in a tag for each element, of M3", "minimax_m3", m3('<invoke name="plan">', "<steps>a", "</steps>\n", "<steps>b", "</steps>", "<goal>", "<a>x", "</a>", "<a>", "<b>1", "</b>", "</a>", "</goal>", "</invoke>"), 'plan {"steps": ["a", "b"], "goal": {"a": ["x", {"b": 1}]}}'),
+    ("a parameter without a type twice", "minimax_m3", m3('<invoke name="plan">', "<note>1", "</note>", "<note>b", "</note>", "</invoke>"), "!schema plan"),
     ("JSON as a value", "minimax_m3", m3('<invoke name="plan">', '<goal>{"a": 1}', "</goal>", "</invoke>"), 'plan {"goal": {"a": 1}}'),
     ("a mark twice", "minimax_m3", m3('<invoke name="plan">', "<note>x", "", "</note>", "</invoke>", "</tool_call>") + "so", "!bad_markup plan | 'so'"),
     *(

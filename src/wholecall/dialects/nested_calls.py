@@ -213,6 +213,7 @@ class _Marked:
         self._machine = machine
         self._source = machine.source
         self._output = machine.output
+        self._grow: Sink = machine.output.grow
         self._grammar = grammar
         self._mark = marks_of((grammar.mark + "<",))
 
@@ -262,9 +263,32 @@ class _Marked:
                 return
             if not _TAG.match(tag) or depth > self._machine.limits.depth:
                 raise _Broken
-            self._output.grow(f'{separator}"{escape(tag)}": ')
-            yield from self._value(tag, properties.get(tag), depth=depth)
+            self._grow(f'{separator}"{escape(tag)}": ')
+            schema = properties.get(tag)
+            if "array" in types_of(schema) or (depth and not types_of(schema)):
+                yield from self._maybe_several(tag, schema, depth=depth)
+            else:
+                yield from self._value(tag, schema, depth=depth)
             separator = ", "
+
+    def _maybe_several(self, tag: str, schema: Any, *, depth: int) -> Steps[None]:
+        """A value, or a list whose elements have a tag of this name each."""
+        outer = self._grow
+        again = marks_of((f"{self._grammar.mark}<{tag}>",))
+        values: list[str] = []
+        while not values or (yield from self._source.sees_ahead(again)):
+            if values:
+                yield from self._source.accept_ahead(again)
+            pieces: list[str] = []
+            self._grow = pieces.append
+            try:
+                yield from self._value(tag, schema, depth=depth)
+            except _Broken:
+                outer("".join(pieces))  # what it breaks is seen there
+                raise
+            values.append("".join(pieces))
+        self._grow = outer
+        self._grow(values[0] if len(values) == 1 else f"[{', '.join(values)}]")
 
     def _value(self, tag: str, schema: Any, *, depth: int) -> Steps[None]:
         """A text, or more tags, up to the closing tag."""
@@ -288,7 +312,7 @@ class _Marked:
 
     def _string(self, tag: str) -> Steps[None]:
         """A value that streams."""
-        writer = ValueWriter(self._output.grow, Shape.TEXT)
+        writer = ValueWriter(self._grow, Shape.TEXT)
         close = f"{self._grammar.mark}</{tag}>"
         marks = marks_of((close, self._grammar.mark))
         place = self._source.bookmark()
@@ -302,29 +326,29 @@ class _Marked:
     def _leaf(self, tag: str, text: str, *, types: frozenset[str]) -> Steps[None]:
         if (yield from self._tag()) != f"/{tag}" or _is_doubled(tag, text):
             raise _Broken
-        self._output.grow(write_value(text, shape_of(types), types=types, trim=Trim.NOTHING))
+        self._grow(write_value(text, shape_of(types), types=types, trim=Trim.NOTHING))
 
     def _nested(self, tag: str, schema: Mapping[str, Any], *, depth: int) -> Steps[None]:
         item = self._grammar.mark + f"<{_ITEM}>"
         if (yield from self._source.sees(marks_of((item,)))):
             yield from self._items(tag, choice_with(schema, "items").get("items"), depth=depth)
             return
-        self._output.grow("{")
+        self._grow("{")
         properties = choice_with(schema, "properties").get("properties") or {}
         yield from self._values(properties, f"/{tag}", depth=depth + 1)
-        self._output.grow("}")
+        self._grow("}")
 
     def _items(self, tag: str, schema: Any, *, depth: int) -> Steps[None]:
-        self._output.grow("[")
+        self._grow("[")
         separator = ""
         while True:
             inner = yield from self._tag()
             if inner == f"/{tag}":
-                self._output.grow("]")
+                self._grow("]")
                 return
             if inner != _ITEM or depth > self._machine.limits.depth:
                 raise _Broken
-            self._output.grow(separator)
+            self._grow(separator)
             yield from self._value(_ITEM, schema, depth=depth + 1)
             separator = ", "
 
