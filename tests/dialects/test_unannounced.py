@@ -108,6 +108,13 @@ ROWS = [
     ("HyperCLOVA's message to tools", f"So.<|im_end|>\n<|im_start|>assistant -> tool/function_call\n[{FIND}, {FIND}]<|im_end|>", f"{CALL} | {CALL} | 'So.<|im_end|>\n'"),
     ("HyperCLOVA's message behind its prompt", f"-> tool/function_call\n[{FIND}]", CALL),
     ("an arrow in prose", "a -> tool/function_call\nso", "'a -> tool/function_call\nso'"),
+    *(
+        (f"a call behind {turn!r}", f"{turn}{FIND}<|im_end|>", CALL)
+        for turn in ("<|im_start|>assistant\n", "<|assistant|>\n", "<start_of_turn>model\n", "\ufeff")
+    ),
+    ("a Python call behind the beginning of a turn", '<|im_start|>assistant\n[find(query="x")]', CALL),
+    ("the beginning of a turn, and prose", "<|im_start|>assistant\nso", "'<|im_start|>assistant\nso'"),
+    ("Command R's action in its own line", f'So.\nAction:\n```json\n[{{"tool_name": "find", "parameters": {ARGUMENTS}}}]\n```', f"{CALL} | 'So.'"),
 ]  # fmt: skip
 
 

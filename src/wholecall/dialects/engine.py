@@ -327,12 +327,21 @@ class Engine:
         return read, bool((yield from self._source.accept(_FENCES)))
 
     def _fenced_calls(self, language: str) -> Steps[bool]:
+        """Whether calls stand here, one behind the other."""
+        read = yield from self._fenced_call(language)
+        while read:
+            opener = yield from self._source.sees_ahead(self._words.openers)
+            if not opener or opener.startswith(FENCE):
+                break
+            read = yield from self._fenced_call(language)
+        yield from self._source.skip()
+        return read
+
+    def _fenced_call(self, language: str) -> Steps[bool]:
         first = yield from self._source.skip()
         opener = yield from self._source.accept(self._words.openers)
         own = tuple(each for name, each in self._dialect.fenced if name == language)
         if not opener and not own and first not in _BARE_BEGINNINGS:
             return False
         grammars = self._words.grammars[opener] if opener else own or self._dialect.bare
-        read = yield from self._try(grammars, opener, sink=self._output.text)
-        yield from self._source.skip()
-        return read is True
+        return (yield from self._try(grammars, opener, sink=self._output.text)) is True

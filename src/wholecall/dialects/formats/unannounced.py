@@ -11,6 +11,7 @@ from dataclasses import replace
 from wholecall.dialects.declaration import Written
 from wholecall.dialects.formats.headed import BAR
 from wholecall.dialects.formats.invoked import STEP3, UNMARKED
+from wholecall.dialects.formats.json_marked import COMMAND_R_PLUS
 from wholecall.dialects.headed_calls import HeadedCalls
 from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.nested_calls import AROUND, ChildTagCalls
@@ -38,6 +39,8 @@ _AGENTS = (
         HeadedCalls(calls=(*_REACT, *_line(*_REACT)), head_end=("\nAction Input:",)),
     ),
     Written(_line(*_REACT), _ONE_CALL),
+    # Its mark begins like those, one line end later.
+    *(Written(_line(*each.openers), each.grammar) for each in COMMAND_R_PLUS.written),
 )
 
 # ── Transcripts, as agents show them and models imitate them ────────────────────────
@@ -172,9 +175,12 @@ _CROSSED = (
 
 # ── Formats whose beginning was lost, or was kept where it should have been dropped ──
 
+# What begins a turn of the model, or its text.
+_TURNS = ("<|im_start|>assistant\n", "<|assistant|>\n", "<start_of_turn>model\n", "\ufeff")
 _LLAMA_HEADER = "<|start_header_id|>assistant<|end_header_id|>"
 _LLAMA = (
-    Written((_LLAMA_HEADER,), JsonCalls(marked=False)),
+    Written((_LLAMA_HEADER, *_TURNS), JsonCalls(marked=False)),
+    Written(_TURNS, PythonCalls(marked=False)),
     Written(
         ("<|python_tag|>",),
         PythonCalls(("<|eom_id|>", "<|eot_id|>"), brackets=False, marked=False),
