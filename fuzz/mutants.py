@@ -325,6 +325,20 @@ MUTANTS = [
         "if False:",
         "tests/core/test_quoting.py",
     ),
+    Mutant(
+        "a parameter without a name is dropped",
+        "core/arguments.py",
+        "return _NAMELESS if nameless else None",
+        "return None",
+        "tests/core/test_arguments.py",
+    ),
+    Mutant(
+        "a parameter behind a brace too many is taken for another call",
+        "dialects/json_calls.py",
+        "if key in self._machine.properties(found.name):",
+        "if False:",
+        "tests/dialects/test_json_calls.py",
+    ),
 ]
 
 

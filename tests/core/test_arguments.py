@@ -63,6 +63,8 @@ READ: list[tuple[str, str | Mapping[str, Any], ToolSpec | None, dict[str, Any], 
      ["python_literal", "lone_surrogate"]),
     # https://github.com/oracle/langchain-oracle/issues/52
     # https://github.com/vllm-project/vllm/issues/35266
+    ("nothing without a name", '{"path": "a", "": ""}', PATH, {"path": "a"}, []),
+    ("a name of no letters", '{"": 3}', tool(**{"": "integer"}), {"": 3}, []),
     ("a lost brace", '"path": "a"}', PATH, {"path": "a"}, ["restore_head"]),
     ("a lost brace and quote", 'path": "a"}', PATH, {"path": "a"}, ["restore_head"]),
     ("an object in a string", '"{\\"path\\": \\"a\\"}"', PATH, {"path": "a"}, ["double_decode"]),
@@ -140,6 +142,7 @@ def deep(levels: int) -> dict[str, Any]:
 
 # what holds, the arguments as they came, the tool, the reason, words of the detail
 REFUSED: list[tuple[str, str | Mapping[str, Any], ToolSpec | None, Reason, str]] = [
+    ("a parameter without a name", '{"path": "a", "": 3}', PATH, Reason.BAD_MARKUP, "has no name"),
     ("a cut text", '{"path": "a', PATH, Reason.TRUNCATED,
      "cut off after 11 characters: it ends inside a string"),
     # https://github.com/BerriAI/litellm/pull/22503

@@ -134,6 +134,7 @@ ROWS = [
     ),
     ("another call in a string without an end", "hermes", '<tool_call>{"name": "find", "arguments": {"query": "y' + H.format(FIND), "!bad_json find"),
     ("another call behind a quote that was not escaped", "hermes", H.format('{"name": "write", "arguments": {"text": "a "b" ' + H.format('{"name": "now", "arguments": {}}')) + "so", "!bad_json write"),
+    ("a brace too many, where names are keys", "apertus", '<|tools_prefix|>[{"find": {"query": "x"}, "limit": 3}}]<|tools_suffix|>so', "!bad_markup find | 'so'"),
 ]  # fmt: skip
 
 

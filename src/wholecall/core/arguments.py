@@ -88,6 +88,7 @@ def read_arguments(
 
 
 _EMPTY: tuple[JSON, ...] = (None, [], "")
+_NOTHING: tuple[JSON, ...] = (*_EMPTY, {})
 
 
 def _takes_nothing(spec: ToolSpec) -> bool:
@@ -212,8 +213,9 @@ class _Fitting(NamedTuple):
     options: CoercionOptions
 
     def fit(self, value: dict[str, JSON], repairs: tuple[Repair, ...]) -> Arguments | Refused:
-        if self._is_definition(value):
-            return _DEFINITION
+        mistaken = self._find_mistake(value)
+        if mistaken is not None:
+            return mistaken
         checked = check(value, self.spec, options=self.options)
         if checked.problems or checked.dropped or self._has_unknown(value):
             unwrapped = self._unwrap(value)
@@ -228,6 +230,14 @@ class _Fitting(NamedTuple):
         if swallowed:
             return _refuse_swallowed(swallowed)
         return Arguments(checked.value, repairs, checked.coercions, checked.dropped)
+
+    def _find_mistake(self, value: dict[str, JSON]) -> Refused | None:
+        """What no schema has to be asked about."""
+        if self._is_definition(value):
+            return _DEFINITION
+        names = self._names()
+        nameless = value.get("") not in _NOTHING and bool(names) and "" not in names
+        return _NAMELESS if nameless else None
 
     def _is_definition(self, value: dict[str, JSON]) -> bool:
         """Whether this is the schema of the tool: models that echo their prompt send it."""
@@ -310,6 +320,7 @@ _TWO_READINGS = Refused(
 _HALF_QUOTED = Refused(
     Reason.BAD_MARKUP, "a string begins or ends with a quoting mark that has no other half"
 )
+_NAMELESS = Refused(Reason.BAD_MARKUP, "a parameter has no name")
 _DEFINITION = Refused(
     Reason.SCHEMA, "the arguments are the definition of the tool, and no values for its parameters"
 )

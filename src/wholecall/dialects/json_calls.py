@@ -270,6 +270,8 @@ class _Reading:
 
     def _named_by_key(self, found: CallObject, key: str) -> Steps[bool]:
         if found.name is not None:  # another key, another call: nothing of the last is cut off
+            if key in self._machine.properties(found.name):
+                return False  # unless a brace too many closed its arguments
             self._finish(found)
         found.name = self._admit(key)
         return found.name is not None and (yield from self._arguments(found))
