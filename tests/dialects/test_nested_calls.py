@@ -71,6 +71,8 @@ ROWS = [
     ("a list in a tag for each element", "auto", "<plan><steps>1</steps>\n<steps>b</steps></plan>", 'plan {"steps": [1, "b"]}'),
     ("a list in a tag for each element, one without an end", "auto", "<plan><steps>1</steps><steps>b</plan>", "!truncated plan"),
     ("the tag of an object twice", "auto", "<plan><goal>{}</goal><goal>{}</goal></plan>", "!schema plan"),
+    ("a tag that is closed at once", "morph_xml", "so <now/><now />then", "now {} | now {} | 'so then'"),
+    ("a tag that is closed at once, beside YAML", "yaml_xml", "<now/><find>\nquery: x\n</find>", f"now {{}} | {CALL}"),
 ]  # fmt: skip
 
 

@@ -115,6 +115,10 @@ ROWS = [
     ("a Python call behind the beginning of a turn", '<|im_start|>assistant\n[find(query="x")]', CALL),
     ("the beginning of a turn, and prose", "<|im_start|>assistant\nso", "'<|im_start|>assistant\nso'"),
     ("Command R's action in its own line", f'So.\nAction:\n```json\n[{{"tool_name": "find", "parameters": {ARGUMENTS}}}]\n```', f"{CALL} | 'So.'"),
+    ("the name as a key", f'<tool_call>{{"find": {ARGUMENTS}}}</tool_call>so', f"{CALL} | 'so'"),
+    ("the name of nobody as a key", f'<tool_call>{{"me": {ARGUMENTS}}}</tool_call>', f"'<tool_call>{{\"me\": {ARGUMENTS}}}</tool_call>'"),
+    ("Python between tags of a function", '<function_call>find(query="x")</function_call>so', f"{CALL} | 'so'"),
+    ("a tag of a tool that is closed at once", "the <now/> tag", "'the <now/> tag'"),
 ]  # fmt: skip
 
 

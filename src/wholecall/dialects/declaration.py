@@ -77,6 +77,7 @@ class Named(enum.Enum):
     """How a call begins that has nothing but the name of a tool as its mark."""
 
     TAGS = "tags"  # `<search><query>x</query></search>`
+    EMPTY = "empty"  # `<search/>`
     YAML = "yaml"  # a block of YAML in such a tag
     HEADS = "heads"  # `search[ARGS]{"query": "x"}`
 

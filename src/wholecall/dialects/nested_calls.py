@@ -62,6 +62,25 @@ class NamedTagCalls:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedEmptyCalls:
+    """`<now/>`, of one tool: a tag that is closed at once has no parameters."""
+
+    name: str
+
+    @property
+    def openers(self) -> tuple[str, ...]:
+        """The tag, which is all of the call."""
+        return (f"<{self.name}/>", f"<{self.name} />")
+
+    def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
+        """The call that was read with its opener."""
+        yield from ()  # nothing has to be waited for
+        machine.output.open(self.name, arguments="{}")
+        machine.output.seal()
+        return True
+
+
+@dataclass(frozen=True, slots=True)
 class ChildTagCalls:
     """`<function=search><query>x</query></function>`, of any tool on offer.
 

@@ -122,8 +122,7 @@ class _Reading:
         self._nameless = marks_of(() if machine.rescues else grammar.value.nameless)
         self._keys: set[str] = set()
         """The parameters of the call so far."""
-        self._inside = False
-        """Whether what is read stands in a value, or may do so."""
+        self._inside = False  # whether what is read may stand in a value
 
     def calls(self, opener: str) -> Steps[bool]:
         """One call, or the calls of a section."""
@@ -214,8 +213,7 @@ class _Reading:
         beside = yield from self._source.sees(marks_of((self._grammar.value.begin,)))
         # The `>` of the opening tag may have come too late: `<function=search{…}></function>`.
         closers = self._grammar.call_close
-        late = tuple(f">{close}" for close in closers)
-        yield from accept_end(self._source, marks_of((*closers, *late)))
+        yield from accept_end(self._source, marks_of((*closers, *(f">{each}" for each in closers))))
         if orphaned:
             self._machine.spoil("a parameter ends that has not begun")
         elif beside:
@@ -270,8 +268,7 @@ class _Reading:
         return False
 
     def _broken(self, flaw: str) -> Steps[bool]:
-        """Read over the rest of a call that can be none, up to its end or to another call. In a
-        value that may be what the value tells of."""
+        """Read over the rest of a call that can be none; a value may tell of other calls."""
         self._machine.spoil(flaw)
         mark = yield from self._source.flow(self._ends if self._inside else self._edges, ignore)
         self._source.at -= 0 if mark in self._ends else len(mark)

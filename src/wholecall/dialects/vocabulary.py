@@ -6,12 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 from wholecall.dialects.declaration import FOREIGN, Dialect, Grammar, Named
 from wholecall.dialects.headed_calls import NamedHeadCalls
 from wholecall.dialects.machine import LONGEST_NAME, Tags
 from wholecall.dialects.marks import Marks, marks_of
-from wholecall.dialects.nested_calls import NamedTagCalls
+from wholecall.dialects.nested_calls import NamedEmptyCalls, NamedTagCalls
 from wholecall.dialects.yaml_calls import NamedYamlCalls
 
 FENCE = "```"
@@ -90,8 +91,10 @@ def _extend(marks: Marks, words: tuple[str, ...]) -> Marks:
     return marks.extended(words)
 
 
-_NAMED: dict[Named, Callable[[str], NamedTagCalls | NamedYamlCalls | NamedHeadCalls]] = {
+_NamedCalls: TypeAlias = NamedTagCalls | NamedEmptyCalls | NamedYamlCalls | NamedHeadCalls
+_NAMED: dict[Named, Callable[[str], _NamedCalls]] = {
     Named.TAGS: NamedTagCalls,
+    Named.EMPTY: NamedEmptyCalls,
     Named.YAML: NamedYamlCalls,
     Named.HEADS: NamedHeadCalls,
 }

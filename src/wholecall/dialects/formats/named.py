@@ -9,7 +9,7 @@ _CALL = "<{name}>\n{arguments}</{name}>"
 
 MORPH_XML = Dialect(
     name="morph_xml",
-    named=(Named.TAGS,),
+    named=(Named.TAGS, Named.EMPTY),
     template=Template(
         _CALL,
         between="\n",
@@ -22,7 +22,7 @@ MORPH_XML = Dialect(
 )
 YAML_XML = Dialect(
     name="yaml_xml",
-    named=(Named.YAML,),
+    named=(Named.YAML, Named.EMPTY),
     template=Template(_CALL, between="\n", notation=Notation.YAML),
     models="any prompted model",
 )

@@ -32,7 +32,10 @@ def _line(*beginnings: str) -> tuple[str, ...]:
 
 _REACT = ("Action: ", "Action:")
 _AGENTS = (
-    Written(("<tool_call>",), PythonCalls(("</tool_call>",), alone=True)),
+    *(
+        Written((f"<{tag}>",), PythonCalls((f"</{tag}>",), alone=True))
+        for tag in ("tool_call", "function_call")
+    ),
     Written(("✿FUNCTION✿:",), HeadedCalls(calls=("✿FUNCTION✿:",), head_end=("✿ARGS✿:",))),
     Written(
         _line(*_REACT),
@@ -67,6 +70,8 @@ _TAGS = (
     Written(_line("tool_code\n"), _PRINTED),
     *(Written((f"<{tag}>",), JsonCalls((f"</{tag}>",))) for tag in _SPELLED),
     Written(("[tool_call]",), JsonCalls(("[/tool_call]",))),
+    # `{"search": {"query": "x"}}`
+    Written(("<tool_call>",), JsonCalls(("</tool_call>",), name_is_key=True)),
     Written(("<tool_call ",), JsonCalls(("</tool_call>",), head_end=">")),
     *(_executed(tag) for tag in _EXECUTED),
     # Qwen's, with an underscore for the equals sign
