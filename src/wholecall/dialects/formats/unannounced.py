@@ -230,7 +230,7 @@ _DEEPSEEK = (
 _TO_TOOLS = "-> tool/function_call\n"
 _CLOVA = (
     Written(
-        tuple(f"{before}{_TO_TOOLS}" for before in ("<|im_start|>assistant ", " ", "")),
+        (f"<|im_start|>assistant {_TO_TOOLS}", *_line(_TO_TOOLS)),
         JsonCalls(("<|im_end|>", "<|stop|>")),
     ),
 )
