@@ -43,6 +43,25 @@ def test_a_model_that_is_not_here_says_how_to_get_it(*, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nonsense"], "openai/nonsense, "),
+        (["nonsense"], "; or give --base-url of an endpoint that speaks OpenAI's chat completions"),
+        (["ollama/"], "the name of a model is missing behind 'ollama/'"),
+        ([""], "wholecall: the name of the model is empty"),
+        (["", "--base-url", "http://127.0.0.1:9"], "wholecall: the name of the model is empty"),
+    ],
+)
+def test_a_name_that_says_too_little_is_told_in_the_words_of_the_command_line(
+    arguments: list[str], said: str, *, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = chat(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert "base_url=" not in err
+
+
+@pytest.mark.parametrize(
     ("dialect", "said"),
     [("klingon", "no dialect 'klingon'"), ("think_tags", "nothing is written in the dialect")],
 )

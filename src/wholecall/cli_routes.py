@@ -5,11 +5,12 @@ from __future__ import annotations
 import typer
 
 from wholecall.errors import WholecallError
-from wholecall.upstreams.names import Route, check_base_url, find_upstream
+from wholecall.upstreams.names import Route, check_base_url, demand_name, find_upstream
 
 
 def find_route(model: str, base_url: str | None) -> Route:
     """`find_upstream` for commands: what cannot be asked is told by the option that names it."""
+    demand_name(model, base_url, option="--base-url")
     if base_url is not None:
         try:
             check_base_url(model, base_url)

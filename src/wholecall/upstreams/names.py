@@ -122,6 +122,22 @@ def check_base_url(model: str, base_url: str) -> None:
     parse_address(service.read_url(base_url))
 
 
+def demand_name(model: str, base_url: str | None, *, option: str = "base_url=") -> None:
+    """`UnknownModel` if a name does not say who answers; `option` is what would say it."""
+    prefix, slash, name = model.partition("/")
+    written = ", ".join(f"{each}/{model or '…'}" for each in PREFIXES)
+    if not model:
+        raise UnknownModel(f"the name of the model is empty: write {written}")
+    if prefix not in PREFIXES or not slash:
+        if base_url is None:
+            raise UnknownModel(
+                f"the name {model!r} does not say who answers for it: write {written}; "
+                f"or give {option} of an endpoint that speaks OpenAI's chat completions"
+            )
+    elif not name:
+        raise UnknownModel(f"the name of a model is missing behind {model!r}")
+
+
 def check_environment(asked: NamedModel, environ: Mapping[str, str]) -> None:
     """`ValueError` names the variable that a model needs and that cannot be used."""
     prefix = asked.model.partition("/")[0]
@@ -146,13 +162,10 @@ def find_lack(model: str, environ: Mapping[str, str]) -> str:
 
 
 def _connect(asked: NamedModel, settings: HttpSettings) -> Route:
+    demand_name(asked.model, asked.base_url)
     prefix, slash, model = asked.model.partition("/")
     if prefix not in PREFIXES or not slash:
-        if asked.base_url is None or not asked.model:
-            raise UnknownModel(_advise(asked.model))
         prefix, model = "openai", asked.model
-    elif not model:
-        raise UnknownModel(f"the name of a model is missing behind {asked.model!r}")
     if prefix == _LITELLM:
         upstream = LiteLLMUpstream(
             base_url=asked.base_url,
@@ -203,11 +216,3 @@ def _find_key(service: _Service, asked: NamedModel, *, environ: Mapping[str, str
     except ValueError as error:
         raise ValueError(f"{variable}: {error}") from None
     return environ[variable]
-
-
-def _advise(model: str) -> str:
-    written = ", ".join(f"{prefix}/{model or '…'}" for prefix in PREFIXES)
-    return (
-        f"the name {model!r} does not say who answers for it: write {written}; "
-        "or give base_url= of an endpoint that speaks OpenAI's chat completions"
-    )
