@@ -27,12 +27,12 @@ PARALLEL := -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test coverage test-clients test-model test-small-model test-browser picture eval lint format reference bench fuzz mutants lock clean python-version
+.PHONY: help run test coverage test-clients test-model test-small-model test-browser picture eval lint format reference bench fuzz mutants lock clean python-version free-port
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-run: $(STAMP) ## Start the proxy with the inspector, a real model and four tools (MODEL=demo: no download)
+run: free-port $(STAMP) ## Start the proxy with the inspector, a real model and four tools (MODEL=demo: no download)
 	@$(BIN)/wholecall demo $(if $(MODEL),--model '$(MODEL)') $(if $(PORT),--port '$(PORT)')
 
 test: $(STAMP) ## Run the tests; core, protocols and dialects need 100 % branch coverage
@@ -135,3 +135,8 @@ python-version:
 		echo '$(PYTHON) was not found. Wholecall needs Python 3.11 or newer: make PYTHON=python3.12 ...' >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "Wholecall needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V 2>&1). Name another: make PYTHON=python3.12 ..." >&2; exit 1; }
+
+# Setting up takes its time: that PORT cannot be had is told before.
+free-port: | python-version
+	@test -z '$(PORT)' || $(PYTHON) -c 'import socket, sys; socket.create_server(("127.0.0.1", int(sys.argv[1])))' \
+		'$(PORT)' 2>/dev/null || { echo 'PORT=$(PORT): it is taken, or no port; name another.' >&2; exit 1; }

@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -239,6 +240,34 @@ def test_a_port_that_is_taken_is_passed_over(taken_port: int) -> None:
 def test_one_that_was_named_and_is_taken_is_told(taken_port: int) -> None:
     with pytest.raises(typer.BadParameter, match=f"127.0.0.1:{taken_port}: .*--port"):
         demo(model="demo", port=taken_port)
+
+
+def test_a_port_that_is_taken_is_told_before_a_download_begins(
+    taken_port: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.BadParameter, match=f"127.0.0.1:{taken_port}: "):
+        demo(port=taken_port)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_make_tells_it_before_it_sets_anything_up(taken_port: int, tmp_path: Path) -> None:
+    make, makefile = shutil.which("make"), Path(__file__).parents[1] / "Makefile"
+    assert make is not None
+    # Started by another make, it would have more to say.
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    for port in (str(taken_port), "nonsense"):
+        told = subprocess.run(
+            [make, "-f", str(makefile), "run", f"PORT={port}"],
+            cwd=tmp_path,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert (told.returncode, told.stdout) == (2, "")
+        assert f"PORT={port}: " in told.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_interpreter_is_named_from_here(monkeypatch: pytest.MonkeyPatch) -> None:

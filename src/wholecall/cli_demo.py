@@ -66,9 +66,10 @@ def demo(*, model: ModelOption = DEFAULT, port: PortOption = None) -> None:
     What is missing of the model is downloaded first. Where it cannot be had or cannot run, a
     script plays recorded streams in its place. Ctrl-C ends it.
     """
-    local = None if model == NAME else choose_model(model.removeprefix(PREFIX))
     ports = range(ListenConfig().port, ListenConfig().port + PORTS_TRIED)
+    # The port is taken before anything that lasts: that it is another's is told at once.
     with find_port(ports if port is None else [port]) as bound:
+        local = None if model == NAME else choose_model(model.removeprefix(PREFIX))
         address = write_address(bound)
         shown = Demo(
             listen=ListenConfig(port=bound.getsockname()[1]),
