@@ -38,6 +38,10 @@ async def test_for_others_it_is_an_estimate() -> None:
         assert (status, body["type"]) == (404, "error")
         status, body, _ = await served.post(PATH, {"model": "m", "messages": 7})
         assert (status, body["error"]["type"]) == (400, "invalid_request_error")
+        huge = b'{"model": "m", "messages": [], "temperature": 1e999}'
+        async with served.http.post(served.url + PATH, data=huge) as response:
+            assert response.status == 400
+            assert (await response.json())["error"]["type"] == "invalid_request_error"
 
 
 def test_every_part_of_a_request_counts() -> None:

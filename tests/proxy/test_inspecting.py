@@ -87,6 +87,24 @@ def kinds(events: list[dict[str, Any]]) -> list[str]:
 
 
 @in_loop
+@pytest.mark.parametrize(
+    ("bodies", "shown"),
+    [(True, ("gpt-x", "<b>mine</b>")), (False, ("gpt-x", "(11 characters that are no name)"))],
+)
+async def test_a_refused_request_is_listed_with_the_model_that_its_client_named(
+    tmp_path: Path, bodies: bool, *, shown: tuple[str, ...]
+) -> None:
+    async with inspected(tmp_path, "answer-only", bodies=bodies) as served:
+        for name in ("gpt-x", "<b>mine</b>"):
+            assert (await ask(served, name))[0] == 404
+        assert (await ask(served, "answer-only", messages=5))[0] == 400
+        runs = await wait_for_runs(served, 3)
+    assert sorted((run["model"], run["code"]) for run in runs) == sorted(
+        [("answer-only", "invalid_value"), *((name, "model_not_found") for name in shown)]
+    )
+
+
+@in_loop
 async def test_a_run_is_kept_with_its_turns_calls_and_results(tmp_path: Path) -> None:
     async with inspected(tmp_path, "two-steps") as served:
         await ask(served, "two-steps")

@@ -15,7 +15,15 @@ from wholecall.proxy.client import ClientProtocol, RawRequest
 from wholecall.proxy.keys import ANONYMOUS, Key
 from wholecall.proxy.messages import MESSAGES
 from wholecall.proxy.piping import Pipe
-from wholecall.proxy.preparing import Forward, Gate, Prepared, Run, find_model, prepare
+from wholecall.proxy.preparing import (
+    Forward,
+    Gate,
+    Prepared,
+    Run,
+    find_model,
+    prepare,
+    read_name,
+)
 from wholecall.proxy.responses import RESPONSES
 from wholecall.proxy.serving import Mode, Served, Service
 from wholecall.tools.from_function import make_tool
@@ -184,3 +192,33 @@ async def test_a_model_is_found_without_reading_the_rest() -> None:
     found, letter = find_model(SERVICE, asked)
     assert found.name == "m"
     assert json.loads(letter.content) == {"model": "theirs", "x": 1}
+
+
+@in_loop
+async def test_a_number_that_cannot_be_held_is_refused() -> None:
+    for raw in (
+        b'{"model": 1e999, "messages": []}',
+        b'{"model": "m", "messages": [], "stream": 1e999}',
+        b'{"model": "run", "messages": [], "temperature": 1e999}',
+    ):
+        with pytest.raises(UnreadableRequest, match="Number out of range"):
+            await prepared(None, raw=raw)
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        (b'{"model": "none"}', "none"),
+        (b'{"model": "m", "messages": 5}', "m"),
+        (b'{"model": "%s"}' % (b"x" * 128), "x" * 128),
+        (b'{"model": "%s"}' % (b"x" * 129), ""),
+        (b'{"model": 5}', ""),
+        (b'{"model": 1e999}', ""),
+        (b"{}", ""),
+        (b'{"model": "m"', ""),
+        (b"\xff", ""),
+    ],
+)
+def test_a_refused_request_may_name_a_model(body: bytes, name: str) -> None:
+    asked = RawRequest(client=CHAT, body=body, headers=Headers({}), request_id="r")
+    assert read_name(asked) == name

@@ -22,7 +22,7 @@ from wholecall.proxy.departing import ClientGone, read_body
 from wholecall.proxy.failing import explain
 from wholecall.proxy.messages import MESSAGES
 from wholecall.proxy.piping import read_whole
-from wholecall.proxy.preparing import find_model
+from wholecall.proxy.preparing import decode_body, find_model
 from wholecall.proxy.serving import Service
 from wholecall.proxy.sinks import Body, ClientSink
 
@@ -59,7 +59,7 @@ class Counting:
     async def _count(self, asked: RawRequest) -> Body:
         served, letter = find_model(self._service, asked)
         if served.pipe is None or served.upstream.protocol != MESSAGES.protocol:
-            fields = {"max_tokens": 1, **msgspec.json.decode(letter.content)}
+            fields = {"max_tokens": 1, **decode_body(letter.content)}
             tokens = estimate(decode_request(MESSAGES.protocol, fields))
             return Body(_OK, msgspec.json.encode({"input_tokens": tokens}))
         letter = msgspec.structs.replace(letter, stream=False, below="count_tokens")

@@ -16,7 +16,7 @@ from wholecall.proxy.copying import CopyingSink
 from wholecall.proxy.departing import ClientGone, UntilGone, read_body
 from wholecall.proxy.failing import SHUTTING_DOWN, explain
 from wholecall.proxy.live import LiveAnswer
-from wholecall.proxy.preparing import Prepared, Run, prepare
+from wholecall.proxy.preparing import Prepared, Run, prepare, read_name
 from wholecall.proxy.resends import Kept
 from wholecall.proxy.serving import Service
 from wholecall.proxy.sinks import ClientSink, Sink
@@ -146,11 +146,12 @@ async def _read_along(answer: LiveAnswer, sink: ClientSink, *, watch: Watch) -> 
 
 
 def _describe(asked: RawRequest) -> Exchange:
-    """A request that could not be read."""
+    """A request that was refused: it could not be read, or nobody answers for its model."""
     return Exchange(
         request_id=asked.request_id,
         protocol=asked.client.protocol,
         path=asked.client.path,
+        model=read_name(asked),
         key_id=asked.key.id,
         started=asked.came,
         trace_headers=_find_trace(asked.headers),

@@ -35,6 +35,8 @@ _NOTHING = (b"null", b"[]")
 _TOOLS = ("tools", "functions")
 _NO_STYLE = Style()
 """Of what passes through as it came."""
+_MOST_OF_A_NAME = 128
+"""Characters. What is longer is no name, and too much to be told with each request."""
 _THREAD = "thread"
 _CONVERSATION = "conversation"
 
@@ -91,6 +93,15 @@ def find_model(service: Service, asked: RawRequest) -> tuple[Served, Letter]:
     return served, _write_letter(served, body, fields=fields, headers=asked.passed_headers)
 
 
+def read_name(asked: RawRequest) -> str:
+    """The model that a refused request names, whether or not there is one; empty if none."""
+    try:
+        model = _read_model(_read_fields(asked.body))
+    except UnreadableRequest:
+        return ""
+    return model if len(model) <= _MOST_OF_A_NAME else ""
+
+
 async def prepare(service: Service, asked: RawRequest) -> Prepared:
     """Read a request. What is wrong with it is an `UnreadableRequest` and the like."""
     wishes, fields, content = _read_body(asked)
@@ -119,7 +130,7 @@ async def prepare(service: Service, asked: RawRequest) -> Prepared:
             terms=terms,
             bound=bound,
         )
-    body = msgspec.json.decode(content)
+    body = decode_body(content)
     headers = Native(asked.client.protocol, asked.passed_headers)
     request = decode_request(asked.client.protocol, body)
     request = replace(request, model=served.model, headers=headers)
@@ -231,7 +242,16 @@ def _says(fields: Mapping[str, msgspec.Raw], name: str) -> bool:
 
 
 def _read(fields: Mapping[str, msgspec.Raw], name: str) -> Any:
-    return msgspec.json.decode(fields[name]) if name in fields else None
+    return decode_body(fields[name]) if name in fields else None
+
+
+def decode_body(content: bytes | msgspec.Raw) -> Any:
+    """All of a body, or of a field, whose form was looked at before. Its numbers were not: one
+    may be larger than any that can be held."""
+    try:
+        return msgspec.json.decode(content)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise UnreadableRequest(f"the body cannot be read: {error}", param="") from None
 
 
 def _needs_nothing(

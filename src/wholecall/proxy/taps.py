@@ -37,7 +37,7 @@ class Exchange(Value, frozen=True, kw_only=True, eq=False):
     """The client's."""
     path: str = ""
     model: str = ""
-    """The name that the client used; empty if the request could not be read."""
+    """The name that the client used, whether or not there is such a model; empty if none."""
     key_id: str = ""
     way: str = ""
     """`forward`, `gate` or `run`; empty if the request was refused."""
