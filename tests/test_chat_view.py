@@ -103,6 +103,40 @@ def test_text_comes_as_it_is_said() -> None:
     assert watch([TurnStarted(1), Reasoning("Hm. "), *pieces]) == "Hm. It runs at\nnoon.\n"
 
 
+LONG = [Text("It runs at noon "), Text("and in the "), Text("evening ")]
+
+
+def say(console: Console, *events: RunEvent) -> str:
+    """What is written in a console of 20 columns."""
+    view = ChatView(console, width=lambda: 20)
+    for event in events:
+        view.take(event)
+    view.settle()
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_in_a_terminal_text_is_wrapped_between_words() -> None:
+    told = say(make_console(terminal=True), *LONG, Reasoning("Is it so?"))
+    taken_back = "\x1b[1D\x1b[0K"
+    assert told == (
+        "It runs at noon and\nin the evening "
+        f"\x1b[2;3mIs i\x1b[0m{taken_back}\n\x1b[2;3mit so?\x1b[0m\n"
+    )
+
+
+def test_elsewhere_it_is_not() -> None:
+    plain = "It runs at noon and in the evening \n"
+    assert say(make_console(terminal=False), *LONG) == plain
+    dumb = Console(file=io.StringIO(), force_terminal=True, width=20, _environ={"TERM": "dumb"})
+    assert say(dumb, *LONG) == plain
+
+
+def test_what_was_said_beside_calls_does_not_run_into_the_next_turn() -> None:
+    shown = watch([*BUILT, Text("Later."), DONE, TurnStarted(2), Text("Now.")])
+    assert shown.endswith("Later.\nNow.\n")
+
+
 def test_a_terminal_obeys_nobody_but_us() -> None:
     said = watch([Text("\x1b[2Jgone\ta\x07")])
     assert "\x07" not in said

@@ -185,6 +185,18 @@ def test_a_call_is_seen_approved_run_and_answered(url: str, tmp_path: Path) -> N
     assert "weather" in (tmp_path / "chat_history").read_text()
 
 
+def test_words_are_not_broken_at_the_edge_of_the_terminal(url: str, tmp_path: Path) -> None:
+    with chatting(url, tmp_path, "--no-tools") as chat:
+        chat.wait_for("> ")
+        chat.type(f"{'elephant ' * 12}\n")
+        chat.wait_for("You said")
+        shown = chat.wait_for("1 turn")
+    lines = [line.split() for line in shown.splitlines()]
+    # The word that did not fit was taken back, which is not seen here, and stands in the next line.
+    assert lines[1][0] == "elephant"
+    assert sum(line.count("elephant") for line in lines) == 10
+
+
 def test_ctrl_c_breaks_off_the_answer_and_not_the_chat(url: str, tmp_path: Path) -> None:
     with chatting(url, tmp_path, "--no-tools") as chat:
         chat.wait_for("> ")

@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
+from rich.control import Control
 from rich.live import Live
+from rich.segment import ControlType
 from rich.text import Text as Styled
 
 from wholecall.board import Board
@@ -33,6 +35,7 @@ from wholecall.runs.events import (
 )
 from wholecall.runs.plan import RunResult
 from wholecall.terminal import draw
+from wholecall.wrapping import Wrapping
 
 _FRAME_SECONDS = 0.05
 """Between two drawings of a call that grows. Eyes follow no faster."""
@@ -45,9 +48,19 @@ _TAB = 4
 class ChatView:
     """Shows one conversation."""
 
-    def __init__(self, console: Console, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        console: Console,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        width: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """`width` says how many columns the terminal has; 0: that is not known."""
         self._console = console
         self._clock = clock
+        # Whoever reads a pipe wraps lines as they like, and some terminals cannot go back.
+        can_go_back = console.is_terminal and not console.is_dumb_terminal
+        self._width = width if can_go_back and not console.legacy_windows else lambda: 0
         self._live: Live | None = None
         self._drawn = 0.0
         self._turn = 0
@@ -73,12 +86,12 @@ class ChatView:
             self._console.print(self._draw())
         for piece, style in self._held:
             self._write(piece, style)
+        self._end_line()
         self._begin_turn()
 
     def finish(self, result: RunResult) -> None:
         """The run is over."""
         self.settle()
-        self._end_line()
         spent = result.usage
         told = [_count(result.turns, "turn"), _count(len(result.ended), "call")]
         if spent.input_tokens or spent.output_tokens:
@@ -120,7 +133,11 @@ class ChatView:
             self._write(piece, style)
 
     def _write(self, piece: str, style: str) -> None:
-        self._console.print(Styled(_printable(piece), style=style), end="", soft_wrap=True)
+        for back, text in self._wrapping.feed(_printable(piece), width=self._width()):
+            if back:
+                taken = (ControlType.CURSOR_BACKWARD, back), (ControlType.ERASE_IN_LINE, 0)
+                self._console.control(Control(*taken))
+            self._console.print(Styled(text, style=style), end="", soft_wrap=True)
         _, broken, last = piece.rpartition("\n")
         self._is_mid_line = bool(last) or (self._is_mid_line and not broken)
         self._has_spoken = True
@@ -128,6 +145,7 @@ class ChatView:
     def _end_line(self) -> None:
         if self._is_mid_line:
             self._console.print()
+            self._wrapping.end_line()
             self._is_mid_line = False
 
     # ── Turns and calls ─────────────────────────────────────────────────────────────
@@ -138,6 +156,7 @@ class ChatView:
         self._reports: dict[str, str] = {}
         """How far each tool is, as it said last."""
         self._held: list[tuple[str, str]] = []
+        self._wrapping = Wrapping()
         self._has_spoken = False
 
     def _has_calls(self) -> bool:

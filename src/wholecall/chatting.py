@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +39,7 @@ class ChatSettings:
 
 def chat_with(route: Route, settings: ChatSettings, *, history_file: Path) -> None:
     """Talk until the user ends it. Ctrl-C breaks off an answer."""
-    view = ChatView(Console(highlight=False))
+    view = ChatView(Console(highlight=False), width=_find_width)
     view.note(f"{route.model}. {_HELP}")
     with asyncio.Runner() as runner, history(history_file):
         chat = Chat(
@@ -55,6 +56,10 @@ def chat_with(route: Route, settings: ChatSettings, *, history_file: Path) -> No
             )
         finally:
             runner.run(chat.close())
+
+
+def _find_width() -> int:
+    return shutil.get_terminal_size((0, 0)).columns
 
 
 def converse(
