@@ -137,6 +137,32 @@ def test_what_was_said_beside_calls_does_not_run_into_the_next_turn() -> None:
     assert shown.endswith("Later.\nNow.\n")
 
 
+def wait_in(console: Console, *, step: float, word: str = "loading x\x07 …") -> str:
+    """What is written by a view that waits for a word, and then hears it."""
+    view = ChatView(console, clock=Clock(step), awaited=lambda: word)
+    view.take(TurnStarted(1))
+    view.take(Text("Here."))
+    view.settle()
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_while_nothing_comes_a_terminal_says_what_is_awaited() -> None:
+    told = wait_in(make_console(terminal=True), step=1.0)
+    line, gone, answer = told.rpartition("\x1b[1A\x1b[2K")
+    assert "loading x\\x07 … " in line
+    assert gone
+    assert answer == "Here.\n"
+
+
+def test_a_short_wait_and_one_without_a_terminal_are_not_told() -> None:
+    assert "loading" not in wait_in(make_console(terminal=True), step=0.001)
+    assert wait_in(make_console(terminal=True), step=1.0, word="") == "Here.\n"
+    assert wait_in(make_console(terminal=False), step=1.0) == "Here.\n"
+    dumb = Console(file=io.StringIO(), force_terminal=True, width=80, _environ={"TERM": "dumb"})
+    assert wait_in(dumb, step=1.0) == "Here.\n"
+
+
 def test_a_terminal_obeys_nobody_but_us() -> None:
     said = watch([Text("\x1b[2Jgone\ta\x07")])
     assert "\x07" not in said

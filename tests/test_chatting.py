@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
@@ -19,12 +20,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from upstreams.local.faking import program
 from upstreams.serving import PATIENCE
 from wholecall.chat import Chat
 from wholecall.chat_view import ChatView
-from wholecall.chatting import converse
-from wholecall.core.conversation import Message, Role
+from wholecall.chatting import converse, say_what_is_awaited
+from wholecall.core.conversation import Message, Request, Role
+from wholecall.core.values import Text
 from wholecall.errors import UpstreamError
+from wholecall.upstreams.local.upstream import LocalUpstream
 from wholecall.upstreams.names import Route
 from wholecall.upstreams.replay import ReplayUpstream
 
@@ -56,6 +60,8 @@ BEGUN = (
     chunk({"tool_calls": [{"index": 0, "function": {"arguments": '{"city": "Os'}}]}),
 )
 STOP = chunk({}, "stop") + END
+HEARD = threading.Event()
+"""Set when somebody has seen that an answer is awaited."""
 RELEASED = threading.Event()
 """Set when the tests are over: nobody waits any longer."""
 
@@ -78,6 +84,9 @@ class Handler(BaseHTTPRequestHandler):
         elif said == "build":
             self.write(*BEGUN)
             RELEASED.wait(PATIENCE)
+        elif said == "hesitate":
+            HEARD.wait(PATIENCE)
+            self.write(chunk({"content": "At last."}), STOP)
         elif said == "wait":
             self.write(chunk({"content": "Thinking"}))
             RELEASED.wait(PATIENCE)
@@ -183,6 +192,36 @@ def test_a_call_is_seen_approved_run_and_answered(url: str, tmp_path: Path) -> N
         chat.type("\x04")
         assert chat.process.wait(PATIENCE) == 0
     assert "weather" in (tmp_path / "chat_history").read_text()
+
+
+def test_what_is_awaited_is_told_until_it_comes(url: str, tmp_path: Path) -> None:
+    with chatting(url, tmp_path, "--no-tools") as chat:
+        chat.wait_for("> ")
+        chat.type("hesitate\n")
+        chat.wait_for("waiting for m … 1 s")
+        HEARD.set()
+        chat.wait_for("At last.")
+        assert "waiting" not in chat.wait_for("> ")
+
+
+def test_who_waits_for_a_model_that_loads_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.gguf"
+    path.write_bytes(b"GGUF")
+    upstream = LocalUpstream(path, program=program("serves", tmp_path))
+    route = Route(upstream, "local/tiny")
+
+    async def ask() -> list[str]:
+        told = [say_what_is_awaited(route)]
+        try:
+            async with upstream.answer(Request(model="x", messages=(question,))) as answer:
+                told += [say_what_is_awaited(route) async for _ in answer.chunks][:1]
+        finally:
+            await upstream.close()
+        return [*told, say_what_is_awaited(route)]
+
+    question = Message(Role.USER, (Text("hi"),))
+    loading, waiting = "loading local/tiny …", "waiting for local/tiny …"
+    assert asyncio.run(ask()) == [loading, waiting, loading]
 
 
 def test_words_are_not_broken_at_the_edge_of_the_terminal(url: str, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from rich.live import Live
 from rich.segment import ControlType
 from rich.text import Text as Styled
 
+from wholecall.awaiting import FRAMES, Awaiting
 from wholecall.board import Board
 from wholecall.core.values import Call, Fault, Grew, Inconsistent, Reasoning, Text
 from wholecall.report import escape, show
@@ -54,14 +55,20 @@ class ChatView:
         *,
         clock: Callable[[], float] = time.monotonic,
         width: Callable[[], int] = lambda: 0,
+        awaited: Callable[[], str] = lambda: "",
     ) -> None:
-        """`width` says how many columns the terminal has; 0: that is not known."""
+        """`width` says how many columns the terminal has; 0: that is not known. `awaited` says
+        what is waited for while nothing comes, if that is to be shown."""
         self._console = console
         self._clock = clock
+        self._awaited = awaited
         # Whoever reads a pipe wraps lines as they like, and some terminals cannot go back.
         can_go_back = console.is_terminal and not console.is_dumb_terminal
-        self._width = width if can_go_back and not console.legacy_windows else lambda: 0
+        self._can_go_back = can_go_back and not console.legacy_windows
+        self._width = width if self._can_go_back else lambda: 0
         self._live: Live | None = None
+        self._is_waiting = False
+        """Whether that is the line which says so."""
         self._drawn = 0.0
         self._turn = 0
         self._is_mid_line = False
@@ -70,6 +77,8 @@ class ChatView:
 
     def take(self, event: RunEvent) -> None:
         """Show one event."""
+        if self._is_waiting:
+            self.pause()
         _ACTIONS.get(type(event), ChatView._apply)(self, event)
 
     def pause(self) -> None:
@@ -77,6 +86,7 @@ class ChatView:
         if self._live is not None:
             self._live.stop()
             self._live = None
+        self._is_waiting = False
         self._end_line()
 
     def settle(self) -> None:
@@ -165,6 +175,17 @@ class ChatView:
     def _started(self, event: TurnStarted) -> None:
         self.settle()
         self._turn = event.turn
+        self._wait()
+
+    def _wait(self) -> None:
+        """Say what is waited for, until something comes."""
+        if not (self._can_go_back and self._awaited()):
+            return
+        line = Awaiting(lambda: _printable(self._awaited()), self._clock)
+        console = self._console
+        self._live = Live(line, console=console, refresh_per_second=FRAMES, transient=True)
+        self._live.start()
+        self._is_waiting = True
 
     def _retried(self, event: TurnRetried) -> None:
         self.settle()

@@ -15,6 +15,7 @@ from wholecall.chat_input import echo, history, is_confirmed, read_text
 from wholecall.chat_view import ChatView
 from wholecall.demo.tools import TOOLS
 from wholecall.errors import WholecallError
+from wholecall.upstreams.local.upstream import LocalUpstream
 from wholecall.upstreams.names import Route
 
 _HELP = (
@@ -39,7 +40,9 @@ class ChatSettings:
 
 def chat_with(route: Route, settings: ChatSettings, *, history_file: Path) -> None:
     """Talk until the user ends it. Ctrl-C breaks off an answer."""
-    view = ChatView(Console(highlight=False), width=_find_width)
+    view = ChatView(
+        Console(highlight=False), width=_find_width, awaited=lambda: say_what_is_awaited(route)
+    )
     view.note(f"{route.model}. {_HELP}")
     with asyncio.Runner() as runner, history(history_file):
         chat = Chat(
@@ -55,7 +58,15 @@ def chat_with(route: Route, settings: ChatSettings, *, history_file: Path) -> No
                 run=lambda question: runner.run(chat.ask(question, view, confirm=is_confirmed)),
             )
         finally:
+            view.pause()
             runner.run(chat.close())
+
+
+def say_what_is_awaited(route: Route) -> str:
+    """Why nothing comes yet: a model on this machine is loaded by the first question."""
+    upstream = route.upstream
+    is_loading = isinstance(upstream, LocalUpstream) and not upstream.is_loaded
+    return f"{'loading' if is_loading else 'waiting for'} {route.model} …"
 
 
 def _find_width() -> int:

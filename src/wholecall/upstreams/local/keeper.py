@@ -49,6 +49,12 @@ class Keeper:
         self._not_before = 0.0
         self._why = ""
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model is served at the moment. Never waits."""
+        running = self._running
+        return running is not None and running[1].done() and running[0].is_running
+
     async def find_address(self) -> str:
         """Where the model is served, as soon as it is. Who stops waiting stops no loading."""
         found = self._find_running()

@@ -56,6 +56,11 @@ class LocalUpstream:
         """The protocol that it speaks."""
         return _PROTOCOL
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the next question finds the model loaded."""
+        return self._keeper.is_loaded
+
     @asynccontextmanager
     async def answer(self, request: Request) -> AsyncIterator[Answer]:
         """Ask, and read the answer inside of the context."""
