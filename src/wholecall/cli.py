@@ -6,7 +6,9 @@ used: `wholecall check` in a script should not wait for an HTTP client.
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module, metadata, resources
@@ -65,6 +67,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+_NAME = "wholecall"
 _REJECTED = 1
 _BAD_INPUT = 2
 
@@ -208,16 +211,41 @@ def _is_good(outcome: Outcome) -> bool:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A model may write what the terminal's character set has not.
-        sys.stdout.reconfigure(errors="backslashreplace")
+    _mend_streams()
     try:
-        code = app(args=arguments or sys.argv[1:] or ["--help"], standalone_mode=False)
+        words = arguments or sys.argv[1:] or ["--help"]
+        code = app(args=words, prog_name=_NAME, standalone_mode=False)
     except WholecallError as error:
         _refuse(str(error))
     except typer.TyperException as error:
-        _refuse(f"{error.format_message().rstrip('.')} (see wholecall --help)")
+        _refuse(_tell_misuse(error))
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        # What could not be written would be tried again at the end, and told once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _refuse(f"the output cannot be written: {error.strerror}")
     sys.exit(code)
+
+
+def _mend_streams() -> None:
+    """Whoever closed one of them (`>&-`) wants nothing of it, and no trouble either."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nothing = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - until the end
+            setattr(sys, name, nothing)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A model may write what the terminal's character set has not.
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _tell_misuse(error: typer.TyperException) -> str:
+    """What is wrong with the words of a command, and where the right ones are."""
+    # What our own commands say is a sentence; of others it is told which value they mean.
+    is_ours = type(error) is typer.BadParameter and error.param is None and not error.param_hint
+    said = error.message if is_ours else error.format_message().rstrip(".")
+    context: Context | None = getattr(error, "ctx", None)
+    return f"{said} (see {_NAME if context is None else context.command_path} --help)"
 
 
 def _refuse(message: str) -> NoReturn:
