@@ -139,3 +139,14 @@ def test_the_configuration_says_where_the_keys_are_and_needs_no_other_keys(run: 
     assert Path("sub/mine.sqlite").exists()
     assert not Path(FILE).exists()
     assert "ops" in run("list", "--config", "sub/my.yaml").out
+
+
+def test_who_looks_for_keys_where_there_are_none_makes_no_file(run: Runner) -> None:
+    assert run("list") == (0, "", f"wholecall: there are no keys in {FILE}\n")
+    assert run("list", "--json") == (0, "", f"wholecall: there are no keys in {FILE}\n")
+    assert run("revoke", "key_1") == (
+        1,
+        "",
+        "wholecall: there is no key key_1 that is still good\n",
+    )
+    assert list(Path().iterdir()) == []

@@ -106,7 +106,7 @@ def create(  # noqa: PLR0913 - the parameters of a command are its options
         concurrent=concurrent,
         expires=None if expires is None else time.time() + _read_span(expires),
     )
-    with _open_store(config) as store:
+    with closing(KeyStore(_find_path(config))) as store:
         text, key = store.create(rights)
     typer.echo(f"{key.id}: {_tell_rights(key)}", err=True)
     typer.echo("This is the key. Keep it, it is not shown again:", err=True)
@@ -116,8 +116,11 @@ def create(  # noqa: PLR0913 - the parameters of a command are its options
 @app.command("list")
 def list_keys(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Show the keys and what they may do, the oldest first."""
-    with _open_store(config) as store:
-        entries = store.list()
+    path = _find_path(config)
+    with _open_store(path) as store:
+        entries = [] if store is None else store.list()
+    if not entries:
+        typer.echo(f"wholecall: there are no keys in {escape(path)}", err=True)
     for entry in entries:
         typer.echo(json.dumps(_describe(entry)) if as_json else escape(_tell(entry)))
 
@@ -128,8 +131,8 @@ def revoke(id: IdArgument, *, config: ConfigOption = None) -> None:
 
     Exits with 1 if there is no such key.
     """
-    with _open_store(config) as store:
-        revoked = store.revoke(id)
+    with _open_store(_find_path(config)) as store:
+        revoked = store is not None and store.revoke(id)
     if not revoked:
         typer.echo(f"wholecall: there is no key {escape(id)} that is still good", err=True)
         raise typer.Exit(_NOT_FOUND)
@@ -137,10 +140,18 @@ def revoke(id: IdArgument, *, config: ConfigOption = None) -> None:
 
 
 @contextmanager
-def _open_store(config: Path | None) -> Iterator[KeyStore]:
-    loaded = load(find_file(config, os.environ), os.environ, without_keys=True)
-    with closing(KeyStore(loaded.config.keys.path)) as store:
+def _open_store(path: str) -> Iterator[KeyStore | None]:
+    """The keys that there are; None: there is no file of them, and to look makes none."""
+    if not Path(path).exists():
+        yield None
+        return
+    with closing(KeyStore(path)) as store:
         yield store
+
+
+def _find_path(config: Path | None) -> str:
+    loaded = load(find_file(config, os.environ), os.environ, without_keys=True)
+    return loaded.config.keys.path
 
 
 def _read_span(text: str) -> float:
