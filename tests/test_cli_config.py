@@ -107,7 +107,9 @@ def test_check_looks_at_the_file_of_the_keys(capsys: pytest.CaptureFixture[str])
 
 def test_without_a_file_the_defaults_are_good(capsys: pytest.CaptureFixture[str]) -> None:
     assert not run("check")
-    assert capsys.readouterr().out.startswith("the defaults: good; 0 models")
+    said = capsys.readouterr()
+    assert said.out.startswith("the defaults: good; 0 models")
+    assert said.err == "It names no model: `wholecall serve` needs --upstream URL with it.\n"
 
 
 def test_show_needs_no_keys_and_shows_none(

@@ -43,8 +43,11 @@ def test_a_port_that_is_taken_is_told(taken_port: int) -> None:
 
 
 def test_without_models_there_is_nothing_to_serve() -> None:
-    with pytest.raises(typer.BadParameter, match="--upstream"):
+    with pytest.raises(typer.BadParameter, match="give --upstream URL, or a file"):
         serve()
+    Path("mine.yaml").write_text("inspector: {enabled: true}", "utf-8")
+    with pytest.raises(typer.BadParameter, match=r"mine.yaml names no model to serve: .* `models`"):
+        serve(config=Path("mine.yaml"))
 
 
 def test_a_file_that_is_not_there_is_told() -> None:

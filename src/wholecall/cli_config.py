@@ -64,6 +64,8 @@ def check(
         _complain(error.problems)
         raise typer.Exit(_WRONG) from None
     typer.echo(f"{_name(loaded)}: good; {_sum_up(loaded, len(functions))}")
+    if not loaded.config.models:
+        typer.echo("It names no model: `wholecall serve` needs --upstream URL with it.", err=True)
 
 
 def _rehearse(loaded: Loaded, *, tools: bool, connect: bool) -> None:

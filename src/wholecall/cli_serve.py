@@ -74,7 +74,7 @@ def serve(
     except ConfigError as error:
         raise _name_options(error, given) from None
     if not loaded.config.models:
-        raise typer.BadParameter("there is no model to serve: give --upstream URL, or a file")
+        raise typer.BadParameter(_tell_no_model(loaded.file))
     check_start(loaded, os.environ)
     # Importing the server takes half a second that other commands need not wait.
     from wholecall.proxy import server  # noqa: PLC0415
@@ -86,6 +86,12 @@ def serve(
         raise typer.BadParameter(
             f"cannot listen on {listen.host}:{listen.port}: {error.strerror}"
         ) from None
+
+
+def _tell_no_model(file: Path | None) -> str:
+    if file is None:
+        return "there is no model to serve: give --upstream URL, or a file"
+    return f"{file} names no model to serve: write one under `models`, or give --upstream URL"
 
 
 def _as_variables(config: Path | None, upstream: str | None) -> dict[str, str]:

@@ -66,6 +66,18 @@ def test_anthropics_clients_read_theirs(method: str, path: str, *, kind: str) ->
     assert answered.json["request_id"] == answered.headers["request-id"]
 
 
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [
+        ("/chat/completions", ". The base URL of OpenAI's clients ends with /v1"),
+        ("/responses/resp_1", ". The base URL of OpenAI's clients ends with /v1"),
+        ("/v1/v1/messages", ". Leave /v1 out of the base URL: Anthropic's clients add it"),
+    ],
+)
+def test_a_wrong_base_url_is_told_how_to_be_right(path: str, advice: str) -> None:
+    assert advice in ask(EDGE, path, method="POST").json["error"]["message"]
+
+
 def test_what_is_not_served_is_told_to_those_who_look_after_the_proxy() -> None:
     told: list[Refusal] = []
     edge = Edge(Starlette(routes=ROUTES, exception_handlers=dict(ERROR_HANDLERS)), Config())

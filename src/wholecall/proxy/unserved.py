@@ -15,6 +15,8 @@ from wholecall.proxy.refusing import Refused, encode_refusal
 
 _LOG = logging.getLogger(__name__)
 _UNAVAILABLE = 503
+_VERSION = "/v1"
+_WITHOUT_VERSION = ("/chat/completions", "/responses", "/models")
 _CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
@@ -39,8 +41,18 @@ def _read(request: Request, error: Exception) -> tuple[Refused, Mapping[str, str
     if not isinstance(error, HTTPException):
         return BUG, None
     message = f"{request.method} {request.url.path} is not served here: {error.detail}"
+    message += _advise(request.url.path)
     code = _CODES.get(error.status_code, "invalid_request")
     return Refused(error.status_code, message, code=code), error.headers
+
+
+def _advise(path: str) -> str:
+    """What is most likely wrong with the base URL of a client that asks there."""
+    if path.startswith(f"{_VERSION}{_VERSION}/"):
+        return f". Leave {_VERSION} out of the base URL: Anthropic's clients add it themselves"
+    if path.startswith(_WITHOUT_VERSION):
+        return f". The base URL of OpenAI's clients ends with {_VERSION}"
+    return ""
 
 
 ERROR_HANDLERS: Mapping[type[Exception], Callable[[Request, Exception], Awaitable[Response]]] = {
