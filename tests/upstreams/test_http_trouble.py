@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import socket
 from collections.abc import Iterator
@@ -34,7 +35,7 @@ from wholecall.core.conversation import Request
 from wholecall.errors import UpstreamError
 from wholecall.upstreams import http
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
-from wholecall.upstreams.http1.base import Timeouts
+from wholecall.upstreams.http1.base import Stale, Timeouts
 from wholecall.upstreams.retry import RetryPolicy
 
 # ── Streams that break ──────────────────────────────────────────────────────────────
@@ -253,3 +254,35 @@ async def test_a_connection_that_does_not_come_about_is_tried_again(deaf_port: i
             await read_all(upstream)
     assert caught.value.code == "connection"
     assert pauses.seconds == [0.5, 1.0]
+
+
+# ── Connections that never were ─────────────────────────────────────────────────────
+
+
+REFUSED = "Connect call failed ('10.0.0.7', 8000)"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ConnectionRefusedError(errno.ECONNREFUSED, REFUSED), "Connection refused"),
+        (OSError(errno.ECONNREFUSED, f"Multiple exceptions: {REFUSED}"), "Connection refused"),
+        (OSError(f"Multiple exceptions: {REFUSED}"), "none of its addresses answers"),
+        (socket.gaierror(-2, "Name or service not known"), "Name or service not known"),
+        (Stale("it was closed"), "it was closed"),
+    ],
+)
+def test_why_a_connection_failed_is_told_without_the_numbers_of_addresses(
+    error: OSError, said: str
+) -> None:
+    assert http._reason(error) == said
+
+
+@in_loop
+async def test_nobody_listens() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    async with asking(f"http://127.0.0.1:{port}/v1") as upstream:
+        with pytest.raises(UpstreamError, match=r"failed: Connection refused$"):
+            await read_all(upstream)

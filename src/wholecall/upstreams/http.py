@@ -15,6 +15,7 @@ What goes wrong *before* an answer begins is an `UpstreamError`, after the attem
 from __future__ import annotations
 
 import os
+import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -264,7 +265,17 @@ class HttpUpstream:
                 return f"no safe connection to {place}: {error}"
             case NotHttp():
                 return f"{place} does not speak HTTP: {error}"
-        return f"the connection to {place} failed: {error}"
+        return f"the connection to {place} failed: {_reason(error)}"
+
+
+def _reason(error: OSError) -> str:
+    """Why, without the addresses that asyncio tells with it: clients of the proxy read this."""
+    if isinstance(error, socket.gaierror):
+        return error.strerror or str(error)
+    if error.errno is not None:
+        return os.strerror(error.errno)
+    # Several addresses failed, each in its own way; what we raise ourselves has a type of its own.
+    return "none of its addresses answers" if type(error) is OSError else str(error)
 
 
 async def _read_start(response: Response) -> bytes:
