@@ -335,6 +335,14 @@ def test_no_command_offers_options_that_are_not_ours(run: Run) -> None:
     assert [word for word in words if "completion" in run(word, "--help").out] == []
 
 
+COMMANDS = ["serve", "demo", "faults", "faults score", "keys create", "replay", "record", "chat"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_options_take_things_and_not_types_of_python(command: str, *, run: Run) -> None:
+    assert not re.findall(r"^  --[\w-]+ <.*", run(*command.split(), "--help").out, re.MULTILINE)
+
+
 def test_help_says_what_check_prints_and_where(run: Run) -> None:
     words = " ".join(run("check", "--help").out.split())
     assert "Default: words in a terminal, JSON in a pipe." in words

@@ -114,7 +114,9 @@ ToolsOption = Annotated[
 ]
 PauseOption = Annotated[
     float,
-    typer.Option("--pause", min=0.0, help="Seconds between two chunks, in a terminal."),
+    typer.Option(
+        "--pause", metavar="SECONDS", min=0.0, help="Seconds between two chunks, in a terminal."
+    ),
 ]
 ReadableOption = Annotated[
     bool | None,

@@ -25,7 +25,8 @@ ModelArgument = Annotated[
     typer.Argument(
         metavar="MODEL",
         help="Who answers: local/…, openai/…, anthropic/…, ollama/…, the name of a model behind "
-        "--base-url, or `demo`: a script that plays recorded streams.",
+        "--base-url, or `demo`: a script that plays recorded streams. The key is taken from the "
+        "environment, as in OPENAI_API_KEY.",
     ),
 ]
 BaseUrlOption = Annotated[

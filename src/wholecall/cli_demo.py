@@ -51,6 +51,7 @@ PortOption = Annotated[
     int | None,
     typer.Option(
         "--port",
+        metavar="PORT",
         min=0,
         max=65535,
         help=f"Port; 0: any that is free. Default: the first that is free from "

@@ -32,23 +32,38 @@ _SHOWN = 60
 """Characters of a call that the table shows."""
 
 PortOption = Annotated[
-    int, typer.Option("--port", min=0, max=65535, help="Port on 127.0.0.1; 0: any that is free.")
+    int,
+    typer.Option(
+        "--port", metavar="PORT", min=0, max=65535, help="Port on 127.0.0.1; 0: any that is free."
+    ),
 ]
 HangOption = Annotated[
-    float, typer.Option("--hang-seconds", min=0.0, help="How long a scenario that hangs does so.")
+    float,
+    typer.Option(
+        "--hang-seconds", metavar="SECONDS", min=0.0, help="How long a scenario that hangs does so."
+    ),
 ]
 CommandOption = Annotated[
-    str, typer.Option("--command", help="How to start your agent, as in `python my_agent.py`.")
+    str,
+    typer.Option(
+        "--command", metavar="COMMAND", help="How to start your agent, as in `python my_agent.py`."
+    ),
 ]
 OnlyOption = Annotated[
     list[str] | None,
     typer.Option("--only", metavar="NAME", help="A scenario to run; may be given several times."),
 ]
 SecondsOption = Annotated[
-    float, typer.Option("--seconds", min=0.1, help="How long your agent may take for a scenario.")
+    float,
+    typer.Option(
+        "--seconds", metavar="SECONDS", min=0.1, help="How long your agent may take for a scenario."
+    ),
 ]
 JobsOption = Annotated[
-    int, typer.Option("--jobs", min=1, help="Scenarios at a time. Default: one a processor.")
+    int,
+    typer.Option(
+        "--jobs", metavar="N", min=1, help="Scenarios at a time. Default: one a processor."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One line of JSON a scenario.")]
 

@@ -61,12 +61,19 @@ ToolsOption = Annotated[
 ]
 RpmOption = Annotated[
     int | None,
-    typer.Option("--rpm", min=1, help="Requests a minute. Default: no limit.", show_default=False),
+    typer.Option(
+        "--rpm",
+        metavar="N",
+        min=1,
+        help="Requests a minute. Default: no limit.",
+        show_default=False,
+    ),
 ]
 ConcurrentOption = Annotated[
     int | None,
     typer.Option(
         "--concurrent",
+        metavar="N",
         min=1,
         help="Requests to models at a time. Default: no limit.",
         show_default=False,

@@ -45,11 +45,16 @@ UpstreamOption = Annotated[
         f"one of {', '.join(PREFIXES)}; default: {_USUAL}.",
     ),
 ]
-HostOption = Annotated[str | None, typer.Option("--host", help="Address to listen on.")]
-PortOption = Annotated[
-    int | None, typer.Option("--port", min=0, max=65535, help="Port; 0: any that is free.")
+HostOption = Annotated[
+    str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")
 ]
-WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, help="Processes.")]
+PortOption = Annotated[
+    int | None,
+    typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port; 0: any that is free."),
+]
+WorkersOption = Annotated[
+    int | None, typer.Option("--workers", metavar="N", min=1, help="Processes.")
+]
 
 
 @app.command()
