@@ -16,6 +16,7 @@ from wholecall.cli_serve import serve
 from wholecall.proxy import server
 from wholecall.proxy.config import Config, ConfigError, ListenConfig, ModelConfig
 from wholecall.proxy.server import make_server_config, make_worker_app
+from wholecall.upstreams import names
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +54,21 @@ def test_without_models_there_is_nothing_to_serve() -> None:
 def test_a_file_that_is_not_there_is_told() -> None:
     with pytest.raises(ConfigError):
         serve(config=Path("nowhere.yaml"))
+
+
+@pytest.mark.parametrize("protocol", ["local", "bogus"])
+def test_a_protocol_that_has_no_addresses_is_told_with_those_that_have(protocol: str) -> None:
+    said = f"--upstream: no protocol is called '{protocol}'; there are openai, responses"
+    with pytest.raises(typer.BadParameter, match=said):
+        serve(upstream=f"{protocol}=http://127.0.0.1:9", port=0)
+
+
+def test_what_is_missing_for_an_upstream_is_told_by_its_option(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(names, "find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match=r"^--upstream: litellm/… models need litellm"):
+        serve(upstream="litellm=http://127.0.0.1:9", port=0)
 
 
 @pytest.mark.parametrize(

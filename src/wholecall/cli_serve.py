@@ -15,9 +15,12 @@ from wholecall.proxy.config import ConfigError, find_file, load
 from wholecall.proxy.config.environment import FILE_VARIABLE, PREFIX
 from wholecall.proxy.config.problems import Position
 from wholecall.proxy.starting import check_start
+from wholecall.upstreams.local.traits import PREFIX as LOCAL
 from wholecall.upstreams.names import PREFIXES
 
 _USUAL = "openai"
+_PROTOCOLS = tuple(prefix for prefix in PREFIXES if f"{prefix}/" != LOCAL)
+"""A model on this machine has no address."""
 _OPTIONS = {
     f"{PREFIX}MODELS": "--upstream",
     f"{PREFIX}LISTEN__HOST": "--host",
@@ -42,7 +45,7 @@ UpstreamOption = Annotated[
         "--upstream",
         metavar="[PROTOCOL=]URL",
         help="Serve every model of this address under its own name, without a file. PROTOCOL is "
-        f"one of {', '.join(PREFIXES)}; default: {_USUAL}.",
+        f"one of {', '.join(_PROTOCOLS)}; default: {_USUAL}.",
     ),
 ]
 HostOption = Annotated[
@@ -76,11 +79,11 @@ def serve(
     os.environ |= given
     try:
         loaded = load(find_file(None, os.environ), os.environ)
+        if not loaded.config.models:
+            raise typer.BadParameter(_tell_no_model(loaded.file))
+        check_start(loaded, os.environ)
     except ConfigError as error:
         raise _name_options(error, given) from None
-    if not loaded.config.models:
-        raise typer.BadParameter(_tell_no_model(loaded.file))
-    check_start(loaded, os.environ)
     # Importing the server takes half a second that other commands need not wait.
     from wholecall.proxy import server  # noqa: PLC0415
 
@@ -103,7 +106,12 @@ def _as_variables(config: Path | None, upstream: str | None) -> dict[str, str]:
     variables = {} if config is None else {FILE_VARIABLE: str(config)}
     if upstream is not None:
         before, _, url = upstream.partition("=")
-        named = before in PREFIXES
+        named = before in _PROTOCOLS
+        if not named and url and before.isalpha():
+            known = ", ".join(_PROTOCOLS)
+            raise typer.BadParameter(
+                f"--upstream: no protocol is called {before!r}; there are {known}"
+            )
         prefix, address = (before, url) if named else (_USUAL, upstream)
         models = {"*": {"upstream": f"{prefix}/*", "base_url": address}}
         variables[f"{PREFIX}MODELS"] = json.dumps(models)
