@@ -31,7 +31,15 @@ from wholecall.proxy.config.settings import LogConfig
 from wholecall.proxy.hiding import Hiding
 from wholecall.proxy.lines import LogWriter
 from wholecall.proxy.logs import MOST_CALLS, MOST_TEXT, LogTap, library_logs
-from wholecall.proxy.taps import AnswerBegan, Fate, TapEvent, UpstreamFailed, UpstreamRetried
+from wholecall.proxy.taps import (
+    AnswerBegan,
+    Exchange,
+    Fate,
+    TapEvent,
+    UpstreamFailed,
+    UpstreamRetried,
+    Watch,
+)
 from wholecall.runs.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -242,6 +250,14 @@ def test_the_line_is_bounded() -> None:
     line = conclude(*[Released(call())] * (MOST_CALLS + 3))
     assert len(line["calls"]) == MOST_CALLS
     assert line["left_out"] == 3
+
+
+def test_a_request_that_names_no_model_has_none_in_its_line() -> None:
+    book = Book()
+    Watch(Exchange(request_id="req_1"), [book.tap]).end(Fate.FAILED, status=400)
+    [line] = book.lines()
+    assert line["request_id"] == "req_1"
+    assert "model" not in line
 
 
 def test_retries_are_in_the_line() -> None:

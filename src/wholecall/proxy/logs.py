@@ -235,7 +235,8 @@ class _Line:
         self._log.info(event, fields=_fill(self._who(), fields))
 
     def _who(self) -> Fields:
-        return {"request_id": self._exchange.request_id, "model": _name(self._exchange.model)}
+        who = {"request_id": self._exchange.request_id}
+        return _fill(who, {"model": _name(self._exchange.model)})
 
     def _quote(self, **texts: str) -> Fields:
         """What was said, if it may be written down."""
