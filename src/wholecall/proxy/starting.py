@@ -13,6 +13,7 @@ from wholecall.proxy.config.loading import FILE_NAME, Loaded
 from wholecall.proxy.config.problems import ConfigError, ConfigProblem, Position
 from wholecall.proxy.config.secret import reveal
 from wholecall.proxy.config.settings import Config
+from wholecall.proxy.figures import FOLDER
 from wholecall.proxy.inspecting import STORE_FILE
 from wholecall.proxy.keys import find_key_trouble, needs_keys
 from wholecall.proxy.serving import Mode
@@ -37,6 +38,7 @@ def check_start(
     _check_keys(loaded)
     _check_responses(loaded)
     _check_stores(loaded)
+    _check_counts(loaded.config, environ)
     return load_functions(loaded) if tools else ()
 
 
@@ -76,6 +78,16 @@ def _check_stores(loaded: Loaded) -> None:
         trouble = find_trouble(path)
         if trouble:
             raise ConfigError([ConfigProblem(_find_place(loaded), ".".join(_KEYS), trouble)])
+
+
+def _check_counts(config: Config, environ: Mapping[str, str]) -> None:
+    """Several processes count in files of a folder; without it no request could be counted."""
+    folder = environ.get(FOLDER)
+    if not config.metrics.enabled or not folder:
+        return
+    if not (Path(folder).is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+        why = f"{folder!r} is no folder that can be written: make it, or leave the variable out"
+        raise ConfigError([ConfigProblem(Position(FOLDER), "", why)])
 
 
 def _find_stores(config: Config) -> Iterator[Path]:
