@@ -13,6 +13,7 @@ from wholecall.upstreams.address import check_header, parse_address
 from wholecall.upstreams.base import Upstream
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
 from wholecall.upstreams.litellm import LiteLLMUpstream
+from wholecall.upstreams.local.folder import SUFFIX
 from wholecall.upstreams.local.traits import PREFIX
 from wholecall.upstreams.local.upstream import LocalUpstream, find_file
 
@@ -125,7 +126,9 @@ def check_base_url(model: str, base_url: str) -> None:
 def demand_name(model: str, base_url: str | None, *, option: str = "base_url=") -> None:
     """`UnknownModel` if a name does not say who answers; `option` is what would say it."""
     prefix, slash, name = model.partition("/")
-    written = ", ".join(f"{each}/{model or '…'}" for each in PREFIXES)
+    # Only models on this machine are files.
+    possible = (_LOCAL,) if model.endswith(SUFFIX) else PREFIXES
+    written = ", ".join(f"{each}/{model or '…'}" for each in possible)
     if not model:
         raise UnknownModel(f"the name of the model is empty: write {written}")
     if prefix not in PREFIXES or not slash:
