@@ -134,6 +134,8 @@ def test_an_unknown_scenario_is_refused(capsys: pytest.CaptureFixture[str]) -> N
         ("agent \\", "no escaped character"),
         ("", "there is nothing to start"),
         (" ", "there is nothing to start"),
+        ("no-such-program --fast", "there is no program 'no-such-program'"),
+        ("/", "there is no program '/'"),
     ],
 )
 def test_what_is_no_command_is_refused(
@@ -150,7 +152,7 @@ def test_a_taken_port_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         port = taken.getsockname()[1]
         code, _, err = run("--port", str(port), capsys=capsys)
     assert code == 2
-    assert f"cannot listen on port {port}" in err
+    assert f"cannot listen on port {port}: Address already in use (see" in err
 
 
 def test_it_serves_until_it_is_interrupted() -> None:

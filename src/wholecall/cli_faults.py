@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shlex
+import shutil
 from collections import Counter
 from collections.abc import AsyncIterator
 from itertools import groupby
@@ -80,7 +81,8 @@ def serve(
         try:
             asyncio.run(_serve(port, hang_seconds))
         except OSError as error:
-            raise typer.BadParameter(f"cannot listen on port {port}: {error.strerror}") from None
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise typer.BadParameter(f"cannot listen on port {port}: {why}") from None
         except KeyboardInterrupt:
             typer.echo()
 
@@ -131,9 +133,15 @@ def _check_command(command: str) -> None:
     except ValueError as error:
         why = f"{command!r} is no command: {str(error).lower()}"
     else:
-        why = "" if words else "there is nothing to start"
+        why = _find_lack(words)
     if why:
         raise typer.BadParameter(f"--command: {why}; write it as in `python my_agent.py`")
+
+
+def _find_lack(words: list[str]) -> str:
+    if not words:
+        return "there is nothing to start"
+    return "" if shutil.which(words[0]) else f"there is no program {words[0]!r}"
 
 
 def _exit_code(verdicts: Counter[Verdict]) -> int:

@@ -112,7 +112,8 @@ def _read(path: Path) -> str:
         with path.open(encoding="utf-8") as file:
             text = file.read(8 * LONGEST + 1)
     except (OSError, UnicodeDecodeError) as error:
-        raise UnusableDialect(f"{path} cannot be read: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UnusableDialect(f"{path} cannot be read: {why}") from None
     if len(text) > 8 * LONGEST:
         raise UnusableDialect(f"{path} is too long for a template")
     return text
