@@ -22,6 +22,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from wholecall.board import watch
+from wholecall.cli_output import forget_output
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.values import Event
 from wholecall.errors import WholecallError
@@ -224,8 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         if error.errno != errno.ENOSPC or error.filename is not None:
             raise
-        # What could not be written would be tried again at the end, and told once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forget_output()
         _refuse(f"the output cannot be written: {error.strerror}")
     sys.exit(code)
 

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from wholecall.cli_output import forget_output
 from wholecall.proxy.config import ConfigError, find_file, load
 from wholecall.proxy.config.environment import FILE_VARIABLE, PREFIX
 from wholecall.proxy.config.problems import Position
@@ -138,5 +139,8 @@ def _name_options(error: ConfigError, given: Collection[str]) -> ConfigError:
 
 
 def _announce(address: str) -> None:
-    typer.echo(f"OPENAI_BASE_URL={address}/v1")
-    typer.echo(f"ANTHROPIC_BASE_URL={address}")
+    try:
+        typer.echo(f"OPENAI_BASE_URL={address}/v1")
+        typer.echo(f"ANTHROPIC_BASE_URL={address}")
+    except BrokenPipeError:
+        forget_output()  # who starts it with `| head -1` has read enough

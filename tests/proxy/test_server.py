@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -114,6 +115,35 @@ def test_the_configuration_is_read_again_on_a_signal(tmp_path: Path, workers: in
             process.send_signal(signal.SIGHUP)
             until(lambda: "stays as it was" in (tmp_path / "stderr").read_text())
             assert list_models(url) == ["a", "b"]
+
+
+def test_it_serves_though_nobody_reads_its_address(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with (tmp_path / "stderr").open("w") as errors:
+        process = subprocess.Popen(
+            [WHOLECALL, "serve", "--port", str(port), "--upstream", "http://127.0.0.1:9"],
+            stdout=writing,
+            stderr=errors,
+            cwd=tmp_path,
+        )
+    os.close(writing)
+    try:
+        until(lambda: is_listening(port) or process.poll() is not None)
+        assert fetch(f"http://127.0.0.1:{port}/health") == {"status": "ok"}
+        process.send_signal(signal.SIGINT)
+        process.wait(PATIENCE)
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
+    assert (tmp_path / "stderr").read_text() == ""
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as asking:
+        return asking.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_without_a_model_there_is_nothing_to_serve(tmp_path: Path) -> None:
