@@ -69,12 +69,13 @@ def test_anthropics_clients_read_theirs(method: str, path: str, *, kind: str) ->
 @pytest.mark.parametrize(
     ("path", "advice"),
     [
+        ("/", ". The page to look at, where it is turned on, is /inspector"),
         ("/chat/completions", ". The base URL of OpenAI's clients ends with /v1"),
         ("/responses/resp_1", ". The base URL of OpenAI's clients ends with /v1"),
         ("/v1/v1/messages", ". Leave /v1 out of the base URL: Anthropic's clients add it"),
     ],
 )
-def test_a_wrong_base_url_is_told_how_to_be_right(path: str, advice: str) -> None:
+def test_who_asks_at_a_wrong_place_is_told_a_better_one(path: str, advice: str) -> None:
     assert advice in ask(EDGE, path, method="POST").json["error"]["message"]
 
 

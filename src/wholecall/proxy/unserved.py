@@ -15,6 +15,7 @@ from wholecall.proxy.refusing import Refused, encode_refusal
 
 _LOG = logging.getLogger(__name__)
 _UNAVAILABLE = 503
+_PAGE = "/inspector"
 _VERSION = "/v1"
 _WITHOUT_VERSION = ("/chat/completions", "/responses", "/models")
 _CODES = {404: "not_found", 405: "method_not_allowed"}
@@ -47,7 +48,9 @@ def _read(request: Request, error: Exception) -> tuple[Refused, Mapping[str, str
 
 
 def _advise(path: str) -> str:
-    """What is most likely wrong with the base URL of a client that asks there."""
+    """What who asks there most likely meant: the page, or another base URL."""
+    if path == "/":
+        return f". The page to look at, where it is turned on, is {_PAGE}"
     if path.startswith(f"{_VERSION}{_VERSION}/"):
         return f". Leave {_VERSION} out of the base URL: Anthropic's clients add it themselves"
     if path.startswith(_WITHOUT_VERSION):
