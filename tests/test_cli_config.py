@@ -137,5 +137,8 @@ def test_show_refuses_a_wrong_file_in_one_line(capsys: pytest.CaptureFixture[str
 def test_settings_lists_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
     assert not run("settings")
     out = capsys.readouterr().out
-    assert "listen.port (a whole number from 0 to 65535; default: 8787)\n    Port to" in out
+    port = "a whole number from 0 to 65535; default: 8787; a change needs a restart"
+    assert f"listen.port ({port})\n    Port to" in out
+    assert "models.NAME.upstream (text; required)\n" in out
+    assert "keys.required (true or false; default: false)\n" in out
     assert len(out.splitlines()) == 2 * len(list_settings())

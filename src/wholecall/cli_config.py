@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from wholecall.proxy.config.loading import FILE_NAME, Loaded, find_file, load
 from wholecall.proxy.config.problems import ConfigError, ConfigProblem
 from wholecall.proxy.config.settings import McpTool
 from wholecall.proxy.config.showing import show_config
-from wholecall.proxy.config.table import list_settings
+from wholecall.proxy.config.table import REQUIRED, Row, list_settings
 from wholecall.proxy.starting import check_start
 from wholecall.report import escape
 
@@ -96,10 +96,17 @@ def show(file: FileArgument = None) -> None:
 
 @app.command()
 def settings() -> None:
-    """List every setting with its default and its meaning."""
+    """List every setting with its default and its meaning, and which need a restart."""
     for row in list_settings():
-        typer.echo(f"{row.setting} ({row.takes}; default: {row.default.strip('`')})")
+        typer.echo(f"{row.setting} ({'; '.join(_tell_row(row))})")
         typer.echo(f"    {row.meaning}")
+
+
+def _tell_row(row: Row) -> Iterator[str]:
+    yield row.takes
+    yield "required" if row.default == REQUIRED else f"default: {row.default.strip('`')}"
+    if row.restart:
+        yield "a change needs a restart"
 
 
 def _name(loaded: Loaded) -> str:

@@ -22,6 +22,8 @@ _HEAD = (
     "|---|---|---|---|",
 )
 _RESTART_MARK = " †"
+REQUIRED = "(required)"
+"""In the place of a default."""
 
 
 class Row(NamedTuple):
@@ -79,7 +81,7 @@ def _sections_below(expected: Expected) -> Iterator[tuple[str, type[DataclassIns
 def _write_default(field: Field[object]) -> str:
     value = field.default if field.default_factory is MISSING else field.default_factory()
     if value is MISSING:
-        return "(required)"
+        return REQUIRED
     if value is None or value in ({}, ()):
         return "none"
     return f"`{show(list(value) if isinstance(value, tuple) else value)}`"
