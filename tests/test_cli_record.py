@@ -126,6 +126,25 @@ def test_what_cannot_be_asked_says_why(
     assert said in complaint
 
 
+async def refuse(_: web.BaseRequest) -> web.StreamResponse:
+    return web.json_response({"error": {"message": "no such model"}}, status=404)
+
+
+@pytest.mark.parametrize("before", [None, "", "kept\n"])
+def test_where_nothing_came_no_file_is_left_that_was_not_there(
+    before: str | None, *, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "recorded.jsonl"
+    if before is not None:
+        out.write_text(before)
+    with serving_in_thread(refuse) as url:
+        arguments = ("--model", "m", "--prompt", "Hi", "--out", str(out), "--base-url", url)
+        code, _, complaint = run(capsys, "record", *arguments)
+    assert code == 2
+    assert "no such model" in complaint
+    assert (out.read_text() if out.exists() else None) == before
+
+
 def test_a_file_that_cannot_be_written_is_named(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -72,11 +73,20 @@ def record(
     typer.echo(f"{out}: {_sum_up(outcome)}")
 
 
-def _open(path: Path) -> TextIO:
+@contextmanager
+def _open(path: Path) -> Iterator[TextIO]:
+    """The file, opened before anybody is asked. One into which nothing came is not left behind."""
+    is_new = not path.exists()
     try:
-        return path.open("a", encoding="utf-8")
+        file = path.open("a", encoding="utf-8")
     except OSError as error:
         raise UnreadableRecording(f"{path}: {error.strerror}") from error
+    try:
+        with file:
+            yield file
+    finally:
+        if is_new and not path.stat().st_size:
+            path.unlink()
 
 
 async def _ask(upstream: Upstream, request: Request, *, write: Callable[[str], object]) -> Outcome:
