@@ -91,6 +91,13 @@ def test_where_the_width_is_not_known_or_tiny_nothing_is_wrapped(width: int) -> 
     assert show("words " * 50, width=width) == ["words " * 50]
 
 
+def test_of_a_word_longer_than_a_line_only_so_much_is_remembered() -> None:
+    wrapping = Wrapping()
+    for _ in range(100):
+        list(wrapping.feed("x" * 50, width=WIDTH))
+    assert len(wrapping._word) < WIDTH
+
+
 def test_words_are_there_before_they_end() -> None:
     assert show("It sno") == ["It sno"]
 

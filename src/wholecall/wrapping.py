@@ -41,6 +41,8 @@ class Wrapping:
         self._column = 0
         self._word = ""
         """What was written of a word that may be taken back."""
+        self._is_long = False
+        """Whether that word is longer than a line. Then no more of it is remembered."""
         self._is_due = False
         """Whether the line is full: what comes next stands in another."""
         self._is_code = bool(self._fence)
@@ -69,6 +71,8 @@ class Wrapping:
             return Step(0, self._place_blank(room))
         cells = cell_len(character)
         before = self._make_room(cells, room)
+        if self._is_long:
+            return Step(0, character)
         self._column += cells
         # Before and behind wide characters a line may be broken: their scripts have no blanks.
         self._word = "" if cells > 1 else self._word + character
@@ -87,8 +91,8 @@ class Wrapping:
             self._is_code = True
 
     def _place_blank(self, room: int) -> str:
-        self._word = ""
-        self._is_due = self._is_due or self._column >= room
+        self._is_due = self._is_due or self._is_long or self._column >= room
+        self._word, self._is_long = "", False
         if self._is_due:
             return ""
         self._column += 1
@@ -99,10 +103,11 @@ class Wrapping:
         if self._is_due:
             self._is_due, self._column = False, 0
             return Step(0, "\n")
-        if self._column + cells <= room:
+        if self._is_long or self._column + cells <= room:
             return Step(0, "")
         back = cell_len(self._word)
         if back and back == self._column:
-            return Step(0, "")  # it is longer than a line
+            self._is_long = True
+            return Step(0, "")
         word, self._column = self._word, back
         return Step(back, "\n" + word)
