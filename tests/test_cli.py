@@ -335,14 +335,6 @@ def test_no_command_offers_options_that_are_not_ours(run: Run) -> None:
     assert [word for word in words if "completion" in run(word, "--help").out] == []
 
 
-COMMANDS = ["serve", "demo", "faults", "faults score", "keys create", "replay", "record", "chat"]
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_options_take_things_and_not_types_of_python(command: str, *, run: Run) -> None:
-    assert not re.findall(r"^  --[\w-]+ <.*", run(*command.split(), "--help").out, re.MULTILINE)
-
-
 def test_help_says_what_check_prints_and_where(run: Run) -> None:
     words = " ".join(run("check", "--help").out.split())
     assert "Default: words in a terminal, JSON in a pipe." in words
@@ -403,51 +395,3 @@ def test_any_stream_will_do_for_the_output(write: Write, monkeypatch: pytest.Mon
     with pytest.raises(SystemExit):
         cli.main(["check", write("whole", WHOLE)])
     assert json.loads(output.getvalue())["error"] is None
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["nonsense"], "No such command 'nonsense' (see wholecall --help)"),
-        (["check"], "Missing argument 'FILE' (see wholecall check --help)"),
-        (["model"], "Missing command (see wholecall model --help)"),
-        (["keys", "create"], "Missing option '--name' (see wholecall keys create --help)"),
-        (
-            ["keys", "create", "--name", "x", "--expires", "soon"],
-            "'soon' is no span of time: write 12h, 30d or 8w (see wholecall keys create --help)",
-        ),
-    ],
-)
-def test_what_was_misused_is_named_with_its_own_help(
-    arguments: list[str], said: str, *, run: Run
-) -> None:
-    assert run(*arguments) == (2, "", f"wholecall: {said}\n")
-
-
-@pytest.mark.parametrize("shut", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
-def test_streams_that_are_shut_change_nothing_else(shut: str, *, write: Write) -> None:
-    command = f'"$0" -m wholecall check "$1" {shut}'
-    done = subprocess.run(
-        ["/bin/sh", "-c", command, sys.executable, write("cut.json", CUT)],
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (1, "")
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
-@pytest.mark.parametrize("arguments", [["--help"], ["dialects"], ["model", "list"]])
-def test_an_output_that_is_full_is_told(arguments: list[str]) -> None:
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [*PROGRAM, *arguments],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
-    said = "wholecall: the output cannot be written: No space left on device\n"
-    assert (done.returncode, done.stderr) == (2, said)
