@@ -6,7 +6,7 @@ import json
 import secrets
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 
 from inspector.recorded import join, kept, rejected, released
 from wholecall.files.database import StoreFailed
+from wholecall.files.room import measure_use
 from wholecall.inspector import shown
 from wholecall.inspector.kept import read_runs
 from wholecall.inspector.store import MOST_LISTED, Filter, Store
@@ -224,10 +225,32 @@ def test_many_runs_are_kept_at_once(store: Store) -> None:
     assert len(store.list_runs(Filter(tool="look", limit=200))) == 200
 
 
-@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 100])
-def test_each_of_many_runs_is_written_once(store: Store, count: int) -> None:
-    store.put(*(kept(f"run_{number}") for number in range(count)))
-    assert ids(store, limit=200) == [f"run_{number}" for number in reversed(range(count))]
+@pytest.mark.parametrize("answers", [[], [b"{}"]])
+@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 100, 150])
+def test_each_of_many_runs_is_written_once(
+    store: Store, count: int, *, answers: list[bytes]
+) -> None:
+    store.put(kept("first"))
+    store.put(*(kept(f"run_{number}", answers=answers) for number in range(count)))
+    store.put(join(kept("last but one"), kept("last")))
+    listed = [(run["number"], run["id"]) for run in store.list_runs(Filter(limit=200))]
+    names = ["first", *(f"run_{number}" for number in range(count)), "last but one", "last"]
+    assert listed == list(enumerate(names, 1))[::-1]
+    assert store.find_answers(f"run_{count - 1}") == answers
+
+
+def test_small_runs_do_not_make_the_file_too_long_between_two_looks_at_it(tmp_path: Path) -> None:
+    """How full it is, is not measured each time: all of these come within a second."""
+    path = tmp_path / "runs.sqlite"
+    stores = [Store(path, most_bytes=1_000_000, clock=lambda: NOW) for _ in range(3)]
+    used = []
+    for number in range(1500):
+        stores[number % 3].put(kept(f"run_{number}", [shown.Text(0, "x" * 1500)]))
+        used.append(measure_use(stores[0]._database))
+    assert max(used) <= 1_000_000
+    assert min(used[-500:]) > 700_000
+    for store in stores:
+        store.close()
 
 
 def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
@@ -341,56 +364,3 @@ def test_tables_of_an_older_version_are_made_anew(tmp_path: Path) -> None:
         store.put(*([] if store.list_runs(Filter()) else [kept(answers=[b"{}"])]))
         assert store.find_answers("run_1") == [b"{}"]
         store.close()
-
-
-# ── The index ───────────────────────────────────────────────────────────────────────
-
-
-def count_lines(path: Path) -> int:
-    database = sqlite3.connect(path)
-    (count,) = database.execute("SELECT count(*) FROM lines").fetchone()
-    database.close()
-    return int(count)
-
-
-READS: dict[str, Callable[[Store], object]] = {
-    "list": lambda store: store.list_runs(Filter()),
-    "run": lambda store: store.find("run_0"),
-    "answers": lambda store: store.find_answers("run_0"),
-    "figures": lambda store: store.read_figures(),
-}
-
-
-@pytest.mark.parametrize("read", READS)
-def test_it_is_made_when_somebody_reads(tmp_path: Path, read: str) -> None:
-    store = Store(tmp_path / "runs.sqlite", clock=lambda: NOW)
-    other = Store(tmp_path / "runs.sqlite", clock=lambda: NOW)
-    many = [kept(f"run_{number}", [released()]) for number in range(1100)]
-    store.put(*many[:500], *(join(*many[start : start + 30]) for start in range(500, 1100, 30)))
-    assert count_lines(tmp_path / "runs.sqlite") == 0
-    READS[read](other)
-    assert count_lines(tmp_path / "runs.sqlite") == 1100
-    store.put(kept("last"))
-    assert ids(other, limit=1) == ids(store, limit=1) == ["last"]
-    assert count_lines(tmp_path / "runs.sqlite") == 1101
-    store.close()
-    other.close()
-
-
-def test_what_is_gone_before_anybody_reads_is_never_in_it(tmp_path: Path) -> None:
-    path = tmp_path / "runs.sqlite"
-    store = Store(path, most_bytes=500_000, clock=lambda: NOW)
-    for number in range(60):
-        store.put(kept(f"run_{number}", [shown.Text(0, "x" * 20_000)]))
-    left = ids(store)
-    assert left[0] == "run_59"
-    assert 10 < len(left) < 25
-    assert count_lines(path) == len(left)
-    store.close()
-
-
-def test_a_run_that_is_not_what_was_written_is_told_of(store: Store) -> None:
-    store.put(msgspec.structs.replace(kept("a"), content=b"\xc1"))
-    with pytest.raises(msgspec.DecodeError):
-        store.list_runs(Filter())
-    store.put(kept("b"))

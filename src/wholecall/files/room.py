@@ -17,9 +17,18 @@ _FREED_PAGES = 1000
 
 def measure_excess(database: sqlite3.Connection, most_bytes: int) -> float:
     """Bytes that have to go; 0 if it is not full."""
-    full = _ask(database, "page_count") - _ask(database, "freelist_count")
-    full *= _ask(database, "page_size")
-    return full - most_bytes * _ROOM if full > most_bytes else 0
+    return find_excess(measure_use(database), most_bytes)
+
+
+def measure_use(database: sqlite3.Connection) -> int:
+    """Bytes that hold something."""
+    pages = _ask(database, "page_count") - _ask(database, "freelist_count")
+    return pages * _ask(database, "page_size")
+
+
+def find_excess(used: int, most_bytes: int) -> float:
+    """Bytes that have to go where so many are used; 0 if that is not too much."""
+    return used - most_bytes * _ROOM if used > most_bytes else 0
 
 
 def find_last_to_go(
@@ -36,14 +45,18 @@ def find_last_to_go(
     return last
 
 
-def give_back(database: sqlite3.Connection, most_bytes: int) -> None:
+def give_back(database: sqlite3.Connection, most_bytes: int) -> bool:
     """What a file is longer than it may be goes back to the disk, a part at a time. Other room
-    that was made is needed again soon. (For files with `auto_vacuum = INCREMENTAL`.)"""
+    that was made is needed again soon. (For files with `auto_vacuum = INCREMENTAL`.)
+
+    Returns whether that was all.
+    """
     too_many = _ask(database, "page_count") - most_bytes // _ask(database, "page_size")
     if too_many > 0:
         # Each page is a row without columns, of which `execute` would read one.
         pages = min(too_many, _FREED_PAGES)
         database.executescript(f"PRAGMA incremental_vacuum({pages})")
+    return too_many <= _FREED_PAGES
 
 
 def _ask(database: sqlite3.Connection, setting: str) -> int:
