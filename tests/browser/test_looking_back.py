@@ -55,7 +55,8 @@ async def test_runs_are_filtered_and_found_by_their_links(tmp_path: Path) -> Non
             "verdict=repaired": 1,
             "verdict=released": 1,
             "model=other": 1,
-            "model=nobody": 0,
+            "model=nobody": 1,
+            "model=unheard-of": 0,
             "tool=get_weather": 2,
             "tool=other": 0,
             "reason=truncated": 1,
@@ -77,7 +78,7 @@ async def test_runs_are_filtered_and_found_by_their_links(tmp_path: Path) -> Non
         await page.ask("location.hash = '#/runs'")
         await page.until(f"{rows} === 3 && document.querySelector('datalist option')")
         known = "[...document.querySelectorAll('NAME option')].map((one) => one.value)"
-        assert await page.ask(known.replace("NAME", "#known-model")) == ["m", "other"]
+        assert await page.ask(known.replace("NAME", "#known-model")) == ["m", "nobody", "other"]
         assert await page.ask(known.replace("NAME", "#known-tool")) == ["get_weather"]
         assert await page.ask(known.replace("NAME", "#known-reason")) == ["truncated"]
         assert await page.ask(known.replace("NAME", "#known-code")) == ["model_not_found"]
