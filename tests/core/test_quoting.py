@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from wholecall.core.arguments import Arguments, Refused, read_arguments
@@ -33,6 +35,21 @@ def test_marks_around_a_whole_string_are_taken_away(
     assert isinstance(read, Arguments)
     assert read.value == value
     assert [each.kind for each in read.repairs] == ["unquote_strings"] * (value != given)
+
+
+ESCAPED = "".join(f"\\u{ord(each):04x}" for each in MARK)
+TEXTS = {
+    "as it is": '{"city": "<|\\"|>Rome<|\\"|>"}',
+    "escaped": f'{{"city": "{ESCAPED}Rome{ESCAPED}"}}',
+    "in a text of its own": json.dumps(json.dumps({"city": ROME})),
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_marks_are_found_however_they_are_written(text: str) -> None:
+    read = read_arguments(text, TOOL, whole=True)
+    assert isinstance(read, Arguments)
+    assert read.value == {"city": "Rome"}
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from wholecall.core.compiled import Compiled
 from wholecall.core.limits import DEFAULT, Limits
 from wholecall.core.parse import Parsed, Unparsed, excerpt, parse
 from wholecall.core.prepare import is_deeper, prepare, write_mapping
-from wholecall.core.quoting import holds_half, holds_mark, unquote
+from wholecall.core.quoting import holds_half, holds_mark, is_free, unquote
 from wholecall.core.repair import is_repairable, repair
 from wholecall.core.schema import check
 from wholecall.core.spec import ToolSpec
@@ -81,7 +81,7 @@ def read_arguments(
         return _refuse_type(parsed.value)
     if parsed.duplicates:
         return _refuse_duplicates(parsed.duplicates)
-    plain = _unquote(parsed.value, parsed.changes)
+    plain = _unquote(Arguments(parsed.value, parsed.changes), raw)
     if spec is None or isinstance(plain, Refused):
         return plain
     return _Fitting(spec, limits, options).fit(plain.value, plain.repairs)
@@ -179,17 +179,18 @@ def _decode_twice(parsed: Parsed, text: str, *, limits: Limits) -> Parsed:
     return structs.replace(inner, changes=(*parsed.changes, decoded, *inner.changes))
 
 
-def _unquote(value: dict[str, JSON], repairs: tuple[Repair, ...]) -> Arguments | Refused:
+def _unquote(arguments: Arguments, raw: object) -> Arguments | Refused:
     """Take the marks of a model's own format away that stand around strings."""
-    if not holds_mark(value):
-        return Arguments(value, repairs)
+    value = arguments.value
+    if (isinstance(raw, str) and is_free(raw)) or not holds_mark(value):
+        return arguments
     if holds_half(value):
         return _HALF_QUOTED
     unquoted = {key: unquote(each) for key, each in value.items()}
     if unquoted == value:  # they stand in the midst of a text, which tells of them
-        return Arguments(value, repairs)
+        return arguments
     before, after = excerpt(json.dumps(value)), excerpt(json.dumps(unquoted))
-    return Arguments(unquoted, (*repairs, Repair("unquote_strings", before, after)))
+    return Arguments(unquoted, (*arguments.repairs, Repair("unquote_strings", before, after)))
 
 
 # ── From object to fitting arguments ────────────────────────────────────────────────

@@ -15,8 +15,13 @@ from wholecall.core.values import JSON
 _MARK = '<|"|>'
 
 
+def is_free(text: str) -> bool:
+    """Whether a JSON text surely holds no mark, written as it is or in escapes: nearly all."""
+    return "|>" not in text and "\\u" not in text
+
+
 def holds_mark(value: JSON) -> bool:
-    """Whether there is anything to look at: in nearly all arguments there is nothing."""
+    """Whether there is anything to look at."""
     return _MARK in value if isinstance(value, str) else any(map(holds_mark, _inside(value)))
 
 
