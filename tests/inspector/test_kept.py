@@ -15,6 +15,7 @@ from wholecall.inspector import shown
 from wholecall.inspector.kept import (
     KeptRun,
     digest,
+    make_batch,
     read_runs,
     read_summary,
     tell_events,
@@ -91,6 +92,11 @@ def test_times_are_told_without_digits_that_say_nothing() -> None:
     run = read_runs(kept(events=[shown.Turn(1)]).content)[0]
     run.events[1].at = 2.8502812939987052
     assert [event["at"] for event in json.loads(tell_events(run))] == [0.0, 2.8503, 2.0]
+
+
+def test_a_batch_is_as_old_as_its_youngest_run() -> None:
+    runs = [read_runs(kept(began=began).content)[0] for began in (5.0, 9.0, 7.0)]
+    assert (make_batch(runs).began, make_batch(runs).runs) == (9.0, 3)
 
 
 def test_events_that_were_left_out_are_told() -> None:

@@ -7,6 +7,7 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -350,6 +351,24 @@ def test_filters_know_the_words_of_all_runs_that_may_be_seen(store: Store) -> No
     assert (known["names"], known["codes"]) == (["dig"], ["model_not_found"])
     theirs = store.read_figures(owner="k1")
     assert (theirs["names"], theirs["codes"]) == ([], ["model_not_found"])
+
+
+def test_nothing_is_dropped_that_another_wrote_while_the_file_was_opened(tmp_path: Path) -> None:
+    path = tmp_path / "runs.sqlite"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE runs (number INTEGER PRIMARY KEY)")
+    database.close()
+
+    def work(number: int) -> None:
+        store = Store(path, clock=lambda: NOW)
+        store.put(kept(f"run_{number}"))
+        store.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    store = Store(path, clock=lambda: NOW)
+    assert len(ids(store)) == 8
+    store.close()
 
 
 def test_tables_of_an_older_version_are_made_anew(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from inspector.recorded import (
 from upstreams.serving import in_loop
 from wholecall.core.conversation import Message, Request, Role
 from wholecall.core.spec import ToolSpec
-from wholecall.core.values import Ended, Hint, HintGiven, Opened, Released, Text
+from wholecall.core.values import Ended, Hint, HintGiven, Opened, Released, Text, Usage
 from wholecall.inspector.encoding import Quoting
 from wholecall.inspector.kept import tell_events
 from wholecall.inspector.live import Live
@@ -196,6 +196,52 @@ async def test_where_many_runs_end_at_once_no_stream_waits_for_their_words() -> 
     assert not tap._batches
     await tap.close()
     assert [batch.runs for batch in store.given] == [1] * (2 * TOGETHER + 1)
+    store.close()
+
+
+@in_loop
+async def test_a_run_that_cannot_be_written_is_lost_alone(caplog: pytest.LogCaptureFixture) -> None:
+    store, live = Store(), Live()
+    tap = InspectorTap(store, live, paces=NEVER, encoders=TELLING)
+    for number in range(5):
+        writer = tap.open_briefly(describing(), BRIEF)
+        writer.take(Usage(10**22 if number == 2 else number, 1))
+        writer.end(OVER)
+    await live.catch_up()
+    await tap.close()
+    assert (len(store.list_runs(Filter())), live.failed) == (4, 1)
+    assert "could not be put into words" in caplog.text
+    store.close()
+
+
+@in_loop
+async def test_runs_with_many_events_are_left_to_the_thread() -> None:
+    store = SlowStore(full=True)
+    tap = InspectorTap(store, Live(), paces=NEVER, encoders=TELLING)
+    for _ in range(TOGETHER):
+        writer = tap.open_briefly(describing(), BRIEF)
+        for _ in range(FEW // 2 - 1):
+            writer.take(Note("again"))
+        writer.end(OVER)
+    await asyncio.sleep(0)
+    assert [batch.runs for batch in tap._batches] == [8]
+    await tap.close()
+    assert [batch.runs for batch in store.given] == [8] + [1] * (TOGETHER - 8)
+    store.close()
+
+
+@in_loop
+async def test_what_is_in_words_waits_up_to_a_size() -> None:
+    store, live = SlowStore(full=True), Live()
+    tap = InspectorTap(store, live, paces=NEVER, encoders=TELLING)
+    for _ in range(4 * TOGETHER):
+        writer = tap.open_briefly(describing(), BRIEF)
+        writer.take(Note("x" * (MOST_WAITING // TOGETHER // 2)))
+        writer.end(OVER)
+        await asyncio.sleep(0)
+    assert len(tap._batches) == 2
+    assert live.failed == 2 * TOGETHER
+    await tap.close()
     store.close()
 
 

@@ -78,6 +78,11 @@ ROWS = [
         [Usage(1, 2, {"prompt_eval_count": 1, "eval_count": 2}), STOP, Terminated()],
     ),
     Row("it may say nothing else", [{"done": True}], [Terminated()]),
+    Row(
+        "a count that can be none says nothing",
+        [{"done": True, "prompt_eval_count": 10**22, "eval_count": 2}],
+        [Usage(None, 2, {"prompt_eval_count": 10**22, "eval_count": 2}), Terminated()],
+    ),
     Row("a blank payload says nothing", [""], []),
     Row(
         "an error is a fault",

@@ -25,7 +25,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     """Runs that are over, for the file: they are written together, and go together."""
 
     began: float
-    """When the last of them began, in seconds since 1970."""
+    """When the youngest of them began, in seconds since 1970."""
     content: bytes
     """As `write_runs` writes them."""
     runs: int = 1
@@ -61,6 +61,11 @@ _DECODER = msgspec.msgpack.Decoder(list[KeptRun])
 def write_runs(runs: Sequence[KeptRun]) -> bytes:
     """Runs as they are kept."""
     return _ENCODER.encode(runs)
+
+
+def make_batch(runs: Sequence[KeptRun]) -> Batch:
+    """Runs for the file. `TypeError`, `ValueError` and the like if one cannot be written."""
+    return Batch(max(run.head.began for run in runs), write_runs(runs), len(runs))
 
 
 def read_runs(content: bytes) -> list[KeptRun]:

@@ -53,7 +53,7 @@ _AGAIN = 30.0
 """Seconds after which old runs are looked for. Until then they are listed no more, but there."""
 _ROWS = 64
 """That are written by one statement. Each number of them is compiled once."""
-_SHARE = 1 / 16
+_SHARE = 1 / 64
 """Of the room that is left: so much is written before it is measured again. Others write, too."""
 _INDEXED = 512
 """Runs, and a batch at most besides, that are put into the index at a time. In between others can

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 
+from wholecall.files.database import changing
+
 VERSION = 8
 """Of the tables below. What older ones hold is not taken over: it would be gone soon anyway."""
 PARTS = ("answers", "lines", "calls", "oddities")
 """Tables of what belongs to a run; all but the first are the index."""
-SCHEMA = f"""
+SETTINGS = """
 PRAGMA auto_vacuum = INCREMENTAL;
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
+"""
+SCHEMA = f"""
 PRAGMA user_version = {VERSION};
 CREATE TABLE IF NOT EXISTS batches (
     last INTEGER PRIMARY KEY AUTOINCREMENT, -- the number of its last run
@@ -120,10 +124,12 @@ GROUP BY code ORDER BY max(run) DESC LIMIT :limit
 
 
 def make_tables(database: sqlite3.Connection) -> None:
-    """Make what is missing. What an older version left is dropped."""
-    (version,) = database.execute("PRAGMA user_version").fetchone()
-    if version != VERSION:
-        database.executescript(
-            "".join(f"DROP TABLE IF EXISTS {table};" for table in ("runs", "batches", *PARTS))
-        )
-    database.executescript(SCHEMA)
+    """Make what is missing. What an older version left is dropped, once: others may open the file
+    at the same time."""
+    database.executescript(SETTINGS)
+    with changing(database):
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        for table in () if version == VERSION else ("runs", "batches", *PARTS):
+            database.execute(f"DROP TABLE IF EXISTS {table}")
+        for statement in SCHEMA.split(";"):
+            database.execute(statement)

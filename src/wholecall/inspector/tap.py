@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from wholecall.files.database import StoreFailed
 from wholecall.inspector.encoding import ENCODERS, Encoders, Quoting
-from wholecall.inspector.kept import Batch, write_runs
+from wholecall.inspector.kept import Batch, KeptRun, make_batch
 from wholecall.inspector.live import Live, Message
 from wholecall.inspector.record import Record
 from wholecall.inspector.store import Store
@@ -49,6 +49,10 @@ MOST_ENDED = 10_000
 """Runs that are over and wait for the thread. What ends besides is lost, and counted."""
 TOGETHER = 32
 """Runs that are put into words at a time; where many more end at once, the thread does it."""
+_SOON_SAID = 1024
+"""Events and times of all of them. What is longer is left to the thread as well."""
+_UNWRITABLE = (ArithmeticError, TypeError, ValueError)
+"""What a number or a text gives that has no form in the file."""
 
 
 class _Done(NamedTuple):
@@ -96,6 +100,7 @@ class InspectorTap:
         """The others, in words."""
         self._waiting_runs = 0
         """How many all of these are."""
+        self._batch_bytes = 0
         self.waiting = Waiting(self._hurry)
         self._soon: asyncio.Handle | None = None
         self._working: asyncio.Future[_Done] | None = None
@@ -150,16 +155,34 @@ class InspectorTap:
         if self.live.is_watched or len(self._ended) > 2 * TOGETHER:
             return
         ended, self._ended = self._ended, []
-        runs = []
+        runs, items = [], 0
         for writer in ended:
-            run = writer.sum_up()
+            items += len(writer.items)
+            run = writer.sum_up() if items <= _SOON_SAID else None
             if run is None:
                 self._rest.append(writer)
             else:
                 runs.append(run)
         if runs:
-            batch = Batch(runs[-1].head.began, write_runs(runs), len(runs))
+            self._put_into_words(runs)
+
+    def _put_into_words(self, runs: Sequence[KeptRun]) -> None:
+        """One that cannot be is lost, and no other with it."""
+        if self._batch_bytes > MOST_WAITING:
+            self.live.failed += len(runs)
+            return
+        try:
+            batch = make_batch(runs)
+        except _UNWRITABLE:
+            if len(runs) == 1:
+                _LOG.exception("a run could not be put into words")
+                self.live.failed += 1
+            else:
+                for run in runs:
+                    self._put_into_words([run])
+        else:
             self._batches.append(batch)
+            self._batch_bytes += len(batch.content)
 
     def _arm(self) -> None:
         pace = self._paces.choose(len(self._writers), is_watched=self.live.is_watched)
@@ -167,9 +190,11 @@ class InspectorTap:
 
     def _tick(self) -> None:
         self._timer = None
-        self._hand_over(self._choose())
-        if self._writers or self._waiting_runs:
-            self._arm()
+        try:
+            self._hand_over(self._choose())
+        finally:
+            if self._writers or self._waiting_runs:
+                self._arm()
 
     def _choose(self) -> Iterable[Writer]:
         """While nobody looks, a run that goes on is of interest only if it is very long."""
@@ -221,7 +246,8 @@ class InspectorTap:
         over = [*self._rest, *self._ended]
         chosen = [*over, *(writer for writer in writers if writer.items)]
         taken, batches = deque([(writer, writer.empty()) for writer in chosen]), self._batches
-        self._rest, self._ended, self._batches, self._waiting_runs = [], [], [], 0
+        self._rest, self._ended, self._batches = [], [], []
+        self._waiting_runs = self._batch_bytes = 0
         loop = asyncio.get_running_loop()
         self._working = loop.run_in_executor(self._thread, self._work, taken, batches)
         self._working.add_done_callback(self._finish)
@@ -248,7 +274,7 @@ class InspectorTap:
 
     def _work(self, taken: deque[tuple[Writer, list[Any]]], batches: list[Batch]) -> _Done:
         """One run after the other, and nothing is held longer than needed: so the next one finds
-        all that it needs at hand."""
+        all that it needs at hand. In the file they stand behind those that are in words."""
         seen: list[Record] = []
         while taken:
             writer, items = taken.popleft()

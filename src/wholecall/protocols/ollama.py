@@ -31,6 +31,7 @@ from wholecall.protocols.wire import (
     present,
     read,
     read_arguments,
+    read_count,
     read_error,
     read_mark,
     terminate,
@@ -123,7 +124,8 @@ def _end(chunk: _Chunk) -> Iterator[Delta]:
         "total_duration": chunk.total_duration,
     }
     if present(figures):
-        yield Usage(chunk.prompt_eval_count, chunk.eval_count, present(figures))
+        given, written = read_count(chunk.prompt_eval_count), read_count(chunk.eval_count)
+        yield Usage(given, written, present(figures))
     if chunk.done_reason:
         yield HintGiven(read_hint(chunk.done_reason), chunk.done_reason)
     yield Terminated()
