@@ -62,7 +62,7 @@ def tell(writer: BriefWriter, *events: object) -> None:
 
 def read(writer: BriefWriter) -> list[dict[str, Any]]:
     """What goes into the file."""
-    run = writer.sum_up()
+    run = writer.conclude()
     assert run is not None
     return list(json.loads(tell_events(run)))
 
@@ -95,7 +95,7 @@ def test_a_secret_is_nowhere_in_what_is_kept() -> None:
     writer = write()
     writer.take(Note(f"the key is {SECRET}"))
     writer.end(Done("failed", f"bad {SECRET}"))
-    run = writer.sum_up()
+    run = writer.conclude()
     assert run is not None
     assert SECRET not in repr(run)
     assert [event.get("message") for event in read(writer)] == [None, "the key is ***", "bad ***"]

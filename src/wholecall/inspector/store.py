@@ -52,7 +52,8 @@ _MOST_DURATIONS = 5000
 _AGAIN = 30.0
 """Seconds after which old runs are looked for. Until then they are listed no more, but there."""
 _ROWS = 64
-"""That are written by one statement. Each number of them is compiled once."""
+"""That are written by one statement. Each number of them is a statement of its own, and those that
+were used last are compiled already."""
 _SHARE = 1 / 64
 """Of the room that is left: so much is written before it is measured again. Others write, too."""
 _INDEXED = 512

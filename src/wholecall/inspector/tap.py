@@ -148,9 +148,9 @@ class InspectorTap:
         self._waiting_runs += 1
         self._ended.append(writer)
         if len(self._ended) == TOGETHER:
-            asyncio.get_running_loop().call_soon(self._sum_up)
+            asyncio.get_running_loop().call_soon(self._conclude)
 
-    def _sum_up(self) -> None:
+    def _conclude(self) -> None:
         """Put into words what has ended, as far as nobody has to see it at once."""
         if self.live.is_watched or len(self._ended) > 2 * TOGETHER:
             return
@@ -158,7 +158,7 @@ class InspectorTap:
         runs, items = [], 0
         for writer in ended:
             items += len(writer.items)
-            run = writer.sum_up() if items <= _SOON_SAID else None
+            run = writer.conclude() if items <= _SOON_SAID else None
             if run is None:
                 self._rest.append(writer)
             else:
@@ -242,7 +242,7 @@ class InspectorTap:
 
     def _start(self, writers: Iterable[Writer]) -> None:
         """All that are over, and these."""
-        self._sum_up()
+        self._conclude()
         over = [*self._rest, *self._ended]
         chosen = [*over, *(writer for writer in writers if writer.items)]
         taken, batches = deque([(writer, writer.empty()) for writer in chosen]), self._batches

@@ -111,7 +111,7 @@ class Writer(msgspec.Struct, eq=False):
             self.take(event)
             self.on_end(self)
 
-    def sum_up(self) -> KeptRun | None:
+    def conclude(self) -> KeptRun | None:
         """What is kept of a run that nobody saw before it was over, where that is soon said."""
         return None
 
@@ -151,7 +151,7 @@ class BriefWriter(Writer):
         """Something happened that holds what was said."""
         self.take(self.encoders[type(event)](event, self.quoting))
 
-    def sum_up(self) -> KeptRun | None:
+    def conclude(self) -> KeptRun | None:
         """Without a record, if it is all there and short."""
         items = self.items
         if items[-1] is not self.last or len(items) > FEW or self.is_taken or self.dropped:
