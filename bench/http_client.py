@@ -25,7 +25,7 @@ from proxies.answers import request_body
 from proxies.subjects import run_upstream
 from tables import markdown, write_section
 from wholecall.upstreams.http1.base import Timeouts
-from wholecall.upstreams.http1.direct import DirectPool
+from wholecall.upstreams.http1.pool import Pool
 
 REQUESTS = 20
 """In one turn."""
@@ -118,7 +118,7 @@ async def by_aiohttp(url: URL) -> AsyncIterator[Read]:
 
 @asynccontextmanager
 async def by_ours(url: URL) -> AsyncIterator[Read]:
-    pool = DirectPool(url, timeouts=Timeouts())
+    pool = Pool(url, timeouts=Timeouts())
 
     async def read(body: bytes) -> AsyncIterator[bytes]:
         response = await pool.post(url, body=body, headers=_HEADERS)

@@ -339,6 +339,41 @@ MUTANTS = [
         "if False:",
         "tests/dialects/test_json_calls.py",
     ),
+    Mutant(
+        "the proxy's password goes through the tunnel to the upstream",
+        "upstreams/http1/route.py",
+        "is_forwarded = self._proxy is not None and not self._has_tunnel",
+        "is_forwarded = self._proxy is not None",
+        "tests/upstreams/http1/test_route.py",
+    ),
+    Mutant(
+        "a proxy that refuses is taken for a tunnel",
+        "upstreams/http1/route.py",
+        "if status not in GOOD:",
+        "if False:",
+        "tests/upstreams/http1/test_route.py",
+    ),
+    Mutant(
+        "what a proxy says in front of a tunnel is dropped",
+        "upstreams/http1/route.py",
+        "        if self._heard:\n",
+        "        if False:\n",
+        "tests/upstreams/http1/test_route.py",
+    ),
+    Mutant(
+        "a proxy's head without end is collected",
+        "upstreams/http1/route.py",
+        "if len(self._heard) > MOST_HEAD_BYTES:",
+        "if False:",
+        "tests/upstreams/http1/test_route.py",
+    ),
+    Mutant(
+        "a cancelled handshake leaves its tunnel open",
+        "upstreams/http1/route.py",
+        "        except BaseException:\n            tunnel.abort()\n",
+        "        except BaseException:\n",
+        "tests/upstreams/http1/test_route.py",
+    ),
 ]
 
 

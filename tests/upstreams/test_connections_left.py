@@ -30,7 +30,7 @@ from wholecall.errors import UpstreamError
 from wholecall.proxy.piping import Letter, Pipe, read_whole
 from wholecall.upstreams.endpoint import Endpoint
 from wholecall.upstreams.http import HttpSettings
-from wholecall.upstreams.http1.direct import DirectPool
+from wholecall.upstreams.http1.pool import Pool
 from wholecall.upstreams.pools import Pools
 
 Ask = Callable[[str], Awaitable[Pools]]
@@ -63,7 +63,7 @@ async def ask_pipe(url: str) -> Pools:
 async def check(pools: Pools) -> None:
     """Nothing is under way any more."""
     pool = await pools.current()
-    assert isinstance(pool, DirectPool)
+    assert isinstance(pool, Pool)
     while set(pool._idle) != pool._open:
         await asyncio.sleep(0)
 

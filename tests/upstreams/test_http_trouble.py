@@ -35,7 +35,7 @@ from wholecall.core.conversation import Request
 from wholecall.errors import UpstreamError
 from wholecall.upstreams import http
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
-from wholecall.upstreams.http1.base import Stale, Timeouts
+from wholecall.upstreams.http1.base import Stale, Timeouts, find_cause
 from wholecall.upstreams.retry import RetryPolicy
 
 # ── Streams that break ──────────────────────────────────────────────────────────────
@@ -275,7 +275,7 @@ REFUSED = "Connect call failed ('10.0.0.7', 8000)"
 def test_why_a_connection_failed_is_told_without_the_numbers_of_addresses(
     error: OSError, said: str
 ) -> None:
-    assert http._reason(error) == said
+    assert find_cause(error) == said
 
 
 @in_loop

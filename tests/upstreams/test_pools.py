@@ -19,13 +19,14 @@ from upstreams.collecting import without_collector
 from upstreams.serving import PATIENCE, in_loop
 from wholecall.faults.running import start_in_thread
 from wholecall.upstreams import pools as pools_module
-from wholecall.upstreams.http1.base import Pool, Timeouts, read_some
-from wholecall.upstreams.http1.direct import DirectPool, OpenSocket
+from wholecall.upstreams.http1.base import Timeouts
+from wholecall.upstreams.http1.connection import read_some
+from wholecall.upstreams.http1.pool import OpenSocket, Pool
 from wholecall.upstreams.pools import Pools
 
 
-def make(open_socket: OpenSocket, address: str = "http://127.0.0.1:1") -> DirectPool:
-    return DirectPool(URL(address), timeouts=Timeouts(), open_socket=open_socket)
+def make(open_socket: OpenSocket, address: str = "http://127.0.0.1:1") -> Pool:
+    return Pool(URL(address), timeouts=Timeouts(), open_socket=open_socket)
 
 
 @in_loop
@@ -96,7 +97,7 @@ def looping() -> Iterator[asyncio.AbstractEventLoop]:
         loop.close()
 
 
-class SlowPool(DirectPool):
+class SlowPool(Pool):
     """Needs some steps of its loop to close."""
 
     gone = False

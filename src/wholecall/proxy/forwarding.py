@@ -20,7 +20,8 @@ from wholecall.proxy.piping import Letter, Pipe, read_whole
 from wholecall.proxy.sinks import Body, Sink, pick_headers
 from wholecall.proxy.taps import ChunksBegan, Fate, Watch
 from wholecall.upstreams.ending import EndOfStream
-from wholecall.upstreams.http1.base import NotHttp, Response, find_header
+from wholecall.upstreams.http1.base import NotHttp, find_header
+from wholecall.upstreams.http1.connection import Response
 from wholecall.upstreams.strangers import find_stranger
 
 _JSON = b"application/json"

@@ -20,13 +20,12 @@ from wholecall.upstreams.http1.base import (
     GOOD,
     ConnectTimeout,
     NotHttp,
-    Pool,
-    Response,
     Stale,
     Unsafe,
     judge,
-    read_some,
 )
+from wholecall.upstreams.http1.connection import Response, read_some
+from wholecall.upstreams.http1.pool import Pool
 from wholecall.upstreams.refusals import read_refusal
 from wholecall.upstreams.retry import FailedAttempt, ask
 

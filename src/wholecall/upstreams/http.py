@@ -15,7 +15,6 @@ What goes wrong *before* an answer begins is an `UpstreamError`, after the attem
 from __future__ import annotations
 
 import os
-import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -36,16 +35,15 @@ from wholecall.upstreams.http1.base import (
     GOOD,
     ConnectTimeout,
     NotHttp,
-    Pool,
     ProxyRefused,
-    Response,
     Stale,
     Timeouts,
     Unsafe,
+    find_cause,
     judge,
-    read_some,
 )
-from wholecall.upstreams.http1.direct import DirectPool, OpenSocket
+from wholecall.upstreams.http1.connection import Response, read_some
+from wholecall.upstreams.http1.pool import OpenSocket, Pool
 from wholecall.upstreams.network import find_certificates, find_proxy
 from wholecall.upstreams.pools import Pools
 from wholecall.upstreams.refusals import read_refusal
@@ -99,13 +97,13 @@ def pools_for(endpoint: Endpoint, settings: HttpSettings) -> Pools:
         return find_certificates(environ) or ssl.create_default_context()
 
     def make(open_socket: OpenSocket) -> Pool:
-        proxy = find_proxy(url, environ)
-        if proxy is None:
-            return DirectPool(url, timeouts=settings.timeouts, trust=trust, open_socket=open_socket)
-        # Few have one, and it is large.
-        from wholecall.upstreams.http1.proxied import ProxiedPool  # noqa: PLC0415
-
-        return ProxiedPool(proxy, timeouts=settings.timeouts, trust=trust, open_socket=open_socket)
+        return Pool(
+            url,
+            timeouts=settings.timeouts,
+            proxy=find_proxy(url, environ),
+            trust=trust,
+            open_socket=open_socket,
+        )
 
     return Pools(make)
 
@@ -265,17 +263,7 @@ class HttpUpstream:
                 return f"no safe connection to {place}: {error}"
             case NotHttp():
                 return f"{place} does not speak HTTP: {error}"
-        return f"the connection to {place} failed: {_reason(error)}"
-
-
-def _reason(error: OSError) -> str:
-    """Why, without the addresses that asyncio tells with it: clients of the proxy read this."""
-    if isinstance(error, socket.gaierror):
-        return error.strerror or str(error)
-    if error.errno is not None:
-        return os.strerror(error.errno)
-    # Several addresses failed, each in its own way; what we raise ourselves has a type of its own.
-    return "none of its addresses answers" if type(error) is OSError else str(error)
+        return f"the connection to {place} failed: {find_cause(error)}"
 
 
 async def _read_start(response: Response) -> bytes:

@@ -16,8 +16,7 @@ from weakref import WeakSet
 
 from aiohappyeyeballs import AddrInfoType
 
-from wholecall.upstreams.http1.base import Pool
-from wholecall.upstreams.http1.direct import OpenSocket, open_socket
+from wholecall.upstreams.http1.pool import OpenSocket, Pool, open_socket
 
 OTHER_LOOP_SECONDS = 5.0
 """How long is waited for loops of other threads to close their own. One that is busy for longer

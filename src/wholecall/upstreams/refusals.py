@@ -21,7 +21,7 @@ import msgspec
 from wholecall.core.words import cut
 from wholecall.errors import MODERATION, WORDLESS, UpstreamError
 from wholecall.upstreams.endpoint import Endpoint
-from wholecall.upstreams.http1.base import Response, read_some
+from wholecall.upstreams.http1.connection import Response, read_some
 from wholecall.upstreams.retry import FailedAttempt, is_repeatable, read_retry_after
 
 MOST_BYTES = 64 * 1024

@@ -16,8 +16,8 @@ from yarl import URL
 
 from upstreams.serving import PATIENCE
 from wholecall.upstreams.http1.base import Timeouts
-from wholecall.upstreams.http1.connection import DirectResponse
-from wholecall.upstreams.http1.direct import DirectPool
+from wholecall.upstreams.http1.connection import Response
+from wholecall.upstreams.http1.pool import Pool
 
 _Arguments = ParamSpec("_Arguments")
 
@@ -157,15 +157,15 @@ async def pooling(
     timeouts: Timeouts | None = None,
     *,
     trust: Callable[[], ssl.SSLContext] = ssl.create_default_context,
-) -> AsyncIterator[DirectPool]:
-    pool = DirectPool(url.origin(), timeouts=timeouts or Timeouts(), trust=trust)
+) -> AsyncIterator[Pool]:
+    pool = Pool(url.origin(), timeouts=timeouts or Timeouts(), trust=trust)
     try:
         yield pool
     finally:
         await pool.close()
 
 
-async def emptied(pool: DirectPool) -> None:
+async def emptied(pool: Pool) -> None:
     """Return when its connections are closed. That they are is a matter of steps, not of time."""
     while pool._open:
         await asyncio.sleep(0)
@@ -176,14 +176,14 @@ async def wait_until(heard: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
-async def read_all(response: DirectResponse) -> bytes:
+async def read_all(response: Response) -> bytes:
     pieces = []
     while piece := await response.read():
         pieces.append(piece)
     return b"".join(pieces)
 
 
-async def ask(pool: DirectPool, url: URL, *, body: bytes = b"hi") -> bytes:
+async def ask(pool: Pool, url: URL, *, body: bytes = b"hi") -> bytes:
     """The body of an answer."""
     return await read_all(await pool.post(url, body=body, headers=HEADERS))
 

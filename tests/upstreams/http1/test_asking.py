@@ -29,7 +29,7 @@ from wholecall.upstreams.http1.base import (
     judge,
 )
 from wholecall.upstreams.http1.connection import MOST_UNREAD_BYTES
-from wholecall.upstreams.http1.direct import DirectPool, open_socket
+from wholecall.upstreams.http1.pool import Pool, open_socket
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ async def test_a_connection_that_the_system_gave_up_was_lost_and_not_silent() ->
 
     with socket.create_server(("127.0.0.1", 0)) as deaf:  # it reads nothing, so its buffer is full
         url = URL(f"http://127.0.0.1:{deaf.getsockname()[1]}/")
-        pool = DirectPool(url, timeouts=Timeouts(), open_socket=open_impatient)
+        pool = Pool(url, timeouts=Timeouts(), open_socket=open_impatient)
         with pytest.raises(ConnectionResetError, match=r"it is gone: .*timed out") as lost:
             await pool.post(url, body=bytes(16 * 1024 * 1024), headers=HEADERS)
         await pool.close()

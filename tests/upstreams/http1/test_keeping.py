@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohappyeyeballs import AddrInfoType
 from yarl import URL
 
 from upstreams.collecting import without_collector
@@ -29,14 +28,12 @@ from upstreams.http1.talking import (
     pooling,
     read_all,
     serving_context,
-    wait_until,
 )
 from upstreams.serving import PATIENCE
 from wholecall.upstreams.http1.base import (
     PoolClosed,
-    Timeouts,
 )
-from wholecall.upstreams.http1.direct import KEEP_ALIVE_SECONDS, DirectPool, open_socket
+from wholecall.upstreams.http1.pool import KEEP_ALIVE_SECONDS, Pool, open_socket
 
 
 @in_loops
@@ -239,40 +236,6 @@ async def test_who_is_cancelled_while_it_waits_closes_the_connection(head: bytes
         await emptied(pool)
 
 
-@pytest.mark.parametrize("safe", [False, True], ids=["plain", "TLS"])
-@in_loops
-async def test_who_is_cancelled_at_any_step_leaves_no_socket_behind(
-    safe: bool, authority: Path
-) -> None:
-    """The next one gets the number of its socket, which nothing else may use any more."""
-    opened: list[socket.socket] = []
-
-    def remember(address: AddrInfoType) -> socket.socket:
-        opened.append(open_socket(address))
-        return opened[-1]
-
-    def trust() -> ssl.SSLContext:
-        return ssl.create_default_context(cafile=str(authority))
-
-    async with listening(greet, serving_context(authority) if safe else None) as server:
-        asking: asyncio.Task[bytes] | None = None
-        steps = 0
-        while asking is None or asking.cancelled():
-            pool = DirectPool(server.url, timeouts=Timeouts(), trust=trust, open_socket=remember)
-            asking = asyncio.create_task(ask(pool, server.url))
-            await wait_until(lambda: bool(opened))  # before, a thread is at work
-            for _ in range(steps):
-                await asyncio.sleep(0)
-            asking.cancel()
-            await asyncio.wait([asking])
-            assert await ask(pool, server.url) == b"hello"
-            await pool.close()
-            assert {each.fileno() for each in opened} == {-1}
-            opened.clear()
-            steps += 1
-        assert asking.result() == b"hello"
-
-
 @in_loops
 async def test_the_one_that_was_used_last_is_taken_first() -> None:
     async with listening(greet) as server, pooling(server.url) as pool:
@@ -354,7 +317,7 @@ async def test_an_answer_leaves_nothing_for_the_collector(said: bytes) -> None:
         await talk.hear()
         await talk.say(said)
 
-    async def ask_once(pool: DirectPool, url: URL) -> weakref.ref[object]:
+    async def ask_once(pool: Pool, url: URL) -> weakref.ref[object]:
         response = await pool.post(url, body=b"", headers=HEADERS)
         with closing(response), suppress(OSError):
             await read_all(response)

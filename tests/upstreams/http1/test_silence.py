@@ -26,13 +26,13 @@ from wholecall.upstreams.http1.base import (
     Timeouts,
 )
 from wholecall.upstreams.http1.connection import MOST_UNREAD_BYTES
-from wholecall.upstreams.http1.direct import DirectPool
+from wholecall.upstreams.http1.pool import Pool
 
 
 @asynccontextmanager
 async def hearing(
     timeouts: Timeouts,
-) -> AsyncIterator[tuple[DirectPool, URL, asyncio.Queue[bytes]]]:
+) -> AsyncIterator[tuple[Pool, URL, asyncio.Queue[bytes]]]:
     """A server that says what is put into a queue."""
     saying: asyncio.Queue[bytes] = asyncio.Queue()
 

@@ -49,21 +49,6 @@ async def test_over_tls_it_is_the_same(authority: Path) -> None:
 
 
 @in_loops
-async def test_who_cannot_prove_its_name_is_not_asked(authority: Path) -> None:
-    heard: list[bytes] = []
-
-    async def note(talk: Talk) -> None:
-        heard.append(await talk.hear())
-
-    context = serving_context(authority)
-    async with listening(note, context) as server, pooling(server.url) as pool:
-        with pytest.raises(Unsafe, match="certificate verify failed"):
-            await ask(pool, server.url)
-        assert pool._connecting == 0
-    assert heard == []
-
-
-@in_loops
 async def test_who_hangs_up_in_the_handshake() -> None:
     async def leave(talk: Talk) -> None:
         await talk.reader.read(65536)

@@ -22,14 +22,14 @@ from upstreams.http1.talking import (
     wait_until,
 )
 from upstreams.serving import PATIENCE
-from wholecall.upstreams.http1 import direct as pool_module
+from wholecall.upstreams.http1 import pool as pool_module
 from wholecall.upstreams.http1.base import (
     ConnectTimeout,
     NotHttp,
     PoolClosed,
     Timeouts,
 )
-from wholecall.upstreams.http1.direct import DirectPool, open_socket
+from wholecall.upstreams.http1.pool import Pool, open_socket
 
 
 @in_loops
@@ -45,7 +45,7 @@ async def test_whose_connection_fails_makes_room_for_the_next(
         return open_socket(address)
 
     async with listening(greet) as server:
-        pool = DirectPool(server.url, timeouts=Timeouts(), open_socket=refuse_first)
+        pool = Pool(server.url, timeouts=Timeouts(), open_socket=refuse_first)
         asking = (ask(pool, server.url) for _ in range(2))
         first, second = await asyncio.gather(*asking, return_exceptions=True)
         assert isinstance(first, ConnectionRefusedError)
@@ -279,7 +279,7 @@ async def test_a_handshake_ends_with_its_pool() -> None:
 
     async with listening(be_silent) as server:
         url = server.url.with_scheme("https")
-        pool = DirectPool(url, timeouts=Timeouts(connect=None), open_socket=remember)
+        pool = Pool(url, timeouts=Timeouts(connect=None), open_socket=remember)
         asking = asyncio.create_task(ask(pool, url))
         await wait_until(lambda: server.connections == 1)
         await pool.close()
@@ -295,7 +295,7 @@ async def test_who_was_cancelled_while_the_pool_closed_is_cancelled() -> None:
 
     async with listening(be_silent) as server:
         url = server.url.with_scheme("https")
-        pool = DirectPool(url, timeouts=Timeouts())
+        pool = Pool(url, timeouts=Timeouts())
         asking = asyncio.create_task(ask(pool, url))
         await wait_until(lambda: server.connections == 1)
         asking.cancel()

@@ -1,17 +1,19 @@
-"""What a pool of connections to an upstream is, and how it fails: by an `OSError`.
+"""Timeouts, headers and failures of the HTTP client. Every failure is an `OSError`.
 
-The one exception is an `UpstreamError` where the environment names certificates that are none.
+The one exception is an `UpstreamError` where the environment names a file that holds no
+certificates.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from multidict import CIMultiDict
-from yarl import URL
 
 from wholecall.upstreams.retry import is_repeatable
 
@@ -33,49 +35,6 @@ class Timeouts:
     not streamed comes when all of it is written."""
     between_chunks: float | None = 300.0
     """Seconds of silence in an answer that has begun. Models think in between."""
-
-
-class Response(Protocol):
-    """An answer whose head has come."""
-
-    @property
-    def status(self) -> int:
-        """Of HTTP."""
-
-    @property
-    def raw_headers(self) -> RawHeaders:
-        """All headers, as bytes."""
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """By their names, in whatever case; of several with one name, the first."""
-
-    @property
-    def content_type(self) -> str:
-        """The media type without its parameters."""
-
-    async def read(self) -> bytes:
-        """What has come of the body, at least one byte; nothing: it is over."""
-
-    def close(self) -> None:
-        """Hang up, unless all of it has come."""
-
-
-class Pool(Protocol):
-    """Connections to one upstream, over which requests are sent."""
-
-    @property
-    def closed(self) -> bool:
-        """Whether it can be used no more."""
-
-    async def post(self, url: URL, *, body: bytes, headers: Mapping[str, str]) -> Response:
-        """Send a body, and wait for the head of the answer."""
-
-    async def get(self, url: URL, *, headers: Mapping[str, str]) -> Response:
-        """Ask for a page, and wait for its head."""
-
-    async def close(self) -> None:
-        """Close all connections."""
 
 
 class ConnectTimeout(TimeoutError):
@@ -160,11 +119,11 @@ def decode_headers(headers: RawHeaders) -> Mapping[str, str]:
     )
 
 
-async def read_some(response: Response, most_bytes: int) -> bytes:
-    """A body as far as a little more than so many bytes."""
-    pieces: list[bytes] = []
-    size = 0
-    while size <= most_bytes and (piece := await response.read()):
-        pieces.append(piece)
-        size += len(piece)
-    return b"".join(pieces)
+def find_cause(error: OSError) -> str:
+    """Say why a connection failed, without addresses: clients of the proxy read this."""
+    if isinstance(error, socket.gaierror):
+        return error.strerror or str(error)
+    if error.errno is not None:
+        return os.strerror(error.errno)
+    # Several addresses failed, each in its own way; what we raise ourselves has its own type.
+    return "none of its addresses answers" if type(error) is OSError else str(error)

@@ -47,7 +47,8 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._connected = False
-        self._response: DirectResponse | None = None
+        self._lost = False
+        self._response: Response | None = None
         self._early: bytes | None = b""
         """What came before the first request; None: it was asked, and nothing may."""
         self._paused = False
@@ -62,11 +63,11 @@ class Connection(asyncio.Protocol):
         """Whether a request can be sent."""
         return self._connected and not self._transport.is_closing()
 
-    async def ask(self, head: bytes, body: bytes) -> DirectResponse:
+    async def ask(self, head: bytes, body: bytes) -> Response:
         """Send a request, and wait for the head of its answer."""
         if not self._connected:
             raise ConnectionResetError("it hung up before it was asked")
-        response = self._response = DirectResponse(self)
+        response = self._response = Response(self)
         self._heard = self._loop.time()
         if self._timer is None and self._tick is not None:
             self._timer = self._loop.call_later(self._tick, self._look)
@@ -107,9 +108,9 @@ class Connection(asyncio.Protocol):
     # ── Called by the loop ──────────────────────────────────────────────────────────
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """From now on it can be used."""
+        """Use this transport from now on. In a tunnel it may be lost before it is handed over."""
         self._transport = cast(asyncio.Transport, transport)
-        self._connected = True
+        self._connected = not self._lost
 
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
@@ -159,6 +160,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Whatever was on its way is lost."""
         self._connected = False
+        self._lost = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -224,7 +226,7 @@ def _shorter(one: float | None, other: float | None) -> float | None:
     return min((each for each in (one, other) if each is not None), default=None)
 
 
-class DirectResponse:
+class Response:
     """An answer that is coming in, for one reader."""
 
     def __init__(self, connection: Connection) -> None:
@@ -302,3 +304,13 @@ class DirectResponse:
         self._error = error or self.incoming.feed_end()
         self.incoming.let_go()
         self.wake()
+
+
+async def read_some(response: Response, most_bytes: int) -> bytes:
+    """Return the body, or its beginning: a little more than so many bytes."""
+    pieces: list[bytes] = []
+    size = 0
+    while size <= most_bytes and (piece := await response.read()):
+        pieces.append(piece)
+        size += len(piece)
+    return b"".join(pieces)

@@ -10,8 +10,9 @@ import asyncio
 import msgspec
 from yarl import URL
 
-from wholecall.upstreams.http1.base import Timeouts, read_some
-from wholecall.upstreams.http1.direct import DirectPool
+from wholecall.upstreams.http1.base import Timeouts
+from wholecall.upstreams.http1.connection import read_some
+from wholecall.upstreams.http1.pool import Pool
 
 _GOOD = 200
 _MOST_BYTES = 4 * 1024 * 1024
@@ -31,7 +32,7 @@ class _Properties(msgspec.Struct, frozen=True):
 async def takes_tools(address: str, key: str) -> bool | None:
     """Ask llama.cpp. None if it does not say."""
     url = URL(address) / "props"
-    pool = DirectPool(url, timeouts=Timeouts())
+    pool = Pool(url, timeouts=Timeouts())
     try:
         async with asyncio.timeout(_SECONDS):
             response = await pool.get(url, headers={"Authorization": f"Bearer {key}"})

@@ -1,24 +1,24 @@
-"""Connections straight to an upstream, kept for the next request.
+"""Connections to one upstream, kept for the next request.
 
-The one that was used last is taken first, so that those which nobody needs any more grow old
+The one that was used last is taken first, so that those which are not needed any more grow old
 and are closed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias, TypedDict
+from typing import TypeAlias
 
 from aiohappyeyeballs import AddrInfoType, start_connection
 from yarl import URL
 
-from wholecall.upstreams.http1.base import ConnectTimeout, PoolClosed, Timeouts, Unsafe
-from wholecall.upstreams.http1.connection import Connection, DirectResponse
+from wholecall.upstreams.http1.base import ConnectTimeout, PoolClosed, Timeouts
+from wholecall.upstreams.http1.connection import Connection, Response
+from wholecall.upstreams.http1.route import Route
 
 OpenSocket: TypeAlias = Callable[[AddrInfoType], socket.socket]
 _Addresses: TypeAlias = Sequence[AddrInfoType]
@@ -48,27 +48,21 @@ def open_socket(address: AddrInfoType) -> socket.socket:
     return opened
 
 
-class _Safety(TypedDict, total=False):
-    ssl: ssl.SSLContext
-    server_hostname: str
-
-
-class DirectPool:
-    """Asks one upstream, over as many connections as there are requests at a time."""
+class Pool:
+    """Sends requests to one upstream, over as many connections as there are requests at a time."""
 
     def __init__(
         self,
         url: URL,
         *,
         timeouts: Timeouts,
+        proxy: URL | None = None,
         trust: Callable[[], ssl.SSLContext] = ssl.create_default_context,
         open_socket: OpenSocket = open_socket,
     ) -> None:
         self.closed = False
-        self._origin = url.origin()
         self._timeouts = timeouts
-        self._trust = trust
-        self._context: ssl.SSLContext | None = None
+        self._route = Route(url.origin(), proxy=proxy, trust=trust)
         self._open_socket = open_socket
         self._loop = asyncio.get_running_loop()
         self._idle: deque[Connection] = deque()
@@ -82,14 +76,14 @@ class DirectPool:
         self._looking: asyncio.Task[_Addresses] | None = None
         self._empty = asyncio.Event()
 
-    async def post(self, url: URL, *, body: bytes, headers: Mapping[str, str]) -> DirectResponse:
+    async def post(self, url: URL, *, body: bytes, headers: Mapping[str, str]) -> Response:
         """Send a body, and wait for the head of the answer."""
-        head = _write_head("POST", url, headers=headers, length=len(body))
+        head = self._route.write_head("POST", url, headers=headers, length=len(body))
         return await (await self._find()).ask(head, body)
 
-    async def get(self, url: URL, *, headers: Mapping[str, str]) -> DirectResponse:
+    async def get(self, url: URL, *, headers: Mapping[str, str]) -> Response:
         """Ask for a page, and wait for its head."""
-        head = _write_head("GET", url, headers=headers)
+        head = self._route.write_head("GET", url, headers=headers)
         return await (await self._find()).ask(head, b"")
 
     async def close(self) -> None:
@@ -241,8 +235,8 @@ class DirectPool:
         return looking.result()
 
     async def _look(self) -> _Addresses:
-        host, port = self._origin.raw_host, self._origin.port
-        return await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        hop = self._route.first_hop
+        return await self._loop.getaddrinfo(hop.raw_host, hop.port, type=socket.SOCK_STREAM)
 
     def _looked(self, looking: asyncio.Task[_Addresses]) -> None:
         self._looking = None
@@ -250,67 +244,19 @@ class DirectPool:
             looking.exception()  # all who waited for it may be gone
 
     async def _reach(self) -> socket.socket:
-        return await start_connection(
-            await self._look_up(),
-            happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS,
-            loop=self._loop,
-            socket_factory=self._open_socket,
-        )
+        with self._route.naming_proxy():
+            return await start_connection(
+                await self._look_up(),
+                happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS,
+                loop=self._loop,
+                socket_factory=self._open_socket,
+            )
 
     async def _begin(self, opened: socket.socket) -> Connection:
         connection = Connection(self._timeouts, on_free=self._keep, on_lost=self._forget)
-        try:
-            await self._loop.create_connection(lambda: connection, sock=opened, **self._safety())
-        except BaseException as error:
-            # First what the loop knows of: to part politely, it would go on to use the number of
-            # the socket, which soon is the number of another one.
-            connection.abort()
-            opened.close()
-            if isinstance(error, ssl.SSLError):
-                raise Unsafe(str(error)) from error
-            if (
-                isinstance(error, ConnectionError) and not error.args
-            ):  # the loop has no words for it
-                raise ConnectionResetError("it hung up in the handshake") from error
-            raise
+        await self._route.begin(opened, connection)
         return connection
-
-    def _safety(self) -> _Safety:
-        """What the loop is told of TLS."""
-        if self._origin.scheme != "https":
-            return {}
-        self._context = self._context or _make_context(self._trust)
-        return {"ssl": self._context, "server_hostname": str(self._origin.raw_host).rstrip(".")}
 
 
 def _closed() -> PoolClosed:
     return PoolClosed("it was closed on this side")
-
-
-def _make_context(trust: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
-    context = trust()
-    context.set_alpn_protocols(["http/1.1"])
-    return context
-
-
-# ── Requests ────────────────────────────────────────────────────────────────────────
-
-
-def _write_head(
-    method: str, url: URL, *, headers: Mapping[str, str], length: int | None = None
-) -> bytes:
-    """The head of a request. Names and values were checked when they were given."""
-    lines = [f"{method} {url.raw_path_qs} HTTP/1.1"]
-    if "host" not in map(str.lower, headers):
-        lines.append(f"Host: {url.host_port_subcomponent}")
-    if url.user is not None:
-        lines.append(f"Authorization: {_write_user(url)}")
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    if length is not None:
-        lines.append(f"Content-Length: {length}")
-    return "\r\n".join([*lines, "", ""]).encode()
-
-
-def _write_user(url: URL) -> str:
-    pair = f"{url.user}:{url.password or ''}"
-    return f"Basic {base64.b64encode(pair.encode()).decode()}"
