@@ -45,7 +45,7 @@ def test_all_names_exactly_the_public_names() -> None:
 
 
 def test_reading_streams_loads_no_http_client() -> None:
-    program = "import sys, wholecall; print('aiohttp' in sys.modules, 'pydantic' in sys.modules)"
+    program = "import sys, wholecall; print('httptools' in sys.modules, 'pydantic' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )

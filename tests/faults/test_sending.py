@@ -5,17 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
-from typing import cast
 
 import aiohttp
 import pytest
-from aiohttp import web
 from yarl import URL
 
 from wholecall.faults.running import FaultServer
-from wholecall.faults.script import Answer, Reset
-from wholecall.faults.sending import AnswerSender, Reply
-from wholecall.faults.wire.chat import ChatWriter
 
 HANGING = ["hang-before-headers", "hang-in-call"]
 LONG = 600.0
@@ -72,20 +67,6 @@ def test_a_limit_ends_what_hangs(model: str) -> None:
 
     with pytest.raises((aiohttp.ClientError, ConnectionError)):
         asyncio.run(asyncio.wait_for(scenario(), 30))
-
-
-class Gone:
-    """A request whose client has closed the connection."""
-
-    transport = None
-
-
-def test_a_connection_that_is_gone_need_not_be_reset() -> None:
-    async def scenario() -> web.StreamResponse:
-        reply = Reply(answer=Answer(steps=(Reset(),)), writer=ChatWriter("good", 0), streamed=True)
-        return await AnswerSender(LONG).send(cast(web.Request, Gone()), reply)
-
-    assert not asyncio.run(scenario()).prepared
 
 
 def test_a_page_comes_instead_of_an_answer() -> None:

@@ -7,8 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from aiohttp import web
-
+from wholecall.faults.http_server import HttpServer
 from wholecall.faults.memory import Memory, Received, Reported
 from wholecall.faults.sending import AnswerSender
 from wholecall.faults.server import ScriptedUpstream
@@ -29,24 +28,18 @@ class FaultServer:
         self._hang_seconds = hang_seconds
         self._memory = Memory()
         self._sender: AnswerSender | None = None
-        self._runner: web.AppRunner | None = None
+        self._server: HttpServer | None = None
 
     async def __aenter__(self) -> FaultServer:
         self._sender = AnswerSender(self._hang_seconds)
-        app = ScriptedUpstream(self._memory, self._sender).make_app()
-        # A client that is gone ends its answer, so that nothing hangs for nobody.
-        self._runner = web.AppRunner(
-            app, access_log=None, handler_cancellation=True, shutdown_timeout=_CLOSING_SECONDS
-        )
-        await self._runner.setup()
-        await web.TCPSite(self._runner, _HOST, self._port).start()
-        self._port = self._runner.addresses[0][1]
+        self._server = HttpServer(ScriptedUpstream(self._memory, self._sender).handle)
+        self._port = await self._server.start(_HOST, self._port)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._sender is not None and self._runner is not None:
+        if self._sender is not None and self._server is not None:
             self._sender.close()
-            await self._runner.cleanup()
+            await self._server.close(_CLOSING_SECONDS)
 
     @property
     def address(self) -> str:

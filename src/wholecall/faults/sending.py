@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
-import struct
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from aiohttp import web
-
+from wholecall.faults.http_server import HttpExchange
 from wholecall.faults.script import Act, Answer, Drop, Hang, Pause, Reset
 from wholecall.faults.wire.whole import fold
 from wholecall.faults.wire.writer import Writer
 
 _ACTS = (Drop, Hang, Reset)
-_NO_LINGER = struct.pack("ii", 1, 0)
 _STREAM_HEADERS = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 _JSON_HEADERS = {"content-type": "application/json"}
+_PAGE_HEADERS = {"content-type": "text/html; charset=utf-8"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,72 +39,60 @@ class AnswerSender:
         """Let go whatever hangs."""
         self._closing.set()
 
-    async def send(self, request: web.Request, reply: Reply) -> web.StreamResponse:
+    async def send(self, exchange: HttpExchange, reply: Reply) -> None:
         """Send one answer of the script."""
         if reply.answer.body is not None:
-            return web.Response(text=reply.answer.body, content_type="text/html")
-        first = reply.answer.steps[0]
-        if isinstance(first, _ACTS):
-            await self._act(first, request)
-            return web.StreamResponse()
-        try:
-            return await (self._stream if reply.streamed else self._send_whole)(request, reply)
-        except ConnectionError:
-            return web.StreamResponse()  # the client was faster
+            await exchange.send(reply.answer.body.encode(), headers=_PAGE_HEADERS)
+        elif isinstance(reply.answer.steps[0], _ACTS):
+            await self._act(reply.answer.steps[0], exchange)
+            await exchange.send(b"")
+        elif reply.streamed:
+            await self._stream(exchange, reply)
+        else:
+            await self._send_whole(exchange, reply)
 
-    async def _stream(self, request: web.Request, reply: Reply) -> web.StreamResponse:
+    async def _stream(self, exchange: HttpExchange, reply: Reply) -> None:
         answer, writer = reply.answer, reply.writer
-        response = web.StreamResponse(headers=_STREAM_HEADERS)
-        await response.prepare(request)
-        await response.write(writer.open().replace("\n", answer.newline).encode())
+        await exchange.begin(_STREAM_HEADERS)
+        await exchange.write(writer.open().replace("\n", answer.newline).encode())
         for step in answer.steps:
             if isinstance(step, _ACTS):
-                await self._act(step, request)
+                await self._act(step, exchange)
                 break
             if isinstance(step, Pause):
                 await asyncio.sleep(step.seconds)
                 continue
             for piece in _cut(writer.write(step), answer):
-                await response.write(piece)
-        return response
+                await exchange.write(piece)
+        await exchange.finish()
 
-    async def _send_whole(self, request: web.Request, reply: Reply) -> web.StreamResponse:
+    async def _send_whole(self, exchange: HttpExchange, reply: Reply) -> None:
         steps = reply.answer.steps
         body = json.dumps(reply.writer.encode(fold(steps)), ensure_ascii=False).encode()
         act = next((step for step in steps if isinstance(step, _ACTS)), None)
-        if act is None:
-            return web.Response(body=body, headers=_JSON_HEADERS)
         half = body[: len(body) // 2]
-        if isinstance(act, Drop):
-            return web.Response(body=half, headers=_JSON_HEADERS)
-        response = web.StreamResponse(headers=_JSON_HEADERS)
-        response.content_length = len(body)
-        await response.prepare(request)
-        await response.write(half)
-        await self._act(act, request)
-        return response
+        if act is None or isinstance(act, Drop):
+            await exchange.send(body if act is None else half, headers=_JSON_HEADERS)
+            return
+        await exchange.begin(_JSON_HEADERS, length=len(body))
+        await exchange.write(half)
+        await self._act(act, exchange)
 
     # ── Acts ────────────────────────────────────────────────────────────────────────
 
-    async def _act(self, act: Act, request: web.Request) -> None:
-        await _ACT[type(act)](self, request)
+    async def _act(self, act: Act, exchange: HttpExchange) -> None:
+        await _ACT[type(act)](self, exchange)
 
-    async def _drop(self, _: web.Request) -> None:
+    async def _drop(self, _: HttpExchange) -> None:
         """Say nothing more: HTTP ends the answer well."""
 
-    async def _hang(self, request: web.Request) -> None:
+    async def _hang(self, exchange: HttpExchange) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._closing.wait(), self._hang_seconds)
-        await self._reset(request)
+        exchange.reset()
 
-    async def _reset(self, request: web.Request) -> None:
-        transport = request.transport
-        if transport is None:
-            return  # the client was faster
-        # Without lingering the kernel says RST, not FIN: the client sees a reset, not an end.
-        connection = transport.get_extra_info("socket")
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
-        transport.abort()
+    async def _reset(self, exchange: HttpExchange) -> None:
+        exchange.reset()
 
 
 def _cut(text: str, answer: Answer) -> Iterator[bytes]:
@@ -116,7 +101,7 @@ def _cut(text: str, answer: Answer) -> Iterator[bytes]:
     return (content[begin : begin + size] for begin in range(0, len(content), size))
 
 
-_ACT: dict[type[Act], Callable[[AnswerSender, web.Request], Awaitable[None]]] = {
+_ACT: dict[type[Act], Callable[[AnswerSender, HttpExchange], Awaitable[None]]] = {
     Drop: AnswerSender._drop,
     Hang: AnswerSender._hang,
     Reset: AnswerSender._reset,

@@ -13,14 +13,14 @@ each run an API key of its own.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from aiohttp import web
-
 from wholecall.core.values import JSON
 from wholecall.errors import UnknownModel, UnreadableRequest
+from wholecall.faults.http_server import Handle, HttpExchange
 from wholecall.faults.memory import Memory, Received, Reported
 from wholecall.faults.question import Question, read_question
 from wholecall.faults.scenarios import PREFIX, SCENARIOS, find_scenario
@@ -34,9 +34,9 @@ PATHS = {
     "/v1/responses": "openai-responses",
     "/v1/messages": "anthropic",
 }
-_LARGEST_REQUEST = 64 * 1024 * 1024
 _BAD_REQUEST = 400
 _NOT_FOUND = 404
+_NOT_ALLOWED = 405
 _OK = 200
 
 
@@ -46,43 +46,53 @@ class ScriptedUpstream:
     def __init__(self, memory: Memory, sender: AnswerSender) -> None:
         self._memory = memory
         self._sender = sender
-
-    def make_app(self) -> web.Application:
-        """The routes."""
-        app = web.Application(client_max_size=_LARGEST_REQUEST)
+        self._routes: dict[tuple[str, str], Handle] = {
+            ("GET", "/v1/models"): _list_models,
+            ("GET", "/faults/log"): self._show_log,
+            ("POST", "/faults/ran"): self._take_report,
+            ("POST", "/faults/forget"): self._forget,
+        }
         for path, protocol in PATHS.items():
-            app.router.add_post(path, partial(self._answer, protocol))
-        app.router.add_get("/v1/models", _list_models)
-        app.router.add_get("/faults/log", self._show_log)
-        app.router.add_post("/faults/ran", self._take_report)
-        app.router.add_post("/faults/forget", self._forget)
-        return app
+            self._routes["POST", path] = partial(self._answer, protocol)
 
-    async def _answer(self, protocol: str, request: web.Request) -> web.StreamResponse:
-        refuse = partial(_refuse, protocol)
+    async def handle(self, exchange: HttpExchange) -> None:
+        """Answer a request by its method and path."""
+        handle = self._routes.get((exchange.method, exchange.path))
+        if handle is not None:
+            await handle(exchange)
+            return
+        allowed = [method for method, path in self._routes if path == exchange.path]
+        await exchange.send(
+            b"405: Method Not Allowed" if allowed else b"404: Not Found",
+            status=_NOT_ALLOWED if allowed else _NOT_FOUND,
+            headers={"content-type": "text/plain"} | ({"allow": allowed[0]} if allowed else {}),
+        )
+
+    async def _answer(self, protocol: str, exchange: HttpExchange) -> None:
+        refuse = partial(_refuse, exchange, protocol=protocol)
         try:
-            question = read_question(protocol, await request.read(), headers=request.headers)
+            question = read_question(protocol, exchange.body, headers=exchange.headers)
             scenario = find_scenario(question.model)
         except UnreadableRequest as error:
-            return refuse(_BAD_REQUEST, message=str(error))
+            return await refuse(_BAD_REQUEST, message=str(error))
         except UnknownModel as error:
-            return refuse(_NOT_FOUND, message=str(error))
+            return await refuse(_NOT_FOUND, message=str(error))
         refusal = _find_refusal(scenario, question)
         if refusal:
-            return refuse(_BAD_REQUEST, message=refusal)
+            return await refuse(_BAD_REQUEST, message=refusal)
         attempt = self._memory.receive(question, scenario.name)
         answer = scenario.answer(question.turn, attempt, offers_tools=question.offers_tools)
         if answer.status != _OK:
-            return refuse(answer.status, message=scenario.sentence, headers=answer.headers)
+            return await refuse(answer.status, message=scenario.sentence, headers=answer.headers)
         writer = WRITERS[protocol](question.model, question.turn)
         reply = Reply(answer=answer, writer=writer, streamed=question.form.streamed)
-        return await self._sender.send(request, reply)
+        return await self._sender.send(exchange, reply)
 
     # ── What happened ───────────────────────────────────────────────────────────────
 
-    async def _show_log(self, request: web.Request) -> web.Response:
-        wanted = request.query.get("scenario")
-        return web.json_response(
+    async def _show_log(self, exchange: HttpExchange) -> None:
+        wanted = exchange.query.get("scenario")
+        await exchange.send_json(
             [
                 _describe(received)
                 for received in self._memory.received
@@ -90,19 +100,20 @@ class ScriptedUpstream:
             ]
         )
 
-    async def _take_report(self, request: web.Request) -> web.Response:
+    async def _take_report(self, exchange: HttpExchange) -> None:
         try:
-            report = await request.json()
+            report = json.loads(exchange.body)
             run = ToolRun(report["tool"], report["arguments"])
         except (ValueError, TypeError, KeyError):
             message = 'a report is {"tool": "get_weather", "arguments": {"city": "Oslo"}}'
-            return web.json_response({"error": message}, status=_BAD_REQUEST)
-        self._memory.reported.append(Reported(request.query.get("run", ""), run))
-        return web.json_response({"ok": True})
+            await exchange.send_json({"error": message}, status=_BAD_REQUEST)
+            return
+        self._memory.reported.append(Reported(exchange.query.get("run", ""), run))
+        await exchange.send_json({"ok": True})
 
-    async def _forget(self, _: web.Request) -> web.Response:
+    async def _forget(self, exchange: HttpExchange) -> None:
         self._memory.forget()
-        return web.json_response({"ok": True})
+        await exchange.send_json({"ok": True})
 
 
 def _find_refusal(scenario: Scenario, question: Question) -> str:
@@ -115,10 +126,16 @@ def _find_refusal(scenario: Scenario, question: Question) -> str:
     return ""
 
 
-def _refuse(
-    protocol: str, status: int, *, message: str, headers: Mapping[str, str] | None = None
-) -> web.Response:
-    return web.json_response(REFUSALS[protocol](status, message), status=status, headers=headers)
+async def _refuse(
+    exchange: HttpExchange,
+    status: int,
+    *,
+    protocol: str,
+    message: str,
+    headers: Mapping[str, str] | None = None,
+) -> None:
+    body = REFUSALS[protocol](status, message)
+    await exchange.send_json(body, status=status, headers=headers)
 
 
 def _describe(received: Received) -> dict[str, JSON]:
@@ -132,9 +149,9 @@ def _describe(received: Received) -> dict[str, JSON]:
     }
 
 
-async def _list_models(_: web.Request) -> web.Response:
+async def _list_models(exchange: HttpExchange) -> None:
     models: list[dict[str, Any]] = [
         {"id": PREFIX + name, "object": "model", "created": CREATED, "owned_by": "faults"}
         for name in SCENARIOS
     ]
-    return web.json_response({"object": "list", "data": models})
+    await exchange.send_json({"object": "list", "data": models})
