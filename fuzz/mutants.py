@@ -373,6 +373,18 @@ MUTANTS = [
         "        except BaseException:\n            tunnel.abort()\n",
         "        except BaseException:\n",
         "tests/upstreams/http1/test_route.py",
+        "a call that would be skipped again is asked for again",
+        "core/feedback.py",
+        "hint=_SKIP_HINTS[reason],",
+        "hint=_SKIP_HINTS[SkipReason.STOPPED],",
+        "tests/core/test_feedback.py",
+    ),
+    Mutant(
+        "a withdrawn tool is reported as unknown",
+        "runs/loop.py",
+        "if barred is not None:",
+        "if False:",
+        "tests/runs/test_loop_caps.py",
     ),
 ]
 

@@ -22,6 +22,7 @@ from wholecall.core.conversation import (
 )
 from wholecall.core.feedback import (
     Feedback,
+    SkipReason,
     dropped_note,
     feedback,
     make_feedback,
@@ -232,6 +233,7 @@ __all__ = [
     "RunNext",
     "RunResult",
     "ScriptedAnswer",
+    "SkipReason",
     "Start",
     "Status",
     "Stop",

@@ -8,6 +8,7 @@ import pytest
 from wholecall.core.draft import Draft
 from wholecall.core.feedback import (
     Feedback,
+    SkipReason,
     dropped_note,
     feedback,
     make_feedback,
@@ -166,7 +167,7 @@ ROWS: list[tuple[str, Rejected, list[str], list[str]]] = [
         "a tool that there is, but that may not be called now",
         reject(Reason.UNKNOWN_TOOL, name="add", detail="only 'send_mail' may be called here"),
         ['call of "add" was not run', "only 'send_mail' may be called here"],
-        ["no tool", "Did you mean"],
+        ["no tool", "Did you mean", "again"],
     ),
     (
         "no name: which there are",
@@ -237,6 +238,42 @@ def test_every_reason_has_its_words() -> None:
     told = {rejection.reason for _, rejection, _, _ in ROWS}
 
     assert told == set(Reason)
+
+
+def test_every_reason_has_a_hint_of_its_own() -> None:
+    rejections = {reason: reject(reason, "{}", name="x") for reason in Reason}
+    hints = [make_feedback(each, None, offer=OFFER).hint for each in rejections.values()]
+    hints += [skipped("add", "why", reason=reason).hint for reason in SkipReason]
+
+    assert all(hints)
+    assert len(set(hints)) == len(hints)
+
+
+# why a call was skipped, what its hint must say
+SKIPPED: list[tuple[SkipReason, list[str]]] = [
+    (SkipReason.IDENTICAL, ["same result", "Answer from the results", "could not find out"]),
+    (SkipReason.WITHDRAWN, ["cannot be used", "Answer from the results", "could not find out"]),
+    (SkipReason.CAPPED, ["No further tool", "from the results", "could not find out"]),
+    (SkipReason.HANGING, ["without its result", "could not find out"]),
+    (SkipReason.UNAVAILABLE, ["without this tool", "could not find out"]),
+    (SkipReason.DENIED, ["Do not send the call again"]),
+    (SkipReason.STOPPED, ["Send it again if it is still needed"]),
+]
+
+
+@pytest.mark.parametrize(("reason", "said"), SKIPPED, ids=[row[0].value for row in SKIPPED])
+def test_a_call_that_would_be_skipped_again_is_not_asked_for(
+    reason: SkipReason, said: list[str]
+) -> None:
+    text = skipped("add", "there is a reason", reason=reason).text
+
+    assert text.startswith('The call of "add" was not run: there is a reason.\n')
+    assert [words for words in said if words not in text] == []
+    assert ("Send it again" in text) is (reason is SkipReason.STOPPED)
+
+
+def test_every_reason_to_skip_has_its_row() -> None:
+    assert {row[0] for row in SKIPPED} == set(SkipReason)
 
 
 def test_the_structured_form_says_the_same_piece_by_piece() -> None:

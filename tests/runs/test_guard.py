@@ -1,7 +1,8 @@
 """The guard: which calls may run, and what the others are told."""
 
+from wholecall.core.feedback import SkipReason
 from wholecall.core.values import Call, Evidence
-from wholecall.runs.guard import Guard
+from wholecall.runs.guard import Guard, NotRun
 from wholecall.runs.limits import RunLimits
 
 
@@ -20,7 +21,7 @@ def test_the_number_of_calls_of_a_run_is_limited() -> None:
     assert [guard.refuse(call(at=at)) for at in range(3)] == [
         None,
         None,
-        "the limit of 2 calls is reached",
+        NotRun(SkipReason.CAPPED, "the limit of 2 calls is reached"),
     ]
     assert guard.calls == 2
 
@@ -34,7 +35,8 @@ def test_the_same_call_is_warned_of_and_then_refused_whatever_the_order_of_its_k
     assert guard.refuse(second) is None
     assert "call number 2 of 'look'" in guard.warning(second)
     assert not guard.stuck
-    assert guard.refuse(first) == "it was made 3 times with the same arguments"
+    why = "it was made 3 times with the same arguments"
+    assert guard.refuse(first) == NotRun(SkipReason.IDENTICAL, why)
     assert guard.stuck
 
 
@@ -47,5 +49,6 @@ def test_a_tool_that_fails_in_a_row_is_withdrawn_and_success_forgives() -> None:
     guard.failed("look")
     guard.failed("send")
     assert guard.withdrawn == {"look"}
-    assert guard.refuse(call("look")) == "'look' failed 2 times in a row and is withdrawn"
+    why = "'look' failed 2 times in a row and is withdrawn"
+    assert guard.refuse(call("look")) == NotRun(SkipReason.WITHDRAWN, why)
     assert guard.refuse(call("send")) is None

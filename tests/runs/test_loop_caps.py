@@ -47,6 +47,50 @@ def test_calls_in_the_last_answer_are_not_run_and_answered_all_the_same() -> Non
     assert "was not run" in result.result.text
 
 
+SAME = calls(("look", {"shelf": 1}))
+BURNT = calls(("burn", {"dish": "soup"}))
+# what holds, the limits, the answers, what the model was told last, what it must say
+TOLD: list[tuple[str, RunLimits, list[ScriptedAnswer], str]] = [
+    ("an identical call", RunLimits(stop_identical=2), [SAME, SAME], "the same result"),
+    (
+        "a call beyond the limit",
+        RunLimits(calls=1),
+        [calls(("look", {"shelf": 1}), ("look", {"shelf": 2}))],
+        "No further tool can be called",
+    ),
+    (
+        "a call of a tool that was withdrawn",
+        RunLimits(attempts=1),
+        [BURNT, BURNT],
+        "This tool cannot be used any more",
+    ),
+    (
+        "a call in the last answer",
+        RunLimits(turns=1),
+        [SAME, SAME],
+        "No further tool can be called",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("limits", "turns", "words"), [row[1:] for row in TOLD], ids=[row[0] for row in TOLD]
+)
+def test_what_will_not_be_run_is_not_asked_for_again(
+    limits: RunLimits, turns: list[ScriptedAnswer], *, words: str
+) -> None:
+    played = play(*turns, says("That is all."), limits=limits)
+    told = [
+        part.result.text
+        for message in played.done.messages
+        for part in message.parts
+        if isinstance(part, CallResult)
+    ]
+    assert words in told[-1]
+    assert "could not find out" in told[-1]
+    assert "again" not in told[-1]
+
+
 def test_the_same_call_is_warned_of_in_its_result() -> None:
     same = calls(("look", {"shelf": 1}))
     played = play(same, same, same, says("Fine."), limits=RunLimits(warn_identical=3))

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from fault_agent import Agent
-from wholecall.core.feedback import feedback
-from wholecall.core.values import Rejected
+from wholecall.core.feedback import SkipReason, feedback, skipped
+from wholecall.core.values import Reason, Rejected
 from wholecall.faults.running import FaultServer
 from wholecall.faults.scenarios import SCENARIOS
 from wholecall.faults.script import Form, Scenario
@@ -56,6 +56,9 @@ def check_feedback(agent: Agent, server: FaultServer) -> None:
     told = [json.dumps(received.body, ensure_ascii=False) for received in server.received[1:]]
     for rejected in find_rejections(agent):
         words = feedback(rejected, OFFER.get(rejected.name or ""), offer=OFFER)
+        if rejected.reason is Reason.UNKNOWN_TOOL and rejected.name in OFFER:
+            why = f"{rejected.name!r} failed 3 times in a row and is withdrawn"
+            words = skipped(rejected.name, why, reason=SkipReason.WITHDRAWN).text
         assert (rejected.name or "") in words
         assert "not run" in words or "nothing was run" in words
         assert any(quote(words) in body for body in told), f"nobody was told: {words}"

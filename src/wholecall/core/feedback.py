@@ -10,6 +10,7 @@ send the same long call once more, to be cut off at the same place.
 
 from __future__ import annotations
 
+import enum
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -132,7 +133,8 @@ _CUT_BY_THE_LIMIT = _Words(
     "Your {call} was not run, because it was cut off by the output limit{detail}.",
     f"{_NOT_ALL} with less in it, or do the work in parts with several smaller calls.",
 )
-_ONE_OBJECT = "Send the call again with its arguments as one whole JSON object."
+
+_NOT_NOW = "Call only what may be called now, or answer in words."
 
 _PLAIN: dict[Reason, _Words] = {
     Reason.TRUNCATED: _Words(
@@ -204,7 +206,8 @@ def _make_bad_json(subject: _Subject) -> Feedback:
         found = f"{show(unparsed.found)} stands" if unparsed.found else "the text ends"
         detail = f": {unparsed.message} at character {unparsed.position + 1}, where {found}"
     message = f"Your {subject.call} was not run, because its arguments are not valid JSON{detail}."
-    return _make_of_arguments(subject, message, hint=_ONE_OBJECT)
+    hint = "Send the call again with its arguments as one whole JSON object."
+    return _make_of_arguments(subject, message, hint=hint)
 
 
 def _make_not_object(subject: _Subject) -> Feedback:
@@ -212,7 +215,8 @@ def _make_not_object(subject: _Subject) -> Feedback:
         f"Your {subject.call} was not run, because its arguments must be one JSON object "
         f"with the parameters by name; received {show(_parsed(subject.rejection))}."
     )
-    return _make_of_arguments(subject, message, hint=_ONE_OBJECT)
+    hint = "Send the call again with one JSON object, each parameter under its name."
+    return _make_of_arguments(subject, message, hint=hint)
 
 
 def _make_schema(subject: _Subject) -> Feedback:
@@ -236,7 +240,7 @@ def _make_unknown_tool(subject: _Subject) -> Feedback:
     name = subject.rejection.name or ""
     if subject.offer is not None and name in subject.offer:  # the choice of tools forbade it
         message = f"Your {subject.call} was not run{subject.detail}."
-        return Feedback(type="unknown_tool", message=message, tool=name)
+        return Feedback(type="unknown_tool", message=message, tool=name, hint=_NOT_NOW)
     near = nearest(name, subject.offer or ())
     suggestion = f" Did you mean {show(near)}?" if near else ""
     message = f"There is no tool {show(name)}, so nothing was run.{suggestion}"
@@ -247,7 +251,10 @@ def _make_unknown_tool(subject: _Subject) -> Feedback:
 
 def _make_no_name(subject: _Subject) -> Feedback:
     message = "Your call was not run, because it does not say which tool to call."
-    return Feedback(type="no_name", message=message, hint=_name_tools(subject.offer))
+    hint = _name_tools(subject.offer)
+    if subject.offer:
+        hint = f"Send the call again with a name. {hint}"
+    return Feedback(type="no_name", message=message, hint=hint)
 
 
 def _name_tools(offer: Offer | None) -> str:
@@ -318,13 +325,55 @@ def timed_out(name: str, seconds: float) -> Feedback:
     )
 
 
-def skipped(name: str, why: str) -> Feedback:
+class SkipReason(enum.Enum):
+    """Why a call with nothing wrong in it was not run."""
+
+    IDENTICAL = "identical"
+    """The same call was made too often."""
+    WITHDRAWN = "withdrawn"
+    """Its tool failed too often."""
+    CAPPED = "capped"
+    """The run has reached a limit."""
+    STOPPED = "stopped"
+    """The run was stopped from outside."""
+    HANGING = "hanging"
+    """Too many earlier calls hang."""
+    UNAVAILABLE = "unavailable"
+    """Nobody here can run its tool."""
+    DENIED = "denied"
+    """It was not approved."""
+
+
+_UNKNOWN = "say what you could not find out"
+# A call that would be skipped again must not be asked for again: small models obey.
+_SKIP_HINTS: dict[SkipReason, str] = {
+    SkipReason.IDENTICAL: (
+        "The same call would give the same result. "
+        f"Answer from the results that you have, and {_UNKNOWN}."
+    ),
+    SkipReason.WITHDRAWN: (
+        "This tool cannot be used any more. "
+        f"Answer from the results of other calls, and {_UNKNOWN}."
+    ),
+    SkipReason.CAPPED: (
+        f"No further tool can be called. Answer now from the results that you have, and {_UNKNOWN}."
+    ),
+    SkipReason.STOPPED: "Send it again if it is still needed.",
+    SkipReason.HANGING: f"Go on with other tools or without its result, and {_UNKNOWN}.",
+    SkipReason.UNAVAILABLE: f"Go on without this tool, and {_UNKNOWN}.",
+    SkipReason.DENIED: (
+        "Do not send the call again. Go on without its result, or say what is missing."
+    ),
+}
+
+
+def skipped(name: str, why: str, *, reason: SkipReason = SkipReason.STOPPED) -> Feedback:
     """Say that the call was not run although nothing was wrong with it."""
     return Feedback(
         type="skipped",
         message=f"The call of {show(name)} was not run: {why.strip().rstrip('.')}.",
         tool=name,
-        hint="Send it again if it is still needed.",
+        hint=_SKIP_HINTS[reason],
     )
 
 

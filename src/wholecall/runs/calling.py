@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeAlias
 
 from wholecall.core.conversation import Result
-from wholecall.core.feedback import dropped_note
+from wholecall.core.feedback import SkipReason, dropped_note
 from wholecall.core.values import JSON, Call
 from wholecall.runs.approvals import Approvals
 from wholecall.runs.around import Around, only_once, wrap
@@ -112,7 +112,8 @@ class Calling:
     async def _try(self, number: int) -> CallOutcome:
         if isinstance(self._tool.run, Blocking) and self._too_many_hang():
             why = "too many earlier calls hang and cannot be ended"
-            return CallOutcome(Status.SKIPPED, tell_skipped(self._call.name, why))
+            result = tell_skipped(self._call.name, why, reason=SkipReason.HANGING)
+            return CallOutcome(Status.SKIPPED, result)
         loop = asyncio.get_running_loop()
         self.began_at = self.began_at or loop.time()
         self._emit(ToolStarted(self.shown, number))

@@ -17,6 +17,7 @@ import asyncio
 from dataclasses import dataclass
 
 from wholecall.core.conversation import CallResult, Result
+from wholecall.core.feedback import SkipReason
 from wholecall.core.values import Call
 from wholecall.runs.calling import Calling, CallOutcome, Emit, ExecutorSettings
 from wholecall.runs.events import Status, ToolEnded, ToolEvent, ToolStarted, copy_call
@@ -85,18 +86,26 @@ class Executor:
             return
         tool = self._toolbox.find(call.name)
         if tool is None or tool.run is None:
-            self.skip(call, "nobody here can run it")
+            self.skip(call, "nobody here can run it", reason=SkipReason.UNAVAILABLE)
         elif self._cancelled:
             self.skip(call, "the run was stopped")
         else:
             self._known[call.id] = call
             self._begin(call, tool)
 
-    def skip(self, call: Call, why: str, *, status: Status = Status.SKIPPED) -> None:
-        """Give a call that is not to run its result: why not."""
+    def skip(
+        self,
+        call: Call,
+        why: str,
+        *,
+        reason: SkipReason = SkipReason.STOPPED,
+        status: Status = Status.SKIPPED,
+    ) -> None:
+        """Give a call that is not to run its result: why not, and what to do instead."""
         if call.id not in self._known:
             self._known[call.id] = call
-            self._conclude(copy_call(call), CallOutcome(status, tell_skipped(call.name, why)))
+            result = tell_skipped(call.name, why, reason=reason)
+            self._conclude(copy_call(call), CallOutcome(status, result))
 
     async def settle(self) -> tuple[CallResult, ...]:
         """Wait for all calls of the turn; their results, in call order. The next turn begins."""

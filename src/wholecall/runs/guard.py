@@ -8,9 +8,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from typing import NamedTuple
 
+from wholecall.core.feedback import SkipReason
 from wholecall.core.values import Call
 from wholecall.runs.limits import RunLimits
+
+
+class NotRun(NamedTuple):
+    """Why a call may not run."""
+
+    reason: SkipReason
+    why: str
+    """In words for the model."""
 
 
 class Guard:
@@ -31,12 +41,12 @@ class Guard:
         limit = self._limits.attempts
         return frozenset(name for name, failures in self._failures.items() if failures >= limit)
 
-    def refuse(self, call: Call) -> str | None:
-        """Why a call may not run, in words for the model; None: it may, and is counted."""
-        why = self._beyond(call)
-        if why is None:
+    def refuse(self, call: Call) -> NotRun | None:
+        """Return why a call may not run; None: it may, and is counted."""
+        refused = self._beyond(call)
+        if refused is None:
             self.calls += 1
-        return why
+        return refused
 
     def warning(self, call: Call) -> str:
         """What the result of a call says about its repetition; empty if there is nothing."""
@@ -56,18 +66,26 @@ class Guard:
         """A call of this tool was rejected or failed."""
         self._failures[name] += 1
 
-    def _beyond(self, call: Call) -> str | None:
+    def describe_withdrawn(self, name: str) -> NotRun:
+        """Say that a tool is withdrawn."""
+        times = self._limits.attempts
+        why = f"{name!r} failed {times} times in a row and is withdrawn"
+        return NotRun(SkipReason.WITHDRAWN, why)
+
+    def _beyond(self, call: Call) -> NotRun | None:
         limits = self._limits
         if self.calls >= limits.calls:
-            return f"the limit of {limits.calls} calls is reached"
+            why = f"the limit of {limits.calls} calls is reached"
+            return NotRun(SkipReason.CAPPED, why)
         if call.name in self.withdrawn:
-            return f"{call.name!r} failed {limits.attempts} times in a row and is withdrawn"
+            return self.describe_withdrawn(call.name)
         key = _key(call)
         self._identical[key] += 1
         if self._identical[key] < limits.stop_identical:
             return None
         self.stuck = True
-        return f"it was made {self._identical[key]} times with the same arguments"
+        why = f"it was made {self._identical[key]} times with the same arguments"
+        return NotRun(SkipReason.IDENTICAL, why)
 
 
 def _key(call: Call) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from wholecall.core.choice import Choice, Mode
 from wholecall.core.conversation import CallResult, Message, Request, Result, Role
-from wholecall.core.feedback import feedback
+from wholecall.core.feedback import SkipReason, feedback, skipped
 from wholecall.core.hints import read_hint
 from wholecall.core.outcome import Outcome
 from wholecall.core.values import Call, Hint, Reason, Rejected, Text
@@ -22,7 +22,7 @@ from wholecall.dialects.enforce import MOST_TIMES_ASKED, ask_again
 from wholecall.errors import RunFailed, UpstreamError
 from wholecall.runs.events import RunEvent, Status, ToolEnded, TurnRetried, TurnStarted
 from wholecall.runs.executor import Executor
-from wholecall.runs.guard import Guard
+from wholecall.runs.guard import Guard, NotRun
 from wholecall.runs.ledger import Ledger, Stop
 from wholecall.runs.plan import Plan, Progress, RunResult
 from wholecall.runs.recovery import Again, Recovery
@@ -207,9 +207,9 @@ class Loop:
     # ── Calls ───────────────────────────────────────────────────────────────────────
 
     def _start(self, call: Call) -> None:
-        why = self._guard.refuse(call)
-        if why is not None:
-            self._executor.skip(call, why)
+        refused = self._guard.refuse(call)
+        if refused is not None:
+            self._executor.skip(call, refused.why, reason=refused.reason)
         elif self._plan.toolbox.runs(call.name):
             self._wanted.begun.append(call)
             self._executor.start(call)
@@ -289,8 +289,19 @@ class Loop:
         return CallResult(call_id=rejected.id, name=name, result=told)
 
     def _explain(self, rejected: Rejected) -> str:
-        offer = self._plan.toolbox.offer
-        return feedback(rejected, offer.get(rejected.name or ""), offer=offer)
+        offer, name = self._plan.toolbox.offer, rejected.name or ""
+        barred = self._bar(name) if rejected.reason is Reason.UNKNOWN_TOOL else None
+        if barred is not None:
+            return skipped(name, barred.why, reason=barred.reason).text
+        return feedback(rejected, offer.get(name), offer=offer)
+
+    def _bar(self, name: str) -> NotRun | None:
+        """Return why a tool that there is may not be called any more."""
+        if name not in self._plan.toolbox.offer:
+            return None
+        if self._wanted.cap is not None:
+            return NotRun(SkipReason.CAPPED, "this answer was to be the last, without tools")
+        return self._guard.describe_withdrawn(name) if name in self._guard.withdrawn else None
 
     def _with_warning(self, call: Call, result: CallResult) -> CallResult:
         warning = self._guard.warning(call)

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from wholecall.core.conversation import Result
-from wholecall.core.feedback import Feedback, skipped, timed_out, tool_failed
+from wholecall.core.feedback import Feedback, SkipReason, skipped, timed_out, tool_failed
 from wholecall.core.values import Text
 from wholecall.core.words import cut
 from wholecall.tools.signals import Failed, Retry
@@ -46,15 +46,15 @@ def tell_timeout(name: str, seconds: float) -> Result:
     return tell(timed_out(name, seconds))
 
 
-def tell_skipped(name: str, why: str) -> Result:
+def tell_skipped(name: str, why: str, *, reason: SkipReason = SkipReason.STOPPED) -> Result:
     """Say that the call was not run although nothing was wrong with it."""
-    return tell(skipped(name, why))
+    return tell(skipped(name, why, reason=reason))
 
 
 def tell_denied(name: str, why: str) -> Result:
     """Say that the call was not approved."""
-    reason = f"it was not approved: {why}" if why else "it was not approved"
-    return tell(replace(skipped(name, reason), type="denied", hint=_GO_ON))
+    said = f"it was not approved: {why}" if why else "it was not approved"
+    return tell(replace(skipped(name, said, reason=SkipReason.DENIED), type="denied"))
 
 
 def tell_cancelled(name: str) -> Result:
