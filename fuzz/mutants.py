@@ -386,6 +386,41 @@ MUTANTS = [
         "if False:",
         "tests/runs/test_loop_caps.py",
     ),
+    Mutant(
+        "a call in the last answer of a stopped run counts as the answer",
+        "runs/loop.py",
+        "if outcome.calls or outcome.rejected or not outcome.text.strip():",
+        "if not outcome.text.strip():",
+        "tests/runs/test_loop_stopped.py",
+    ),
+    Mutant(
+        "the last answer of a stopped run may be empty",
+        "runs/loop.py",
+        "if outcome.calls or outcome.rejected or not outcome.text.strip():",
+        "if outcome.calls or outcome.rejected:",
+        "tests/runs/test_loop_stopped.py",
+    ),
+    Mutant(
+        "the markup of a call is shown as the last answer",
+        "runs/loop.py",
+        "self._plan.sender(request, silent=self._is_silent())",
+        "self._plan.sender(request)",
+        "tests/runs/test_loop_stopped.py",
+    ),
+    Mutant(
+        "ask returns a run without an answer",
+        "asking.py",
+        "if result.no_answer:",
+        "if False:",
+        "tests/runs/test_loop_stopped.py",
+    ),
+    Mutant(
+        "a stopped run has a finish reason as if it were finished",
+        "proxy/viewing.py",
+        "reason = _STOPPED if result.no_answer else ended.finish_reason",
+        "reason = ended.finish_reason",
+        "tests/proxy/test_running.py",
+    ),
 ]
 
 

@@ -115,6 +115,7 @@ if TYPE_CHECKING:
     from wholecall.runs.events import (
         ApprovalAnswered,
         ApprovalAsked,
+        RunEnded,
         RunEvent,
         Status,
         ToolAbandoned,
@@ -227,6 +228,7 @@ __all__ = [
     "Route",
     "Run",
     "RunCancelled",
+    "RunEnded",
     "RunEvent",
     "RunFailed",
     "RunLimits",
@@ -334,6 +336,7 @@ _LATER = {
     "wholecall.runs.events": (
         "ApprovalAnswered",
         "ApprovalAsked",
+        "RunEnded",
         "RunEvent",
         "Status",
         "ToolAbandoned",

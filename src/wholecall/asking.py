@@ -17,7 +17,7 @@ from wholecall.core.choice import Choice, Mode, decode
 from wholecall.core.conversation import Message, Native, Request, Role
 from wholecall.core.values import Call, Text
 from wholecall.dialects.declaration import Dialect
-from wholecall.errors import InvalidChoice
+from wholecall.errors import InvalidChoice, RunFailed
 from wholecall.protocols.requests import decode_request, tool_names
 from wholecall.runs.approvals import Approvals, Approver
 from wholecall.runs.around import Around
@@ -130,10 +130,15 @@ async def ask(model: str, prompt: Question, **options: Unpack[Options]) -> RunRe
     """Let a model answer with tools, and wait for the end.
 
     A run without an answer is a `RunFailed`, or an `UpstreamError` of who should have answered; its
-    `ran` says which calls had begun.
+    `ran` says which calls had begun. A run that was stopped at a limit has an answer if the model
+    gave one when it was asked for the last time; `result.stop` names the limit.
     """
     async with run(model, prompt, **options) as started:
-        return await started.result()
+        result = await started.result()
+        if result.no_answer:
+            said = result.text.removesuffix(result.no_answer).rstrip()
+            raise RunFailed(result.no_answer, ran=started.ran, text=said)
+        return result
 
 
 def ask_sync(model: str, prompt: Question, **options: Unpack[Options]) -> RunResult:

@@ -18,7 +18,8 @@
     ├── MissingExtra         an optional package is not installed; says which (also an ImportError)
     ├── ToolServerFailed     an MCP server did not start, ended or fell silent; `server`, `stderr`
     ├── UpstreamError        an upstream refused, failed or fell silent; `status`, `retry_after`
-    └── RunFailed            a run ended without an answer; `ran` says which calls had begun
+    └── RunFailed            a run ended without an answer; `ran` says which calls had begun,
+        │                    `text` what the model said last
         └── RunCancelled     somebody cancelled it, or its reader left
 
 What a *model* does wrong is never an exception: it is a `Rejected` value, because it
@@ -143,8 +144,10 @@ class UpstreamError(WholecallError):
 class RunFailed(WholecallError):
     """A run ended without an answer."""
 
-    def __init__(self, message: str, *, ran: tuple[object, ...] = ()) -> None:
+    def __init__(self, message: str, *, ran: tuple[object, ...] = (), text: str = "") -> None:
         super().__init__(message)
+        self.text = text
+        """What the model said last, where that was not an answer; empty if it said nothing."""
         self.ran = ran
         """The calls that had begun, in order: what they did is done."""
 

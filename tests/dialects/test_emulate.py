@@ -258,6 +258,65 @@ def test_without_tools_nothing_is_constrained(constrain: Any) -> None:
     assert (plain.request.output, plain.request.rest) == (None, None)
 
 
+# what holds, the dialect, the constraint, what is written, what is shown of it, rejected calls
+SILENT: list[tuple[str, str, Constraint | None, str, str, list[str]]] = [
+    (
+        "a call in an announced dialect is rejected",
+        "hermes",
+        None,
+        'Well.\n<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>',
+        "Well.",
+        ["now"],
+    ),
+    ("words are shown", "hermes", None, "It is late.", "It is late.", []),
+    ("a reply is shown", "constrained", "json_schema", '{"reply": "Late."}', "Late.", []),
+    ("a reply is shown", "constrained", "grammar", '{"reply": "Late."}', "Late.", []),
+    (
+        "a call is rejected where it could not be written",
+        "constrained",
+        "grammar",
+        '{"calls": [{"name": "now", "arguments": {}}]}',
+        "",
+        ["now"],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "constrain", "text", "shown", "rejected"),
+    [row[1:] for row in SILENT],
+    ids=[row[0] for row in SILENT],
+)
+def test_where_no_tool_may_be_called_any_more_calls_are_no_text(
+    *, dialect: str, constrain: Constraint | None, text: str, shown: str, rejected: list[str]
+) -> None:
+    emulated = emulate(ask(choice=NONE), dialect, constrain=constrain, silent=True)
+    for pieces in ([text], list(text), *(cut_text(text, seed) for seed in range(4))):
+        outcome = understand(emulated, pieces)
+        assert (outcome.text, outcome.calls) == (shown, ())
+        assert [each.name for each in outcome.rejected] == rejected
+
+
+def test_where_no_tool_may_be_called_any_more_only_a_reply_can_be_written() -> None:
+    form = OutputSchema(schema={"type": "boolean"})
+    request = replace(ask(choice=NONE), output=form)
+    by_schema = emulate(request, "constrained", constrain="json_schema", silent=True)
+    assert by_schema.request.output is not None
+    assert by_schema.request.output.schema["properties"] == {"reply": {"type": "boolean"}}
+    by_grammar = emulate(request, "constrained", constrain="grammar", silent=True)
+    assert by_grammar.request.output is None
+    assert by_grammar.request.rest is not None
+    assert "calls" not in by_grammar.request.rest.value["grammar"]
+    unconstrained = emulate(request, "hermes", silent=True)
+    assert unconstrained.request.output == form
+
+
+@pytest.mark.parametrize("choice", [Choice(), REQUIRED])
+def test_where_tools_may_be_called_silence_changes_nothing(choice: Choice) -> None:
+    request = ask(choice=choice)
+    assert emulate(request, "hermes", silent=True) == emulate(request, "hermes")
+
+
 # ── Readers ─────────────────────────────────────────────────────────────────────────
 
 

@@ -45,6 +45,7 @@ from wholecall.inspector.encoding import (
 from wholecall.runs.events import (
     ApprovalAnswered,
     ApprovalAsked,
+    RunEnded,
     Status,
     ToolAbandoned,
     ToolEnded,
@@ -53,6 +54,7 @@ from wholecall.runs.events import (
     TurnRetried,
     TurnStarted,
 )
+from wholecall.runs.ledger import Stop
 
 OPEN = Quoting(bodies=True, hides=Hider("hunter2"))
 CLOSED = OPEN._replace(bodies=False)
@@ -147,6 +149,11 @@ EVENTS: list[tuple[object, dict[str, Any]]] = [
     ),
     (TurnStarted(2), {"kind": "turn", "turn": 2}),
     (TurnRetried(2, "hunter2"), {"kind": "turn_retried", "turn": 2, "why": "***"}),
+    (RunEnded(Stop.ANSWER), {"kind": "run_ended", "stop": "answer"}),
+    (
+        RunEnded(Stop.TURNS, "hunter2"),
+        {"kind": "run_ended", "stop": "turns", "no_answer": True, "why": "***"},
+    ),
     (
         ToolStarted(CALL, 2),
         {"kind": "tool_started", "id": "c1", "name": "look", "attempt": 2},

@@ -43,12 +43,14 @@ from wholecall.proxy.taps import (
 from wholecall.runs.events import (
     ApprovalAnswered,
     ApprovalAsked,
+    RunEnded,
     Status,
     ToolAbandoned,
     ToolEnded,
     TurnRetried,
     TurnStarted,
 )
+from wholecall.runs.ledger import Stop
 
 WHO = {"request_id": "req_1", "model": "gpt-x"}
 SAID = "Berlin, said Anna"
@@ -214,6 +216,14 @@ WARNINGS: dict[str, tuple[TapEvent, dict[str, Any]]] = {
             "error": "KeyError",
         },
     ),
+    "a run that was stopped": (
+        RunEnded(Stop.TURNS),
+        {"event": "run stopped", "stop": "turns", "answered": True},
+    ),
+    "a run that was stopped without an answer": (
+        RunEnded(Stop.IDENTICAL, SAID),
+        {"event": "run stopped", "stop": "identical", "answered": False},
+    ),
     "a tool that goes on": (
         ToolAbandoned(call()),
         {"event": "tool does not stop", "name": "get_weather"},
@@ -238,6 +248,13 @@ def test_approvals_are_told_at_once_and_quote_nobody() -> None:
 
 def test_a_tool_that_was_not_run_is_no_failure() -> None:
     assert show(ToolEnded(call(), Status.DENIED, Result(()))) == []
+
+
+def test_the_line_says_why_a_run_ended() -> None:
+    assert show(RunEnded(Stop.ANSWER)) == []
+    assert conclude(RunEnded(Stop.ANSWER))["stop"] == "answer"
+    assert conclude(RunEnded(Stop.CALLS))["stop"] == "calls"
+    assert "stop" not in conclude()
 
 
 def test_an_oddity_that_repeats_itself_is_told_once_and_counted() -> None:

@@ -19,6 +19,7 @@ from wholecall.proxy.ownership import Ownership
 from wholecall.proxy.running import Owner, PatientExecutor, Running, join_tools
 from wholecall.proxy.shelf import Shelf
 from wholecall.runs.approvals import Approvals
+from wholecall.runs.limits import RunLimits
 from wholecall.runs.plan import Plan
 from wholecall.runs.sending import sender_for
 from wholecall.tools.from_function import make_tool
@@ -64,6 +65,12 @@ async def test_what_must_not_be_broken_off_comes_to_its_end() -> None:
     assert done.is_set()
 
 
+STOPPED = (
+    "The run was stopped without an answer from the model, because it reached its turn limit (1). "
+    "Results so far:\n- look: up"
+)
+
+
 # ── Runs ────────────────────────────────────────────────────────────────────────────
 
 
@@ -72,6 +79,7 @@ async def run(
     brings: tuple[ToolSpec, ...] = (),
     tool: Tool | None = None,
     notice: Notice | None = None,
+    limits: RunLimits | None = None,
 ) -> tuple[Running, Collected]:
     request = Request(model="m", messages=(Message(Role.USER, (Text("hi"),)),), tools=brings)
     toolbox, joined = join_tools(Toolbox([tool or make_tool(look)]), request)
@@ -80,6 +88,7 @@ async def run(
         upstream=ReplayUpstream(turns),
         toolbox=toolbox,
         sender=sender_for("m", joined.messages),
+        limits=limits or RunLimits(),
     )
     woken: list[bool] = []
     collected = Collected()
@@ -148,6 +157,31 @@ async def test_a_run_gives_one_answer() -> None:
     assert collected.text == "Blue."
     assert [ended.finish_reason for ended in collected.of(Ended)] == ["stop"]
     assert not collected.calls
+
+
+@pytest.mark.parametrize(
+    ("last", "text", "finish"),
+    [
+        (says("Blue."), "Blue.", "stop"),
+        (calls(("look", {"what": "down"})), STOPPED, "length"),
+        (
+            says('<tool_call>{"name": "look", "arguments": {"what": "down"}}</tool_call>'),
+            STOPPED,
+            "length",
+        ),
+    ],
+    ids=["words", "a call", "a call in the text"],
+)
+@in_loop
+async def test_a_run_that_was_stopped_says_so(
+    last: ScriptedAnswer, text: str, *, finish: str
+) -> None:
+    asked = calls(("look", {"what": "up"}))
+    _, collected = await run(asked, last, limits=RunLimits(turns=1))
+    assert collected.text == text
+    assert [(end.finish_reason, end.native) for end in collected.of(Ended)] == [(finish, "turns")]
+    ended = {"type": "run_ended", "stop": "turns", "answered": finish == "stop"}
+    assert collected.reports[-1] == ended
 
 
 @in_loop

@@ -148,7 +148,9 @@ def test_the_text_of_the_last_answer_is_given_once() -> None:
         limits=RunLimits(turns=1),
         stop_when=[lambda progress: progress.turns > 1],
     )
-    assert (played.done.text, played.done.stop) == ("Well.", Stop.TURNS)
+    assert played.done.stop is Stop.TURNS
+    assert played.done.text.startswith("Well.\n\nThe run was stopped")
+    assert played.done.text.count("Well.") == 1
 
 
 def test_the_last_answer_has_its_form_too() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from wholecall.core.assembler import Assembler
@@ -66,10 +66,17 @@ class Emulated:
     offer: Offer
     """The tools that were written into the prompt: those that the choice allows."""
     choice: Choice
+    barred: Offer = field(default_factory=dict)
+    """Tools of the conversation that may not be called any more: their calls are rejected."""
     section: str = ""
     """The instructions that were written into the system message."""
     beginning: str = ""
     """What the answer was begun with, where the upstream is asked to go on."""
+
+    @property
+    def known(self) -> Offer:
+        """The tools whose calls are looked for in the answer."""
+        return self.offer or self.barred
 
     @property
     def added_tokens(self) -> int:
@@ -83,7 +90,7 @@ class Emulated:
         """
         return Reader(
             protocol,
-            self.offer.values(),
+            self.known.values(),
             new_assembler=lambda tools: self.new_assembler(tools, within=within),
         )
 
@@ -92,9 +99,9 @@ class Emulated:
     ) -> TurnAssembler:
         """An assembler for one choice of the answer; `Reader` takes it as `new_assembler`."""
         return EmulatedAssembler(
-            within(self.offer.values() if tools is None else tools),
+            within(self.known.values() if tools is None else tools),
             Gate(self.choice),
-            engine=Engine(with_unmarked(self.dialect), self.offer) if self.offer else None,
+            engine=Engine(with_unmarked(self.dialect), self.known) if self.known else None,
             beginning=self.beginning,
         )
 
@@ -105,18 +112,23 @@ def emulate(
     *,
     prompt: Prompt | None = None,
     constrain: Constraint | None = None,
+    silent: bool = False,
 ) -> Emulated:
     """Offer a request's tools through a dialect.
 
     `prompt` replaces the dialect's own instructions. `constrain` names what the upstream can
-    do to hold the model to them. Tools and forms of the final answer have to be written down
-    here, so that those whose schemas are broken are `InadmissibleTools` and an
-    `UnreadableRequest`.
+    do to hold the model to them. With `silent`, a model that has called tools must answer in
+    words now, with the choice `none`: decoding is constrained to a reply, and what is a call
+    all the same is rejected instead of shown as text. Tools and forms of the final answer have
+    to be written down here, so that those whose schemas are broken are `InadmissibleTools` and
+    an `UnreadableRequest`.
     """
     declared = dialect_named(dialect) if isinstance(dialect, str) else dialect
     apply = _constraint(constrain, declared)
     template = template_of(declared)
     offer = _allowed(request)
+    barred = read_offer(request.tools) if silent and not offer else {}
+    constrained = bool(offer or (barred and apply in _NEEDS_CONSTRAINED))
     messages = rewrite_history(request.messages, template)
     section = ""
     if offer:
@@ -129,14 +141,15 @@ def emulate(
             tools=(),
             native_tools=() if request.choice.mode is Mode.NONE else request.native_tools,
             choice=_native_choice(request.choice),
-            output=None if offer else request.output,
+            output=None if constrained else request.output,
         ),
         dialect=declared,
         offer=offer,
         choice=request.choice,
+        barred=barred,
         section=section,
     )
-    return _note(apply(emulated, request)) if offer else emulated
+    return _note(apply(emulated, request)) if emulated.known else emulated
 
 
 def _note(emulated: Emulated) -> Emulated:
@@ -148,7 +161,7 @@ def _note(emulated: Emulated) -> Emulated:
     prompted = Prompted(
         dialect=dialect.name,
         # In one order, as in the prompt: the same tools make the same request.
-        tools=tuple(spec for _, spec in sorted(emulated.offer.items())),
+        tools=tuple(spec for _, spec in sorted(emulated.known.items())),
         choice=emulated.choice,
         beginning=emulated.beginning,
     )

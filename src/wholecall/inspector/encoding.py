@@ -37,6 +37,7 @@ from wholecall.inspector.shown import Shown
 from wholecall.runs.events import (
     ApprovalAnswered,
     ApprovalAsked,
+    RunEnded,
     ToolAbandoned,
     ToolEnded,
     ToolReported,
@@ -255,6 +256,11 @@ def _turn_retried(event: TurnRetried, quoting: Quoting) -> Shown:
     return shown.TurnRetried(event.turn, quoting.clean(event.why))
 
 
+def _run_ended(event: RunEnded, quoting: Quoting) -> Shown:
+    why = quoting.quote(event.no_answer)
+    return shown.RunEnded(event.stop.value, bool(event.no_answer), why)
+
+
 # ── Tools ───────────────────────────────────────────────────────────────────────────
 
 
@@ -351,6 +357,7 @@ ENCODERS: Encoders = {
     Ended: _ended,
     TurnStarted: _turn,
     TurnRetried: _turn_retried,
+    RunEnded: _run_ended,
     ToolStarted: _tool_started,
     ToolReported: _tool_reported,
     ToolEnded: _tool_ended,

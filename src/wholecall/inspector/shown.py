@@ -246,6 +246,14 @@ class TurnRetried(Shown, tag="turn_retried"):
     why: str = ""
 
 
+class RunEnded(Shown, tag="run_ended"):
+    """The run came to its end, and why."""
+
+    stop: str
+    no_answer: bool = False
+    why: str = ""
+
+
 # ── Tools ───────────────────────────────────────────────────────────────────────────
 
 
@@ -317,6 +325,7 @@ AnyShown: TypeAlias = (
     | Ended
     | Turn
     | TurnRetried
+    | RunEnded
     | ToolStarted
     | ToolReported
     | ToolEnded

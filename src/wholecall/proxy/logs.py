@@ -42,12 +42,14 @@ from wholecall.proxy.taps import (
 from wholecall.runs.events import (
     ApprovalAnswered,
     ApprovalAsked,
+    RunEnded,
     Status,
     ToolAbandoned,
     ToolEnded,
     TurnRetried,
     TurnStarted,
 )
+from wholecall.runs.telling import CAPS
 from wholecall.tools.mcp.events import McpEvent, ServerLost, ServerStarted, ToolsListed
 
 Fields: TypeAlias = dict[str, Any]
@@ -89,6 +91,7 @@ class _Line:
         self._bodies = bodies
         self._began: AnswerBegan | None = None
         self._ended: Ended | None = None
+        self._stop = ""
         self._usage: Usage | None = None
         self._counts: dict[str, int] = defaultdict(int)
         self._oddities: dict[str, int] = defaultdict(int)
@@ -140,6 +143,13 @@ class _Line:
         usage, self._usage = self._usage or Usage(), None
         self._counts["input_tokens"] += usage.input_tokens or 0
         self._counts["output_tokens"] += usage.output_tokens or 0
+
+    def _end_run(self, event: RunEnded) -> None:
+        self._stop = event.stop.value
+        if event.no_answer or event.stop in CAPS:
+            answered = not event.no_answer
+            told = self._quote(why=event.no_answer)
+            self._warn("run stopped", stop=self._stop, answered=answered, **told)
 
     def _take_usage(self, usage: Usage) -> None:
         self._usage = merge_usage(self._usage, usage)
@@ -211,6 +221,7 @@ class _Line:
             "first_byte_seconds": None if began is None else round(began.seconds, 6),
             "added_seconds": None if began is None else round(began.added, 6),
             "finish_reason": None if ended is None else ended.finish_reason,
+            "stop": self._stop,
             "native_finish_reason": None if ended is None else _name(ended.native or ""),
             **self._counts,
             "calls": self._calls,
@@ -253,6 +264,7 @@ _READS = Reads(
         Ended: _Line._end_turn,
         TurnStarted: _Line._start_turn,
         TurnRetried: _Line._retry_turn,
+        RunEnded: _Line._end_run,
         ToolEnded: _Line._end_tool,
         ToolAbandoned: _Line._abandon_tool,
         ApprovalAsked: _Line._ask_for_approval,

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from wholecall.core.values import (
     JSON,
     Call,
@@ -26,6 +28,7 @@ from wholecall.errors import RunFailed
 from wholecall.proxy.answering import Answering
 from wholecall.runs.events import (
     ApprovalAsked,
+    RunEnded,
     RunEvent,
     ToolEnded,
     ToolReported,
@@ -35,6 +38,11 @@ from wholecall.runs.events import (
 )
 from wholecall.runs.ledger import Stop
 from wholecall.runs.plan import RunResult
+from wholecall.runs.telling import CAPS
+
+_STOPPED = "length"
+"""The finish reason of a run that a limit stopped without an answer. No protocol has a word of its
+own for that; every client knows by this one that the answer is not all there is."""
 
 
 class View:
@@ -68,7 +76,7 @@ class View:
         if self._turns > 1:
             self._answering.put(result.usage)
         if self._ended is not None:
-            self._answering.put(self._ended)
+            self._answering.put(_name_stop(self._ended, result))
 
     # ── Events ──────────────────────────────────────────────────────────────────────
 
@@ -96,6 +104,14 @@ class View:
 
     def _take_start(self, _: ToolStarted) -> None:
         self.ran = True
+
+
+def _name_stop(ended: Ended, result: RunResult) -> Ended:
+    """Say in the finish reason that a limit stopped the run, and which."""
+    if result.stop not in CAPS:
+        return ended
+    reason = _STOPPED if result.no_answer else ended.finish_reason
+    return msgspec.structs.replace(ended, finish_reason=reason, native=result.stop.value)
 
 
 def _renumber(call: Call, number: int) -> Call:
@@ -148,6 +164,10 @@ def _describe_approval(event: ApprovalAsked) -> JSON:
     return {"type": "approval_asked", "id": event.call.id, "name": event.call.name}
 
 
+def _describe_run_end(event: RunEnded) -> JSON:
+    return {"type": "run_ended", "stop": event.stop.value, "answered": not event.no_answer}
+
+
 _PROGRESS: dict[type[RunEvent], Callable[[Any], JSON]] = {
     TurnStarted: _describe_turn,
     TurnRetried: describe_retry,
@@ -155,4 +175,5 @@ _PROGRESS: dict[type[RunEvent], Callable[[Any], JSON]] = {
     ToolReported: _describe_report,
     ToolEnded: _describe_end,
     ApprovalAsked: _describe_approval,
+    RunEnded: _describe_run_end,
 }

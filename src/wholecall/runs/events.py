@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from wholecall.core.conversation import Result
 from wholecall.core.values import JSON, Call, Event
+from wholecall.runs.ledger import Stop
 
 
 def copy_call(call: Call) -> Call:
@@ -42,6 +43,15 @@ class TurnRetried:
 
     turn: int
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """The run is over. One that fails raises instead."""
+
+    stop: Stop
+    no_answer: str = ""
+    """Why there is no answer of the model; empty if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,4 +108,4 @@ class ApprovalAnswered:
 ToolEvent: TypeAlias = (
     ToolStarted | ToolReported | ToolEnded | ToolAbandoned | ApprovalAsked | ApprovalAnswered
 )
-RunEvent: TypeAlias = Event | TurnStarted | TurnRetried | ToolEvent
+RunEvent: TypeAlias = Event | TurnStarted | TurnRetried | ToolEvent | RunEnded

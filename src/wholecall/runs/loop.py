@@ -20,17 +20,29 @@ from wholecall.core.outcome import Outcome
 from wholecall.core.values import Call, Hint, Reason, Rejected, Text
 from wholecall.dialects.enforce import MOST_TIMES_ASKED, ask_again
 from wholecall.errors import RunFailed, UpstreamError
-from wholecall.runs.events import RunEvent, Status, ToolEnded, TurnRetried, TurnStarted
+from wholecall.runs.events import (
+    RunEnded,
+    RunEvent,
+    Status,
+    ToolEnded,
+    TurnRetried,
+    TurnStarted,
+)
 from wholecall.runs.executor import Executor
 from wholecall.runs.guard import Guard, NotRun
 from wholecall.runs.ledger import Ledger, Stop
 from wholecall.runs.plan import Plan, Progress, RunResult
 from wholecall.runs.recovery import Again, Recovery
+from wholecall.runs.telling import tell_stop
 from wholecall.runs.turn import ReadAnswer, Turn
 
 LAST_ANSWER_SECONDS = 30.0
 """What the one last answer may take, where the time of the run is over."""
 _GO_ON = "Go on exactly where you stopped, without repeating anything."
+_SILENT_ENDS = {
+    Stop.CONTENT_FILTER: "a content filter stopped the answer before its first word",
+    Stop.LENGTH: "the output limit was reached before the first word of the answer",
+}
 _FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT})
 # The call itself was right; it was not wanted, or it is a limit that stood against it.
 _NO_MISTAKES = frozenset({Reason.UNKNOWN_TOOL, Reason.LIMIT, Reason.CONTENT_FILTER})
@@ -72,6 +84,7 @@ class Loop:
         self._max_tokens = plan.request.max_tokens
         self._texts: list[str] = []
         self._output: object = None
+        self._no_answer = ""
         self._reminders = 0
         self._wanted = _Wanted()
 
@@ -84,9 +97,14 @@ class Loop:
                 stop = await self._take_turn()
         finally:
             await self._executor.cancel()
+        text = "".join(self._texts)
+        if stop in _SILENT_ENDS and not text.strip():
+            self._no_answer = _SILENT_ENDS[stop]
+        self._emit(RunEnded(stop, self._no_answer))
         return RunResult(
-            text="".join(self._texts),
+            text=text,
             stop=stop,
+            no_answer=self._no_answer,
             output=self._output,
             messages=tuple(self._messages),
             ended=tuple(self._ended),
@@ -150,7 +168,8 @@ class Loop:
         limit = asyncio.timeout_at(self._deadline())
         try:
             async with limit:
-                answered = await turn.read(self._plan.upstream, self._plan.sender(request))
+                sent = self._plan.sender(request, silent=self._is_silent())
+                answered = await turn.read(self._plan.upstream, sent)
         except UpstreamError as error:
             again = recovery.after_error(request, error, began=tuple(self._wanted.begun))
             if again is None:
@@ -162,7 +181,8 @@ class Loop:
             return self._after_time()
         outcome = answered.outcome
         self._ledger.spend(outcome.usage)
-        return recovery.after_answer(request, outcome, began=tuple(self._wanted.begun)) or answered
+        began, last = tuple(self._wanted.begun), self._wanted.cap is not None
+        return recovery.after_answer(request, outcome, began=began, last=last) or answered
 
     def _after_time(self) -> Again:
         """The answer took longer than the run may: there is time for one last, shorter one."""
@@ -249,8 +269,7 @@ class Loop:
 
     def _stop_after(self, outcome: Outcome) -> Stop | None:
         if self._wanted.cap is not None:
-            self._texts.append(outcome.text)
-            return self._wanted.cap
+            return self._close(self._wanted.cap, outcome)
         if self._wanted.pending:
             self._texts.append(outcome.text)
             return Stop.CLIENT_CALLS
@@ -314,21 +333,35 @@ class Loop:
 
     def _conclude(self, outcome: Outcome) -> Stop | None:
         """The answer has no calls: it is the final one, unless it will not do."""
-        self._texts.append(outcome.text)
         if outcome.finish_reason == "content_filter":
+            self._texts.append(outcome.text)
             return Stop.CONTENT_FILTER
         if self._wanted.cap is not None:
-            self._output, _ = self._plan.output.read("".join(self._texts))
-            return self._wanted.cap
+            return self._close(self._wanted.cap, outcome)
+        self._texts.append(outcome.text)
         if read_hint(outcome.native_finish_reason or "") is Hint.PAUSE:
             return None  # the provider's own tools took long: with all that it said it goes on
         breach = None if self._is_silent() else ask_again(self._choice, outcome)
         if breach is not None:
-            return self._remind(breach)
+            return self._remind(breach, f"the model did not do as it was told: {breach}")
         if outcome.finish_reason == "length":
             return self._after_length()
-        self._output, wrong = self._plan.output.read("".join(self._texts))
-        return self._remind(wrong) if wrong else Stop.ANSWER
+        text = "".join(self._texts)
+        self._output, wrong = self._plan.output.read(text)
+        return self._remind(wrong, self._plan.output.complain(text)) if wrong else Stop.ANSWER
+
+    def _close(self, cap: Stop, outcome: Outcome) -> Stop:
+        """Take the last answer of a run at a cap: the model's words, or else ours."""
+        self._texts.append(outcome.text)
+        text = "".join(self._texts)
+        if outcome.calls or outcome.rejected or not outcome.text.strip():
+            # Words beside a call lead up to it ("Let me look …"), and answer nothing.
+            self._no_answer = tell_stop(cap, self._plan.limits, ended=self._ended)
+            self._add_sentence(text)
+            return cap
+        self._output, wrong = self._plan.output.read(text)
+        self._no_answer = self._plan.output.complain(text) if wrong else ""
+        return cap
 
     def _after_length(self) -> Stop | None:
         if not self._plan.continue_text:
@@ -336,10 +369,16 @@ class Loop:
         self._messages.append(Message(Role.USER, (Text(_GO_ON),)))
         return None
 
-    def _remind(self, words: str) -> Stop | None:
-        """Tell the model that its answer will not do. It is asked again."""
+    def _add_sentence(self, text: str) -> None:
+        """Put the sentence of ours after what the model said, in a paragraph of its own."""
+        seam = ("\n" if text.endswith("\n") else "\n\n") if text.strip() else ""
+        self._texts.append(f"{seam}{self._no_answer}")
+        self._emit(Text(self._texts[-1]))
+
+    def _remind(self, words: str, failure: str) -> Stop | None:
+        """Tell the model that its answer will not do, or fail if it was told often enough."""
         if self._reminders >= MOST_TIMES_ASKED:
-            raise RunFailed(f"the model did not do as it was told: {words}", ran=self._executor.ran)
+            raise RunFailed(failure, ran=self._executor.ran, text="".join(self._texts))
         self._reminders += 1
         self._texts.clear()
         self._messages.append(Message(Role.USER, (Text(words),)))

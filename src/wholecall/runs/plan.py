@@ -50,9 +50,13 @@ class RunResult:
     """What a run gave."""
 
     text: str
-    """The final answer."""
+    """The final answer. Where a run was stopped and the model gave none: a sentence that says why,
+    with the results so far."""
     stop: Stop
     """Why the run ended."""
+    no_answer: str = ""
+    """Why there is no answer of the model, or none in the form that was asked for; empty if there
+    is one. `ask` raises it as a `RunFailed`."""
     output: object = None
     """The final answer in the form that was asked for. None where the run did not come to one:
     it stopped before, or with a last answer or a tool's result that is of another form."""

@@ -42,12 +42,15 @@ class Recovery:
         self._unforced: UpstreamError | None = None
 
     def after_answer(
-        self, request: Request, outcome: Outcome, *, began: tuple[Call, ...]
+        self, request: Request, outcome: Outcome, *, began: tuple[Call, ...], last: bool = False
     ) -> Again | None:
-        """What is wrong with an answer that it should be asked for again; None: use it."""
+        """Return why and how an answer should be asked for again; None: use it.
+
+        The `last` answer of a run may stay empty: the run says then why it was stopped.
+        """
         if outcome.error in _BROKEN:
             return self._retry(request, f"the answer broke off ({outcome.error})", began=began)
-        if _is_empty(outcome):
+        if _is_empty(outcome) and not (last and self._retries >= self._limits.turn_retries):
             return self._retry(request, "the answer was empty", began=began)
         if not began and _was_cut(outcome) and self._raises < ROOM_RAISES:
             more = self._with_more_room(request, outcome)

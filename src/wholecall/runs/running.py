@@ -117,6 +117,11 @@ class Run:
         self.approvals = approvals
         """Calls that wait for somebody's approval, and where it is given."""
 
+    @property
+    def ran(self) -> tuple[Call, ...]:
+        """The calls that have begun, in order: what they did is done."""
+        return self._errand.ran
+
     async def result(self) -> RunResult:
         """Wait for the end. A run that fails raises here, and where it is iterated over.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import Protocol
 
 from wholecall.core.assembler import Assembler
 from wholecall.core.choice import Mode
@@ -29,8 +29,15 @@ class Sent:
     make_reader: Callable[[Answer], Reader]
 
 
-Sender: TypeAlias = Callable[[Request], Sent]
-"""Offers the tools of a request in one way or another."""
+class Sender(Protocol):
+    """Offers the tools of a request in one way or another."""
+
+    def __call__(self, request: Request, *, silent: bool = False) -> Sent:
+        """Return what is sent, and what reads the answer.
+
+        With `silent` the answer must be words: no tool may be called any more, and a call that
+        is written as text is rejected instead of shown.
+        """
 
 
 class NativeSender:
@@ -39,14 +46,16 @@ class NativeSender:
     def __init__(self, ids: CallIds) -> None:
         self._ids = ids
 
-    def __call__(self, request: Request) -> Sent:
-        """The request as it is."""
+    def __call__(self, request: Request, *, silent: bool = False) -> Sent:
+        """Send the request as it is."""
 
         def make_reader(answer: Answer) -> Reader:
             def new_assembler(tools: Tools | None) -> TurnAssembler:
                 hides = answer.hides_truncation
-                # Where no tool may be called, what looks like a call in the text is text.
-                make = Assembler if request.choice.mode is Mode.NONE else RescuingAssembler
+                # Where no tool may be called, what looks like a call in the text is text. A
+                # model that has called tools and may not any more means it as a call, though.
+                words = request.choice.mode is Mode.NONE and not silent
+                make = Assembler if words else RescuingAssembler
                 assembler = make(tools, hides_truncation=hides, ids=self._ids)
                 return EnforcingAssembler(request.choice, assembler)
 
@@ -65,9 +74,9 @@ class EmulatedSender:
         self._dialect = dialect
         self._constrain = constrain
 
-    def __call__(self, request: Request) -> Sent:
-        """The request without tools."""
-        emulated = emulate(request, self._dialect, constrain=self._constrain)
+    def __call__(self, request: Request, *, silent: bool = False) -> Sent:
+        """Send the request without tools."""
+        emulated = emulate(request, self._dialect, constrain=self._constrain, silent=silent)
 
         def make_reader(answer: Answer) -> Reader:
             # A `{}` in the text was written by the model: no upstream puts it there for nothing.
@@ -83,10 +92,10 @@ class UnforcedSender:
         self._native = native
         self._constrained = constrained
 
-    def __call__(self, request: Request) -> Sent:
-        """The request in one way or the other."""
+    def __call__(self, request: Request, *, silent: bool = False) -> Sent:
+        """Send the request in one way or the other."""
         forced = request.choice.mode is Mode.REQUIRED
-        return (self._constrained if forced else self._native)(request)
+        return (self._constrained if forced else self._native)(request, silent=silent)
 
 
 def sender_for(

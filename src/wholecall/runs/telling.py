@@ -1,18 +1,24 @@
-"""What the model is told of a call that was released and did not give an output."""
+"""What is said of calls that gave no output, to the model, and of runs that gave no answer."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
 
 from wholecall.core.conversation import Result
 from wholecall.core.feedback import Feedback, SkipReason, skipped, timed_out, tool_failed
 from wholecall.core.values import Text
 from wholecall.core.words import cut
+from wholecall.runs.events import Status, ToolEnded
+from wholecall.runs.ledger import Stop
+from wholecall.runs.limits import RunLimits
 from wholecall.tools.signals import Failed, Retry
 
 _MESSAGE = 500
 """Characters of an unexpected exception's message that the model gets to read."""
+_RESULTS = 10
+"""Results that a run without an answer names: the last ones."""
 _SEND_AGAIN = "Correct the call and send it again."
 _GO_ON = "Do not send the call again. Go on without its result, or say what is missing."
 
@@ -61,6 +67,38 @@ def tell_cancelled(name: str) -> Result:
     """Say that the call was broken off together with the run."""
     why = "it was stopped before it ended, because the run was; what it had done is unknown"
     return tell(replace(tool_failed(name, why), type="cancelled", hint=""))
+
+
+# ── Runs ────────────────────────────────────────────────────────────────────────────
+
+_CAPS = {
+    Stop.TURNS: "it reached its turn limit ({limits.turns})",
+    Stop.CALLS: "it reached its call limit ({limits.calls})",
+    Stop.SECONDS: "it reached its time limit ({limits.seconds:g} seconds)",
+    Stop.TOKENS: "it reached its token limit ({limits.tokens})",
+    Stop.IDENTICAL: "the model made the same call {limits.stop_identical} times",
+}
+CAPS = frozenset(_CAPS)
+"""How a run ends that was stopped before the model had finished."""
+_BEGUN = frozenset({Status.DONE, Status.FAILED, Status.TIMED_OUT, Status.CANCELLED})
+
+
+def tell_stop(stop: Stop, limits: RunLimits, *, ended: Iterable[ToolEnded]) -> str:
+    """Say why a run was stopped without an answer, and what its calls gave until then."""
+    why = _CAPS[stop].format(limits=limits)
+    said = f"The run was stopped without an answer from the model, because {why}."
+    begun = [each for each in ended if each.status in _BEGUN]
+    if not begun:
+        return f"{said} No tool had given a result."
+    lines = [f"- {each.call.name}: {_sum_up(each)}" for each in begun[-_RESULTS:]]
+    left_out = len(begun) - len(lines)
+    earlier = f" (the last {_RESULTS} of {len(begun)})" if left_out else ""
+    return "\n".join([f"{said} Results so far{earlier}:", *lines])
+
+
+def _sum_up(ended: ToolEnded) -> str:
+    text = cut(" ".join(ended.result.text.split()))
+    return text if ended.status is Status.DONE else f"({ended.status.value}) {text}"
 
 
 def _describe(error: BaseException) -> str:

@@ -2,7 +2,7 @@
 // file, and replays: each event has its number in its run, and what came before is skipped.
 
 export function newRun(id) {
-  return { id, head: {}, next: 0, now: 0, lastAt: 0, heardAt: 0, turns: [], calls: new Map(), question: "", over: null, dropped: 0, missed: 0, version: 0 };
+  return { id, head: {}, next: 0, now: 0, lastAt: 0, heardAt: 0, turns: [], calls: new Map(), question: "", stop: null, over: null, dropped: 0, missed: 0, version: 0 };
 }
 
 function newTurn(event) {
@@ -62,6 +62,7 @@ const FOLDS = {
     run.turns.push(newTurn(event));
   },
   turn_retried: (run, event) => { turnOf(run, event).void = event.why; },
+  run_ended: (run, event) => { run.stop = event; },
   asked: (run, event) => {
     turnOf(run, event).asked = event;
     run.question ||= (event.messages ?? []).findLast((message) => message.role === "user" && message.text)?.text ?? "";

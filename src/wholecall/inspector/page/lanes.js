@@ -67,6 +67,7 @@ function showHead(run) {
       make("h2", {}, head.model || "a model without a name"),
       chip(run.over?.fate ?? "under way", bad ? "bad" : run.over ? "good" : "live"),
       run.over?.code ? chip(run.over.code, "bad") : null,
+      run.stop && run.stop.stop !== "answer" ? chip(`stopped: ${run.stop.stop}`, run.stop.no_answer ? "bad" : "odd", run.stop.why || "why the run ended") : null,
       run.dropped ? chip(`${counted(run.dropped, "event")} dropped`, "bad", "more came than could be written down") : null,
       run.missed ? chip(`${counted(run.missed, "event")} not shown`, "bad", "this page did not keep up") : null,
       head.bodies === false ? chip("bodies are not kept", "", "inspector.bodies is off") : null),
