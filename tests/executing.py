@@ -12,7 +12,9 @@ from wholecall.runs.events import (
     Status,
     ToolAbandoned,
     ToolEnded,
+    ToolEndedLate,
     ToolEvent,
+    ToolPrinted,
     ToolReported,
     ToolStarted,
 )
@@ -57,6 +59,21 @@ class Ear:
 
 
 def _shorten(event: ToolEvent) -> str:
+    if isinstance(event, ToolEndedLate):
+        return f"{event.call.id} {event.status.value} late"
+    if isinstance(event, ToolPrinted):
+        return f"{event.call.id} printed {event.line}"
+    return _shorten_usual(event)
+
+
+def _shorten_usual(
+    event: ToolStarted
+    | ToolReported
+    | ToolEnded
+    | ToolAbandoned
+    | ApprovalAsked
+    | ApprovalAnswered,
+) -> str:
     match event:
         case ToolStarted(call, attempt):
             return f"{call.id} started" if attempt == 1 else f"{call.id} started ({attempt})"

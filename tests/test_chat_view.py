@@ -35,6 +35,7 @@ from wholecall.runs.events import (
     Status,
     ToolAbandoned,
     ToolEnded,
+    ToolEndedLate,
     ToolReported,
     ToolStarted,
     TurnRetried,
@@ -229,6 +230,10 @@ def test_what_is_said_beside_a_call_waits_until_the_turn_is_over() -> None:
         (ToolStarted(CALL), "search: running …"),
         (ToolStarted(CALL, attempt=2), "search: running, attempt 2 …"),
         (ToolEnded(CALL, Status.FAILED, Result((Text("no"),))), "search: failed in 0.00 s: no"),
+        (
+            ToolEndedLate(CALL, Status.DONE, Result((Text("rain"),)), 40.5),
+            "search: timed out, done late in 40.50 s: rain",
+        ),
         (ToolAbandoned(CALL), "search: was told to stop, and goes on"),
         (ApprovalAsked(CALL), "search: waits for your approval"),
         (ApprovalAnswered(CALL, True), "search: approved"),

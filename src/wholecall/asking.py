@@ -8,7 +8,18 @@ print((await run.result()).text)
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+import signal
+import threading
+from collections.abc import (
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, TypeAlias, TypedDict, Unpack, cast
@@ -164,9 +175,41 @@ def _run_to_end(asked: Coroutine[Any, Any, RunResult]) -> RunResult:
     """
     loop = asyncio.new_event_loop()
     try:
-        return loop.run_until_complete(asked)
+        task = loop.create_task(asked)
+        with _stoppable(task):
+            return loop.run_until_complete(task)
     finally:
         _close(loop)
+
+
+@contextmanager
+def _stoppable(task: asyncio.Task[RunResult]) -> Iterator[None]:
+    """Let Ctrl-C cancel the task, as `asyncio.run` does; a second one is raised at once.
+
+    Raised right away it could hit the midst of a tool, and would count as that tool's failure.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    stopped = False
+
+    def stop(*_: object) -> None:
+        nonlocal stopped
+        if stopped:
+            raise KeyboardInterrupt
+        stopped = True
+        task.get_loop().call_soon_threadsafe(task.cancel)
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if stopped:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:

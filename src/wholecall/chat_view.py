@@ -29,6 +29,7 @@ from wholecall.runs.events import (
     Status,
     ToolAbandoned,
     ToolEnded,
+    ToolEndedLate,
     ToolReported,
     ToolStarted,
     TurnRetried,
@@ -243,6 +244,10 @@ class ChatView:
         result = _lay_out(event.result.text)
         self._run(event.call, f"{said}{result}", style="green" if good else "red")
 
+    def _ended_late(self, event: ToolEndedLate) -> None:
+        said = f"timed out, {event.status.value} late in {event.seconds:.2f} s:"
+        self._run(event.call, f"{said}{_lay_out(event.result.text)}", style="yellow")
+
     def _abandoned(self, event: ToolAbandoned) -> None:
         self._run(event.call, "was told to stop, and goes on", style="yellow")
 
@@ -285,6 +290,7 @@ _ACTIONS: dict[type, Callable[[ChatView, Any], None]] = {
     ToolStarted: ChatView._tool_started,
     ToolReported: ChatView._tool_reported,
     ToolEnded: ChatView._tool_ended,
+    ToolEndedLate: ChatView._ended_late,
     ToolAbandoned: ChatView._abandoned,
     ApprovalAsked: ChatView._asked,
     ApprovalAnswered: ChatView._answered,

@@ -47,6 +47,8 @@ from wholecall.runs.events import (
     Status,
     ToolAbandoned,
     ToolEnded,
+    ToolEndedLate,
+    ToolPrinted,
     TurnRetried,
     TurnStarted,
 )
@@ -216,6 +218,14 @@ WARNINGS: dict[str, tuple[TapEvent, dict[str, Any]]] = {
             "error": "KeyError",
         },
     ),
+    "a tool that blocks": (
+        ToolEnded(call(), Status.DONE, Result((Text(SAID),)), 3.0, blocked=2.5),
+        {"event": "tool blocked the event loop", "name": "get_weather", "seconds": 2.5},
+    ),
+    "a tool that ends after its time": (
+        ToolEndedLate(call(), Status.DONE, Result((Text(SAID),)), 40.5),
+        {"event": "tool ended late", "name": "get_weather", "status": "done", "seconds": 40.5},
+    ),
     "a run that was stopped": (
         RunEnded(Stop.TURNS),
         {"event": "run stopped", "stop": "turns", "answered": True},
@@ -244,6 +254,11 @@ def test_approvals_are_told_at_once_and_quote_nobody() -> None:
         {"event": "approval asked for", **told},
         {"event": "approval answered", **told, "approved": False},
     ]
+
+
+def test_what_a_tool_prints_is_a_line_of_its_own() -> None:
+    told = {"level": "info", **WHO, "event": "tool printed", "name": "get_weather"}
+    assert show(ToolPrinted(call(), "half of it")) == [{**told, "text": "half of it"}]
 
 
 def test_a_tool_that_was_not_run_is_no_failure() -> None:

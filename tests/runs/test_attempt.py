@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import pytest
 
 from executing import until
 from wholecall.core.conversation import Result
-from wholecall.runs.attempt import Attempt, OutOfTime
+from wholecall.runs.attempt import Attempt, OutOfTime, time_steps
 
 DONE = Result()
 
@@ -51,6 +52,10 @@ async def exit_all() -> Result:
     raise SystemExit(3)
 
 
+async def interrupt() -> Result:
+    raise KeyboardInterrupt
+
+
 async def be_fatal() -> Result:
     raise Fatal
 
@@ -86,6 +91,7 @@ async def answer_when_cancelled() -> Result:
         (succeed, Result),
         (fail, ValueError),
         (exit_all, SystemExit),
+        (interrupt, KeyboardInterrupt),
         (be_fatal, Fatal),
         (cancel_itself, asyncio.CancelledError),
     ],
@@ -195,9 +201,143 @@ def test_who_is_cancelled_twice_waits_no_longer() -> None:
     asyncio.run(scenario())
 
 
-def test_the_user_s_interrupt_is_no_outcome() -> None:
-    async def interrupt() -> Result:
-        raise KeyboardInterrupt
+# ── A loop that is held up ──────────────────────────────────────────────────────────
 
-    with pytest.raises(KeyboardInterrupt):
-        asyncio.run(Case().run(interrupt))
+
+class SkippingLoop(asyncio.SelectorEventLoop):
+    """A loop whose clock a test sets forward, as a tool that blocks would."""
+
+    ahead = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead
+
+
+def run_with_clock(scenario: Callable[[SkippingLoop], Awaitable[None]]) -> None:
+    loop = SkippingLoop()
+
+    async def go() -> None:
+        await scenario(loop)
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(go())
+
+
+def test_what_ended_while_another_blocked_the_loop_counts() -> None:
+    async def scenario(loop: SkippingLoop) -> None:
+        came = asyncio.Event()
+
+        async def take_some_steps() -> Result:
+            await came.wait()
+            for _ in range(10):
+                await asyncio.sleep(0)
+            return DONE
+
+        case = Case()
+        running = asyncio.create_task(case.run(take_some_steps, seconds=30))
+        await until(lambda: len(asyncio.all_tasks()) == 3)
+        came.set()
+        loop.ahead += 100
+        assert await running is DONE
+
+    run_with_clock(scenario)
+
+
+def test_what_hangs_is_ended_although_the_loop_was_held_up() -> None:
+    async def scenario(loop: SkippingLoop) -> None:
+        case = Case(grace=30)
+        running = asyncio.create_task(case.run(hang, seconds=0.01))
+        await until(lambda: len(asyncio.all_tasks()) == 3)
+        loop.ahead += 100
+        assert isinstance(await running, OutOfTime)
+
+    run_with_clock(scenario)
+
+
+def test_a_loop_that_is_always_held_up_gives_no_time_without_end() -> None:
+    async def scenario(loop: SkippingLoop) -> None:
+        case = Case(grace=30)
+        running = asyncio.create_task(case.run(hang, seconds=1))
+        while not running.done():
+            loop.ahead += 10
+            await asyncio.sleep(0)
+        assert isinstance(running.result(), OutOfTime)
+        assert loop.ahead < 10 * 1000
+
+    run_with_clock(scenario)
+
+
+# ── After its time ──────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("outcome", [DONE, ValueError("later"), KeyboardInterrupt(), None])
+def test_what_comes_after_its_time_is_kept(outcome: Result | BaseException | None) -> None:
+    async def scenario() -> None:
+        let_go = asyncio.Event()
+        late: list[Result | BaseException] = []
+
+        async def swallow() -> Result:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                await let_go.wait()
+                if outcome is None:
+                    raise
+                if isinstance(outcome, BaseException):
+                    raise outcome from None
+            return DONE
+
+        attempt = Attempt(grace=0.0, on_abandoned=lambda: None, on_late=late.append)
+        assert isinstance(await attempt.run(swallow, seconds=0), OutOfTime)
+        let_go.set()
+        await until(lambda: len(asyncio.all_tasks()) == 1)
+        await asyncio.sleep(0)
+        assert late == ([] if outcome is None else [outcome])
+
+    asyncio.run(scenario())
+
+
+# ── Steps ───────────────────────────────────────────────────────────────────────────
+
+
+async def steps_of(work: Coroutine[Any, Any, Any], ticks: list[float]) -> tuple[Any, list[float]]:
+    """What the work gives, timed by a clock with these ticks; how long its steps took."""
+    noted: list[float] = []
+    clock = iter(ticks)
+    return await time_steps(work, noted.append, clock=lambda: next(clock)), noted
+
+
+def test_each_step_is_timed_and_the_waiting_is_not() -> None:
+    async def work() -> str:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return "done"
+
+    given = asyncio.run(steps_of(work(), [0, 1, 10, 12, 20, 23]))
+    assert given == ("done", [1, 2, 3])
+
+
+def test_what_is_timed_can_be_cancelled_and_may_go_on() -> None:
+    async def stubborn() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+        return "went on"
+
+    async def scenario() -> None:
+        task = asyncio.create_task(steps_of(stubborn(), list(range(6))))
+        await asyncio.sleep(0)
+        task.cancel()
+        assert await task == ("went on", [1, 1, 1])
+
+    asyncio.run(scenario())
+
+
+def test_what_is_raised_comes_through() -> None:
+    async def fail_later() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        asyncio.run(steps_of(fail_later(), list(range(4))))

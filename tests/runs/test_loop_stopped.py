@@ -9,7 +9,7 @@ import pytest
 
 from runs.kitchen import Kitchen, Menu, Played, play
 from scripted import USAGE, calls, chunk, ending, opening, says
-from wholecall.asking import Options, ask, run
+from wholecall.asking import ask, run
 from wholecall.core.choice import Mode
 from wholecall.core.conversation import Native
 from wholecall.core.values import Rejected, Text
@@ -39,8 +39,7 @@ def spell(text: str) -> ScriptedAnswer:
 
 def stop(last: Reaction, emulate: str = "native", **options: Any) -> Played:
     """A run that is stopped after its first turn."""
-    asked: Options = {"limits": RunLimits(turns=1), "emulate": emulate, **options}
-    return play(FIRST[emulate], last, **asked)
+    return play(FIRST[emulate], last, limits=RunLimits(turns=1), emulate=emulate, **options)
 
 
 # what holds, how tools are offered, the last answer, the words of the model in it

@@ -40,6 +40,7 @@ from wholecall.runs.events import (
     RunEnded,
     ToolAbandoned,
     ToolEnded,
+    ToolEndedLate,
     ToolReported,
     ToolStarted,
     TurnRetried,
@@ -282,6 +283,15 @@ def _tool_ended(event: ToolEnded, quoting: Quoting) -> Shown:
     )
 
 
+def _tool_ended_late(event: ToolEndedLate, quoting: Quoting) -> Shown:
+    return shown.ToolEndedLate(
+        *_name_call(event.call, quoting),
+        status=event.status.value,
+        seconds=tell_seconds(event.seconds),
+        result=quoting.quote(event.result.text),
+    )
+
+
 def _tool_abandoned(event: ToolAbandoned, quoting: Quoting) -> Shown:
     return shown.ToolAbandoned(*_name_call(event.call, quoting))
 
@@ -361,6 +371,7 @@ ENCODERS: Encoders = {
     ToolStarted: _tool_started,
     ToolReported: _tool_reported,
     ToolEnded: _tool_ended,
+    ToolEndedLate: _tool_ended_late,
     ToolAbandoned: _tool_abandoned,
     ApprovalAsked: _approval_asked,
     ApprovalAnswered: _approval_answered,

@@ -286,6 +286,14 @@ class ToolEnded(OfCall, tag="tool_ended", kw_only=True):
     result: str = ""
 
 
+class ToolEndedLate(OfCall, tag="tool_ended_late", kw_only=True):
+    """It is over, long after it was given up."""
+
+    status: str
+    seconds: float
+    result: str = ""
+
+
 class ToolAbandoned(OfCall, tag="tool_abandoned"):
     """Nobody waits for it any more."""
 
@@ -329,6 +337,7 @@ AnyShown: TypeAlias = (
     | ToolStarted
     | ToolReported
     | ToolEnded
+    | ToolEndedLate
     | ToolAbandoned
     | ApprovalAsked
     | ApprovalAnswered

@@ -46,6 +46,8 @@ from wholecall.runs.events import (
     Status,
     ToolAbandoned,
     ToolEnded,
+    ToolEndedLate,
+    ToolPrinted,
     TurnRetried,
     TurnStarted,
 )
@@ -169,6 +171,21 @@ class _Line:
         self._describe(self._tools, **told)
         if event.status not in _GOOD_ENDS:
             self._warn("tool failed", **told)
+        if event.blocked:
+            blocked = round(event.blocked, 6)
+            self._warn("tool blocked the event loop", name=told["name"], seconds=blocked)
+
+    def _end_tool_late(self, event: ToolEndedLate) -> None:
+        self._warn(
+            "tool ended late",
+            name=_name(event.call.name),
+            status=event.status.value,
+            seconds=round(event.seconds, 6),
+            **self._quote(result=event.result.text),
+        )
+
+    def _print(self, event: ToolPrinted) -> None:
+        self._tell("tool printed", name=_name(event.call.name), text=_cut(event.line))
 
     def _abandon_tool(self, event: ToolAbandoned) -> None:
         self._warn("tool does not stop", name=_name(event.call.name))
@@ -266,6 +283,8 @@ _READS = Reads(
         TurnRetried: _Line._retry_turn,
         RunEnded: _Line._end_run,
         ToolEnded: _Line._end_tool,
+        ToolEndedLate: _Line._end_tool_late,
+        ToolPrinted: _Line._print,
         ToolAbandoned: _Line._abandon_tool,
         ApprovalAsked: _Line._ask_for_approval,
         ApprovalAnswered: _Line._answer_approval,
@@ -365,6 +384,14 @@ def log_server_event(log: FilteringBoundLogger, event: McpEvent) -> None:
                 "refused": refused,
             }
             log.log(level, "MCP tools listed", **_fill({}, fields))
+
+
+# ── Output ──────────────────────────────────────────────────────────────────────────
+
+
+def log_print(log: FilteringBoundLogger, line: str) -> None:
+    """Write a line that was printed in this process, and not by a tool that is known."""
+    log.info("printed", text=_cut(line))
 
 
 # ── Libraries ───────────────────────────────────────────────────────────────────────

@@ -18,6 +18,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from types import FrameType
 
 import uvicorn
@@ -29,8 +30,9 @@ from wholecall.proxy.config import find_file, load
 from wholecall.proxy.config.settings import Config, ListenConfig
 from wholecall.proxy.hiding import Hiding
 from wholecall.proxy.lines import LogWriter
-from wholecall.proxy.logs import take_library_logs
+from wholecall.proxy.logs import log_print, take_library_logs
 from wholecall.proxy.workers import START_SECONDS, Workers, find_patience
+from wholecall.runs.tool_output import take_prints
 
 _IDLE_SECONDS = 75
 """How long a connection is kept between two requests: longer than the clients' own pools do, so
@@ -48,7 +50,7 @@ _COLLECT_AFTER = (5_000, 10, 10)
 
 def make_worker_app() -> Proxy:
     """The application of one process, as the environment and the file describe it."""
-    proxy = make_app(load(find_file(None, os.environ), os.environ), around=reloading)
+    proxy = make_app(load(find_file(None, os.environ), os.environ), around=lifespan)
     _take_logs(proxy)
     # What is there by now stays until the end, and requests leave no cycles of our objects behind,
     # which tests/e2e/test_proxy_memory.py holds; only connections do that are closed. To look for
@@ -57,6 +59,14 @@ def make_worker_app() -> Proxy:
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
     return proxy
+
+
+@asynccontextmanager
+async def lifespan(proxy: Proxy) -> AsyncIterator[None]:
+    """While the proxy lives, it heeds SIGHUP, and what is printed goes to the log."""
+    with take_prints(partial(log_print, proxy.observing.log)):
+        async with reloading(proxy):
+            yield
 
 
 @asynccontextmanager

@@ -5,23 +5,26 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+import time
 import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from wholecall.core.conversation import Result
 from wholecall.core.feedback import SkipReason, dropped_note
 from wholecall.core.values import JSON, Call
 from wholecall.runs.approvals import Approvals
 from wholecall.runs.around import Around, only_once, wrap
-from wholecall.runs.attempt import Attempt, OutOfTime
+from wholecall.runs.attempt import HELD_UP, Attempt, OutOfTime, time_steps
 from wholecall.runs.events import (
     Status,
     ToolAbandoned,
+    ToolEndedLate,
     ToolEvent,
+    ToolPrinted,
     ToolReported,
     ToolStarted,
     copy_call,
@@ -29,10 +32,12 @@ from wholecall.runs.events import (
 from wholecall.runs.limits import RunLimits
 from wholecall.runs.telling import tell_error, tell_skipped, tell_timeout
 from wholecall.runs.threads import THREADS, Threads
+from wholecall.runs.tool_output import CURRENT, ToolOutput
 from wholecall.tools.results import add_note, cap, to_progress, to_result
 from wholecall.tools.signals import Failed, Retry
 from wholecall.tools.tool import Blocking, Context, Tool
 
+T = TypeVar("T")
 Emit: TypeAlias = Callable[[ToolEvent], None]
 _BACK_OFF = 0.1
 """Seconds before the second attempt; twice as many before each further one."""
@@ -56,6 +61,9 @@ class ExecutorSettings:
     threads: Threads = THREADS
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     """How to wait before another attempt."""
+    clock: Callable[[], float] = time.monotonic
+    """By which the steps of `async def` tools are timed. Not that of the loop, which may stand
+    still within a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +92,16 @@ class Calling:
         self._emit = emit
         self.began_at: float | None = None
         """By the event loop's clock; None before the first attempt."""
+        self.blocked = 0.0
+        """Seconds for which the tool kept the event loop, in steps that are too long."""
         self._halted = False
+        self._timed_out = False
+        self._late: CallOutcome | None = None
+
+    def conclude(self, status: Status) -> None:
+        """The call has its result. If that was a timeout, tell what the tool gives later."""
+        self._timed_out = status is Status.TIMED_OUT
+        self._tell_late()
 
     def halt(self) -> None:
         """Let the tool's code not begin (again), from this moment on."""
@@ -94,9 +111,12 @@ class Calling:
         """Run it until it succeeds or nothing is left to try."""
         async with self._tool.places or nullcontext():
             outcome = await self._try_repeatedly()
-        limit = self._tool.result_limit
-        result = cap(outcome.result, self._limits.result_limit if limit is None else limit)
+        result = self._cap(outcome.result)
         return replace(outcome, result=add_note(result, dropped_note(self._call)))
+
+    def _cap(self, result: Result) -> Result:
+        limit = self._tool.result_limit
+        return cap(result, self._limits.result_limit if limit is None else limit)
 
     async def _try_repeatedly(self) -> CallOutcome:
         retries = self._tool.retries
@@ -117,7 +137,11 @@ class Calling:
         loop = asyncio.get_running_loop()
         self.began_at = self.began_at or loop.time()
         self._emit(ToolStarted(self.shown, number))
-        attempt = Attempt(grace=self._settings.grace, on_abandoned=self._report_abandoned)
+        attempt = Attempt(
+            grace=self._settings.grace,
+            on_abandoned=self._report_abandoned,
+            on_late=self._take_late,
+        )
         run = partial(self._run_tool, self._make_context(attempt, loop))
         guarded = run if self._tool.repeatable else only_once(run)
         # What a tool or a wrapper does to the arguments must not change what the model said.
@@ -150,32 +174,41 @@ class Calling:
     async def _run_tool(self, context: Context, call: Call) -> Result:
         if self._halted:
             return tell_skipped(call.name, "the run was stopped")
-        body = self._tool.run
+        loop = asyncio.get_running_loop()
+        output = ToolOutput(_from_any_thread(loop, self._report_line))
+        token = CURRENT.set(output)
+        try:
+            return to_result(await self._run_body(context, call))
+        finally:
+            CURRENT.reset(token)
+            output.end()
+
+    async def _run_body(self, context: Context, call: Call) -> Result:
+        body, settings = self._tool.run, self._settings
         if isinstance(body, Blocking):
-            given = await self._settings.threads.run(
-                partial(body.run, call.arguments, context),
-                name=call.name,
-                on_lost=self._report_abandoned,
+            work = partial(body.run, call.arguments, context)
+            return _unfold(
+                await settings.threads.run(
+                    work,
+                    name=call.name,
+                    on_lost=self._report_abandoned,
+                    on_late=self._take_late,
+                )
             )
-            return to_result(_unfold(given))
         if body is None:
             raise TypeError(f"{call.name!r} is a tool of the client and cannot be run here")
-        return to_result(await body(call.arguments, context))
+        steps = _await(body(call.arguments, context))
+        return await time_steps(steps, self._note_step, clock=settings.clock)
 
     def _make_context(self, attempt: Attempt, loop: asyncio.AbstractEventLoop) -> Context:
         def tell(progress: JSON) -> None:
             if not attempt.is_over() and progress is not None:
                 self._emit(ToolReported(self._call.id, progress))
 
-        home = threading.get_ident()
+        tell_home = _from_any_thread(loop, tell)
 
         def report(value: JSON) -> None:
-            progress = to_progress(value)
-            if threading.get_ident() == home:
-                tell(progress)
-                return
-            with suppress(RuntimeError):  # the loop was closed: nobody listens
-                loop.call_soon_threadsafe(tell, progress)
+            tell_home(to_progress(value))
 
         return Context(
             call_id=self._call.id,
@@ -188,6 +221,49 @@ class Calling:
 
     def _report_abandoned(self) -> None:
         self._emit(ToolAbandoned(self.shown))
+
+    def _report_line(self, line: str) -> None:
+        self._emit(ToolPrinted(self.shown, line))
+
+    def _note_step(self, seconds: float) -> None:
+        if seconds >= HELD_UP:
+            self.blocked += seconds
+
+    # ── After its time ──────────────────────────────────────────────────────────────
+
+    def _take_late(self, given: Result | BaseException) -> None:
+        """Keep what the tool gave after an attempt had timed out."""
+        self._late = self._judge(given)
+        self._tell_late()
+
+    def _tell_late(self) -> None:
+        late = self._late
+        if late is None or not self._timed_out:
+            return
+        self._timed_out = False  # once is enough, whatever other attempts give
+        seconds = asyncio.get_running_loop().time() - (self.began_at or 0.0)
+        result = self._cap(late.result)
+        self._emit(ToolEndedLate(self.shown, late.status, result, seconds, late.error))
+
+
+async def _await(given: Awaitable[Result]) -> Result:
+    return await given
+
+
+def _from_any_thread(
+    loop: asyncio.AbstractEventLoop, tell: Callable[[T], None]
+) -> Callable[[T], None]:
+    """Return a function that tells something in the thread of the loop, wherever it is called."""
+    home = threading.get_ident()
+
+    def tell_home(value: T) -> None:
+        if threading.get_ident() == home:
+            tell(value)
+            return
+        with suppress(RuntimeError):  # the loop was closed: nobody listens
+            loop.call_soon_threadsafe(tell, value)
+
+    return tell_home
 
 
 def _unfold(given: Result | BaseException) -> Result:

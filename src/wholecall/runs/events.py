@@ -80,6 +80,28 @@ class ToolEnded:
     seconds: float = 0.0
     error: BaseException | None = field(default=None, compare=False)
     """What the tool raised, for logs. The model gets to read only what is in the result."""
+    blocked: float = 0.0
+    """Seconds for which an `async def` tool kept the event loop from everybody else."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEndedLate:
+    """A tool whose call has timed out came to its end after all. The model is told."""
+
+    call: Call
+    status: Status
+    result: Result
+    seconds: float = 0.0
+    """Since it began."""
+    error: BaseException | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPrinted:
+    """A tool printed a line. Only a server takes what tools print; in a program it stays output."""
+
+    call: Call
+    line: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +128,13 @@ class ApprovalAnswered:
 
 
 ToolEvent: TypeAlias = (
-    ToolStarted | ToolReported | ToolEnded | ToolAbandoned | ApprovalAsked | ApprovalAnswered
+    ToolStarted
+    | ToolReported
+    | ToolPrinted
+    | ToolEnded
+    | ToolEndedLate
+    | ToolAbandoned
+    | ApprovalAsked
+    | ApprovalAnswered
 )
 RunEvent: TypeAlias = Event | TurnStarted | TurnRetried | ToolEvent | RunEnded

@@ -180,7 +180,9 @@ class Executor:
         del self._turns[job.call.id]
         self._schedule.finish(job.call.id)
         self._advance()
-        self._conclude(job.call, self._read(task, job), began_at=job.calling.began_at)
+        outcome = self._read(task, job)
+        self._conclude(job.call, outcome, calling=job.calling)
+        job.calling.conclude(outcome.status)
 
     def _read(self, task: asyncio.Task[CallOutcome], job: _Job) -> CallOutcome:
         name = job.call.name
@@ -195,11 +197,17 @@ class Executor:
         self._bugs.append(error)
         return CallOutcome(Status.FAILED, tell_error(name, error, reveal=False), error)
 
-    def _conclude(self, call: Call, outcome: CallOutcome, *, began_at: float | None = None) -> None:
+    def _conclude(
+        self, call: Call, outcome: CallOutcome, *, calling: Calling | None = None
+    ) -> None:
         """Give a call its one result."""
         self._results[call.id] = outcome.result
-        seconds = 0.0 if began_at is None else asyncio.get_running_loop().time() - began_at
-        self._emit(ToolEnded(call, outcome.status, outcome.result, seconds, error=outcome.error))
+        seconds = blocked = 0.0
+        if calling is not None and calling.began_at is not None:
+            seconds = asyncio.get_running_loop().time() - calling.began_at
+            blocked = calling.blocked
+        status, result, error = outcome.status, outcome.result, outcome.error
+        self._emit(ToolEnded(call, status, result, seconds, error=error, blocked=blocked))
 
     def _emit(self, event: ToolEvent) -> None:
         if isinstance(event, ToolStarted) and event.attempt == 1:

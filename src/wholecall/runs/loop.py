@@ -25,6 +25,7 @@ from wholecall.runs.events import (
     RunEvent,
     Status,
     ToolEnded,
+    ToolEndedLate,
     TurnRetried,
     TurnStarted,
 )
@@ -33,7 +34,7 @@ from wholecall.runs.guard import Guard, NotRun
 from wholecall.runs.ledger import Ledger, Stop
 from wholecall.runs.plan import Plan, Progress, RunResult
 from wholecall.runs.recovery import Again, Recovery
-from wholecall.runs.telling import tell_stop
+from wholecall.runs.telling import tell_late, tell_stop
 from wholecall.runs.turn import ReadAnswer, Turn
 
 LAST_ANSWER_SECONDS = 30.0
@@ -74,7 +75,9 @@ class Loop:
     ) -> None:
         self._plan = plan
         self._ended: list[ToolEnded] = []
-        self._emit = _remember(self._ended, emit)
+        self._late: list[ToolEndedLate] = []
+        self._told_late = 0
+        self._emit = _remember(self._ended, self._late, emit=emit)
         self._room = room
         self._executor = make_executor(self._emit)
         self._ledger = Ledger(plan.limits, started=0)
@@ -108,6 +111,7 @@ class Loop:
             output=self._output,
             messages=tuple(self._messages),
             ended=tuple(self._ended),
+            late=tuple(self._late),
             pending=tuple(self._wanted.pending),
             usage=self._ledger.usage,
             turns=self._ledger.turns,
@@ -144,6 +148,7 @@ class Loop:
     async def _ask(self, cap: Stop | None) -> ReadAnswer:
         """Ask until there is an answer that can be used."""
         self._wanted = _Wanted(cap, ended_before=len(self._ended))
+        self._tell_late()
         request = self._next_request()
         recovery = Recovery(self._plan.limits)
         while True:
@@ -205,6 +210,13 @@ class Loop:
             choice=Choice(Mode.NONE) if silent else replace(self._choice, names=names),
             max_tokens=self._max_tokens,
         )
+
+    def _tell_late(self) -> None:
+        """Tell the model once what tools gave after their calls had timed out."""
+        news, self._told_late = self._late[self._told_late :], len(self._late)
+        told = tuple(part for late in news for part in tell_late(late))
+        if told:
+            self._messages.append(Message(Role.USER, told))
 
     def _is_silent(self) -> bool:
         """Whether there are tools and none may be called: at a cap, or withdrawn to the last."""
@@ -386,13 +398,15 @@ class Loop:
 
 
 def _remember(
-    ended: list[ToolEnded], emit: Callable[[RunEvent], None]
+    ended: list[ToolEnded], late: list[ToolEndedLate], *, emit: Callable[[RunEvent], None]
 ) -> Callable[[RunEvent], None]:
     # It does not know the loop: the loop holds the executor, which holds this, and a circle would
     # keep all of the run until the collector of garbage comes.
     def take(event: RunEvent) -> None:
         if isinstance(event, ToolEnded):
             ended.append(event)
+        elif isinstance(event, ToolEndedLate):
+            late.append(event)
         emit(event)
 
     return take

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from wholecall.core.conversation import Message, Request
 from wholecall.core.values import Call, Usage
-from wholecall.runs.events import ToolEnded
+from wholecall.runs.events import ToolEnded, ToolEndedLate
 from wholecall.runs.ledger import Stop
 from wholecall.runs.limits import RunLimits
 from wholecall.runs.sending import Sender
@@ -64,6 +64,8 @@ class RunResult:
     """What the run added to the conversation: answers and results."""
     ended: tuple[ToolEnded, ...] = ()
     """Every call that has a result, in the order in which they got it."""
+    late: tuple[ToolEndedLate, ...] = ()
+    """What tools gave after their calls had timed out, as far as it came before the end."""
     pending: tuple[Call, ...] = ()
     """Calls of tools that only the caller can run."""
     usage: Usage = field(default_factory=Usage)

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 
-from wholecall.core.conversation import Result
+from wholecall.core.conversation import Content, Result
 from wholecall.core.feedback import Feedback, SkipReason, skipped, timed_out, tool_failed
 from wholecall.core.values import Text
-from wholecall.core.words import cut
-from wholecall.runs.events import Status, ToolEnded
+from wholecall.core.words import cut, show
+from wholecall.runs.events import Status, ToolEnded, ToolEndedLate
 from wholecall.runs.ledger import Stop
 from wholecall.runs.limits import RunLimits
 from wholecall.tools.signals import Failed, Retry
@@ -67,6 +67,16 @@ def tell_cancelled(name: str) -> Result:
     """Say that the call was broken off together with the run."""
     why = "it was stopped before it ended, because the run was; what it had done is unknown"
     return tell(replace(tool_failed(name, why), type="cancelled", hint=""))
+
+
+def tell_late(late: ToolEndedLate) -> tuple[Content, ...]:
+    """Say what a tool gave whose call was reported as timed out."""
+    how = "Its result" if late.status is Status.DONE else "It failed"
+    said = (
+        f"Note: the tool {show(late.call.name)}, whose call {show(late.call.id)} was reported as "
+        f"timed out, has ended since. {how}:\n"
+    )
+    return (Text(said), *late.result.content)
 
 
 # ── Runs ────────────────────────────────────────────────────────────────────────────

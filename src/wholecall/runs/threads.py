@@ -29,14 +29,20 @@ class Threads:
         return self._lost
 
     async def run(
-        self, work: Callable[[], T], *, name: str, on_lost: Callable[[], None]
+        self,
+        work: Callable[[], T],
+        *,
+        name: str,
+        on_lost: Callable[[], None],
+        on_late: Callable[[T | BaseException], None] = lambda _: None,
     ) -> T | BaseException:
         """Run `work` with the caller's context variables; what it raises is returned.
 
         It is returned and not raised, because a future refuses `StopIteration`. If the
         caller is cancelled the thread is let go, and `on_lost` is called unless it is over.
+        `on_late` is then called, in the event loop, with what it gives in the end.
         """
-        job = _Job(work, asyncio.get_running_loop())
+        job = _Job(work, asyncio.get_running_loop(), on_late=on_late)
         context = contextvars.copy_context()
         thread = threading.Thread(
             target=context.run, args=(self._serve, job), name=f"wholecall {name}", daemon=True
@@ -69,8 +75,15 @@ class Threads:
 
 
 class _Job(Generic[T]):
-    def __init__(self, work: Callable[[], T], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        work: Callable[[], T],
+        loop: asyncio.AbstractEventLoop,
+        *,
+        on_late: Callable[[T | BaseException], None],
+    ) -> None:
         self.work = work
+        self.on_late = on_late
         self.ended: asyncio.Future[T | BaseException] = loop.create_future()
         self.over = False
         self.lost = False
@@ -82,7 +95,9 @@ class _Job(Generic[T]):
             return
 
     def _arrive(self, outcome: T | BaseException) -> None:
-        if not self.ended.done():
+        if self.ended.done():
+            self.on_late(outcome)
+        else:
             self.ended.set_result(outcome)
 
 

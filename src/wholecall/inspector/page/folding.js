@@ -96,6 +96,9 @@ const FOLDS = {
     const result = { endedAt: event.at, status: event.status, result: event.result ?? "" };
     Object.assign(callOf(run, event), result);
   },
+  tool_ended_late: (run, event) => {
+    Object.assign(callOf(run, event), { status: `timed_out, ${event.status} late`, result: event.result ?? "" });
+  },
   tool_abandoned: (run, event) => { callOf(run, event).status = "abandoned"; },
   approval_asked: (run, event) => { callOf(run, event).approval = WAITS; },
   approval_answered: (run, event) => {
