@@ -484,6 +484,20 @@ MUTANTS = [
         "pass",
         "tests/runs/test_late_results.py",
     ),
+    Mutant(
+        "a call with side effects is to be repeated after its server failed",
+        "runs/telling.py",
+        "hint = _HARMLESS if repeatable else _MAYBE_DONE",
+        "hint = _HARMLESS",
+        "tests/runs/test_telling.py",
+    ),
+    Mutant(
+        "an internal error of an MCP server says what its tool did",
+        "tools/mcp/connection.py",
+        "if error.code in _UNKNOWN:",
+        "if error.code in _UNANSWERED:",
+        "tests/tools/mcp/test_connection.py",
+    ),
 ]
 
 

@@ -100,9 +100,13 @@ class MissingExtra(WholecallError, ImportError):
 class ToolServerFailed(WholecallError):
     """An MCP server did not start, ended, or cannot be reached."""
 
-    def __init__(self, message: str, *, server: str, stderr: str = "") -> None:
+    def __init__(
+        self, message: str, *, server: str, stderr: str = "", outcome_unknown: bool = False
+    ) -> None:
         super().__init__(message)
         self.server = server
+        self.outcome_unknown = outcome_unknown
+        """Whether a call was sent and may have been carried out, although no answer came."""
         self.stderr = stderr
         """The end of what the server's process wrote to its standard error."""
 

@@ -14,6 +14,7 @@ from runs.one_call import Case, fails_later, says_much
 from wholecall.core.conversation import Result
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Text
+from wholecall.errors import ToolServerFailed
 from wholecall.runs.calling import CallOutcome, ExecutorSettings
 from wholecall.runs.events import Status
 from wholecall.runs.limits import RunLimits
@@ -161,3 +162,21 @@ def test_a_result_tells_of_parameters_that_were_dropped() -> None:
     assert case.run().result.text.endswith(
         '\n\nNote: "says_much" has no parameter "colour"; the call was run without.'
     )
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ({}, "Do not send the call again"),
+        ({"read_only": True}, "may be sent again"),
+        ({"idempotent": True}, "may be sent again"),
+    ],
+    ids=["side effects", "read-only", "idempotent"],
+)
+def test_a_tool_says_whether_its_call_may_be_repeated_after_its_server_failed(
+    rules: Rules, words: str
+) -> None:
+    def lost() -> None:
+        raise ToolServerFailed("it ended", server="s", outcome_unknown=True)
+
+    assert words in Case(make_tool(lost, **rules)).run().result.text

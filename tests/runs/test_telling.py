@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from wholecall.core.conversation import Result
+from wholecall.errors import ToolServerFailed
 from wholecall.runs.telling import (
     tell_cancelled,
     tell_denied,
@@ -54,6 +55,46 @@ def test_an_error_is_told_without_internals(error: BaseException, lines: list[st
     result = tell_error("w", error, reveal=True)
     assert result.failed
     assert result.text.splitlines() == lines
+
+
+LOST = ToolServerFailed("MCP server 's': it ended; unknown", server="s", outcome_unknown=True)
+AWAY = ToolServerFailed("MCP server 's' cannot be reached", server="s")
+UNKNOWN = "its server failed; what the call had done by then is unknown"
+# what holds, the error, whether the tool may be repeated, whether all is revealed, what is said
+SERVERS: list[tuple[str, ToolServerFailed, bool, bool, list[str]]] = [
+    (
+        "side effects are not repeated",
+        LOST,
+        False,
+        True,
+        ["MCP server 's': it ended; unknown", "Do not send the call again", "outcome is unknown"],
+    ),
+    ("… nor where little is revealed", LOST, False, False, [UNKNOWN, "Do not send the call again"]),
+    ("what does no harm may be", LOST, True, True, ["it ended; unknown", "may be sent again"]),
+    ("… also where little is revealed", LOST, True, False, [UNKNOWN, "may be sent again"]),
+    ("what was not sent may be", AWAY, False, True, ["cannot be reached", "was not run", "later"]),
+    (
+        "… also where little is revealed",
+        AWAY,
+        False,
+        False,
+        ["its server cannot be reached", "later"],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("error", "repeatable", "reveal", "said"),
+    [row[1:] for row in SERVERS],
+    ids=[row[0] for row in SERVERS],
+)
+def test_a_server_that_failed_invites_to_repeat_only_what_does_no_harm(
+    *, error: ToolServerFailed, repeatable: bool, reveal: bool, said: list[str]
+) -> None:
+    text = tell_error("w", error, reveal=reveal, repeatable=repeatable).text
+    assert [words for words in said if words not in text] == []
+    assert "Correct the call" not in text
+    assert ("Do not send" in text) is (error.outcome_unknown and not repeatable)
 
 
 @pytest.mark.parametrize("error", [ValueError("password"), SystemExit("password")])

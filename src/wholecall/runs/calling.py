@@ -165,7 +165,8 @@ class Calling:
                 result = tell_timeout(name, self._seconds)
                 return CallOutcome(Status.TIMED_OUT, result, given, transient=True)
             case _:
-                result = tell_error(name, given, reveal=self._settings.reveal_errors)
+                reveal, repeatable = self._settings.reveal_errors, self._tool.repeatable
+                result = tell_error(name, given, reveal=reveal, repeatable=repeatable)
                 final = isinstance(given, Retry | Failed)
                 return CallOutcome(Status.FAILED, result, given, transient=not final)
 

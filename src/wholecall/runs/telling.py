@@ -10,6 +10,7 @@ from wholecall.core.conversation import Content, Result
 from wholecall.core.feedback import Feedback, SkipReason, skipped, timed_out, tool_failed
 from wholecall.core.values import Text
 from wholecall.core.words import cut, show
+from wholecall.errors import ToolServerFailed
 from wholecall.runs.events import Status, ToolEnded, ToolEndedLate
 from wholecall.runs.ledger import Stop
 from wholecall.runs.limits import RunLimits
@@ -20,6 +21,12 @@ _MESSAGE = 500
 _RESULTS = 10
 """Results that a run without an answer names: the last ones."""
 _SEND_AGAIN = "Correct the call and send it again."
+_MAYBE_DONE = (
+    "Do not send the call again: it may have been carried out. "
+    "Find out with another tool whether it was, or say that its outcome is unknown."
+)
+_HARMLESS = "The call may be sent again if its result is still needed; or go on without it."
+_NOT_SENT = "The call was not run. Go on without its result, or send it again later."
 _GO_ON = "Do not send the call again. Go on without its result, or say what is missing."
 
 
@@ -28,23 +35,36 @@ def tell(feedback: Feedback) -> Result:
     return Result((Text(feedback.text),), failed=True)
 
 
-def tell_error(name: str, error: BaseException, *, reveal: bool) -> Result:
+def tell_error(
+    name: str, error: BaseException, *, reveal: bool, repeatable: bool = False
+) -> Result:
     """Say that the tool raised something.
 
     `Retry` and `Failed` are told as they were written. Of anything else the class and the
-    message are told, unless not even these may be revealed; never a traceback.
+    message are told, unless not even these may be revealed; never a traceback. Where the server
+    of a tool failed, the model is invited to repeat only a call that does no harm twice.
     """
     match error:
         case Retry():
             return tell(replace(tool_failed(name, str(error)), type="retry", hint=_SEND_AGAIN))
         case Failed():
             return tell(replace(tool_failed(name, str(error)), hint=_GO_ON))
+        case ToolServerFailed():
+            return tell(_tell_server(name, error, reveal=reveal, repeatable=repeatable))
         case asyncio.CancelledError():
             return tell(tool_failed(name, "it broke off by itself"))
         case _ if not reveal:
             return tell(tool_failed(name, "an internal error"))
         case _:
             return tell(tool_failed(name, _describe(error)))
+
+
+def _tell_server(name: str, error: ToolServerFailed, *, reveal: bool, repeatable: bool) -> Feedback:
+    hint = _HARMLESS if repeatable else _MAYBE_DONE
+    said = "its server failed; what the call had done by then is unknown"
+    if not error.outcome_unknown:
+        hint, said = _NOT_SENT, "its server cannot be reached"
+    return replace(tool_failed(name, cut(str(error), _MESSAGE) if reveal else said), hint=hint)
 
 
 def tell_timeout(name: str, seconds: float) -> Result:

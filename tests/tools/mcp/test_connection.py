@@ -134,15 +134,18 @@ async def test_a_refusal_of_the_server_is_a_failure_in_its_words() -> None:
 @in_loop
 async def test_no_answer_says_nothing_about_what_was_done() -> None:
     async with opened(make_server(scripted("refuse"))) as tools:
-        with pytest.raises(ToolServerFailed, match=r"no answer came .*is unknown"):
-            await call(tools, "s__refuse", code=-32000)
+        for code in (-32000, -32603):
+            with pytest.raises(ToolServerFailed, match=r"no answer came .*is unknown") as caught:
+                await call(tools, "s__refuse", code=code)
+            assert caught.value.outcome_unknown
 
 
 @in_loop
 async def test_an_answer_that_is_no_result_is_the_servers_fault() -> None:
     async with opened(make_server(scripted("answer_nonsense"))) as tools:
-        with pytest.raises(ToolServerFailed, match="no result of a tool"):
+        with pytest.raises(ToolServerFailed, match=r"no result of a tool; .*unknown") as caught:
             await call(tools, "s__answer_nonsense")
+    assert caught.value.outcome_unknown
 
 
 @in_loop
@@ -160,6 +163,7 @@ async def test_calls_in_flight_fail_when_the_server_ends(tmp_path: Path) -> None
         hanging = asyncio.create_task(call(tools, "s__hang", port=words.port))
         await words.hear()
         for failing in (run(find(tools, "s__die"), ran=str(ran)), hanging):
-            with pytest.raises(ToolServerFailed, match=r"'s': it ended .*is unknown"):
+            with pytest.raises(ToolServerFailed, match=r"'s': it ended .*is unknown") as caught:
                 await failing
+            assert caught.value.outcome_unknown
     assert ran.read_text("utf-8") == "ran\n"

@@ -154,8 +154,11 @@ async def test_a_forgotten_session_is_begun_anew() -> None:
         opened(McpServer("s", url=url), tap=ear) as tools,
     ):
         endpoint.sessions = 7
-        with pytest.raises(ToolServerFailed, match="forgotten the session; the call was not run"):
+        with pytest.raises(
+            ToolServerFailed, match="forgotten the session; the call was not run"
+        ) as caught:
             await call(tools, "s__echo")
+        assert not caught.value.outcome_unknown
         assert (await call(tools, "s__echo")).text == "session 8"
         await ear.wait_for(ServerStarted, 2)
 

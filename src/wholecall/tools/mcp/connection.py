@@ -43,6 +43,9 @@ _Answer: TypeAlias = types.CallToolResult | types.InputRequiredResult
 _ANSWER: TypeAdapter[_Answer] = TypeAdapter(_Answer)
 # The answer did not come, which says nothing about what the tool did.
 _UNANSWERED = frozenset({types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT})
+# Nor does an error of the server itself, or of a gateway before it (HTTP 502).
+_UNKNOWN = _UNANSWERED | {types.INTERNAL_ERROR}
+_OUTCOME = "what it had done is unknown"
 
 
 class News:
@@ -108,25 +111,29 @@ class Connection:
         except MCPError as error:
             return self._read_refusal(error)
         except ValidationError as error:
-            raise self._fail("its answer was no result of a tool") from error
+            raise self._lose("its answer was no result of a tool") from error
         if isinstance(answer, types.InputRequiredResult):
             return Result((Text(_ASKS_BACK),), failed=True)
         return read_answer(answer, output=definition.output)
 
     def _read_refusal(self, error: MCPError) -> Result:
         if self._news.ended:
-            raise self._fail("it ended before it answered; what it had done is unknown") from error
+            raise self._lose("it ended before it answered") from error
         if self._has_session and error.code == types.INVALID_REQUEST:
             self._news.end()
             raise self._fail("it had forgotten the session; the call was not run") from error
-        if error.code in _UNANSWERED:
-            why = f"no answer came ({cut(error.message)}); what it had done is unknown"
-            raise self._fail(why) from error
+        if error.code in _UNKNOWN:
+            raise self._lose(f"no answer came ({cut(error.message)})") from error
         return Result((Text(f"{cut(error.message)} (MCP error {error.code})"),), failed=True)
 
-    def _fail(self, why: str) -> ToolServerFailed:
+    def _lose(self, why: str) -> ToolServerFailed:
+        """The call was sent, and nobody knows what came of it."""
+        return self._fail(f"{why}; {_OUTCOME}", outcome_unknown=True)
+
+    def _fail(self, why: str, *, outcome_unknown: bool = False) -> ToolServerFailed:
         name = self._server.name
-        return ToolServerFailed(f"MCP server {name!r}: {why}", server=name)
+        message = f"MCP server {name!r}: {why}"
+        return ToolServerFailed(message, server=name, outcome_unknown=outcome_unknown)
 
 
 @asynccontextmanager
