@@ -1,21 +1,22 @@
 """What a request asks for: the scenario, the form, and how far the conversation is.
 
 The turn is read from the history, so the server need not remember conversations: it is the
-number of times that the assistant has spoken. Whatever an agent puts behind an answer of the
-model, a result, feedback or a question, the script goes on.
+number of times that the assistant has spoken. Whatever an agent puts after an answer of the
+model, a result, feedback or a question, the script goes on. The calls in the history are read as
+well: a gateway that asks again by itself does not show all answers to its client.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from wholecall.errors import UnreadableRequest
-from wholecall.faults.script import Form
+from wholecall.faults.script import Form, ToolRun
 
 _FORCES = frozenset({"required", "any", "tool", "function"})
 _KEYS = ("authorization", "x-api-key")
@@ -37,6 +38,8 @@ class Question:
     conversation: str
     """Equal for requests with the same history, model, user and API key."""
     body: Mapping[str, Any]
+    calls: tuple[ToolRun, ...] = ()
+    """The calls in the history."""
 
 
 def read_question(protocol: str, text: bytes, *, headers: Mapping[str, str]) -> Question:
@@ -54,6 +57,7 @@ def read_question(protocol: str, text: bytes, *, headers: Mapping[str, str]) -> 
         forces_call=_read_choice(body) in _FORCES,
         conversation=_identify(body, history, headers=headers),
         body=body,
+        calls=tuple(_read_calls(protocol, history)),
     )
 
 
@@ -104,6 +108,43 @@ def _count_turns(
     is_assistant: Callable[[Mapping[str, Any]], bool], history: Iterable[Mapping[str, Any]]
 ) -> int:
     return sum(spoke for spoke, _ in groupby(history, key=is_assistant))
+
+
+def _read_calls(protocol: str, history: Iterable[Mapping[str, Any]]) -> Iterator[ToolRun]:
+    for message in history:
+        for call in _FIND_CALLS[protocol](message):
+            function = call.get("function", call)
+            arguments = function.get("input", function.get("arguments"))
+            yield ToolRun(str(function.get("name")), _read_arguments(arguments))
+
+
+def _read_arguments(arguments: Any) -> Any:
+    """Read the text of arguments. What an agent sends back of a broken call may be anything."""
+    try:
+        return json.loads(arguments) if isinstance(arguments, str) else arguments
+    except ValueError:
+        return arguments
+
+
+def _find_chat_calls(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return message.get("tool_calls") or []
+
+
+def _find_items(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [item] if item.get("type") == "function_call" else []
+
+
+def _find_blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else []
+    return [block for block in blocks if block.get("type") == "tool_use"]
+
+
+_FIND_CALLS: dict[str, Callable[[Mapping[str, Any]], list[Mapping[str, Any]]]] = {
+    "openai-chat": _find_chat_calls,
+    "openai-responses": _find_items,
+    "anthropic": _find_blocks,
+}
 
 
 def _base_turn(body: Mapping[str, Any]) -> int:

@@ -21,6 +21,7 @@ from typing import Any
 from wholecall.core.values import JSON
 from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.faults.http_server import Handle, HttpExchange
+from wholecall.faults.judging import is_same
 from wholecall.faults.memory import Memory, Received, Reported
 from wholecall.faults.question import Question, read_question
 from wholecall.faults.scenarios import PREFIX, SCENARIOS, find_scenario
@@ -81,7 +82,8 @@ class ScriptedUpstream:
         if refusal:
             return await refuse(_BAD_REQUEST, message=refusal)
         attempt = self._memory.receive(question, scenario.name)
-        answer = scenario.answer(question.turn, attempt, offers_tools=question.offers_tools)
+        turn = _find_turn(scenario, question)
+        answer = scenario.answer(turn, attempt, offers_tools=question.offers_tools)
         if answer.status != _OK:
             return await refuse(answer.status, message=scenario.sentence, headers=answer.headers)
         writer = WRITERS[protocol](question.model, question.turn)
@@ -114,6 +116,18 @@ class ScriptedUpstream:
     async def _forget(self, exchange: HttpExchange) -> None:
         self._memory.forget()
         await exchange.send_json({"ok": True})
+
+
+def _find_turn(scenario: Scenario, question: Question) -> int:
+    """Return the turn of the script. Once all calls that may run were made, it is the last."""
+    wanted = scenario.expect(question.form).runs
+    left = list(question.calls)
+    for run in wanted:
+        place = next((at for at, made in enumerate(left) if is_same(made, run)), None)
+        if place is None:
+            return question.turn
+        del left[place]
+    return max(question.turn, len(scenario.turns) - 1) if wanted else question.turn
 
 
 def _find_refusal(scenario: Scenario, question: Question) -> str:

@@ -17,7 +17,10 @@ _LOG = logging.getLogger(__name__)
 LONGEST_RETRY_AFTER = 60.0
 """Seconds. SDKs wait as long as they are told, and nobody waits an hour for an answer."""
 NEVER_AGAIN: RawHeaders = ((b"x-should-retry", b"false"),)
-"""Official SDKs send a failed request again by themselves. After a tool ran they must not."""
+"""Official SDKs send a failed request again by themselves. After a tool ran they must not, and
+where a model got its call wrong although it was told what was wrong, it is of no use."""
+BAD_CALL = "bad_call"
+"""The code of answers whose calls were wrong."""
 BROKEN_OFF = "broken_off"
 """The code of answers that ended after a tool had begun."""
 SHUTTING_DOWN = "shutting_down"
@@ -78,6 +81,8 @@ def _find_refusal(error: BaseException | None) -> UpstreamError | None:
 
 def _headers(error: WholecallError, told: int, *, refusal: UpstreamError | None) -> RawHeaders:
     if isinstance(error, RunFailed) and error.ran:
+        return NEVER_AGAIN
+    if isinstance(error, UpstreamError) and error.status is None and error.code == BAD_CALL:
         return NEVER_AGAIN
     refused = refusal.status if refusal else None
     if told == _BAD_GATEWAY and refused is not None and not is_repeatable(refused, {}):

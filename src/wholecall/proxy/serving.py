@@ -59,7 +59,7 @@ class Served:
     emulate: str | None = None
     """A dialect, `auto`, `native` or `constrained`: how the model is offered tools."""
     limits: RunLimits = field(default_factory=RunLimits)
-    reask: int = 0
+    reask: int = 1
     """In the mode `gate`: how often the model is asked again for a call that it got wrong."""
     live: bool = False
     """In the mode `gate`: whether streams show calls as they grow."""

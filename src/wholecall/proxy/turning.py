@@ -58,6 +58,7 @@ class Turning:
         )
         self._answering = self._make_answering()
         self._running: Running | None = None
+        self._gating: Gating | None = None
         self._end: Callable[[], None] | None = None
         """Tells those who watch how it ended: as it was told to the client, once."""
 
@@ -127,10 +128,13 @@ class Turning:
             request=request,
             upstream=self._upstream,
             sender=sender_for(served.model, request.messages, emulation=served.emulate),
-            reask=served.reask,
+            # What was shown of a call cannot be taken back.
+            reask=0 if self._prepared.style.live else served.reask,
             live=self._prepared.style.live,
+            limits=served.limits,
         )
-        await Gating(question, self._answering, watch=self._watch).run()
+        self._gating = Gating(question, self._answering, watch=self._watch)
+        await self._gating.run()
         await self._answering.finish()
 
     async def _run(self, way: Run) -> None:
@@ -185,7 +189,8 @@ class Turning:
         if self._end is not None:
             return
         self._end = end or self._make_end(Fate.FAILED, failure)
-        again = NEVER_AGAIN if self.ran else ()
+        asked_again = self._gating is not None and self._gating.asked_again
+        again = NEVER_AGAIN if self.ran or asked_again else ()
         await self._answering.fail(failure, (*headers, *(h for h in again if h not in headers)))
 
 

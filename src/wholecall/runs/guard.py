@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from typing import NamedTuple
 
+from wholecall.core.conversation import PastCall
 from wholecall.core.feedback import SkipReason
 from wholecall.core.values import Call
 from wholecall.runs.limits import RunLimits
@@ -41,14 +42,14 @@ class Guard:
         limit = self._limits.attempts
         return frozenset(name for name, failures in self._failures.items() if failures >= limit)
 
-    def refuse(self, call: Call) -> NotRun | None:
+    def refuse(self, call: Call | PastCall) -> NotRun | None:
         """Return why a call may not run; None: it may, and is counted."""
         refused = self._beyond(call)
         if refused is None:
             self.calls += 1
         return refused
 
-    def warning(self, call: Call) -> str:
+    def warning(self, call: Call | PastCall) -> str:
         """What the result of a call says about its repetition; empty if there is nothing."""
         times = self._identical[_key(call)]
         if times < self._limits.warn_identical:
@@ -72,7 +73,7 @@ class Guard:
         why = f"{name!r} failed {times} times in a row and is withdrawn"
         return NotRun(SkipReason.WITHDRAWN, why)
 
-    def _beyond(self, call: Call) -> NotRun | None:
+    def _beyond(self, call: Call | PastCall) -> NotRun | None:
         limits = self._limits
         if self.calls >= limits.calls:
             why = f"the limit of {limits.calls} calls is reached"
@@ -88,6 +89,6 @@ class Guard:
         return NotRun(SkipReason.IDENTICAL, why)
 
 
-def _key(call: Call) -> str:
+def _key(call: Call | PastCall) -> str:
     """Equal for calls that differ only in the order of their keys."""
     return f"{call.name} {json.dumps(call.arguments, sort_keys=True)}"

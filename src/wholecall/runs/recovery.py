@@ -48,12 +48,13 @@ class Recovery:
 
         The `last` answer of a run may stay empty: the run says then why it was stopped.
         """
-        if outcome.error in _BROKEN:
+        if is_broken(outcome):
             return self._retry(request, f"the answer broke off ({outcome.error})", began=began)
         if _is_empty(outcome) and not (last and self._retries >= self._limits.turn_retries):
             return self._retry(request, "the answer was empty", began=began)
-        if not began and _was_cut(outcome) and self._raises < ROOM_RAISES:
-            more = self._with_more_room(request, outcome)
+        if not began and was_cut(outcome) and self._raises < ROOM_RAISES:
+            self._raises += 1
+            more = with_more_room(request, outcome, most=self._limits.output_tokens)
             return Again("a call was cut off; there is more room now", more) if more else None
         return None
 
@@ -87,12 +88,25 @@ class Recovery:
         self._retries += 1
         return Again(why, request)
 
-    def _with_more_room(self, request: Request, outcome: Outcome) -> Request | None:
-        spent = outcome.usage.output_tokens if outcome.usage is not None else None
-        had = request.max_tokens or spent or FIRST_ROOM // 2
-        room = min(had * 2, self._limits.output_tokens)
-        self._raises += 1
-        return replace(request, max_tokens=room) if room > had else None
+
+def is_broken(outcome: Outcome) -> bool:
+    """Return whether the stream of an answer failed before its end."""
+    return outcome.error in _BROKEN
+
+
+def was_cut(outcome: Outcome) -> bool:
+    """Return whether the output limit cut off a call."""
+    return outcome.finish_reason == _FINISHED_BY_LENGTH and any(
+        rejected.reason is Reason.TRUNCATED for rejected in outcome.rejected
+    )
+
+
+def with_more_room(request: Request, outcome: Outcome, *, most: int) -> Request | None:
+    """Return the request with twice the output limit, up to `most`; None: there is no more."""
+    spent = outcome.usage.output_tokens if outcome.usage is not None else None
+    had = request.max_tokens or spent or FIRST_ROOM // 2
+    room = min(had * 2, most)
+    return replace(request, max_tokens=room) if room > had else None
 
 
 def _failed(why: str, began: tuple[Call, ...]) -> RunFailed:
@@ -105,12 +119,6 @@ def _failed(why: str, began: tuple[Call, ...]) -> RunFailed:
 def _is_empty(outcome: Outcome) -> bool:
     given = outcome.calls or outcome.rejected or outcome.text.strip() or outcome.provider_blocks
     return not given and outcome.finish_reason in ("stop", "tool_calls", None)
-
-
-def _was_cut(outcome: Outcome) -> bool:
-    return outcome.finish_reason == _FINISHED_BY_LENGTH and any(
-        rejected.reason is Reason.TRUNCATED for rejected in outcome.rejected
-    )
 
 
 def _unforced(request: Request) -> Request:

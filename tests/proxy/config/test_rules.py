@@ -149,7 +149,6 @@ def test_origins_are_those_that_browsers_send(origin: str, *, good: bool) -> Non
         ("a", replace(MODEL, api_key=Secret("sk\nx")), "models.a.api_key", "in one line"),
         ("a", replace(MODEL, emulate="klingon"), "models.a.emulate", "klingon"),
         ("a", replace(MODEL, emulate="think_tags"), "models.a.emulate", "it can only be read"),
-        ("a", replace(MODEL, live=True, reask=1), "models.a.live", "leave out `reask`"),
         ("a", replace(MODEL, live=True, mode="run"), "models.a.live", "use mode gate"),
         ("gpt-*", MODEL, "models.gpt-*", "no `*` in it"),
         (" ", MODEL, "models. ", "no `*` in it"),

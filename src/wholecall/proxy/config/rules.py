@@ -118,8 +118,8 @@ def _models(config: Config) -> Iterator[Breach]:
         yield from _upstream(path, model)
         yield from _headers((*path, "headers"), model.headers)
         yield from _key((*path, "api_key"), model.api_key)
-        if model.live and (model.reask or model.mode != "gate"):
-            why = "calls that were shown cannot be taken back: leave out `reask`, and use mode gate"
+        if model.live and model.mode != "gate":
+            why = "calls that were shown cannot be taken back: use mode gate"
             yield Breach((*path, "live"), why)
         try:
             way_for(model.upstream, override=model.emulate)

@@ -78,11 +78,13 @@ class ModelConfig:
     emulate: str | None = None
     """How the model gets tools: `native`, `auto` (by its name), `constrained`, or the name of a
     dialect. Without it `native`, and for a `local/…` model `constrained`."""
-    reask: Annotated[int, Range(0, 5)] = 0
-    """Mode `gate`: how often the model is asked again for a bad call before the client sees it."""
+    reask: Annotated[int, Range(0, 5)] = 1
+    """Mode `gate`: how often the model is asked again for a bad call before the client sees it. A
+    call that the output limit cut is asked for with more room, up to `limits.output_tokens`."""
     live: bool = False
     """Mode `gate`: streams show arguments as they grow, before they are checked. A call that then
-    turns out to be wrong, or has to be repaired, ends the stream with an error."""
+    turns out to be wrong, or has to be repaired, ends the stream with an error; it is not asked for
+    again."""
     retries: Annotated[int, Range(0, 5)] = 2
     """How often an upstream that refuses with 429 or 5xx is asked again."""
     timeouts: Timeouts = field(default_factory=Timeouts)
