@@ -373,6 +373,8 @@ MUTANTS = [
         "        except BaseException:\n            tunnel.abort()\n",
         "        except BaseException:\n",
         "tests/upstreams/http1/test_route.py",
+    ),
+    Mutant(
         "a call that would be skipped again is asked for again",
         "core/feedback.py",
         "hint=_SKIP_HINTS[reason],",
