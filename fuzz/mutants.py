@@ -500,6 +500,20 @@ MUTANTS = [
         "if error.code in _UNANSWERED:",
         "tests/tools/mcp/test_connection.py",
     ),
+    Mutant(
+        "an empty `custom` hides the function beside it",
+        "protocols/custom_calls.py",
+        "if piece.name or piece.input or entry.function is None:",
+        "if True:",
+        "tests/protocols/test_custom_calls.py",
+    ),
+    Mutant(
+        "two calls under one call_id become one",
+        "protocols/openai_items.py",
+        "if call is None or call.is_apart(address):",
+        "if call is None:",
+        "tests/protocols/test_openai_items.py",
+    ),
 ]
 
 

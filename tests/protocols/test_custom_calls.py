@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from wholecall.core.limits import DEFAULT
-from wholecall.core.values import Event, Fault, OfChoice, ProviderBlock, Released
+from wholecall.core.values import Event, Fault, OfChoice, ProviderBlock, Rejected, Released
 from wholecall.protocols.answers import Head, encode_answer, make_encoder
 from wholecall.protocols.reader import Reader
 
@@ -69,6 +69,30 @@ def test_other_calls_beside_them_are_calls() -> None:
     events = whole(PATCH, FUNCTION, None)
     assert blocks(events) == [PATCH]
     assert [event.call.id for event in events if isinstance(event, Released)] == ["call_3"]
+
+
+EMPTY = {"name": "", "input": ""}
+
+
+@pytest.mark.parametrize("custom", [EMPTY, {}, None])
+@pytest.mark.parametrize("arguments", ['{"a":1}', "{}"])
+def test_an_empty_one_beside_a_function_is_none(custom: Any, arguments: str) -> None:
+    entry = {"id": "call_4", "function": {"name": "f", "arguments": arguments}, "custom": custom}
+    first = {"index": 0, "id": "call_4", "function": {"name": "f"}, "custom": custom}
+    last = {"index": 0, "function": {"arguments": arguments}, "custom": custom}
+    silent = {"index": 0, "function": {"name": "", "arguments": ""}, "custom": custom}
+    for events in (whole(entry), streamed({"index": 0, **entry}), streamed(first, silent, last)):
+        [call] = [event.call for event in events if isinstance(event, Released)]
+        assert (call.id, call.raw, blocks(events)) == ("call_4", arguments, [])
+
+
+def test_an_empty_function_beside_one_is_none() -> None:
+    function = {"name": "", "arguments": ""}
+    entries = [{**entry, "function": function} for entry in IN_PIECES]
+    entries.append({"index": 0, "function": function, "custom": EMPTY})
+    events = streamed(*entries)
+    assert blocks(events) == [PATCH, SHELL]
+    assert not [event for event in events if isinstance(event, Released | Rejected)]
 
 
 @pytest.mark.parametrize(

@@ -260,6 +260,99 @@ ROWS: list[tuple[str, list[Any], list[Any]]] = [
         ],
     ),
     (
+        "two calls under one id are told apart by their places, whatever is said of them",
+        [
+            ("begin", BEGUN, HERE),
+            ("begin", item(id="fd", call_id="x", arguments=""), Address(1, "fd")),
+            ("grow", '{"a":1}', HERE),
+            ("grow", '{"a":2}', Address(1, "fd")),
+            ("complete", '{"a":1}', HERE),
+            ("complete", '{"a":2}', Address(1, "fd")),
+            ("finish", ITEM, HERE),
+            ("finish", item(id="fd", call_id="x", arguments='{"a":2}'), Address(1, "fd")),
+            ("repeat", ITEM, {"x"}),
+            ("repeat", item(id="fd", call_id="x", arguments='{"a":2}'), {"x"}),
+        ],
+        [
+            OPENED,
+            CallDelta(1, None, "f", "x", opens=True, extras={"item_id": "fd"}),
+            CallDelta(0, '{"a":1}'),
+            CallDelta(1, '{"a":2}'),
+            SEALED,
+            CallSealed(1, '{"a":2}'),
+        ],
+    ),
+    (
+        "also if the end lists them under other item ids, in another order",
+        [
+            ("finish", item(call_id="x"), Address(0)),
+            ("finish", item(call_id="x", arguments='{"a":2}'), Address(1)),
+            ("repeat", item(id="p", call_id="x", arguments='{"a":2}'), {"x"}),
+            ("repeat", item(id="q", call_id="x"), {"x"}),
+        ],
+        [
+            CallDelta(0, '{"a":1}', "f", "x", opens=True),
+            SEALED,
+            CallDelta(1, '{"a":2}', "f", "x", opens=True),
+            CallSealed(1, '{"a":2}'),
+        ],
+    ),
+    (
+        "pieces that name the call by its id alone belong to the one at their index, or the newest",
+        [
+            ("begin", item(call_id="x", arguments=""), Address(0)),
+            ("begin", item(call_id="x", arguments=""), Address(1)),
+            ("grow", "{", Address(0, call_id="x")),
+            ("grow", "[", Address(call_id="x")),
+        ],
+        [
+            CallDelta(0, None, "f", "x", opens=True),
+            CallDelta(1, None, "f", "x", opens=True),
+            CallDelta(0, "{"),
+            CallDelta(1, "["),
+        ],
+    ),
+    (
+        "without an index, another item id begins another call once the first is over",
+        [
+            ("finish", ITEM, Address(item_id="fc")),
+            ("begin", item(id="fd", call_id="x", arguments=""), Address(item_id="fd")),
+        ],
+        [
+            CallDelta("fc", '{"a":1}', "f", "x", opens=True, extras={"item_id": "fc"}),
+            CallSealed("fc", '{"a":1}'),
+            CallDelta("fd", None, "f", "x", opens=True, extras={"item_id": "fd"}),
+        ],
+    ),
+    (
+        "and before that it is the same one under a new item id",
+        [("begin", BEGUN, Address(item_id="fc")), ("begin", BEGUN, Address(item_id="fd"))],
+        [CallDelta("fc", None, "f", "x", opens=True, extras={"item_id": "fc"})],
+    ),
+    (
+        "what is done at another place and says the same is the same call",
+        [("finish", ITEM, HERE), ("finish", item(id="fd", call_id="x"), Address(1, "fd"))],
+        [WHOLE, SEALED],
+    ),
+    (
+        "a whole answer lists different calls under one id",
+        [("repeat", item(call_id="x")), ("repeat", item(call_id="x", arguments='{"a":2}'))],
+        [
+            CallDelta(None, '{"a":1}', "f", "x", opens=True),
+            CallSealed(None, '{"a":1}'),
+            CallDelta(None, '{"a":2}', "f", "x", opens=True),
+            CallSealed(None, '{"a":2}'),
+        ],
+    ),
+    (
+        "an item without a call id is not listed twice",
+        [("repeat", item(id="fc")), ("repeat", item(id="fc"))],
+        [
+            CallDelta("fc", '{"a":1}', "f", opens=True, extras={"item_id": "fc"}),
+            CallSealed("fc", '{"a":1}'),
+        ],
+    ),
+    (
         "where the call belongs is kept",
         [("begin", item(namespace="n", caller={"type": "program"}), Address(0))],
         [

@@ -265,6 +265,11 @@ ENDS = [
         [end("done", status="incomplete", incomplete_details={"reason": "content_filter"})],
         [HintGiven(Hint.CONTENT_FILTER, "content_filter"), Terminated()],
     ),
+    Row(
+        "a server that waits for the results of its calls ended well",
+        [end(status="requires_action"), end("requires_action")],
+        [HintGiven(Hint.TOOL_CALLS, "requires_action"), Terminated()] * 2,
+    ),
     Row("a status left over from the beginning does not", [end(status="in_progress")], COMPLETED),
     Row(
         "a failure is a fault",
@@ -316,6 +321,11 @@ RESPONSES = [
         ],
     ),
     Row("the status may be missing", [{"output": []}], COMPLETED),
+    Row(
+        "or say that the server waits for the results",
+        [{"status": "requires_action", "output": []}],
+        [HintGiven(Hint.TOOL_CALLS, "requires_action"), Terminated()],
+    ),
     Row(
         "an answer that is not there yet is a fault",
         [{"status": "queued", "output": []}],

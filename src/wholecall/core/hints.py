@@ -26,6 +26,7 @@ _WORDS: dict[Hint, tuple[str, ...]] = {
         "tool_use",
         "function_call",
         "function_calls",
+        "requires_action",
     ),
     Hint.PAUSE: ("pause_turn",),
     Hint.LENGTH: (

@@ -33,6 +33,7 @@ class _Entry(Protocol):
 
     index: int | float | str | None
     id: str | int | None
+    function: Any
     custom: CustomCall | None
 
 
@@ -62,10 +63,22 @@ class CustomCalls:
     def sift(self, choice: int, entries: Iterable[_AnEntry | None]) -> Iterator[_AnEntry]:
         """Take what belongs to such calls; what is left are other calls."""
         for entry in entries:
-            if entry is not None and entry.custom is not None:
+            if entry is None:
+                continue
+            if entry.custom is not None and self._is_custom(choice, entry, piece=entry.custom):
                 self._add(choice, entry, piece=entry.custom)
-            elif entry is not None:
+            else:
                 yield entry
+
+    def _is_custom(self, choice: int, entry: _Entry, *, piece: CustomCall) -> bool:
+        """Return whether an entry is a piece of a custom call.
+
+        Snowflake puts an empty `custom` beside the `function` of every call.
+        """
+        if piece.name or piece.input or entry.function is None:
+            return True
+        says = entry.function.name or entry.function.arguments
+        return not says and entry.index in self._drafts.get(choice, {})
 
     def _add(self, choice: int, entry: _Entry, *, piece: CustomCall) -> None:
         drafts, slot = self._drafts.setdefault(choice, {}), entry.index

@@ -4,6 +4,10 @@ OpenAI says the same four times: the item when it begins, its arguments in piece
 whole, the item when it is done, all items at the end. Imitators leave out any of it and
 renumber or rename the rest. So a call is found by its ids, else by its index; it is opened when
 its name is known; and what was said before is not handed on again.
+
+Some servers give one `call_id` to several calls. An item is another call than its namesake if it
+begins at another place, if it says something else there after the namesake is over, or if the
+end of the response lists it beside the namesake.
 """
 
 from __future__ import annotations
@@ -48,10 +52,11 @@ class Address(msgspec.Struct):
 
 
 class _Call:
-    __slots__ = ("filled", "held", "id", "name", "opened", "sealed", "slot")
+    __slots__ = ("address", "filled", "held", "id", "name", "opened", "repeated", "sealed", "slot")
 
-    def __init__(self, slot: Slot | None) -> None:
+    def __init__(self, slot: Slot | None, address: Address) -> None:
         self.slot = slot
+        self.address = address
         self.id: str | None = None
         self.name: str | None = None
         self.opened = False
@@ -60,6 +65,8 @@ class _Call:
         """Whether any arguments came."""
         self.sealed: str | None = None
         """The whole text with which the call was said to be over."""
+        self.repeated = False
+        """Whether the end of the response has listed it."""
 
     def may_be(self, item: CallItem) -> bool:
         return not (self.id and item.call_id) or self.id == item.call_id
@@ -69,6 +76,15 @@ class _Call:
         told = self.sealed is None or _same_arguments(self.sealed, read_text(item.arguments))
         return self.name == item.name and told
 
+    def is_apart(self, address: Address) -> bool:
+        """Return whether an address is certainly that of another item."""
+        mine, ours, theirs = self.address, self.address.item_id, address.item_id
+        if ours and ours == theirs:
+            return False
+        if mine.index is not None and address.index is not None:
+            return mine.index != address.index
+        return bool(ours and theirs) and self.sealed is not None
+
 
 class FunctionCalls:
     """All function calls of one stream."""
@@ -77,7 +93,7 @@ class FunctionCalls:
 
     def __init__(self) -> None:
         self._calls: list[_Call] = []
-        self._by_call_id: dict[str | None, _Call] = {}
+        self._by_call_id: dict[str | None, list[_Call]] = {}
         self._by_item_id: dict[str | None, _Call] = {}
         self._by_index: dict[int | None, _Call] = {}
         self._unrepeated: Iterator[_Call] | None = None
@@ -88,7 +104,7 @@ class FunctionCalls:
     def begin(self, item: CallItem, address: Address) -> Iterator[Delta]:
         """The item begins."""
         call = self._find(item)
-        if call is None:
+        if call is None or call.is_apart(address):
             call = self._add(address)
             yield from _give(call, read_text(item.arguments))
         yield from self._open(call, item)
@@ -115,6 +131,8 @@ class FunctionCalls:
         there = self._by_item_id.get(address.item_id)
         if call is None and there is not None and there.sealed is not None and there.says(item):
             call = there  # only its id was made up anew
+        if call is not None and not call.says(item) and call.is_apart(address):
+            call = None
         yield from self._finish(call or self._add(address), item)
 
     def repeat(self, item: CallItem, ids: Container[str | None] = frozenset()) -> Iterator[Delta]:
@@ -125,7 +143,10 @@ class FunctionCalls:
         call = self._find(item, there)
         if call is None and there is not None and there.id not in ids and there.says(item):
             call = there  # under another id, as vLLM makes one up for the end
-        yield from self._finish(call or self._add(Address(item_id=item.id)), item)
+        if call is None or (call.repeated and item.call_id):
+            call = self._add(Address(item_id=item.id))
+        call.repeated = True
+        yield from self._finish(call, item)
 
     def conclude(self) -> Iterator[Delta]:
         """Nothing more comes: what has no name yet will have none."""
@@ -136,31 +157,37 @@ class FunctionCalls:
     def _known(self, address: Address) -> _Call | None:
         if address.slot is None:  # no address at all: the call being built
             return next((call for call in self._calls[-1:] if call.sealed is None), None)
-        by_call_id = self._by_call_id.get(address.call_id or address.item_id)
-        return (
-            self._by_item_id.get(address.item_id) or by_call_id or self._by_index.get(address.index)
-        )
+        namesakes = self._by_call_id.get(address.call_id or address.item_id, [None])
+        at_index = self._by_index.get(address.index)
+        # Of several calls with one id, it is the one that stands here, or else the newest.
+        by_call_id = at_index if at_index in namesakes else namesakes[-1]
+        return self._by_item_id.get(address.item_id) or by_call_id or at_index
 
     def _at(self, address: Address) -> _Call:
         return self._known(address) or self._add(address)
 
     def _find(self, item: CallItem, call: _Call | None = None) -> _Call | None:
         """The call that an item is: by its ids, else the given one, if nothing contradicts it."""
-        known = (self._by_call_id.get(item.call_id), self._by_item_id.get(item.id), call)
+        namesakes, by_item = self._by_call_id.get(item.call_id, []), self._by_item_id.get(item.id)
+
+        def rank(each: _Call) -> tuple[bool, ...]:
+            return each.repeated, each is not by_item, not each.says(item), each is not call
+
+        known = (*(sorted(namesakes, key=rank) if namesakes[1:] else namesakes), by_item, call)
         return next((each for each in known if each is not None and each.may_be(item)), None)
 
     def _add(self, address: Address) -> _Call:
         if len(self._calls) >= DEFAULT.blocks:
             raise ProtocolError(f"the answer has more than {DEFAULT.blocks} function calls")
         taken = address.index in self._by_index and address.item_id
-        call = _Call(address.item_id if taken else address.slot)
+        call = _Call(address.item_id if taken else address.slot, address)
         self._calls.append(call)
         if address.index is not None:
             self._by_index[address.index] = call
         if address.item_id:
             self._by_item_id[address.item_id] = call
         if address.call_id:
-            self._by_call_id[address.call_id] = call
+            self._by_call_id.setdefault(address.call_id, []).append(call)
         return call
 
     # ── Taking in ───────────────────────────────────────────────────────────────────
@@ -178,7 +205,9 @@ class FunctionCalls:
         late = call.opened and call.id is None and item.call_id is not None
         if item.call_id and call.id is None:
             call.id = item.call_id
-            self._by_call_id[call.id] = call
+            namesakes = self._by_call_id.setdefault(call.id, [])
+            if call not in namesakes:
+                namesakes.append(call)
         if late:
             yield CallDelta(call.slot, id=call.id)
         elif item.name and not call.opened:

@@ -339,12 +339,14 @@ _ITEMS_DONE: dict[str | None, Callable[[_Stream, _Event], Iterator[Delta]]] = {
 _TERMINAL: dict[str, str] = {
     "response.completed": "completed",
     "response.done": "completed",  # what some gateways call it; its status decides
+    "response.requires_action": "requires_action",
     "response.incomplete": "incomplete",
     "response.failed": "failed",
     "response.cancelled": "cancelled",
 }
 _ENDINGS: dict[str, Callable[[_Response, str], Iterator[Delta]]] = {
     "completed": _completed,
+    "requires_action": _completed,  # the calls are whole, and the server waits for their results
     "incomplete": _incomplete,
     "failed": _failed,
     "cancelled": _failed,
