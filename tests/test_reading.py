@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from wholecall.core.buffer import ToolCallBuffer
+from wholecall.core.outcome import collect
 from wholecall.core.values import Ended, Event, Released
 from wholecall.errors import UnknownProtocol
 from wholecall.protocols.reader import Chunk, Tools
@@ -250,3 +251,38 @@ def test_a_block_is_one_tool_use(text: str, why: str) -> None:
     use, error = read_block(text)
     assert use is None
     assert why in str(error)
+
+
+# ── The limit of the request ────────────────────────────────────────────────────────
+
+
+def test_every_way_to_read_an_answer_knows_the_limit_of_its_request() -> None:
+    entry = {"index": 0, "id": "c", "function": {"name": "search", "arguments": {"q": "a"}}}
+    said = {"tool_calls": [entry]}
+    usage = {"completion_tokens": 9}
+    body = {"choices": [{"message": said, "finish_reason": "tool_calls"}], "usage": usage}
+    stream: list[Any] = [
+        {"choices": [{"index": 0, "delta": said}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+        {"choices": [], "usage": usage},
+        "data: [DONE]",
+    ]
+
+    async def chunks() -> AsyncIterator[Chunk]:
+        for each in stream:
+            yield each
+
+    async def read_all(max_tokens: int | None) -> list[Event]:
+        options: Any = {"protocol": "openai-chat", "tools": TOOLS, "max_tokens": max_tokens}
+        return [event async for event in events(chunks(), **options)]
+
+    for max_tokens, count, reason in ((9, 0, "length"), (10, 1, "tool_calls"), (None, 1, None)):
+        options: Any = {"tools": TOOLS, "max_tokens": max_tokens}
+        outcomes = [
+            assemble("openai-chat", stream, **options),
+            assemble_response("openai-chat", body, **options),
+            collect(events_sync(stream, protocol="openai-chat", **options)),
+            collect(asyncio.run(read_all(max_tokens))),
+        ]
+        assert [len(outcome.calls) for outcome in outcomes] == [count] * 4
+        assert {outcome.finish_reason for outcome in outcomes} == {reason or "tool_calls"}

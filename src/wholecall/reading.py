@@ -2,6 +2,9 @@
 
 Shells of a few lines around the same core. None of them opens a connection.
 
+`max_tokens` is the limit of output tokens that the request had, by whatever name it went out. An
+answer with as many tokens was cut off there, whatever its finish reason says.
+
 With `rescue`, a call of an offered tool that the upstream left in the text of its answer
 is found there. Text that may still turn out to be a call is held back that long.
 """
@@ -22,13 +25,19 @@ from wholecall.protocols.reader import CUT, Chunk, Reader, Tools
 
 
 def assemble(
-    protocol: str, events: Iterable[Chunk], *, tools: Tools | None = None, rescue: bool = True
+    protocol: str,
+    events: Iterable[Chunk],
+    *,
+    tools: Tools | None = None,
+    rescue: bool = True,
+    max_tokens: int | None = None,
 ) -> Outcome:
     """What a recorded stream delivers.
 
     `protocol` is `openai-chat`, `openai-responses`, `anthropic`, `ollama`, `gemini` or
     `bedrock-converse`. `events` are decoded payloads (dicts), raw lines of the stream, or its raw
-    bytes; the line `!EOF` says that the connection closed there.
+    bytes; the line `!EOF` says that the connection closed there. `max_tokens` is the limit that
+    the request had: an answer with as many output tokens was cut off, whatever it says.
 
     ```python
     import wholecall
@@ -49,7 +58,9 @@ def assemble(
     ```
     """
     chunks = _until_cut(events)
-    return collect(events_sync(chunks, protocol=protocol, tools=tools, rescue=rescue))
+    return collect(
+        events_sync(chunks, protocol=protocol, tools=tools, rescue=rescue, max_tokens=max_tokens)
+    )
 
 
 def assemble_response(
@@ -58,6 +69,7 @@ def assemble_response(
     *,
     tools: Tools | None = None,
     rescue: bool = True,
+    max_tokens: int | None = None,
 ) -> Outcome:
     """What a whole, not streamed answer delivers. It goes through the same assembler.
 
@@ -75,12 +87,17 @@ def assemble_response(
     weather {'city': 'Oslo'}
     ```
     """
-    reader = _make_reader(protocol, tools, rescue=rescue)
+    reader = _make_reader(protocol, tools, rescue=rescue, max_tokens=max_tokens)
     return collect([*reader.feed_response(body), *reader.end()])
 
 
 def events_sync(
-    chunks: Iterable[Chunk], *, protocol: str, tools: Tools | None = None, rescue: bool = True
+    chunks: Iterable[Chunk],
+    *,
+    protocol: str,
+    tools: Tools | None = None,
+    rescue: bool = True,
+    max_tokens: int | None = None,
 ) -> Iterator[Event]:
     """The events of a stream that you read yourself.
 
@@ -96,18 +113,23 @@ def events_sync(
                 results.append(wholecall.feedback(event, None))
     ```
     """
-    reader = _make_reader(protocol, tools, rescue=rescue)
+    reader = _make_reader(protocol, tools, rescue=rescue, max_tokens=max_tokens)
     for chunk in chunks:
         yield from reader.feed(chunk)
     yield from reader.end()
 
 
 async def events(
-    chunks: AsyncIterable[Chunk], *, protocol: str, tools: Tools | None = None, rescue: bool = True
+    chunks: AsyncIterable[Chunk],
+    *,
+    protocol: str,
+    tools: Tools | None = None,
+    rescue: bool = True,
+    max_tokens: int | None = None,
 ) -> AsyncIterator[Event]:
     """The events of a stream that you read yourself, asynchronously: `events_sync` with
     `async for`."""
-    reader = _make_reader(protocol, tools, rescue=rescue)
+    reader = _make_reader(protocol, tools, rescue=rescue, max_tokens=max_tokens)
     async for chunk in chunks:
         for event in reader.feed(chunk):
             yield event
@@ -130,8 +152,11 @@ def should_execute_tool_calls(response: object) -> bool:
     return bool(assemble_response("openai-chat", response).calls)
 
 
-def _make_reader(protocol: str, tools: Tools | None, *, rescue: bool) -> Reader:
-    return Reader(protocol, tools, new_assembler=RescuingAssembler if rescue else Assembler)
+def _make_reader(
+    protocol: str, tools: Tools | None, *, rescue: bool, max_tokens: int | None
+) -> Reader:
+    make = RescuingAssembler if rescue else Assembler
+    return Reader(protocol, tools, new_assembler=make, max_tokens=max_tokens)
 
 
 def _until_cut(events: Iterable[Chunk]) -> Iterator[Chunk]:

@@ -12,15 +12,20 @@ from wholecall.core.values import (
     CallSealed,
     Delta,
     Ended,
+    Event,
     Fault,
     FaultKind,
+    Followed,
     Hint,
     HintGiven,
     Inconsistent,
+    LimitReached,
     Opened,
     Rejected,
+    Released,
     Start,
     Terminated,
+    Text,
     Usage,
 )
 
@@ -290,3 +295,77 @@ def test_calls_without_an_id_are_not_parts_of_each_other() -> None:
         )
     ]
     assert len(collect(play([*written, *GOOD], TOOLS)).calls) == 2
+
+
+# ── At the output limit ─────────────────────────────────────────────────────────────
+
+
+def whole(slot: int, name: str = "find", **arguments: int) -> list[Delta]:
+    """A call that came as an object."""
+    return [CallDelta(slot, arguments, name, f"c{slot}", opens=True), CallSealed(slot)]
+
+
+def part(slot: int, **arguments: int) -> Delta:
+    """An object that may grow, as servers of OpenAI's chat protocol send it."""
+    return CallDelta(slot, arguments or {"z": 1}, "find", f"c{slot}")
+
+
+GUESSED: list[Delta] = [CallDelta(0, '{"x":1', "find", opens=True), CallDelta(0, "}", guessed=True)]
+FOUND: list[Delta] = [CallDelta(0, '{"x":1}', "peek", opens=True, guessed=True)]
+AT_LENGTH: list[tuple[str, list[Delta], str]] = [
+    ("an object that is last is doubtful", whole(0, x=1), "!truncated"),
+    ("words after it prove it", [*whole(0, x=1), Followed(), Text("a")], "find"),
+    ("another call does, and is doubtful itself", [*whole(0, x=1), *whole(1)], "find !truncated"),
+    ("words before it do not", [Text("a"), Followed(), *whole(0, x=1)], "!truncated"),
+    ("words between prove the first", [*whole(0), Followed(), *whole(1)], "find !truncated"),
+    (
+        "more of the first makes it the last",
+        [part(0, x=1), part(1), part(0, y=2)],
+        "!truncated find",
+    ),
+    ("so does the same once more", [*whole(0, x=1), Followed(), *whole(0, x=1)], "!truncated"),
+    ("but another under its id", [*whole(0, x=1), Followed(), *whole(0, x=2)], "find !truncated"),
+    ("a brace needs no more", write('0 c0 find {"x":1} | seal 0'), "find"),
+    ("the end of a text that closes a call is a guess", [*GUESSED, CallSealed(0)], "!truncated"),
+    ("so is the call that it finds", [*FOUND, CallSealed(0)], "!truncated"),
+]
+
+
+@pytest.mark.parametrize("sign", [HintGiven(Hint.LENGTH, "length"), LimitReached()])
+@pytest.mark.parametrize(("says", "deltas", "said"), AT_LENGTH)
+def test_what_counts_as_proof_at_the_limit(
+    says: str, deltas: list[Delta], *, said: str, sign: HintGiven
+) -> None:
+    told = [say_all(play([*each, sign, Terminated()], TOOLS)) for each in every_recut(deltas)]
+    assert set(told) == {said}, says
+    good = play([*deltas, *GOOD], TOOLS)
+    assert not any(isinstance(event, Rejected) for event in good)
+
+
+def say_all(events: list[Event]) -> str:
+    outcome = collect(events)
+    verdicts = [
+        *((call.number, call.name) for call in outcome.calls),
+        *((each.number, f"!{each.reason.value}") for each in outcome.rejected),
+    ]
+    return " ".join(word for _, word in sorted(verdicts))
+
+
+def test_a_guess_does_not_start_a_tool_before_the_turn_has_ended() -> None:
+    assembler = Assembler(TOOLS)
+    events = [event for delta in [*FOUND, CallSealed(0)] for event in assembler.feed(delta)]
+    assert not any(isinstance(event, Released) for event in events)
+    early = assembler.feed(CallDelta(1, '{"x":1}', "peek", opens=True))
+    assert any(isinstance(event, Released) for event in early)
+
+
+def test_the_limit_is_told_after_the_end() -> None:
+    deltas: list[Delta] = [*whole(0, x=1), HintGiven(Hint.TOOL_CALLS, "tool_calls"), Terminated()]
+    events = play([*deltas, Usage(1, 2), LimitReached()], TOOLS)
+    assert events[-1] == Ended("length", Hint.TOOL_CALLS, "tool_calls", None)
+    assert "limit_reached" in oddities(events)
+
+
+def test_what_follows_behind_the_end_proves_nothing() -> None:
+    deltas: list[Delta] = [*whole(0, x=1), HintGiven(Hint.LENGTH, "length"), Terminated()]
+    assert say_all(play([*deltas, Followed(), Text("a")], TOOLS)) == "!truncated"

@@ -24,8 +24,11 @@ BAD = Rejected(reason=Reason.BAD_JSON, detail="bad")
 FAULT = Fault(FaultKind.PROTOCOL, "odd")
 
 
-def turn(*hints: Hint, terminated: bool = True, fault: Fault | None = None) -> EndSigns:
+def turn(
+    *hints: Hint, terminated: bool = True, fault: Fault | None = None, limited: bool = False
+) -> EndSigns:
     turn = EndSigns()
+    turn.limited = limited
     for hint in hints:
         turn.take_hint(HintGiven(hint, hint.value.upper()))
     turn.terminated = terminated
@@ -49,6 +52,11 @@ ENDINGS = [
     ("a fault, whatever the hint says", turn(Hint.STOP, fault=FAULT), Ending.FAILED),
     ("a fault before a drop", turn(terminated=False, fault=FAULT), Ending.FAILED),
     ("a bad hint stays after a good one", turn(Hint.LENGTH, Hint.STOP), Ending.LENGTH),
+    ("as many tokens as allowed", turn(Hint.TOOL_CALLS, limited=True), Ending.LENGTH),
+    ("and no hint", turn(limited=True), Ending.LENGTH),
+    ("and a worse hint", turn(Hint.CONTENT_FILTER, limited=True), Ending.FILTERED),
+    ("and a fault", turn(Hint.STOP, fault=FAULT, limited=True), Ending.FAILED),
+    ("and a drop", turn(terminated=False, limited=True), Ending.DROPPED),
 ]
 
 
@@ -113,6 +121,10 @@ CONCLUSIONS = [
     ("a whole call beside a cut one", turn(Hint.TOOL_CALLS), [CUT, CALL], "tool_calls", ""),
     ("whole calls at the limit", turn(Hint.LENGTH), [CALL, CUT], "tool_calls", "calls_at_length"),
     ("an answer at the limit", turn(Hint.LENGTH), [], "length", ""),
+    ("a hidden limit", turn(Hint.TOOL_CALLS, limited=True), [CUT], "length", "limit_reached"),
+    ("and a call", turn(Hint.TOOL_CALLS, limited=True), [CALL], "tool_calls", "limit_reached"),
+    ("and an answer", turn(Hint.STOP, limited=True), [], "length", "limit_reached"),
+    ("a limit that is told", turn(Hint.LENGTH, limited=True), [], "length", ""),
     ("an unknown hint", turn(Hint.UNKNOWN), [], "stop", "hint_unknown"),
     ("and calls", turn(Hint.UNKNOWN), [CALL], "tool_calls", "calls_with_other_hint hint_unknown"),
     ("no hint", turn(), [CALL], "tool_calls", "hint_missing"),

@@ -104,6 +104,50 @@ def test_at_the_limit_only_what_is_proven_runs(kind: str) -> None:
     assert say(Judge(OFFER).judge(draft(), Ending.LENGTH)) == at_length
 
 
+# What holds at the limit, what came, what is known of the draft, the verdict.
+AT_THE_LIMIT: list[tuple[str, tuple[Any, ...], dict[str, bool], str]] = [
+    ("an object that the answer went on after", ({"a": 1},), {"is_last": False}, "call"),
+    ("two that contradict each other", ({"a": 1}, {"a": 2}), {"is_last": False}, "ambiguous"),
+    ("`{}` in a text that sealed it", ("{}", SEAL), {"written": True}, "call"),
+    ("nothing in a text that sealed it", (SEAL,), {"written": True}, "truncated"),
+    ("an open object in a text that sealed it", ("{", SEAL), {"written": True}, "truncated"),
+    ("`{}`, sealed and followed", ("{}", SEAL), {"seals": True, "is_last": False}, "call"),
+    ("`{}` as an object, so", ({}, SEAL), {"seals": True, "is_last": False}, "call"),
+    ("nothing, so", (SEAL,), {"seals": True, "is_last": False}, "call"),
+    ("nothing that a seal should follow", (), {"seals": True, "is_last": False}, "truncated"),
+    ("`{}`, sealed and last", ("{}", SEAL), {"seals": True}, "truncated"),
+    ("`{}` that a seal should follow", ("{}",), {"seals": True, "is_last": False}, "truncated"),
+    ("`{}` that nothing seals", ("{}",), {"is_last": False}, "truncated"),
+    ("a whole object that is a guess", (A, SEAL), {"guessed": True}, "truncated"),
+    ("also if it was followed", (A, SEAL), {"guessed": True, "is_last": False}, "truncated"),
+    ("`{}` that is a guess", ("{}", SEAL), {"guessed": True, "written": True}, "truncated"),
+]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "known", "verdict"),
+    [row[1:] for row in AT_THE_LIMIT],
+    ids=[r[0] for r in AT_THE_LIMIT],
+)
+def test_what_is_proven_at_the_limit(
+    *, pieces: tuple[Any, ...], known: dict[str, bool], verdict: str
+) -> None:
+    draft = draft_of(*pieces)
+    for name, value in known.items():
+        setattr(draft, name, value)
+    judged = Judge(OFFER).judge(draft, Ending.LENGTH)
+    assert say(judged) == verdict
+    assert isinstance(judged, Rejected) or Evidence.CLOSED in judged.evidence
+
+
+def test_a_guess_does_not_start_early() -> None:
+    draft = draft_of(A, SEAL, name="early")
+    assert Judge(OFFER).may_start(draft)
+    draft.guessed = True
+    assert not Judge(OFFER).may_start(draft)
+    assert isinstance(Judge(OFFER).judge(draft, Ending.GOOD), Call)
+
+
 NOTHING_RUNS = {
     Ending.DROPPED: "stream_dropped",
     Ending.FAILED: "stream_dropped",

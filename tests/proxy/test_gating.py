@@ -106,6 +106,23 @@ async def test_a_wrong_call_is_asked_for_again_before_the_client_sees_it() -> No
 
 
 @in_loop
+async def test_a_call_at_the_limit_of_the_request_is_cut_whatever_the_server_says() -> None:
+    # The server parsed what it had of the call, and says that all is well.
+    entry = {"index": 0, "id": "c", "function": {"name": "dig", "arguments": {"depth": 3}}}
+    salvaged = ScriptedAnswer(chunks=[chunk({"tool_calls": [entry]}), *ending("tool_calls")])
+    upstream = ReplayUpstream([salvaged])
+    request = replace(REQUEST, max_tokens=5)
+    sender = sender_for("m", request.messages)
+    question = Question(request=request, upstream=upstream, sender=sender, reask=0)
+    collected = Collected()
+    await Gating(question, collected, watch=Watch(Exchange(request_id="r"), ())).run()
+    assert collected.calls == []
+    assert [ended.finish_reason for ended in collected.of(Ended)] == ["length"]
+    [report] = collected.reports
+    assert "cut off by the output limit" in str(report)
+
+
+@in_loop
 async def test_what_was_no_call_is_told_as_by_a_user() -> None:
     nameless = {"index": 0, "function": {"name": None, "arguments": '{"depth": 3}'}}
     broken = ScriptedAnswer(chunks=[chunk({"tool_calls": [nameless]}), *ending("tool_calls")])

@@ -37,6 +37,16 @@ def test_a_cut_call_is_asked_for_with_more_room_and_then_told_to_be_shorter() ->
     assert played.done.turns == 2
 
 
+def test_a_call_at_the_limit_is_cut_whatever_the_finish_reason_says() -> None:
+    # The server closed what it had of the call, and says that all is well.
+    salvaged = cut("cook", "{}", finish="tool_calls")
+    played = play(salvaged, calls(("cook", {"dish": "soup"})), says("Fine."), max_tokens=5)
+    assert [request.max_tokens for request in played.upstream.requests] == [5, 10, 10]
+    assert played.kitchen.did == ["cooked soup"]
+    retried = [event for event in played.events if isinstance(event, TurnRetried)]
+    assert [event.why for event in retried] == ["a call was cut off; there is more room now"]
+
+
 def test_a_whole_call_beside_a_cut_one_runs_and_the_model_is_told_of_the_other() -> None:
     whole = opening(0, "cook", arguments='{"dish": "soup"}')
     half = opening(1, "cook", arguments='{"dish": "ri')

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from typing import Any
+
 import pytest
 
 from wholecall.core.choice import Choice, Mode
 from wholecall.core.conversation import Message, Request, Role
+from wholecall.core.outcome import Outcome, collect
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Text
 from wholecall.dialects.registry import dialect_named
+from wholecall.protocols.reader import Chunk
+from wholecall.protocols.requests.encoding.anthropic_messages import MAX_TOKENS
 from wholecall.runs.sending import sender_for
+from wholecall.upstreams.base import Answer
 
 TOOL = ToolSpec("look", {"type": "object", "properties": {"at": {"type": "string"}}})
 MESSAGES = (Message(Role.USER, (Text("Look."),)),)
@@ -65,3 +72,52 @@ def test_llama_cpp_is_not_asked_to_force_a_call_by_its_template(
     sent = sender_for(model, MESSAGES, emulation="native")(request).request
     assert bool(sent.tools) is native
     assert ("grammar" in sent.rest.value if sent.rest else False) is not native
+
+
+# ── The limit of the request is known to whoever reads the answer ───────────────────
+
+
+async def _nothing() -> AsyncIterator[Chunk]:
+    """The chunks of an answer that is fed by hand."""
+    for chunk in ():
+        yield chunk
+
+
+def read(protocol: str, body: Any, *, max_tokens: int | None, emulation: str) -> Outcome:
+    request = Request(model="m", messages=MESSAGES, tools=(TOOL,), max_tokens=max_tokens)
+    sent = sender_for("m", MESSAGES, emulation=emulation)(request)
+    answer = Answer(protocol=protocol, streamed=False, chunks=_nothing())
+    reader = sent.make_reader(answer)
+    return collect([*reader.feed_response(body), *reader.end()])
+
+
+def claude(tokens: int) -> dict[str, Any]:
+    call = {"type": "tool_use", "id": "t", "name": "look", "input": {"at": "a"}}
+    usage = {"input_tokens": 1, "output_tokens": tokens}
+    return {"type": "message", "content": [call], "stop_reason": "tool_use", "usage": usage}
+
+
+def chat(tokens: int) -> dict[str, Any]:
+    message = {"content": "<tool_call>\n<function=look>\n<parameter=at>\na\n</parameter>\n"}
+    choices = [{"message": message, "finish_reason": "stop"}]
+    return {"choices": choices, "usage": {"completion_tokens": tokens}}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "body", "max_tokens", "emulation"),
+    [
+        ("anthropic", claude, 50, "native"),
+        ("anthropic", claude, None, "native"),
+        ("openai-chat", chat, 50, "native"),
+        ("openai-chat", chat, 50, "qwen3_xml"),
+    ],
+)
+def test_an_answer_at_the_limit_of_its_request_was_cut(
+    *, protocol: str, body: Any, max_tokens: int | None, emulation: str
+) -> None:
+    limit = max_tokens or MAX_TOKENS
+    whole = read(protocol, body(limit - 1), max_tokens=max_tokens, emulation=emulation)
+    assert [call.name for call in whole.calls] == ["look"]
+    cut = read(protocol, body(limit), max_tokens=max_tokens, emulation=emulation)
+    assert (cut.calls, cut.finish_reason) == ((), "length")
+    assert [each.reason.value for each in cut.rejected] == ["truncated"]

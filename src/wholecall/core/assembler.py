@@ -31,8 +31,10 @@ from wholecall.core.values import (
     Evidence,
     Fault,
     FaultKind,
+    Followed,
     Grew,
     HintGiven,
+    LimitReached,
     Oddity,
     Opened,
     Proved,
@@ -71,6 +73,8 @@ class Assembler:
         self._ids = CallIds() if ids is None else ids
         self._events: list[Event] = []
         self._over = False
+        self._followed = False
+        """Whether the answer went on after the call that the last piece belonged to."""
         self._handlers = _HANDLERS
 
     def feed(self, delta: Delta) -> list[Event]:
@@ -86,6 +90,7 @@ class Assembler:
             return self._events
         self._over = True
         for draft in self._router.drafts:
+            draft.is_last = self._is_last(draft)
             if draft.state is State.RELEASED:
                 self._look_behind(draft)
         ending = self._turn.ending()
@@ -126,12 +131,14 @@ class Assembler:
             start = end
 
     def _route(self, delta: CallDelta) -> Draft:
+        self._followed = False
         previous, known = self._router.current, len(self._router.drafts)
         draft = self._router.route(delta)
         if previous is not None and len(self._router.drafts) > known:
             self._begun_after(previous)
         if delta.extras:
             draft.extras.update(delta.extras)
+        draft.guessed = draft.guessed or delta.guessed
         self._add_arguments(draft, delta.arguments)
         return draft
 
@@ -159,6 +166,12 @@ class Assembler:
         if previous.state is State.CLOSED:
             previous.evidence |= Evidence.SEALED
             self._advance(previous)
+
+    def _went_on(self, _: Followed) -> None:
+        self._followed = True
+
+    def _limit_reached(self, _: LimitReached) -> None:
+        self._turn.limited = True
 
     def _hint_given(self, delta: HintGiven) -> None:
         self._turn.take_hint(delta)
@@ -218,6 +231,13 @@ class Assembler:
         if draft.provider_id is None:
             draft.note(Oddity.ID_MISSING)
         self._events.append(Opened(draft.number, draft.id, draft.name))
+
+    def _is_last(self, draft: Draft) -> bool:
+        """Return whether the answer ended with this call, or with the same one sent again."""
+        last = self._router.current
+        if last is None or self._followed:
+            return False
+        return draft is last or (draft.number in last.repeat_of and draft.value == last.value)
 
     def _refuse_parts(self, ending: Ending) -> None:
         """Refuse calls that came again with more of them; and the last, if it may be another."""
@@ -298,6 +318,7 @@ def _flows_on(draft: Draft, delta: CallDelta) -> bool:
         and not delta.id
         and not delta.opens
         and not delta.extras
+        and not delta.guessed
         and type(delta.arguments) is str
         and delta.arguments != ""
     )
@@ -311,11 +332,14 @@ _HANDLERS: dict[type[Delta], Callable[[Assembler, Any], None]] = {
     Reasoning: Assembler._pass_on,
     ProviderBlock: Assembler._pass_on,
     Usage: Assembler._pass_on,
+    Followed: Assembler._went_on,
     HintGiven: Assembler._hint_given,
+    LimitReached: Assembler._limit_reached,
     Terminated: Assembler._terminated,
     Fault: Assembler._faulted,
 }
 # Whoever reads the protocol stops at its end. What it cost may still be told, and that it failed.
 _BEHIND_THE_END = _HANDLERS | dict.fromkeys(
-    (CallDelta, CallPieces, CallSealed, Text, Reasoning, ProviderBlock), Assembler._leave_out
+    (CallDelta, CallPieces, CallSealed, Followed, Text, Reasoning, ProviderBlock),
+    Assembler._leave_out,
 )

@@ -42,7 +42,9 @@ class Draft:
         "evidence",
         "extras",
         "flowing",
+        "guessed",
         "id",
+        "is_last",
         "name",
         "number",
         "parsed",
@@ -78,6 +80,9 @@ class Draft:
         """Whether the protocol says itself where this call ends."""
         self.written = False
         """Whether it stands in a text, whose pieces were cut anywhere."""
+        # Whether only the end of a text shows that it is a call, or that it is whole; and whether
+        # the answer may have ended with it: nothing is known to come after it.
+        self.guessed, self.is_last = False, True
         self.announced: tuple[str | None, str] | None = None
         """Id and name of another call, sent to this one's place without arguments yet."""
         self.early_end: tuple[Reason, str] | None = None
@@ -297,6 +302,11 @@ class Draft:
             return False
         placeholder = self._scanner.state is Scan.CLOSED and self.parsed is None
         return placeholder or not self.text.strip()
+
+    @property
+    def is_closed_empty(self) -> bool:
+        """Whether `{}` came as text, and nothing else."""
+        return self.is_empty and self._scanner.state is Scan.CLOSED
 
     @property
     def is_open(self) -> bool:

@@ -47,11 +47,13 @@ OVERRUN = Inconsistent(Oddity.AFTER_END, "more came after the answer's own end")
 class EndSigns:
     """What the stream said about its own end."""
 
-    __slots__ = ("_changed", "fault", "hint", "native", "overrun", "terminated")
+    __slots__ = ("_changed", "fault", "hint", "limited", "native", "overrun", "terminated")
 
     def __init__(self) -> None:
         self.hint: Hint | None = None
         self.native: str | None = None
+        self.limited = False
+        """Whether the answer has as many output tokens as the request allowed."""
         self.terminated = False
         self.overrun = False
         """Whether something came after the end."""
@@ -80,7 +82,7 @@ class EndSigns:
             return Ending.FAILED
         if self.hint is None and not self.terminated:
             return Ending.DROPPED
-        return ending_of(self.hint)
+        return ending_of(worse(self.hint, Hint.LENGTH) if self.limited else self.hint)
 
     def faults(self, ending: Ending) -> list[Event]:
         """The fault that the ending means, if it was not reported yet."""
@@ -104,6 +106,8 @@ class EndSigns:
         if _has_call(verdicts) and self.hint not in (Hint.TOOL_CALLS, None):
             at_length = ending is Ending.LENGTH
             yield Oddity.CALLS_AT_LENGTH if at_length else Oddity.CALLS_WITH_OTHER_HINT
+        if self.limited and ending is Ending.LENGTH and self.hint is not Hint.LENGTH:
+            yield Oddity.LIMIT_REACHED
         if self.hint is Hint.TOOL_CALLS and not verdicts:
             yield Oddity.TOOL_CALLS_WITHOUT_CALLS
         if self.hint is Hint.UNKNOWN:

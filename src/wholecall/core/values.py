@@ -30,7 +30,8 @@ class Evidence(enum.Flag):
 
     NONE = 0
     CLOSED = enum.auto()
-    """The root object is closed and not empty: no proper prefix of other JSON looks like it."""
+    """The root object is closed and not empty: no proper prefix of other JSON looks like it.
+    At the output limit also: a mark closed it, or it came as an object and the answer went on."""
     SEALED = enum.auto()
     """The protocol says that this call is over, or another call began after it was closed."""
     CONFIRMED = enum.auto()
@@ -109,6 +110,8 @@ class Oddity(enum.Enum):
     TEXT_AFTER_OBJECT = "text_after_object"
     TEXT_AFTER_RELEASE = "text_after_release"
     AFTER_END = "after_end"
+    LIMIT_REACHED = "limit_reached"
+    """The output tokens equal the request's limit, and the finish reason says something else."""
 
 
 # ── What happened to the arguments ──────────────────────────────────────────────────
@@ -214,6 +217,8 @@ class CallDelta(Value, frozen=True):
     opens: bool = False
     """The protocol itself says that a new call begins here."""
     extras: Mapping[str, Any] | None = None
+    guessed: bool = False
+    """Only the end of a text shows that this is a call, or that nothing of it is missing."""
 
 
 class CallPieces(CallDelta, frozen=True):
@@ -237,11 +242,26 @@ class CallSealed(Value, frozen=True):
     """The call stands in a text: how that was cut into pieces says nothing of its arguments."""
 
 
+class Followed(Value, frozen=True):
+    """The answer went on after its last call: with words, or with a block of the provider's."""
+
+
 class HintGiven(Value, frozen=True):
     """The upstream's finish reason, in our word and in its own."""
 
     hint: Hint
     native: str
+
+
+class LimitReached(HintGiven, frozen=True):
+    """The answer has as many output tokens as the request allowed.
+
+    So it was cut off, whatever its finish reason says: some servers close a cut call and
+    report `tool_calls`.
+    """
+
+    hint: Hint = Hint.LENGTH
+    native: str = ""
 
 
 class Terminated(Value, frozen=True):
@@ -300,6 +320,7 @@ Delta: TypeAlias = (
     CallDelta
     | CallPieces
     | CallSealed
+    | Followed
     | HintGiven
     | Terminated
     | Text

@@ -6,11 +6,16 @@ How the turn ended says what may be believed:
 |-----------|--------------|-----------------|-------------|-----------------|
 | (running) | call, by the tool's policy; nothing else is judged yet            |
 | GOOD      | call         | call with `{}`  | truncated   | repaired if safe |
-| LENGTH    | call         | truncated       | truncated   | truncated       |
+| LENGTH    | call, if     | truncated, or a | truncated   | truncated       |
+|           | proven       | call if proven  |             |                 |
 | DROPPED   | stream_dropped, all of them                                       |
 | FAILED    | stream_dropped, all of them (no_name without a name)              |
 | FILTERED  | content_filter, all of them                                       |
 | MALFORMED | malformed_by_provider, all of them                                |
+
+At the output limit nothing is guessed. A brace or a closing mark of the format is a proof. An
+object that a server has parsed shows neither, so it may be what was left of a cut call where it
+is the last thing of the answer. That no parameter is missing proves nothing there.
 """
 
 from __future__ import annotations
@@ -95,6 +100,9 @@ _LIMIT_BEFORE_BEGIN = Refused(
     Reason.TRUNCATED, f"the answer was {OUTPUT_LIMIT} before the arguments of this call began"
 )
 _CUT_OFF = Refused(Reason.TRUNCATED, f"the answer was {OUTPUT_LIMIT} inside this call's arguments")
+_CUT_BEFORE_END = Refused(
+    Reason.TRUNCATED, f"the answer was {OUTPUT_LIMIT} before the end of this call"
+)
 _AMBIGUOUS = Refused(
     Reason.AMBIGUOUS, "two different objects were sent as the arguments of one call"
 )
@@ -120,7 +128,7 @@ class Judge(Value, frozen=True):
     def may_start(self, draft: Draft) -> bool:
         """Whether the tool's policy lets the call start before the turn has ended."""
         spec = self.spec(draft)
-        if spec is None or spec.start is Start.CONFIRMED or draft.is_contested:
+        if spec is None or spec.start is Start.CONFIRMED or draft.is_contested or draft.guessed:
             return False
         needed = Evidence.CLOSED
         if spec.start is Start.SEALED:
@@ -134,6 +142,8 @@ class Judge(Value, frozen=True):
             return _reject(draft, read)
         if ending is Ending.GOOD:
             draft.evidence |= Evidence.CONFIRMED
+        elif ending is Ending.LENGTH:
+            draft.evidence |= Evidence.CLOSED  # nothing else is read there
         return Call(
             id=draft.id,
             name=offered_name(draft.name, self.offer),
@@ -166,7 +176,8 @@ class Judge(Value, frozen=True):
     def _read_empty(
         self, draft: Draft, spec: ToolSpec | None, *, ending: Ending | None
     ) -> Arguments | Refused:
-        if ending is not Ending.GOOD or (draft.seals and Evidence.SEALED not in draft.evidence):
+        unsealed = draft.seals and Evidence.SEALED not in draft.evidence
+        if unsealed or not (ending is Ending.GOOD or _is_proven_empty(draft, ending)):
             return _LIMIT_BEFORE_BEGIN if ending is Ending.LENGTH else _CUT_BEFORE_BEGIN
         if draft.tail().differs:
             return _AMBIGUOUS
@@ -180,8 +191,9 @@ class Judge(Value, frozen=True):
         self, draft: Draft, spec: ToolSpec | None, *, ending: Ending | None
     ) -> Arguments | Refused:
         # An object has no brace that would be a proof: what was cut inside is whole JSON to
-        # the eye, also where a client library had parsed as far as the text went.
-        if ending is Ending.LENGTH and draft.parsed is None:
+        # the eye, also where a client library had parsed as far as the text went. That the
+        # answer went on after it is one.
+        if ending is Ending.LENGTH and draft.is_last and draft.parsed is None:
             return _CUT_OFF
         merged = draft.object()
         written = draft.parsed.value if draft.parsed is not None else None
@@ -250,6 +262,8 @@ def _refuse_at_once(draft: Draft, ending: Ending | None) -> Refused | None:
         return _NO_NAME if nameless and ending is Ending.FAILED else _NOTHING_RUNS[ending]
     if nameless:
         return _blame_the_limit(_NO_NAME, ending)
+    if draft.guessed and ending is Ending.LENGTH:
+        return _CUT_BEFORE_END
     return _AMBIGUOUS if draft.is_contested else None
 
 
@@ -260,6 +274,17 @@ def _refuse_tail(tail: Tail, ending: Ending | None) -> Refused | None:
     if ending is Ending.LENGTH and tail.rest.strip(_CLOSERS):
         return _CUT_OFF
     return None if may_drop(tail.rest) else _blame_the_limit(_GOES_ON, ending)
+
+
+def _is_proven_empty(draft: Draft, ending: Ending | None) -> bool:
+    """Return whether no arguments were meant, although the output limit ended the answer.
+
+    In a text nothing can follow `{}`. Elsewhere it may be a placeholder, or what is left of a
+    cut call, unless its protocol sealed it and the answer went on after it.
+    """
+    if draft.written:
+        return ending is Ending.LENGTH and draft.is_closed_empty
+    return ending is Ending.LENGTH and draft.seals and not draft.is_last
 
 
 def _unknown(name: str) -> Refused:

@@ -49,6 +49,7 @@ from wholecall.dialects.registry import DIALECTS, dialect_named
 from wholecall.dialects.tokens import estimate_tokens
 from wholecall.errors import UnreadableRequest, UnusableDialect
 from wholecall.protocols.reader import Reader, Tools, TurnAssembler
+from wholecall.protocols.requests import limit_of
 
 Constraint: TypeAlias = Literal["json_schema", "grammar", "prefill"]
 """How an upstream is asked to constrain decoding: OpenAI's `response_format`, llama.cpp's
@@ -92,6 +93,7 @@ class Emulated:
             protocol,
             self.known.values(),
             new_assembler=lambda tools: self.new_assembler(tools, within=within),
+            max_tokens=limit_of(protocol, self.request),
         )
 
     def new_assembler(

@@ -17,8 +17,6 @@ from wholecall.core.values import (
     Delta,
     Event,
     Fault,
-    Hint,
-    HintGiven,
     Inconsistent,
     Oddity,
     Opened,
@@ -28,7 +26,6 @@ from wholecall.core.values import (
     Terminated,
     Text,
 )
-from wholecall.core.verdict import OUTPUT_LIMIT
 from wholecall.dialects.enforce import PLANNED, Gate, Refusal
 from wholecall.dialects.engine import Engine
 from wholecall.dialects.output import Given, Retracted
@@ -41,9 +38,6 @@ MOST_BLANKS = 1024
 
 _ECHO = Refusal(
     Reason.AMBIGUOUS, "the answer holds the same calls twice, natively and as text; one kind ran"
-)
-_UNCERTAIN = Refusal(
-    Reason.TRUNCATED, f"the answer was {OUTPUT_LIMIT} before it was clear that this call was meant"
 )
 # A prompted model gives no ids, and its upstream knows nothing of calls.
 _EXPECTED = frozenset({Oddity.ID_MISSING, Oddity.CALLS_WITH_OTHER_HINT})
@@ -69,10 +63,6 @@ class EmulatedAssembler:
         """Why the calls that are found in the text from now on are refused."""
         self._native_refusal: Refusal | None = None
         self._met_native = False
-        self._limited = False
-        """Whether the upstream said that the output limit ends the answer."""
-        self._cut = False
-        """Whether it has ended the text."""
         self._blanks = ""
 
     def feed(self, delta: Delta) -> list[Event]:
@@ -81,8 +71,6 @@ class EmulatedAssembler:
             return self._read(self._engine.feed(self._prefilled.take(delta.text)))
         if isinstance(delta, CallDelta) and not self._met_native:
             self._meet_native()
-        if isinstance(delta, HintGiven):
-            self._limited = self._limited or delta.hint is Hint.LENGTH
         ended = self._finish() if _is_end(delta) else []
         return ended + self._tell(self._assembler.feed(delta))
 
@@ -110,21 +98,15 @@ class EmulatedAssembler:
 
     def _build(self, delta: CallDelta | CallSealed) -> list[Event]:
         """Go on with a call of the text, in a slot that no native call has."""
-        if self._cut and delta.slot in self._written:
-            self._gate.refuse(self._written[delta.slot], _UNCERTAIN)
         apart = msgspec.structs.replace(delta, slot=f"text {delta.slot}")
         return self._tell(self._assembler.feed(apart), slot=delta.slot)
 
     def _finish(self) -> list[Event]:
-        """The text is over. If the output limit is why, then a call that is found or ended
-        only now may not have been meant, or not so."""
+        """The text is over: read what was held back until then."""
         engine, self._engine = self._engine, None
         if engine is None:
             return []
         events = self._read(engine.feed(self._prefilled.end()))
-        self._cut = self._limited
-        if self._cut:
-            self._text_refusal = self._text_refusal or _UNCERTAIN
         events += self._read(engine.end())
         return events if self._written or not self._blanks else [*events, Text(self._blanks)]
 

@@ -146,7 +146,9 @@ class _Reading:
             raise _Broken
         if (yield from self._has_more_members()):
             raise _Broken
-        self._grow("}")
+        # At the end of the text the brace may be one of a string without quotes.
+        rested = self._guessed and not (yield from self._source.peek())
+        self._output.grow("}", guessed=rested)
         self._output.seal()
         yield from self._source.accept_ahead(self._closers)
 

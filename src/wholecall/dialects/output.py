@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import TypeAlias
 
+import msgspec
+
 from wholecall.core.values import (
     CallDelta,
     CallSealed,
@@ -121,9 +123,9 @@ class Output:
         self.calls += 1
         self._put(CallDelta(self.calls, arguments, name=name, id=id, opens=True))
 
-    def grow(self, arguments: str) -> None:
-        """The arguments of the call go on."""
-        self._put(CallDelta(self.calls, arguments))
+    def grow(self, arguments: str, *, guessed: bool = False) -> None:
+        """The arguments of the call go on; `guessed`: only the end of the text says so."""
+        self._put(CallDelta(self.calls, arguments, guessed=guessed))
 
     def seal(self) -> None:
         """The call is over."""
@@ -141,8 +143,8 @@ class Output:
         self._before = (self.calls, self.texts, self._last)
 
     def release(self) -> None:
-        """Give what was held."""
-        self._given += self._held or ()
+        """Give what was held: the text is over, and nothing but that shows that it was meant."""
+        self._given += map(_as_guess, self._held or ())
         self._held = None
 
     def drop(self) -> None:
@@ -152,3 +154,7 @@ class Output:
 
     def _put(self, given: Given) -> None:
         (self._given if self._held is None else self._held).append(given)
+
+
+def _as_guess(given: Given) -> Given:
+    return msgspec.structs.replace(given, guessed=True) if isinstance(given, CallDelta) else given

@@ -113,7 +113,11 @@ class Rescuer:
         engine = _begin(self._offer)
         calls: list[CallDelta | CallSealed] = []
         for each in [*engine.feed("".join(self._thoughts)), *engine.end()]:
-            if isinstance(each, CallDelta | CallSealed):
+            if isinstance(each, CallDelta):
+                # Only that the thoughts end here shows that it is a call.
+                slot = f"thought {each.slot}"
+                calls.append(msgspec.structs.replace(each, slot=slot, guessed=True))
+            elif isinstance(each, CallSealed):
                 calls.append(msgspec.structs.replace(each, slot=f"thought {each.slot}"))
             elif not isinstance(each, Text) or not each.text.isspace():
                 calls.clear()

@@ -54,7 +54,8 @@ class TagCalls:
     """`<!-- … -->` may stand between parameters: prompts show it there, and models copy it."""
     stops: bool = False
     """A model may stop where it would close the call. That the call is whole is then shown by
-    its parameters: the last one is closed, and the tool has no other."""
+    its parameters: the last one is closed, and the tool has no other. That is a guess, and
+    nothing is guessed at the output limit."""
     glued: tuple[str, ...] = ()
     """What the tokenizer left between a tag's name and its attribute."""
     tokens: bool = False
@@ -123,6 +124,7 @@ class _Reading:
         self._keys: set[str] = set()
         """The parameters of the call so far."""
         self._inside = False  # whether what is read may stand in a value
+        self._rested = False  # whether the text ended where the call would
 
     def calls(self, opener: str) -> Steps[bool]:
         """One call, or the calls of a section."""
@@ -191,7 +193,7 @@ class _Reading:
         if self._raw.holds_close and self._may_lack(name):
             self._machine.spoil(_UNOPENED)
             return False
-        self._output.grow("}")
+        self._output.grow("}", guessed=self._rested)
         self._machine.seal(self._tags)
         return True
 
@@ -280,7 +282,8 @@ class _Reading:
         ends = self._ends.may_begin(self._source.text, self._source.at)
         self._source.at = len(self._source.text)
         has_all = bool(properties) and self._keys.issuperset(properties)
-        return self._grammar.stops and has_all and ends and not self._raw.holds_end
+        self._rested = self._grammar.stops and has_all and ends and not self._raw.holds_end
+        return self._rested
 
     # ── One value ───────────────────────────────────────────────────────────────────
 

@@ -13,22 +13,30 @@ from typing import Any, Protocol, TypeAlias
 from wholecall.core.assembler import Assembler
 from wholecall.core.ending import OVERRUN
 from wholecall.core.limits import DEFAULT
+from wholecall.core.outcome import merge_usage
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import (
+    CallDelta,
     Delta,
     Event,
     Fault,
     FaultKind,
+    Followed,
     Inconsistent,
+    LimitReached,
     OfChoice,
+    ProviderBlock,
+    Reasoning,
     Terminated,
+    Text,
+    Usage,
 )
 from wholecall.errors import ProtocolError
 from wholecall.protocols.framing import Framing
 from wholecall.protocols.joining import join
 from wholecall.protocols.registry import decoder_for, framing_for, usual_for
 from wholecall.protocols.stencil import Stencil
-from wholecall.protocols.wire import Payload
+from wholecall.protocols.wire import Payload, count_reasoning
 
 Chunk: TypeAlias = bytes | str | Mapping[str, Any] | object
 """Raw bytes or text of the stream, one line of it, a decoded payload, or a client's object."""
@@ -40,6 +48,8 @@ _BLANK_LINE = b"\n\n"
 _TEXT = (bytes, str, *_BUFFERS)
 # The end of the stream and its failure concern every choice of an answer.
 _FOR_ALL = frozenset({Terminated, Fault})
+_NOTED = _FOR_ALL | {CallDelta, Usage}
+_SAID = frozenset({Text, Reasoning, ProviderBlock})
 
 
 class TurnAssembler(Protocol):
@@ -61,7 +71,9 @@ class Reader:
         tools: Tools | None = None,
         *,
         new_assembler: Callable[[Tools | None], TurnAssembler] = Assembler,
+        max_tokens: int | None = None,
     ) -> None:
+        """`max_tokens` is the request's limit of output tokens, by whatever name it went out."""
         self._protocol = protocol
         self._decoder = decoder_for(protocol)
         self._usual = usual_for(protocol, whole=False)
@@ -71,6 +83,10 @@ class Reader:
         self._tools = None if tools is None else list(tools)
         self._new_assembler = new_assembler
         self._assembler = new_assembler(self._tools)
+        self._max_tokens = max_tokens
+        self._usage: Usage | None = None
+        self._parsed_last: set[int] = set()
+        """The choices whose last piece so far is a call that does not show its end."""
         self._others: dict[int, TurnAssembler] = {}
         self._broken = False
         self._crowded = False
@@ -114,6 +130,8 @@ class Reader:
         if self._stream is not None:
             framing, stencil = self._stream
             events += self._framed(framing.end, stencil)
+        if self._is_at_limit():
+            events += self._assembler.feed(LimitReached())
         for choice, assembler in self._others.items():
             events += (OfChoice(choice, event) for event in assembler.end())
         return self._without_usual(events + self._assembler.end())
@@ -140,10 +158,46 @@ class Reader:
             if isinstance(delta, OfChoice):
                 events += self._feed_other(delta.choice, delta.value)
                 continue
+            if self._parsed_last:
+                self._follow(0, delta)
             events += feed(delta)
-            if type(delta) in _FOR_ALL:
-                events += self._tell_all(delta)
+            if type(delta) in _NOTED:
+                events += self._note(0, delta)
         return self._without_usual(events)
+
+    def _note(self, choice: int, delta: Delta) -> list[Event]:
+        """Keep what the deltas after this one, or the end, need to know of it."""
+        if isinstance(delta, CallDelta):
+            if not isinstance(delta.arguments, str):
+                self._parsed_last.add(choice)
+        elif isinstance(delta, Usage):
+            self._usage = merge_usage(self._usage, delta)
+        elif not choice:
+            return self._tell_all(delta)
+        return []
+
+    def _follow(self, choice: int, delta: Delta) -> None:
+        """Tell the assembler, once, that the answer goes on after its last call.
+
+        Only here all deltas pass in their order: those who look for calls in the text hold a
+        part of it back.
+        """
+        if choice in self._parsed_last and type(delta) in _SAID and _says_something(delta):
+            self._parsed_last.discard(choice)
+            assembler = self._others[choice] if choice else self._assembler
+            assembler.feed(Followed())
+
+    def _is_at_limit(self) -> bool:
+        """Return whether the answer has as many output tokens as the request allowed.
+
+        With several choices the count is that of all of them, and says nothing of one.
+        """
+        usage, limit = self._usage, self._max_tokens or 0
+        if self._others or usage is None or usage.output_tokens is None or limit <= 0:
+            return False
+        beyond = usage.output_tokens - limit
+        # What goes beyond the limit can only be reasoning that it does not count.
+        return beyond == 0 or beyond - count_reasoning(usage.native) >= 0
 
     def _without_usual(self, events: list[Event]) -> list[Event]:
         usual = self._usual
@@ -167,6 +221,8 @@ class Reader:
             if len(self._others) + 1 >= DEFAULT.choices:
                 return self._refuse_choice()
             assembler = self._others[choice] = self._new_assembler(self._tools)
+        self._follow(choice, delta)
+        self._note(choice, delta)
         return [OfChoice(choice, event) for event in assembler.feed(delta)]
 
     def _leave_out(self) -> list[Event]:
@@ -182,3 +238,9 @@ class Reader:
         self._crowded = True
         message = f"the answer has more than {DEFAULT.choices} choices"
         return self._decoded([Fault(FaultKind.PROTOCOL, message)])
+
+
+def _says_something(delta: Delta) -> bool:
+    if isinstance(delta, Text | Reasoning):
+        return bool(delta.text.strip())
+    return isinstance(delta, ProviderBlock)

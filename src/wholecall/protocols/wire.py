@@ -231,6 +231,17 @@ def read_count(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
 
 
+_REASONING = ("completion_tokens_details", "output_tokens_details")
+
+
+def count_reasoning(native: Mapping[str, Any]) -> int:
+    """Return how many of the output tokens are reasoning, where a provider says so; else 0."""
+    details = (native.get(name) for name in _REASONING)
+    apart = (each.get("reasoning_tokens") for each in details if isinstance(each, Mapping))
+    thoughts = native.get("thoughtsTokenCount", native.get("thoughts_token_count"))
+    return next((count for said in (*apart, thoughts) if (count := read_count(said))), 0)
+
+
 def present(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the fields that have a value."""
     return {name: value for name, value in fields.items() if value is not None}

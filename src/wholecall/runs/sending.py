@@ -17,6 +17,7 @@ from wholecall.dialects.enforce import EnforcingAssembler
 from wholecall.dialects.models import Means, way_for
 from wholecall.dialects.rescuing import RescuingAssembler
 from wholecall.protocols.reader import Reader, Tools, TurnAssembler
+from wholecall.protocols.requests import limit_of
 from wholecall.upstreams.base import Answer
 from wholecall.upstreams.traits import traits_of
 
@@ -59,7 +60,10 @@ class NativeSender:
                 assembler = make(tools, hides_truncation=hides, ids=self._ids)
                 return EnforcingAssembler(request.choice, assembler)
 
-            return Reader(answer.protocol, request.tools, new_assembler=new_assembler)
+            limit = limit_of(answer.protocol, request)
+            return Reader(
+                answer.protocol, request.tools, new_assembler=new_assembler, max_tokens=limit
+            )
 
         return Sent(request, make_reader)
 

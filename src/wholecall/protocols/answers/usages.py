@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wholecall.core.values import Usage
+from wholecall.protocols.wire import count_reasoning
 
 _CACHED = (
     ("prompt_tokens_details", "cached_tokens"),
@@ -22,11 +23,6 @@ _STORED = (
     ("prompt_tokens_details", "cache_write_tokens"),
     ("input_tokens_details", "cache_write_tokens"),
     ("cache_creation_input_tokens",),
-)
-_REASONING = (
-    ("completion_tokens_details", "reasoning_tokens"),
-    ("output_tokens_details", "reasoning_tokens"),
-    ("thoughtsTokenCount",),
 )
 _BESIDE = ("cache_read_input_tokens", "cache_creation_input_tokens")
 
@@ -96,7 +92,7 @@ def _read(usage: Usage) -> _Figures:
         usage.output_tokens or 0,
         _find(native, _CACHED),
         _find(native, _STORED),
-        _find(native, _REASONING),
+        count_reasoning(native),
     )
 
 

@@ -35,7 +35,14 @@ from wholecall.protocols.requests.fields import refuse
 from wholecall.protocols.requests.tools import name_calls, tool_names
 from wholecall.protocols.wire import plain
 
-__all__ = ["answer_message", "decode_request", "encode_request", "past_call", "tool_names"]
+__all__ = [
+    "answer_message",
+    "decode_request",
+    "encode_request",
+    "limit_of",
+    "past_call",
+    "tool_names",
+]
 
 _ENCODERS: dict[str, Callable[[Request, Target | None], dict[str, Any]]] = {
     "openai-chat": openai_chat.encode,
@@ -44,6 +51,8 @@ _ENCODERS: dict[str, Callable[[Request, Target | None], dict[str, Any]]] = {
     "ollama": lambda request, _: ollama.encode(request),
     "gemini": lambda request, _: gemini.encode(request),
 }
+_LIMITS = {"anthropic": anthropic_messages.MAX_TOKENS}
+"""What is asked for where a request has no limit and the protocol demands one."""
 _DECODERS: dict[str, Callable[[Mapping[str, Any]], Request]] = {
     "openai-chat": read_chat.decode,
     "openai-responses": read_responses.decode,
@@ -60,6 +69,11 @@ def encode_request(
     does not tell. What comes in is neither changed nor shared.
     """
     return find_entry(_ENCODERS, protocol)(name_calls(request), target)
+
+
+def limit_of(protocol: str, request: Request) -> int | None:
+    """Return the limit of output tokens with which a request goes out in a protocol."""
+    return request.max_tokens or _LIMITS.get(protocol)
 
 
 def decode_request(protocol: str, body: Mapping[str, Any]) -> Request:
