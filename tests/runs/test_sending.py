@@ -79,7 +79,8 @@ def test_llama_cpp_is_not_asked_to_force_a_call_by_its_template(
 
 async def _nothing() -> AsyncIterator[Chunk]:
     """The chunks of an answer that is fed by hand."""
-    for chunk in ():
+    chunks: tuple[Chunk, ...] = ()
+    for chunk in chunks:
         yield chunk
 
 
