@@ -26,14 +26,17 @@ MODES = (True, False)
 
 @pytest.fixture(scope="module")
 def proxy() -> Iterator[Clients]:
-    """Clients of a proxy that serves every scenario in every protocol: `openai:good`."""
+    """Clients of a proxy that serves every scenario in every protocol: `openai:good`.
+
+    As `openai+good` the model is asked again for calls that were wrong.
+    """
     with start_in_thread(hang_seconds=1.0) as faults:
         bases = {"anthropic": faults.address}
         models = {
-            f"{prefix}:{name}": upstream(
-                f"{prefix}/{name}", bases.get(prefix, faults.base_url), api_key=None
+            f"{prefix}{sign}{name}": upstream(
+                f"{prefix}/{name}", bases.get(prefix, faults.base_url), api_key=None, reask=reask
             )
-            for prefix, name in product(UPSTREAMS, SCENARIOS)
+            for prefix, name, (sign, reask) in product(UPSTREAMS, SCENARIOS, ((":", 0), ("+", 1)))
         }
         with (
             proxy_in_thread(Offer(models)) as url,
@@ -83,6 +86,45 @@ def test_every_client_hears_of_every_failure(
 ) -> None:
     with pytest.raises(FAILURES):
         CLIENTS[client](proxy, f"{prefix}:{scenario}", stream=stream)
+
+
+# ── Asked again ─────────────────────────────────────────────────────────────────────
+
+RECOVERED = (
+    "truncated-in-string",
+    "truncated-before-first-byte",
+    "error-in-call",
+    "wrong-type",
+    "unknown-tool",
+    "unknown-and-known",
+)
+
+
+@pytest.mark.parametrize("stream", MODES, ids=["streamed", "whole"])
+@pytest.mark.parametrize("scenario", RECOVERED)
+@pytest.mark.parametrize("prefix", UPSTREAMS)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_every_client_gets_the_corrected_call(
+    proxy: Clients, client: str, *, prefix: str, scenario: str, stream: bool
+) -> None:
+    delivered = CLIENTS[client](proxy, f"{prefix}+{scenario}", stream=stream)
+    expected = SCENARIOS[scenario].expect(Form(UPSTREAMS[prefix], stream)).runs
+    assert delivered.calls == tuple(expected)
+    assert delivered.finish == "tool_calls"
+
+
+@pytest.mark.parametrize("stream", MODES, ids=["streamed", "whole"])
+@pytest.mark.parametrize("scenario", ["truncated-in-string", "wrong-calls"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_call_that_cannot_be_had_is_named_in_an_error_that_no_sdk_resends(
+    proxy: Clients, client: str, *, scenario: str, stream: bool
+) -> None:
+    name = "write_file" if scenario.startswith("truncated") else "send_email"
+    with pytest.raises(FAILURES, match=name) as caught:
+        CLIENTS[client](proxy, f"openai:{scenario}", stream=stream)
+    response = getattr(caught.value, "response", None)
+    assert response is not None
+    assert response.headers["x-should-retry"] == "false"
 
 
 # ── Faults ──────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ import pytest
 
 from wholecall.errors import UnreadableRequest
 from wholecall.faults.question import Question, read_question
-from wholecall.faults.script import Form
+from wholecall.faults.script import Form, ToolRun
 
 USER: dict[str, Any] = {"role": "user", "content": "Hello"}
 SAID: dict[str, Any] = {"role": "assistant", "content": "Hi"}
@@ -44,6 +44,34 @@ def test_the_turn_is_how_often_the_assistant_spoke(
     *, protocol: str, history: object, turn: int
 ) -> None:
     assert read(protocol, history).turn == turn
+
+
+def _chat(arguments: object) -> dict[str, Any]:
+    call = {"id": "c", "type": "function", "function": {"name": "n", "arguments": arguments}}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+BLOCK = {"type": "tool_use", "id": "c", "name": "n", "input": {"a": 1}}
+TALK = {"type": "text", "text": "Let me see."}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "history", "arguments"),
+    [
+        ("openai-chat", [USER, SAID], []),
+        ("openai-chat", [USER, _chat('{"a": 1}'), RESULT, _chat("{}")], [{"a": 1}, {}]),
+        ("openai-chat", [USER, _chat('{"a": ')], ['{"a": ']),
+        (
+            "openai-responses",
+            [USER, {**CALL_ITEM, "arguments": '{"a": 1}'}, OUTPUT_ITEM],
+            [{"a": 1}],
+        ),
+        ("anthropic", [USER, {"role": "assistant", "content": [TALK, BLOCK]}], [{"a": 1}]),
+        ("anthropic", [USER, SAID], []),
+    ],
+)
+def test_the_calls_of_the_history(*, protocol: str, history: object, arguments: list[Any]) -> None:
+    assert read(protocol, history).calls == tuple(ToolRun("n", each) for each in arguments)
 
 
 @pytest.mark.parametrize(("previous", "turn"), [("resp_0", 1), ("resp_3", 4), ("other", 0)])

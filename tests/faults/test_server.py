@@ -139,6 +139,27 @@ def test_the_second_attempt_gets_another_answer(server: FaultServer, form: Form)
     assert other.status == 500
 
 
+MADE: dict[str, Any] = {"name": "send_email", "id": "c", "call_id": "c"}
+
+
+@pytest.mark.parametrize(
+    ("body", "text"), [("Dinner is at eight.", FINAL_TEXT), ("Dinner is at ten.", "")]
+)
+def test_whoever_made_the_right_calls_hears_the_answer(
+    server: FaultServer, body: str, *, text: str
+) -> None:
+    """A gateway asked for the call again, and its client saw one answer instead of two."""
+    function = {**MADE, "arguments": json.dumps({"to": "ada@example.org", "body": body})}
+    history = [
+        {"role": "user", "content": "?"},
+        {"role": "assistant", "tool_calls": [{"id": "c", "function": function}]},
+        {"role": "tool", "tool_call_id": "c", "content": "done"},
+    ]
+    form = Form("openai-chat", True)
+    fetched = ask(server, "missing-parameter", form=form, key=f"made {body}", messages=history)
+    assert read(form, fetched).text == text
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_without_tools_an_endless_model_comes_to_an_end(server: FaultServer, form: Form) -> None:
     asked = ask(server, "identical-calls", form=form, key="", tools=[])

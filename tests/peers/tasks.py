@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import anthropic
 import openai
 
-from proxying import Served
 from wholecall.core.spec import ToolSpec
 from wholecall.faults.script import ToolRun
 from wholecall.faults.tools import TOOLS, definitions
@@ -31,13 +30,26 @@ class Unfinished(Exception):
     """The loop went round too often."""
 
 
+class Reached(Protocol):
+    """Who is asked: the proxy, or the upstream itself."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def openai(self) -> openai.AsyncOpenAI: ...
+
+    @property
+    def anthropic(self) -> anthropic.AsyncAnthropic: ...
+
+
 @dataclass(kw_only=True)
 class Task:
     """What an agent shall do, and what its tools did."""
 
     model: str
-    served: Served | None = None
-    """The proxy on its socket."""
+    served: Reached | None = None
+    """The proxy on its socket, or the upstream."""
     sdk: openai.AsyncOpenAI | None = None
     """Instead of a client of its own, for those who reach the proxy in another way."""
     prompt: str = "Do what is needed, then say that all is done."
@@ -72,7 +84,7 @@ class Task:
         ]
 
     @property
-    def proxy(self) -> Served:
+    def proxy(self) -> Reached:
         assert self.served is not None
         return self.served
 

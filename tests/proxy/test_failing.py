@@ -6,7 +6,7 @@ import pytest
 
 from wholecall.core.values import Call, Evidence
 from wholecall.errors import MODERATION, RunFailed, UnknownModel, UpstreamError, WholecallError
-from wholecall.proxy.failing import NEVER_AGAIN, explain, explain_break, explain_bug
+from wholecall.proxy.failing import BAD_CALL, NEVER_AGAIN, explain, explain_break, explain_bug
 from wholecall.proxy.sinks import RawHeaders
 
 PLACE = "http://internal:8000/v1/chat/completions"
@@ -42,6 +42,8 @@ ROWS: dict[str, tuple[WholecallError, int, RawHeaders]] = {
     ),
     "an upstream with a lock that was not free": (UpstreamError("later", status=409), 409, ()),
     "a request that the upstream cannot read": (UpstreamError("no", status=400), 400, ()),
+    "a model whose calls are wrong": (UpstreamError("dig: no", code=BAD_CALL), 502, NEVER_AGAIN),
+    "an upstream that uses our word": (UpstreamError("no", status=500, code=BAD_CALL), 502, ()),
     "a run without tools": (RunFailed("the answer broke off"), 502, ()),
     "a run in which a tool began": (RunFailed("it broke off", ran=(CALL,)), 502, NEVER_AGAIN),
 }
