@@ -52,6 +52,7 @@ def _chat(arguments: object) -> dict[str, Any]:
 
 
 BLOCK = {"type": "tool_use", "id": "c", "name": "n", "input": {"a": 1}}
+REFUSED = {"type": "tool_result", "tool_use_id": "c", "content": "It was not run."}
 TALK = {"type": "text", "text": "Let me see."}
 
 
@@ -68,6 +69,25 @@ TALK = {"type": "text", "text": "Let me see."}
         ),
         ("anthropic", [USER, {"role": "assistant", "content": [TALK, BLOCK]}], [{"a": 1}]),
         ("anthropic", [USER, SAID], []),
+        (
+            "openai-chat",
+            [USER, _chat("{}"), {**RESULT, "tool_call_id": "c", "content": "It was not run."}],
+            [],
+        ),
+        (
+            "openai-responses",
+            [USER, {**CALL_ITEM, "arguments": "{}"}, {**OUTPUT_ITEM, "output": "It was not run."}],
+            [],
+        ),
+        (
+            "anthropic",
+            [
+                USER,
+                {"role": "assistant", "content": [BLOCK]},
+                {"role": "user", "content": [REFUSED]},
+            ],
+            [],
+        ),
     ],
 )
 def test_the_calls_of_the_history(*, protocol: str, history: object, arguments: list[Any]) -> None:

@@ -24,6 +24,8 @@ _KEYS = ("authorization", "x-api-key")
 _FIELDS = ("model", "user", "metadata", "previous_response_id")
 _ASSISTANT_ITEMS = frozenset({"function_call", "reasoning"})
 _PREVIOUS = "resp_"
+_NOT_RUN = "was not run"
+"""In the result of a call that was refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,12 +112,28 @@ def _count_turns(
     return sum(spoke for spoke, _ in groupby(history, key=is_assistant))
 
 
-def _read_calls(protocol: str, history: Iterable[Mapping[str, Any]]) -> Iterator[ToolRun]:
+def _read_calls(protocol: str, history: list[Mapping[str, Any]]) -> Iterator[ToolRun]:
+    """Read the calls that were made. One whose result says that it was not run was not."""
+    not_run = {_read_result_id(entry) for entry in _list_entries(history) if _NOT_RUN in str(entry)}
     for message in history:
         for call in _FIND_CALLS[protocol](message):
             function = call.get("function", call)
             arguments = function.get("input", function.get("arguments"))
-            yield ToolRun(str(function.get("name")), _read_arguments(arguments))
+            if call.get("call_id", call.get("id")) not in not_run:
+                yield ToolRun(str(function.get("name")), _read_arguments(arguments))
+
+
+def _list_entries(history: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """List the messages or items, and the blocks in them."""
+    for message in history:
+        content = message.get("content")
+        blocks = content if isinstance(content, list) else []
+        yield from [message, *(block for block in blocks if isinstance(block, Mapping))]
+
+
+def _read_result_id(entry: Mapping[str, Any]) -> Any:
+    of_item = entry.get("call_id") if entry.get("type") == "function_call_output" else ""
+    return entry.get("tool_call_id") or entry.get("tool_use_id") or of_item or ""
 
 
 def _read_arguments(arguments: Any) -> Any:
