@@ -2,27 +2,39 @@
 
 Shells of a few lines around the same core. None of them opens a connection.
 
-With `rescue`, a call of an offered tool that the upstream left in the text of its answer
-is found there. Text that may still turn out to be a call is held back that long.
+`rescue` says what becomes of a call of an offered tool that the upstream left in the text of its
+answer: `all` finds it there, `read_only` only if its tool is a `ToolSpec` that is read-only, `off`
+leaves it in the text. `messages` is the conversation that led to the answer, in the protocol's own
+shape: what is quoted from it is no call. Text that may still turn out to be a call is held back
+that long.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from wholecall.core import buffer
-from wholecall.core.assembler import Assembler
 from wholecall.core.outcome import Outcome, collect
+from wholecall.core.spec import read_offer
 from wholecall.core.values import Event
 from wholecall.dialects.parsing import parse_text
-from wholecall.dialects.rescuing import RescuingAssembler
+from wholecall.dialects.provenance import provenance_of_raw
+from wholecall.dialects.rescuing import Rescue, RescuingAssembler
 from wholecall.protocols.reader import CUT, Chunk, Reader, Tools
+
+RescueWord: TypeAlias = Literal["off", "read_only", "all"]
+Messages: TypeAlias = Sequence[Mapping[str, Any]]
 
 
 def assemble(
-    protocol: str, events: Iterable[Chunk], *, tools: Tools | None = None, rescue: bool = True
+    protocol: str,
+    events: Iterable[Chunk],
+    *,
+    tools: Tools | None = None,
+    rescue: RescueWord = "all",
+    messages: Messages = (),
 ) -> Outcome:
     """What a recorded stream delivers.
 
@@ -49,7 +61,9 @@ def assemble(
     ```
     """
     chunks = _until_cut(events)
-    return collect(events_sync(chunks, protocol=protocol, tools=tools, rescue=rescue))
+    return collect(
+        events_sync(chunks, protocol=protocol, tools=tools, rescue=rescue, messages=messages)
+    )
 
 
 def assemble_response(
@@ -57,7 +71,8 @@ def assemble_response(
     body: Mapping[str, Any] | bytes | str | object,
     *,
     tools: Tools | None = None,
-    rescue: bool = True,
+    rescue: RescueWord = "all",
+    messages: Messages = (),
 ) -> Outcome:
     """What a whole, not streamed answer delivers. It goes through the same assembler.
 
@@ -75,12 +90,17 @@ def assemble_response(
     weather {'city': 'Oslo'}
     ```
     """
-    reader = _make_reader(protocol, tools, rescue=rescue)
+    reader = _make_reader(protocol, tools, rescue=rescue, messages=messages)
     return collect([*reader.feed_response(body), *reader.end()])
 
 
 def events_sync(
-    chunks: Iterable[Chunk], *, protocol: str, tools: Tools | None = None, rescue: bool = True
+    chunks: Iterable[Chunk],
+    *,
+    protocol: str,
+    tools: Tools | None = None,
+    rescue: RescueWord = "all",
+    messages: Messages = (),
 ) -> Iterator[Event]:
     """The events of a stream that you read yourself.
 
@@ -96,18 +116,23 @@ def events_sync(
                 results.append(wholecall.feedback(event, None))
     ```
     """
-    reader = _make_reader(protocol, tools, rescue=rescue)
+    reader = _make_reader(protocol, tools, rescue=rescue, messages=messages)
     for chunk in chunks:
         yield from reader.feed(chunk)
     yield from reader.end()
 
 
 async def events(
-    chunks: AsyncIterable[Chunk], *, protocol: str, tools: Tools | None = None, rescue: bool = True
+    chunks: AsyncIterable[Chunk],
+    *,
+    protocol: str,
+    tools: Tools | None = None,
+    rescue: RescueWord = "all",
+    messages: Messages = (),
 ) -> AsyncIterator[Event]:
     """The events of a stream that you read yourself, asynchronously: `events_sync` with
     `async for`."""
-    reader = _make_reader(protocol, tools, rescue=rescue)
+    reader = _make_reader(protocol, tools, rescue=rescue, messages=messages)
     async for chunk in chunks:
         for event in reader.feed(chunk):
             yield event
@@ -130,8 +155,22 @@ def should_execute_tool_calls(response: object) -> bool:
     return bool(assemble_response("openai-chat", response).calls)
 
 
-def _make_reader(protocol: str, tools: Tools | None, *, rescue: bool) -> Reader:
-    return Reader(protocol, tools, new_assembler=RescuingAssembler if rescue else Assembler)
+def _make_reader(
+    protocol: str, tools: Tools | None, *, rescue: RescueWord, messages: Messages
+) -> Reader:
+    setting = Rescue(rescue)
+    if setting is Rescue.OFF:
+        return Reader(protocol, tools)
+    offer = read_offer(tools or ())
+
+    def may_start(name: str) -> bool:
+        return setting is Rescue.ALL or offer[name].read_only
+
+    def new_assembler(tools: Tools | None) -> RescuingAssembler:
+        provenance = provenance_of_raw(messages, offer)
+        return RescuingAssembler(tools, provenance=provenance, may_start=may_start)
+
+    return Reader(protocol, None if tools is None else offer.values(), new_assembler=new_assembler)
 
 
 def _until_cut(events: Iterable[Chunk]) -> Iterator[Chunk]:

@@ -42,9 +42,9 @@ def rescue(*deltas: Delta, others: int = 0) -> Outcome:
 
 
 def test_a_leaked_call_is_rescued() -> None:
-    outcome = rescue(Text("Let me. " + LEAKED[:20]), Text(LEAKED[20:]), STOP, Terminated())
+    outcome = rescue(Text("Let me.\n" + LEAKED[:20]), Text(LEAKED[20:]), STOP, Terminated())
     assert [dict(call.arguments) for call in outcome.calls] == [{"query": "x"}]
-    assert outcome.text == "Let me. "
+    assert outcome.text == "Let me.\n"
 
 
 def test_a_native_call_wins() -> None:
@@ -108,12 +108,16 @@ def test_a_stream_that_breaks_off_runs_nothing() -> None:
 THOUGHTS: list[tuple[str, list[Delta], list[str]]] = [
     (
         "the last words",
-        [Reasoning("Hm. " + LEAKED[:20]), Reasoning(LEAKED[20:] + "\n"), STOP],
+        [Reasoning("Hm.\n" + LEAKED[:20]), Reasoning(LEAKED[20:] + "\n"), STOP],
         ["x"],
     ),
     ("blank text", [Reasoning(LEAKED), Text("\n"), STOP], ["x"]),
     ("words behind it", [Reasoning(LEAKED + " Or so."), STOP], []),
-    ("words between two", [Reasoning(LEAKED + "No. " + LEAKED.replace('"x"', '"z"')), STOP], ["z"]),
+    (
+        "words between two",
+        [Reasoning(LEAKED + "No.\n" + LEAKED.replace('"x"', '"z"')), STOP],
+        ["z"],
+    ),
     ("an answer", [Reasoning(LEAKED), Text("so"), STOP], []),
     ("a native call", [Reasoning(LEAKED), NATIVE, CallSealed(0), STOP], ["y"]),
     ("the output limit", [Reasoning(LEAKED), HintGiven(Hint.LENGTH, "length")], []),

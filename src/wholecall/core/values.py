@@ -58,6 +58,7 @@ class Reason(enum.Enum):
     BAD_MARKUP = "bad_markup"
     DEGENERATE = "degenerate"
     AMBIGUOUS = "ambiguous"
+    WRITTEN_AS_TEXT = "written_as_text"
     MALFORMED_BY_PROVIDER = "malformed_by_provider"
     CONTENT_FILTER = "content_filter"
     LIMIT = "limit"
@@ -109,6 +110,8 @@ class Oddity(enum.Enum):
     TEXT_AFTER_OBJECT = "text_after_object"
     TEXT_AFTER_RELEASE = "text_after_release"
     AFTER_END = "after_end"
+    CALL_AS_TEXT = "call_as_text"
+    CALL_QUOTED = "call_quoted"
 
 
 # ── What happened to the arguments ──────────────────────────────────────────────────

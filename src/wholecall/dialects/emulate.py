@@ -34,7 +34,7 @@ from wholecall.dialects.constrained import CONSTRAINED, answer_schema
 from wholecall.dialects.declaration import Dialect, template_of
 from wholecall.dialects.emulated_answer import EmulatedAssembler
 from wholecall.dialects.enforce import Gate
-from wholecall.dialects.engine import Engine
+from wholecall.dialects.engine import Engine, Reading
 from wholecall.dialects.gbnf import write_grammar
 from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.past import rewrite_history
@@ -94,9 +94,12 @@ class Emulated:
         return EmulatedAssembler(
             within(self.offer.values() if tools is None else tools),
             Gate(self.choice),
-            engine=Engine(with_unmarked(self.dialect), self.offer) if self.offer else None,
+            engine=self._engine() if self.offer else None,
             beginning=self.beginning,
         )
+
+    def _engine(self) -> Engine:
+        return Engine(with_unmarked(self.dialect), self.offer, reading=Reading.AGREED)
 
 
 def emulate(

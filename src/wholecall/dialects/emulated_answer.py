@@ -31,7 +31,7 @@ from wholecall.core.values import (
 from wholecall.core.verdict import OUTPUT_LIMIT
 from wholecall.dialects.enforce import PLANNED, Gate, Refusal
 from wholecall.dialects.engine import Engine
-from wholecall.dialects.output import Given, Retracted
+from wholecall.dialects.output import Found, Given, Retracted
 from wholecall.dialects.prefill import Prefilled
 from wholecall.dialects.source import BLANKS
 from wholecall.protocols.reader import TurnAssembler
@@ -104,7 +104,7 @@ class EmulatedAssembler:
                 events += self._build(each)
             elif isinstance(each, Text):
                 events += self._hold_blanks(each.text)
-            else:
+            elif not isinstance(each, Found):
                 events += self._assembler.feed(each)
         return events
 

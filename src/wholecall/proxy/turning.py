@@ -23,7 +23,8 @@ from wholecall.proxy.running import Owner, Running
 from wholecall.proxy.sinks import RawHeaders, Sink, pick_headers
 from wholecall.proxy.taps import Fate, Watch, WatchedUpstream
 from wholecall.runs.plan import Plan
-from wholecall.runs.sending import sender_for
+from wholecall.runs.sending import RescueRule, Sender, sender_for
+from wholecall.tools.toolbox import Toolbox
 
 _LOG = logging.getLogger(__name__)
 
@@ -126,7 +127,7 @@ class Turning:
         question = Question(
             request=request,
             upstream=self._upstream,
-            sender=sender_for(served.model, request.messages, emulation=served.emulate),
+            sender=self._make_sender(request, Toolbox(request.tools)),
             reask=served.reask,
             live=self._prepared.style.live,
         )
@@ -139,7 +140,7 @@ class Turning:
             request=way.request,
             upstream=self._upstream,
             toolbox=way.toolbox,
-            sender=sender_for(served.model, way.request.messages, emulation=served.emulate),
+            sender=self._make_sender(way.request, way.toolbox),
             limits=served.limits,
         )
         asker = Asker(asked.key.id, asked.request_id, served.name)
@@ -155,6 +156,11 @@ class Turning:
         )
         await self._running.run()
         await self._answering.finish()
+
+    def _make_sender(self, request: Request, toolbox: Toolbox) -> Sender:
+        served = self._prepared.served
+        rule = RescueRule(toolbox)
+        return sender_for(served.model, request.messages, rule=rule, emulation=served.emulate)
 
     # ── The answer ──────────────────────────────────────────────────────────────────
 
