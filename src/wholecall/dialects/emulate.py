@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from wholecall.core.assembler import Assembler
@@ -45,6 +45,7 @@ from wholecall.dialects.prompt import (
     without_prompt,
     write_prompt,
 )
+from wholecall.dialects.provenance import provenance_of
 from wholecall.dialects.registry import DIALECTS, dialect_named
 from wholecall.dialects.tokens import estimate_tokens
 from wholecall.errors import UnreadableRequest, UnusableDialect
@@ -66,6 +67,8 @@ class Emulated:
     offer: Offer
     """The tools that were written into the prompt: those that the choice allows."""
     choice: Choice
+    history: tuple[Message, ...] = field(default=(), repr=False, compare=False)
+    """The conversation before the tools were written into it: what is quoted from it is no call."""
     section: str = ""
     """The instructions that were written into the system message."""
     beginning: str = ""
@@ -96,6 +99,7 @@ class Emulated:
             Gate(self.choice),
             engine=self._engine() if self.offer else None,
             beginning=self.beginning,
+            provenance=provenance_of(self.history, self.offer),
         )
 
     def _engine(self) -> Engine:
@@ -137,6 +141,7 @@ def emulate(
         dialect=declared,
         offer=offer,
         choice=request.choice,
+        history=_with_section(request.messages, ""),
         section=section,
     )
     return _note(apply(emulated, request)) if offer else emulated

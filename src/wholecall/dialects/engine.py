@@ -51,7 +51,8 @@ _LONGEST_LANGUAGE = 32
 REPEATS = 16
 """Openers in a row with nothing between them. An honest model writes one."""
 _BARE_BEGINNINGS = frozenset("{[")
-_IN_A_SENTENCE = "words follow on its line, so that it reads as a part of a sentence"
+IN_A_SENTENCE = "words follow on its line, so that it reads as a part of a sentence"
+"""What is wrong with a call that is spoken of."""
 
 
 class Reading(enum.Enum):
@@ -279,7 +280,7 @@ class Engine:
             rest = self._source.text[self._source.at :]
             self._source.at += len(rest) if len(rest.strip()) > 1 else 0
         elif self._reading is Reading.AGREED and (yield from self._sees_words()):
-            self._output.spoil_since(before, _IN_A_SENTENCE)
+            self._output.spoil_since(before, IN_A_SENTENCE)
 
     def _sees_words(self) -> Steps[bool]:
         """Whether words follow on this line."""

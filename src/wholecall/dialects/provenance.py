@@ -33,7 +33,7 @@ from wholecall.core.conversation import CallResult, Message, Native, Part, PastC
 from wholecall.core.ids import make_id
 from wholecall.core.parse import Parsed, parse
 from wholecall.core.spec import Offer, ToolSpec
-from wholecall.core.values import JSON, CallDelta, Reasoning, Text
+from wholecall.core.values import JSON, CallDelta, Inconsistent, Oddity, Reasoning, Text
 from wholecall.dialects.engine import Engine, Reading
 from wholecall.dialects.output import Found
 from wholecall.dialects.registry import AUTO
@@ -67,6 +67,8 @@ _LINE_PREFIX = re.compile(
 )
 """Numbers of lines, block quotes, comments, differences."""
 _DROPPED = re.compile(r"[\s\\`>*|~\u00ad\u200b-\u200f\u2060\ufeff]+")
+_INVISIBLE = re.compile(r"[\\\u00ad\u200b-\u200f\u2060\ufeff]+")
+_SIGN = re.compile(r"[<{(\[=✿&]|\\u")
 _QUOTES = str.maketrans(dict.fromkeys("'‘’“”„‟«»‹›＂", '"'))  # noqa: RUF001 - that is the point
 _MEMBER = re.compile(r"""(?="([^"]*)":("[^"]*"|\[[^\[\]{}]*\]|[^",{}\[\]]+))""")
 
@@ -137,6 +139,12 @@ def calls_in(given: Iterable[object]) -> list[FoundCall]:
     return list(calls.values())
 
 
+def quoted(calls: Iterable[FoundCall]) -> Inconsistent:
+    """Report that calls are quoted, and stay text."""
+    names = ", ".join(repr(call.name) for call in calls)
+    return Inconsistent(Oddity.CALL_QUOTED, f"a call of {names} is quoted, so it is text")
+
+
 class _Said:
     """One text of the conversation."""
 
@@ -182,6 +190,17 @@ class Provenance:
         self._answers = tuple(answer for answer in answers if answer)
         self._said: list[_Said] | None = None
         self._searches = 0
+        self._may_hold: bool | None = None
+
+    @property
+    def may_hold_calls(self) -> bool:
+        """Whether a text names one of the tools, and holds a sign without which there is no
+        call."""
+        if self._may_hold is None:
+            signed = (text for text in (*self._texts, *self._answers) if _SIGN.search(text))
+            plain = [_INVISIBLE.sub("", text) for text in signed]
+            self._may_hold = any(name in text for text in plain for name in self._offer)
+        return self._may_hold
 
     def quotes(self, text: str, calls: Iterable[FoundCall], *, by_arguments: bool = True) -> bool:
         """Whether the conversation holds one of these calls, which were found in `text`.

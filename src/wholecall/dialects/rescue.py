@@ -39,7 +39,6 @@ from wholecall.core.values import (
     Hint,
     HintGiven,
     Inconsistent,
-    Oddity,
     Reason,
     Reasoning,
     Rejected,
@@ -53,6 +52,7 @@ from wholecall.dialects.provenance import (
     Provenance,
     any_format,
     calls_in,
+    quoted,
     rescued_id,
     vocabulary_of,
 )
@@ -137,9 +137,7 @@ class Rescuer:
         if not calls:
             return list(_as_prose(held))
         if self._is_prose(held):
-            names = ", ".join(repr(call.name) for call in calls)
-            quoted = Inconsistent(Oddity.CALL_QUOTED, f"a call of {names} is quoted, so it is text")
-            return [quoted, *_as_prose(held)]
+            return [quoted(calls), *_as_prose(held)]
         if self._native:
             return [_refuse(call.name) for call in calls]
         return [each for each in held if isinstance(each, CallDelta | CallSealed)]
