@@ -159,7 +159,7 @@ class Turning:
 
     def _make_sender(self, request: Request, toolbox: Toolbox) -> Sender:
         served = self._prepared.served
-        rule = RescueRule(toolbox)
+        rule = RescueRule(toolbox, served.rescue)
         return sender_for(served.model, request.messages, rule=rule, emulation=served.emulate)
 
     # ── The answer ──────────────────────────────────────────────────────────────────
