@@ -51,6 +51,7 @@ _LONGEST_LANGUAGE = 32
 REPEATS = 16
 """Openers in a row with nothing between them. An honest model writes one."""
 _BARE_BEGINNINGS = frozenset("{[")
+_TOKENS = ("<|", "<\uff5c")
 IN_A_SENTENCE = "words follow on its line, so that it reads as a part of a sentence"
 """What is wrong with a call that is spoken of."""
 
@@ -65,8 +66,13 @@ class Reading(enum.Enum):
     APART = enum.auto()
     """Where it is not quoted, and nothing stands before it on its line: nobody announced the
     format. What may follow it is not decided here."""
+    LED_IN = enum.auto()
+    """The same, but a special token (`<|…`), which prose hardly holds, may follow words."""
     ANYWHERE = enum.auto()
     """Quoted or not: the text is searched for what looks like a call."""
+
+
+_APART = (Reading.APART, Reading.LED_IN)
 
 
 class Engine:
@@ -202,9 +208,16 @@ class Engine:
     def _is_prose(self, mark: str, within: Quotation) -> bool:
         """Whether a mark that begins a call begins none where it stands."""
         new_line = mark.startswith("\n")
-        if self._reading is Reading.APART and not new_line and not within.begins_line:
-            return True
-        return within.holds(new_line=new_line)
+        return within.holds(new_line=new_line) or not (
+            self._reading not in _APART
+            or new_line
+            or within.begins_line
+            or (
+                self._reading is Reading.LED_IN
+                and mark.startswith(_TOKENS)
+                and within.follows_words
+            )
+        )
 
     def _at_own(self, mark: str, *, quoted: bool) -> Steps[None]:
         """The same of a mark of the dialect."""
@@ -257,9 +270,10 @@ class Engine:
 
     def _skip_call(self, mark: str) -> Steps[None]:
         """What would be a call elsewhere, as text: nothing in it is one, either."""
-        place = self._source.bookmark()
+        place, before = self._source.bookmark(), self._output.calls
         self._output.hold()
-        yield from self._try(self._words.grammars[mark], mark, sink=ignore)
+        if (yield from self._try(self._words.grammars[mark], mark, sink=ignore)):
+            yield from self._read_remains(before)
         self._output.drop()
         self._output.text(mark + self._source.since(place))
         self._source.forget()
@@ -272,7 +286,7 @@ class Engine:
         while True:
             # What begins something else is longer than the remnant that it begins with.
             follows = yield from self._source.sees_ahead(self._words.behind)
-            if follows not in self._words.remnants:
+            if follows not in self._words.remnants or (yield from self._opens_fence(follows)):
                 break
             yield from self._source.skip()
             self._source.at += len(follows)
@@ -281,6 +295,13 @@ class Engine:
             self._source.at += len(rest) if len(rest.strip()) > 1 else 0
         elif self._reading is Reading.AGREED and (yield from self._sees_words()):
             self._output.spoil_since(before, IN_A_SENTENCE)
+
+    def _opens_fence(self, mark: str | None) -> Steps[bool]:
+        """Whether this is a fence with something in it, and not one that a call has left open."""
+        if mark != FENCE:
+            return False
+        past = self._source.text.index(FENCE, self._source.at) + len(FENCE) - self._source.at
+        return (yield from self._source.sees_ahead(self._words.marks, past)) is not None
 
     def _sees_words(self) -> Steps[bool]:
         """Whether words follow on this line."""

@@ -114,6 +114,12 @@ class Quotation:
         return not self._settle().head.strip()
 
     @property
+    def follows_words(self) -> bool:
+        """Whether its line is plain prose so far: no list, comment, heading, footnote."""
+        head = self._settle().head.lstrip()
+        return head[:1].isalpha()
+
+    @property
     def begins_code(self) -> bool:
         """Whether a code block begins here by its indentation, after a blank line."""
         return _INDENTED.search(self._settle().tail) is not None

@@ -73,6 +73,8 @@ class Rescuer:
     def __init__(self, offer: Offer, provenance: Provenance | None = None) -> None:
         self._offer = offer
         self._provenance = provenance or Provenance((), offer, native=False)
+        # A model that has made native calls has no need to write them.
+        self._reading = Reading.APART if self._provenance.native else Reading.LED_IN
         self._engine: Engine | None = None
         self._held: list[Given] = []
         """The calls with which the text ends, and the white space between them."""
@@ -111,7 +113,7 @@ class Rescuer:
         self._said = self._said or not text.isspace()
         self._remains = None
         if self._engine is None:
-            self._engine = any_format(self._offer, Reading.APART)
+            self._engine = any_format(self._offer, self._reading)
         return self._sort(self._engine.feed(text))
 
     def end(self) -> list[Told]:
@@ -157,7 +159,7 @@ class Rescuer:
 
     def _last_thoughts(self) -> list[Given]:
         """The calls with which the reasoning ends."""
-        engine = any_format(self._offer, Reading.APART)
+        engine = any_format(self._offer, self._reading)
         calls: list[Given] = []
         for each in [*engine.feed("".join(self._thoughts)), *engine.end()]:
             if isinstance(each, CallDelta | CallSealed):
