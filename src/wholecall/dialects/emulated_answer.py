@@ -144,7 +144,8 @@ class EmulatedAssembler:
         self, held: list[CallDelta | CallSealed], found: Found
     ) -> list[Delta | Rejected | Retracted | Inconsistent]:
         """What becomes of calls that were held, now that their text is known."""
-        calls = calls_in(held)
+        # One whose arguments were cut off never runs, and is no quotation that could.
+        calls = [call for call in calls_in(held) if call.key]
         spoken_of = any(
             isinstance(each, CallSealed) and each.flaw == IN_A_SENTENCE for each in held
         )
