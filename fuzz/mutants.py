@@ -384,7 +384,7 @@ MUTANTS = [
     Mutant(
         "an example that is set off by blanks runs",
         "dialects/engine.py",
-        "elif self._dialect.rescues and self._output.begins_code:",
+        "elif self._is_indented():",
         "elif False:",
         "tests/dialects/test_engine.py",
     ),
@@ -622,8 +622,8 @@ MUTANTS = [
     Mutant(
         "a call at the end of reasoning that was cut runs",
         "dialects/rescue.py",
-        "calls.append(msgspec.structs.replace(each, slot=slot, guessed=True))",
-        "calls.append(msgspec.structs.replace(each, slot=slot))",
+        'calls.append(msgspec.structs.replace(_apart(each, "thought"), guessed=True))',
+        'calls.append(_apart(each, "thought"))',
         "tests/dialects/test_output_limit.py",
     ),
     Mutant(
@@ -667,6 +667,62 @@ MUTANTS = [
         "max_tokens=limit_of(protocol, self.request),",
         "max_tokens=None,",
         "tests/runs/test_sending.py",
+    ),
+    Mutant(
+        "provenance: a call that stands in the conversation runs",
+        "dialects/rescue.py",
+        "if self._provenance.quotes(each.call, calls_in(calls)):",
+        "if False:",
+        "tests/dialects/test_rescue.py",
+    ),
+    Mutant(
+        "position: a call runs although words follow it",
+        "dialects/rescue.py",
+        "prose, self._held = self._held, []",
+        "prose = []",
+        "tests/dialects/test_rescue.py",
+    ),
+    Mutant(
+        "position: after native calls, a call runs at the end of a long text",
+        "dialects/rescue.py",
+        "if self._provenance.native and not self._lead.is_short:",
+        "if False:",
+        "tests/dialects/test_rescue.py",
+    ),
+    Mutant(
+        "side effects: a call in a text starts a tool that the setting forbids",
+        "dialects/rescuing.py",
+        "self._gate.refuse(opened.number, WRITTEN)",
+        "pass",
+        "tests/dialects/test_rescuing.py",
+    ),
+    Mutant(
+        "quotation: a call in quotation marks runs",
+        "dialects/quotation.py",
+        "if state.fence or state.closer or state.marks:",
+        "if False:",
+        "tests/dialects/test_quotation.py tests/dialects/test_engine.py",
+    ),
+    Mutant(
+        "quotation: a call runs although words stand before it on its line",
+        "dialects/engine.py",
+        "self._reading not in _APART",
+        "True",
+        "tests/dialects/test_rescue.py",
+    ),
+    Mutant(
+        "an announced dialect: a call that stands in the conversation runs",
+        "dialects/emulated_answer.py",
+        "and not self._provenance.quotes(",
+        "and not (lambda *_, **__: False)(",
+        "tests/dialects/test_emulated_answer.py",
+    ),
+    Mutant(
+        "an announced dialect: a call runs although words follow on its line",
+        "dialects/engine.py",
+        "self._output.spoil_since(before, IN_A_SENTENCE)",
+        "pass",
+        "tests/dialects/test_emulated_answer.py",
     ),
 ]
 

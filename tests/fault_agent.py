@@ -71,6 +71,7 @@ class Agent:
             upstream=upstream,
             stream=form.streamed,
             tool_choice=choice,
+            rescue="all",
         )
         try:
             async for event in started:

@@ -22,12 +22,13 @@ from collections.abc import (
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
-from typing import Any, TypeAlias, TypedDict, Unpack, cast
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, cast
 
 from wholecall.core.choice import Choice, Mode, decode
 from wholecall.core.conversation import Message, Native, Request, Role
 from wholecall.core.values import Call, Text
 from wholecall.dialects.declaration import Dialect
+from wholecall.dialects.rescuing import Rescue
 from wholecall.errors import InvalidChoice, RunFailed
 from wholecall.protocols.requests import decode_request, tool_names
 from wholecall.runs.approvals import Approvals, Approver
@@ -39,7 +40,7 @@ from wholecall.runs.limits import RunLimits, default_limits
 from wholecall.runs.loop import Loop
 from wholecall.runs.plan import Plan, RunResult, StopCondition
 from wholecall.runs.running import Channel, Run
-from wholecall.runs.sending import sender_for
+from wholecall.runs.sending import RescueRule, sender_for
 from wholecall.runs.structured import AnyText, TypedOutput
 from wholecall.tools.taps import show
 from wholecall.tools.toolbox import Offered, Toolbox
@@ -68,6 +69,9 @@ class Options(TypedDict, total=False):
     """`auto`, `none`, `required`, or one tool, as OpenAI's chat says it."""
     emulate: str | Dialect
     """A dialect, `auto`, `native` or `constrained`: how the model is offered tools."""
+    rescue: Literal["off", "read_only", "all"]
+    """Which calls are started that the model wrote as text: none, those of tools that change
+    nothing (the default), or all."""
     stream: bool
     """Whether the upstream is asked to stream. It is, unless you say otherwise."""
     base_url: str
@@ -118,11 +122,12 @@ def run(model: str, prompt: Question, **options: Unpack[Options]) -> Run:
         output=output.schema,
     )
     emulation = options.get("emulate")
+    rule = RescueRule(toolbox, Rescue(options["rescue"]) if "rescue" in options else None)
     plan = Plan(
         request=request,
         upstream=upstream,
         toolbox=toolbox,
-        sender=sender_for(model, request.messages, emulation=emulation),
+        sender=sender_for(model, request.messages, rule=rule, emulation=emulation),
         limits=options.get("limits") or default_limits(model),
         stop_when=tuple(options.get("stop_when", ())),
         output=output,

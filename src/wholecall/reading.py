@@ -1,27 +1,40 @@
-"""Read answers that somebody else fetched: recorded, whole, or as they stream in.
+"""Read answers that your own client fetched: recorded, whole, or as they stream in.
 
 Shells of a few lines around the same core. None of them opens a connection.
-
-`max_tokens` is the limit of output tokens that the request had, by whatever name it went out. An
-answer with as many tokens was cut off there, whatever its finish reason says.
-
-With `rescue`, a call of an offered tool that the upstream left in the text of its answer
-is found there. Text that may still turn out to be a call is held back that long.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 from wholecall.core import buffer
-from wholecall.core.assembler import Assembler
 from wholecall.core.outcome import Outcome, collect
+from wholecall.core.spec import read_offer
 from wholecall.core.values import Event
 from wholecall.dialects.parsing import parse_text
-from wholecall.dialects.rescuing import RescuingAssembler
+from wholecall.dialects.provenance import provenance_of_raw
+from wholecall.dialects.rescuing import Rescue, RescuingAssembler
 from wholecall.protocols.reader import CUT, Chunk, Reader, Tools
+
+RescueWord: TypeAlias = Literal["off", "read_only", "all"]
+Messages: TypeAlias = Sequence[Mapping[str, Any]]
+
+
+class ReadOptions(TypedDict, total=False):
+    """Keyword options of `assemble`, `assemble_response`, `events` and `events_sync`."""
+
+    rescue: RescueWord
+    """What becomes of a call of an offered tool that the upstream left in the text of its answer.
+    `all` (the default) makes it a call again, `read_only` only if its tool is a `ToolSpec` that is
+    read-only, `off` leaves it in the text. Text is held back while it may become a call."""
+    messages: Messages
+    """The conversation before the answer, in the protocol's own shape. A call that the answer
+    quotes from it stays text."""
+    max_tokens: int | None
+    """The request's limit of output tokens. An answer with as many tokens was cut off there,
+    whatever its finish reason says."""
 
 
 def assemble(
@@ -29,15 +42,13 @@ def assemble(
     events: Iterable[Chunk],
     *,
     tools: Tools | None = None,
-    rescue: bool = True,
-    max_tokens: int | None = None,
+    **options: Unpack[ReadOptions],
 ) -> Outcome:
     """What a recorded stream delivers.
 
     `protocol` is `openai-chat`, `openai-responses`, `anthropic`, `ollama`, `gemini` or
     `bedrock-converse`. `events` are decoded payloads (dicts), raw lines of the stream, or its raw
-    bytes; the line `!EOF` says that the connection closed there. `max_tokens` is the limit that
-    the request had: an answer with as many output tokens was cut off, whatever it says.
+    bytes; the line `!EOF` says that the connection closed there.
 
     ```python
     import wholecall
@@ -58,9 +69,7 @@ def assemble(
     ```
     """
     chunks = _until_cut(events)
-    return collect(
-        events_sync(chunks, protocol=protocol, tools=tools, rescue=rescue, max_tokens=max_tokens)
-    )
+    return collect(events_sync(chunks, protocol=protocol, tools=tools, **options))
 
 
 def assemble_response(
@@ -68,8 +77,7 @@ def assemble_response(
     body: Mapping[str, Any] | bytes | str | object,
     *,
     tools: Tools | None = None,
-    rescue: bool = True,
-    max_tokens: int | None = None,
+    **options: Unpack[ReadOptions],
 ) -> Outcome:
     """What a whole, not streamed answer delivers. It goes through the same assembler.
 
@@ -87,7 +95,7 @@ def assemble_response(
     weather {'city': 'Oslo'}
     ```
     """
-    reader = _make_reader(protocol, tools, rescue=rescue, max_tokens=max_tokens)
+    reader = _make_reader(protocol, tools, options=options)
     return collect([*reader.feed_response(body), *reader.end()])
 
 
@@ -96,8 +104,7 @@ def events_sync(
     *,
     protocol: str,
     tools: Tools | None = None,
-    rescue: bool = True,
-    max_tokens: int | None = None,
+    **options: Unpack[ReadOptions],
 ) -> Iterator[Event]:
     """The events of a stream that you read yourself.
 
@@ -113,7 +120,7 @@ def events_sync(
                 results.append(wholecall.feedback(event, None))
     ```
     """
-    reader = _make_reader(protocol, tools, rescue=rescue, max_tokens=max_tokens)
+    reader = _make_reader(protocol, tools, options=options)
     for chunk in chunks:
         yield from reader.feed(chunk)
     yield from reader.end()
@@ -124,12 +131,11 @@ async def events(
     *,
     protocol: str,
     tools: Tools | None = None,
-    rescue: bool = True,
-    max_tokens: int | None = None,
+    **options: Unpack[ReadOptions],
 ) -> AsyncIterator[Event]:
     """The events of a stream that you read yourself, asynchronously: `events_sync` with
     `async for`."""
-    reader = _make_reader(protocol, tools, rescue=rescue, max_tokens=max_tokens)
+    reader = _make_reader(protocol, tools, options=options)
     async for chunk in chunks:
         for event in reader.feed(chunk):
             yield event
@@ -152,11 +158,25 @@ def should_execute_tool_calls(response: object) -> bool:
     return bool(assemble_response("openai-chat", response).calls)
 
 
-def _make_reader(
-    protocol: str, tools: Tools | None, *, rescue: bool, max_tokens: int | None
-) -> Reader:
-    make = RescuingAssembler if rescue else Assembler
-    return Reader(protocol, tools, new_assembler=make, max_tokens=max_tokens)
+def _make_reader(protocol: str, tools: Tools | None, *, options: ReadOptions) -> Reader:
+    unknown = options.keys() - ReadOptions.__annotations__.keys()
+    if unknown:
+        known = ", ".join(ReadOptions.__annotations__)
+        raise TypeError(f"{min(unknown)!r} is not an option; there are {known}")
+    setting, limit = Rescue(options.get("rescue", "all")), options.get("max_tokens")
+    if setting is Rescue.OFF:
+        return Reader(protocol, tools, max_tokens=limit)
+    offer = read_offer(tools or ())
+
+    def may_start(name: str) -> bool:
+        return setting is Rescue.ALL or offer[name].read_only
+
+    def new_assembler(tools: Tools | None) -> RescuingAssembler:
+        provenance = provenance_of_raw(options.get("messages", ()), offer)
+        return RescuingAssembler(tools, provenance=provenance, may_start=may_start)
+
+    specs = None if tools is None else offer.values()
+    return Reader(protocol, specs, new_assembler=new_assembler, max_tokens=limit)
 
 
 def _until_cut(events: Iterable[Chunk]) -> Iterator[Chunk]:

@@ -194,6 +194,12 @@ ROWS: list[tuple[str, Rejected, list[str], list[str]]] = [
         [],
     ),
     (
+        "a call written as text: to use the tool interface",
+        reject(Reason.WRITTEN_AS_TEXT),
+        [TOOL, "not run", "wrote it as text", "through the tool interface", "answer in words"],
+        [],
+    ),
+    (
         "malformed, says the provider: to send it again",
         reject(Reason.MALFORMED_BY_PROVIDER),
         [TOOL, "not run", "malformed", "Send the call again"],

@@ -9,6 +9,7 @@ import pytest
 from cutting import every_cutting
 from emulating import LENGTH, NOW, STOP, WEATHER, ask, calls_of, hear, understand
 from wholecall.core.choice import Choice, Mode
+from wholecall.core.conversation import Message, Role
 from wholecall.core.outcome import Outcome
 from wholecall.core.values import (
     CallDelta,
@@ -233,3 +234,39 @@ def test_an_answer_that_was_begun_is_read_from_its_beginning() -> None:
             assert calls_of(understand(emulated, pieces)) == [("weather", {"city": "Oslo"})]
     assert understand(emulated, "").rejected == ()
     assert understand(emulated, "<tool").text == "<tool"
+
+
+# ── Words are not calls ─────────────────────────────────────────────────────────────
+
+SAID = (Message(Role.USER, (Text(f"The page: {OSLO}"),)),)
+ROME = OSLO.replace("Oslo", "Rome")
+# what holds, the answer, what comes of it where the conversation holds the call to Oslo
+QUOTED: list[tuple[str, str, str]] = [
+    ("a call that stands in the conversation", OSLO, repr(OSLO)),
+    ("another one", ROME, "weather"),
+    ("both", f"{OSLO}\n{ROME}", f"weather {OSLO!r}"),
+    ("words after it on its line", f"{ROME}, it says.", repr(f"{ROME}, it says.")),
+    ("in quotation marks", f'It says "{ROME}".', repr(f'It says "{ROME}".')),
+    ("cut off", ROME[:-20], "!truncated"),
+    ("no call", "So.", "'So.'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [row[1:] for row in QUOTED], ids=[row[0] for row in QUOTED]
+)
+def test_what_is_quoted_from_the_conversation_is_text(text: str, expected: str) -> None:
+    asked = emulate(replace(ask(), messages=SAID), "hermes")
+    for pieces in ([text], list(text)):
+        assert say(understand(asked, pieces)) == expected
+
+
+def test_words_after_a_call_on_its_line_make_prose_of_it() -> None:
+    outcome = understand(HERMES, f"{OSLO}, it says.")
+    assert (outcome.calls, outcome.text) == ((), ", it says.")
+    assert [each.reason.value for each in outcome.rejected] == ["bad_markup"]
+
+
+def test_a_whole_call_before_the_output_limit_runs_although_it_was_held() -> None:
+    asked = emulate(replace(ask(), messages=SAID), "hermes")
+    assert calls_of(understand(asked, [ROME, *LENGTH])) == [("weather", {"city": "Rome"})]

@@ -172,7 +172,7 @@ def test_a_call_that_only_the_end_of_the_text_shows_is_a_guess(
 def test_so_is_one_with_which_the_reasoning_ends(ending: list[Delta]) -> None:
     def think(ending: Any) -> Outcome:
         assembler = RescuingAssembler([WRITE, PEEK])
-        deltas = [Reasoning(f"Hm. {HERMES}"), *ending]
+        deltas = [Reasoning(f"Hm.\n{HERMES}"), *ending]
         events = [event for each in deltas for event in assembler.feed(each)]
         return collect([*events, *assembler.end()])
 

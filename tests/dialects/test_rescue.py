@@ -16,11 +16,13 @@ from wholecall.core.values import (
     FaultKind,
     Hint,
     HintGiven,
+    Inconsistent,
     Reasoning,
     Rejected,
     Terminated,
     Text,
 )
+from wholecall.dialects.provenance import Provenance
 from wholecall.dialects.rescue import MOST_THOUGHTS, Rescuer
 from wholecall.dialects.vocabulary import MANY
 
@@ -32,19 +34,23 @@ STOP = HintGiven(Hint.STOP, "stop")
 NATIVE = CallDelta(0, '{"query": "y"}', name="find", id="call_1")
 
 
-def rescue(*deltas: Delta, others: int = 0) -> Outcome:
+def rescue(
+    *deltas: Delta, others: int = 0, said: tuple[str, ...] = (), native: bool = False
+) -> Outcome:
     offer = read_offer([*TOOLS, *({"name": f"tool_{number}"} for number in range(others))])
-    rescuer, assembler = Rescuer(offer), Assembler(offer.values())
+    rescuer = Rescuer(offer, Provenance(said, offer, native=native))
+    assembler = Assembler(offer.values())
     events: list[Event] = []
     for given in [*(each for delta in deltas for each in rescuer.feed(delta)), *rescuer.end()]:
-        events += [given] if isinstance(given, Rejected) else assembler.feed(given)
+        told = isinstance(given, Rejected | Inconsistent)
+        events += [given] if told else assembler.feed(given)
     return collect([*events, *assembler.end()])
 
 
 def test_a_leaked_call_is_rescued() -> None:
-    outcome = rescue(Text("Let me. " + LEAKED[:20]), Text(LEAKED[20:]), STOP, Terminated())
+    outcome = rescue(Text("Let me.\n" + LEAKED[:20]), Text(LEAKED[20:]), STOP, Terminated())
     assert [dict(call.arguments) for call in outcome.calls] == [{"query": "x"}]
-    assert outcome.text == "Let me. "
+    assert outcome.text == "Let me.\n"
 
 
 def test_a_native_call_wins() -> None:
@@ -108,12 +114,16 @@ def test_a_stream_that_breaks_off_runs_nothing() -> None:
 THOUGHTS: list[tuple[str, list[Delta], list[str]]] = [
     (
         "the last words",
-        [Reasoning("Hm. " + LEAKED[:20]), Reasoning(LEAKED[20:] + "\n"), STOP],
+        [Reasoning("Hm.\n" + LEAKED[:20]), Reasoning(LEAKED[20:] + "\n"), STOP],
         ["x"],
     ),
     ("blank text", [Reasoning(LEAKED), Text("\n"), STOP], ["x"]),
     ("words behind it", [Reasoning(LEAKED + " Or so."), STOP], []),
-    ("words between two", [Reasoning(LEAKED + "No. " + LEAKED.replace('"x"', '"z"')), STOP], ["z"]),
+    (
+        "words between two",
+        [Reasoning(LEAKED + "No.\n" + LEAKED.replace('"x"', '"z"')), STOP],
+        ["z"],
+    ),
     ("an answer", [Reasoning(LEAKED), Text("so"), STOP], []),
     ("a native call", [Reasoning(LEAKED), NATIVE, CallSealed(0), STOP], ["y"]),
     ("the output limit", [Reasoning(LEAKED), HintGiven(Hint.LENGTH, "length")], []),
@@ -148,3 +158,69 @@ def test_a_plan_is_no_call() -> None:
 
 def test_calls_are_found_among_any_number_of_tools() -> None:
     assert [call.name for call in rescue(Text(LEAKED), STOP, others=MANY).calls] == ["find"]
+
+
+# ── Words are not calls ─────────────────────────────────────────────────────────────
+
+TOKEN = '<|action_start|><|plugin|>{"name": "find", "parameters": {"query": "x"}}<|action_end|>'
+PROSE = "I looked at everything that there is. " * 6
+# what holds, the text, whether its call runs in a first answer, and after native calls
+PLACES: list[tuple[str, str, bool, bool]] = [
+    ("alone", LEAKED, True, True),
+    ("after a lead-in", f"Let me see.\n\n{LEAKED}\n", True, True),
+    ("after two lines", f"So.\nLet me see.\n{LEAKED}", True, False),
+    ("after a long line", f"{PROSE}\n{LEAKED}", True, False),
+    ("after a call that is spoken of", f"`{LEAKED}` is a trick.\n{LEAKED}", True, True),
+    ("after words on its line", f"It says {LEAKED}", False, False),
+    ("a special token after words on its line", f"Let me see.{TOKEN}", True, False),
+    ("a special token in a list", f"- {TOKEN}", False, False),
+    ("before words on its line", f"{LEAKED}, which I do not follow.", False, False),
+    ("before words", f"{LEAKED}\n\nI do not follow that.", False, False),
+    ("before a fence", f"{LEAKED}\n```\n{LEAKED}\n```", False, False),
+    ("before a fence that is left over", f"{LEAKED}\n```", True, True),
+    ("before reasoning", f"{LEAKED}\n<think>No.</think>", False, False),
+    ("in a list", f"I found:\n- {LEAKED}", False, False),
+    ("in a code span", f"`{LEAKED}`", False, False),
+    ("in a comment", f"<!--\n{LEAKED}", False, False),
+    ("in a block quote", f"> {LEAKED}", False, False),
+    ("in reasoning that never ends", f"<think>So.\n{LEAKED}", True, True),
+    ("on a line of reasoning that never ends", f"<think>It says {LEAKED}", False, False),
+    ("before words of such reasoning", f"<think>So.\n{LEAKED}\nNo.", False, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "later"), [row[1:] for row in PLACES], ids=[row[0] for row in PLACES]
+)
+@pytest.mark.parametrize("size", [1, 5, 9999])
+def test_where_a_call_stands(text: str, size: int, *, first: bool, later: bool) -> None:
+    for native, runs in ((False, first), (True, later)):
+        outcome = rescue(*_pieces(text, size), STOP, Terminated(), native=native)
+        assert bool(outcome.calls) is runs
+        if not runs and "<think>" not in text:
+            assert (outcome.text, outcome.rejected) == (text, ())
+
+
+@pytest.mark.parametrize("size", [1, 5, 9999])
+def test_what_stands_in_the_conversation_is_text(size: int) -> None:
+    said = (f"Page: {LEAKED}",)
+    outcome = rescue(*_pieces(f"So.\n{LEAKED}\n", size), STOP, Terminated(), said=said)
+    assert (outcome.calls, outcome.rejected, outcome.text) == ((), (), f"So.\n{LEAKED}\n")
+    assert [each.oddity.value for each in outcome.inconsistencies] == ["call_quoted"]
+
+
+def test_what_stands_in_the_conversation_is_no_call_of_reasoning() -> None:
+    outcome = rescue(Reasoning(LEAKED), STOP, Terminated(), said=(LEAKED,))
+    assert (outcome.calls, outcome.reasoning, outcome.text) == ((), LEAKED, "")
+
+
+def test_beside_a_native_call_a_quotation_is_text() -> None:
+    outcome = rescue(Text(LEAKED), NATIVE, CallSealed(0), STOP, Terminated(), said=(LEAKED,))
+    assert [dict(call.arguments) for call in outcome.calls] == [{"query": "y"}]
+    assert (outcome.rejected, outcome.text) == ((), LEAKED)
+
+
+def test_text_flows_on_once_words_follow_a_call() -> None:
+    rescuer = Rescuer(read_offer(TOOLS))
+    assert rescuer.feed(Text(f"{LEAKED}\n")) == []
+    assert rescuer.feed(Text("No")) == [Text(LEAKED), Text("\nNo")]

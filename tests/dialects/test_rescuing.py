@@ -70,3 +70,32 @@ def test_a_cut_call_is_never_completed(at: int) -> None:
 def test_text_that_is_no_call_comes_through_byte_for_byte() -> None:
     text = 'Use `<tool_call>` like this: {"name": "weather"} and a lone <'
     assert read([Text(text), *STOP], [WEATHER]).text == text
+
+
+# what may start, what runs, what is rejected, the end of the turn
+RULES: list[tuple[set[str], list[str], list[Reason], str]] = [
+    ({"weather"}, ["weather"], [], "tool_calls"),
+    (set(), [], [Reason.WRITTEN_AS_TEXT], "stop"),
+]
+
+
+@pytest.mark.parametrize(("allowed", "run", "rejected", "end"), RULES)
+def test_a_rule_says_what_a_call_in_a_text_may_start(
+    allowed: set[str], run: list[str], *, rejected: list[Reason], end: str
+) -> None:
+    assembler = RescuingAssembler([WEATHER], may_start=allowed.__contains__)
+    deltas: list[Delta] = [Text(WRITTEN), *STOP]
+    events = [event for delta in deltas for event in assembler.feed(delta)]
+    outcome = collect(events + assembler.end())
+    assert [call.name for call in outcome.calls] == run
+    assert [each.reason for each in outcome.rejected] == rejected
+    assert (outcome.finish_reason, outcome.text) == (end, "")
+    report = next(each for each in outcome.inconsistencies if each.oddity.value == "call_as_text")
+    assert ("rescue: all" in report.detail) is not bool(run)
+
+
+def test_native_calls_are_nobody_s_business() -> None:
+    assembler = RescuingAssembler([WEATHER], may_start=lambda _: False)
+    native = CallDelta(0, '{"city": "Rome"}', "weather", "call_1")
+    events = [event for delta in [native, *STOP] for event in assembler.feed(delta)]
+    assert len(collect(events + assembler.end()).calls) == 1

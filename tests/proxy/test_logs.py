@@ -170,6 +170,15 @@ WARNINGS: dict[str, tuple[TapEvent, dict[str, Any]]] = {
             "problems": ["type"],
         },
     ),
+    "a call that a setting forbids": (
+        Rejected(reason=Reason.WRITTEN_AS_TEXT, detail="", name="get_weather"),
+        {
+            "event": "call rejected",
+            "name": "get_weather",
+            "reason": "written_as_text",
+            "setting": "rescue: all",
+        },
+    ),
     "a name that is none": (
         Rejected(reason=Reason.UNKNOWN_TOOL, detail="", name=SAID),
         {

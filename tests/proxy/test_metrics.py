@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from wholecall.core.values import (
     Text,
     Usage,
 )
+from wholecall.dialects.provenance import rescued_id
 from wholecall.errors import UpstreamError
 from wholecall.proxy.metrics import MetricsTap, Names
 from wholecall.proxy.taps import (
@@ -91,6 +93,23 @@ CASES: dict[str, tuple[list[TapEvent], dict[tuple[str, ...], float]]] = {
     "an inconsistency is counted by its kind": (
         [Inconsistent(Oddity.CALLS_WITH_OTHER_HINT)],
         {("inconsistencies_total", "gpt-x", "calls_with_other_hint"): 1},
+    ),
+    "a call that was written as text is counted by what became of it": (
+        [
+            Released(replace(call(raw="{}"), id=rescued_id())),
+            Rejected(reason=Reason.WRITTEN_AS_TEXT, detail="", raw="{}"),
+            Inconsistent(Oddity.CALL_QUOTED),
+        ],
+        {
+            ("calls_released_total", "gpt-x"): 1,
+            ("calls_rejected_total", "gpt-x", "written_as_text"): 1,
+            ("call_buffer_characters_count", "gpt-x"): 2,
+            ("call_buffer_characters_sum", "gpt-x"): 4,
+            ("inconsistencies_total", "gpt-x", "call_quoted"): 1,
+            ("calls_rescued_total", "gpt-x", "started"): 1,
+            ("calls_rescued_total", "gpt-x", "refused"): 1,
+            ("calls_rescued_total", "gpt-x", "quoted"): 1,
+        },
     ),
     "the last usage of each turn counts": (
         [Usage(10, 1), Usage(None, 5), ENDED, Usage(20, None), ENDED, ENDED],

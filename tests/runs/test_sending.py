@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from scripted import says
+from wholecall.asking import ask_sync
 from wholecall.core.choice import Choice, Mode
-from wholecall.core.conversation import Message, Request, Role
+from wholecall.core.conversation import CallResult, Message, Request, Role
 from wholecall.core.outcome import Outcome, collect
 from wholecall.core.spec import ToolSpec
 from wholecall.core.values import Text
 from wholecall.dialects.registry import dialect_named
+from wholecall.dialects.rescuing import Rescue
 from wholecall.protocols.reader import Chunk
 from wholecall.protocols.requests.encoding.anthropic_messages import MAX_TOKENS
-from wholecall.runs.sending import sender_for
+from wholecall.runs.sending import RescueRule, sender_for
+from wholecall.tools.from_function import tool
+from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import Answer
+from wholecall.upstreams.replay import ReplayUpstream
 
 TOOL = ToolSpec("look", {"type": "object", "properties": {"at": {"type": "string"}}})
 MESSAGES = (Message(Role.USER, (Text("Look."),)),)
@@ -122,3 +128,53 @@ def test_an_answer_at_the_limit_of_its_request_was_cut(
     cut = read(protocol, body(limit), max_tokens=max_tokens, emulation=emulation)
     assert (cut.calls, cut.finish_reason) == ((), "length")
     assert [each.reason.value for each in cut.rejected] == ["truncated"]
+
+
+# the setting, whether a call in a text starts a tool that changes things, one that does not, and
+# one of the client
+RULES: list[tuple[Rescue | None, bool, bool, bool]] = [
+    (None, False, True, True),
+    (Rescue.READ_ONLY, False, True, False),
+    (Rescue.ALL, True, True, True),
+]
+
+
+@pytest.mark.parametrize(("rescue", "writes", "reads", "handed"), RULES)
+def test_what_a_call_in_a_text_may_start(
+    rescue: Rescue | None, *, writes: bool, reads: bool, handed: bool
+) -> None:
+    @tool
+    def write() -> None:
+        """Change things."""
+
+    @tool(read_only=True)
+    def read() -> None:
+        """Change nothing."""
+
+    rule = RescueRule(Toolbox([write, read, TOOL]), rescue)
+    assert [rule.may_start(name) for name in ("write", "read", "look")] == [writes, reads, handed]
+
+
+LEAKED = '<tool_call>{"name": "act", "arguments": {"at": "noon"}}</tool_call>'
+# the setting, how often the tool runs, the final answer
+RUNS = [("off", 0, LEAKED), ("read_only", 0, "Done."), ("all", 1, "Done.")]
+
+
+@pytest.mark.parametrize(("rescue", "times", "said"), RUNS)
+def test_a_run_goes_on_after_a_call_that_was_written_as_text(
+    rescue: Literal["off", "read_only", "all"], times: int, *, said: str
+) -> None:
+    ran: list[str] = []
+
+    @tool
+    def act(at: str) -> str:
+        """Act."""
+        ran.append(at)
+        return "ok"
+
+    upstream = ReplayUpstream([says(LEAKED), says("Done.")])
+    result = ask_sync("m", "Act.", tools=[act], upstream=upstream, rescue=rescue)
+    assert (len(ran), result.text) == (times, said)
+    told = [part for each in result.messages for part in each.parts if isinstance(part, CallResult)]
+    assert ["wrote it as text" in each.result.text for each in told] == [times == 0] * len(told)
+    assert bool(told) is (rescue != "off")

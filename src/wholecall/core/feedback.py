@@ -156,6 +156,10 @@ _PLAIN: dict[Reason, _Words] = {
         "Your {call} was not run, because it can be read in more than one way{detail}.",
         "Send each call once, with one JSON object as its arguments.",
     ),
+    Reason.WRITTEN_AS_TEXT: _Words(
+        "Your {call} was not run, because you wrote it as text{detail}.",
+        "Make the call through the tool interface. If you meant to quote it, answer in words.",
+    ),
     Reason.MALFORMED_BY_PROVIDER: _Words(
         "Your {call} was not run, because it was malformed{detail}.",
         "Send the call again, simpler if you can.",

@@ -21,6 +21,8 @@ class ToolSpec:
     description: str = ""
     start: Start = Start.CONFIRMED
     """The safe default: a tool with side effects waits for the end of the turn."""
+    read_only: bool = False
+    """It changes nothing: a call of it may be started although it was written as text."""
 
 
 Offer: TypeAlias = Mapping[str, ToolSpec]

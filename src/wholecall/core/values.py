@@ -59,6 +59,7 @@ class Reason(enum.Enum):
     BAD_MARKUP = "bad_markup"
     DEGENERATE = "degenerate"
     AMBIGUOUS = "ambiguous"
+    WRITTEN_AS_TEXT = "written_as_text"
     MALFORMED_BY_PROVIDER = "malformed_by_provider"
     CONTENT_FILTER = "content_filter"
     LIMIT = "limit"
@@ -112,6 +113,8 @@ class Oddity(enum.Enum):
     AFTER_END = "after_end"
     LIMIT_REACHED = "limit_reached"
     """The output tokens equal the request's limit, and the finish reason says something else."""
+    CALL_AS_TEXT = "call_as_text"
+    CALL_QUOTED = "call_quoted"
 
 
 # ── What happened to the arguments ──────────────────────────────────────────────────

@@ -34,7 +34,7 @@ from wholecall.dialects.constrained import CONSTRAINED, answer_schema
 from wholecall.dialects.declaration import Dialect, template_of
 from wholecall.dialects.emulated_answer import EmulatedAssembler
 from wholecall.dialects.enforce import Gate
-from wholecall.dialects.engine import Engine
+from wholecall.dialects.engine import Engine, Reading
 from wholecall.dialects.gbnf import write_grammar
 from wholecall.dialects.json_calls import JsonCalls
 from wholecall.dialects.past import rewrite_history
@@ -45,6 +45,7 @@ from wholecall.dialects.prompt import (
     without_prompt,
     write_prompt,
 )
+from wholecall.dialects.provenance import provenance_of
 from wholecall.dialects.registry import DIALECTS, dialect_named
 from wholecall.dialects.tokens import estimate_tokens
 from wholecall.errors import UnreadableRequest, UnusableDialect
@@ -69,6 +70,8 @@ class Emulated:
     choice: Choice
     barred: Offer = field(default_factory=dict)
     """Tools of the conversation that may not be called any more: their calls are rejected."""
+    history: tuple[Message, ...] = field(default=(), repr=False, compare=False)
+    """The conversation before the tools were written into it: what is quoted from it is no call."""
     section: str = ""
     """The instructions that were written into the system message."""
     beginning: str = ""
@@ -103,9 +106,13 @@ class Emulated:
         return EmulatedAssembler(
             within(self.known.values() if tools is None else tools),
             Gate(self.choice),
-            engine=Engine(with_unmarked(self.dialect), self.known) if self.known else None,
+            engine=self._engine() if self.known else None,
             beginning=self.beginning,
+            provenance=provenance_of(self.history, self.known),
         )
+
+    def _engine(self) -> Engine:
+        return Engine(with_unmarked(self.dialect), self.known, reading=Reading.AGREED)
 
 
 def emulate(
@@ -149,6 +156,7 @@ def emulate(
         offer=offer,
         choice=request.choice,
         barred=barred,
+        history=_with_section(request.messages, ""),
         section=section,
     )
     return _note(apply(emulated, request)) if emulated.known else emulated

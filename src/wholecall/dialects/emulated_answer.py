@@ -3,11 +3,15 @@
     deltas of the upstream's protocol ──text──▶ engine ──calls, text──▶ assembler ──▶ gate
                                       ──all else──────────────────────▶
 
-Calls are built while their text arrives, as native ones are. A native call wins: an
-upstream that parses calls itself sends them so, and what is left in the text is an echo.
+Calls are built while their text arrives, as native ones are. Where the conversation may hold a
+call already, the model may quote it: then each call is held until it is known that it does not.
+A native call wins: an upstream that parses calls itself sends them so, and what is left in the
+text is an echo.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -27,9 +31,10 @@ from wholecall.core.values import (
     Text,
 )
 from wholecall.dialects.enforce import PLANNED, Gate, Refusal
-from wholecall.dialects.engine import Engine
-from wholecall.dialects.output import Given, Retracted
+from wholecall.dialects.engine import IN_A_SENTENCE, Engine
+from wholecall.dialects.output import Found, Given, Retracted
 from wholecall.dialects.prefill import Prefilled
+from wholecall.dialects.provenance import Provenance, calls_in, quoted
 from wholecall.dialects.source import BLANKS
 from wholecall.protocols.reader import TurnAssembler
 
@@ -50,13 +55,23 @@ class EmulatedAssembler:
     """
 
     def __init__(
-        self, assembler: TurnAssembler, gate: Gate, *, engine: Engine | None, beginning: str = ""
+        self,
+        assembler: TurnAssembler,
+        gate: Gate,
+        *,
+        engine: Engine | None,
+        beginning: str = "",
+        provenance: Provenance | None = None,
     ) -> None:
-        """`beginning` is what the answer was begun with."""
+        """`beginning` is what the answer was begun with; `provenance` knows what was said before
+        it."""
         self._assembler = assembler
         self._gate = gate
         self._engine = engine
         self._prefilled = Prefilled(beginning)
+        self._provenance = provenance
+        self._held: list[CallDelta | CallSealed] = []
+        """Calls that may be quoted from the conversation."""
         self._written: dict[Slot, int] = {}
         """The calls that stand in the text: their numbers by their slots in the engine."""
         self._text_refusal: Refusal | None = None
@@ -83,8 +98,8 @@ class EmulatedAssembler:
     def _read(self, given: list[Given]) -> list[Event]:
         """Assemble what the engine found."""
         events: list[Event] = []
-        for each in given:
-            if isinstance(each, Rejected):
+        for each in self._weigh(given):
+            if isinstance(each, Rejected | Inconsistent):
                 events.append(each)
             elif isinstance(each, Retracted):
                 self._refuse_written(PLANNED)
@@ -95,6 +110,38 @@ class EmulatedAssembler:
             else:
                 events += self._assembler.feed(each)
         return events
+
+    def _weigh(
+        self, given: Iterable[Given]
+    ) -> Iterator[Delta | Rejected | Retracted | Inconsistent]:
+        """Hold calls back while they may be quoted; what is quoted is text."""
+        for each in given:
+            if isinstance(each, CallDelta | CallSealed) and self._may_be_quoted:
+                self._held.append(each)
+            elif isinstance(each, Found):
+                held, self._held = self._held, []
+                yield from self._decide(held, each)
+            else:
+                yield each
+
+    @property
+    def _may_be_quoted(self) -> bool:
+        return self._provenance is not None and self._provenance.may_hold_calls
+
+    def _decide(
+        self, held: list[CallDelta | CallSealed], found: Found
+    ) -> list[Delta | Rejected | Retracted | Inconsistent]:
+        """What becomes of calls that were held, now that their text is known."""
+        # One whose arguments were cut off never runs, and is no quotation that could.
+        calls = [call for call in calls_in(held) if call.key]
+        spoken_of = any(
+            isinstance(each, CallSealed) and each.flaw == IN_A_SENTENCE for each in held
+        )
+        if not calls or self._provenance is None:
+            return [*held]
+        if not spoken_of and not self._provenance.quotes(found.call, calls, by_arguments=False):
+            return [*held]
+        return [quoted(calls), found.prose]
 
     def _build(self, delta: CallDelta | CallSealed) -> list[Event]:
         """Go on with a call of the text, in a slot that no native call has."""

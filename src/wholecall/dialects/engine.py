@@ -10,18 +10,22 @@ The policy, which is the same for every format:
 
 - A call is what begins with an opener, has a name that may be called, and goes on as its
   grammar says. All else is text, byte for byte.
-- In a code fence stands an example, unless fences are the whole answer. Where nobody announced
-  the format, so it does in lines that are set off by four blanks, behind a text and a blank line.
+- What is quoted is prose (`quotation.py`); what else is prose depends on the reading. A code
+  fence is no quotation where fences are the whole answer. Where nobody announced the format, lines
+  that are set off by four blanks, after a text and a blank line, are quoted, too.
 - In reasoning stands a plan, unless the reasoning never ends.
+- Prose is skipped as a whole: what begins a call inside of it begins none.
 - A marker that is repeated on and on is a model that has lost the thread.
 - Text is held back only while it may still become a marker or a call.
 """
 
 from __future__ import annotations
 
+import enum
+
 from wholecall.core.limits import DEFAULT, Limits
 from wholecall.core.spec import Offer
-from wholecall.core.values import Reason
+from wholecall.core.values import Reason, Reasoning, Text
 from wholecall.dialects.declaration import (
     FOREIGN,
     OBSERVED,
@@ -33,7 +37,8 @@ from wholecall.dialects.declaration import (
 from wholecall.dialects.machine import LONGEST_NAME, Machine, Tags
 from wholecall.dialects.marks import marks_of
 from wholecall.dialects.output import Given
-from wholecall.dialects.source import Sink, Steps, ignore
+from wholecall.dialects.quotation import Quotation
+from wholecall.dialects.source import MOST_BLANKS, Sink, Steps, ignore
 from wholecall.dialects.vocabulary import FENCE, Vocabulary
 
 _FENCES = marks_of((FENCE,))
@@ -41,10 +46,33 @@ _FENCE_CLOSE = marks_of((f"\n{FENCE}",))
 _LINE_END = marks_of(("\n",))
 _INDENTED = marks_of(("    ", "\t", "\n", "\r\n"))
 """How a line of code goes on that is set off by its indentation."""
+_ENDS = ("", "\r", "\n")
 _LONGEST_LANGUAGE = 32
 REPEATS = 16
 """Openers in a row with nothing between them. An honest model writes one."""
 _BARE_BEGINNINGS = frozenset("{[")
+_TOKENS = ("<|", "<\uff5c")
+IN_A_SENTENCE = "words follow on its line, so that it reads as a part of a sentence"
+"""What is wrong with a call that is spoken of."""
+
+
+class Reading(enum.Enum):
+    """Where a call may stand."""
+
+    UNQUOTED = enum.auto()
+    """Where it is not quoted."""
+    AGREED = enum.auto()
+    """The same, and no words follow on its line: the format was announced to the model."""
+    APART = enum.auto()
+    """Where it is not quoted, and nothing stands before it on its line: nobody announced the
+    format. What may follow it is not decided here."""
+    LED_IN = enum.auto()
+    """The same, but a special token (`<|…`), which prose hardly holds, may follow words."""
+    ANYWHERE = enum.auto()
+    """Quoted or not: the text is searched for what looks like a call."""
+
+
+_APART = (Reading.APART, Reading.LED_IN)
 
 
 class Engine:
@@ -57,12 +85,14 @@ class Engine:
         *,
         limits: Limits = DEFAULT,
         vocabulary: Vocabulary | None = None,
+        reading: Reading = Reading.UNQUOTED,
     ) -> None:
         """`vocabulary` is that of the dialect and these tools, from whoever has it already."""
         self._machine = Machine(offer, rescues=dialect.rescues, limits=limits)
         self._source = self._machine.source
         self._output = self._machine.output
         self._dialect = dialect
+        self._reading = reading
         self._words = vocabulary or Vocabulary.of(dialect, tuple(offer or ()))
         self._steps = self._run()
         next(self._steps)
@@ -108,6 +138,7 @@ class Engine:
         if blanks := self._source.since(place):
             self._output.text(blanks)
         self._source.forget()
+        place, before = self._source.bookmark(), self._output.calls
         found: bool | None = False
         if first in _BARE_BEGINNINGS or (first and self._dialect.bare_words):
             found = yield from self._try(self._dialect.bare, "", sink=self._output.text)
@@ -116,7 +147,10 @@ class Engine:
         if first and found is False:
             found = yield from self._try_alone()
         if found:
-            yield from self._read_remains()
+            call = self._source.since(place)
+            yield from self._read_remains(before)
+            self._output.found(Text(self._source.since(place)), call)
+        self._source.forget()
 
     def _try_first(self) -> Steps[bool | None]:
         """Whether a call stands here behind an opener that a line begins with."""
@@ -149,21 +183,47 @@ class Engine:
         return found
 
     def _at(self, mark: str) -> Steps[None]:
-        quoted = self._output.quotes
+        if self._reading is Reading.ANYWHERE:
+            yield from self._search(mark)
+            return
         if mark == FENCE:
             yield from self._fence()
-        elif quoted and (yield from self._source.peek()) == "`":
+            return
+        quoted = self._output.quotation.holds(new_line=mark.startswith("\n"))
+        if quoted and (yield from self._source.peek()) == "`":
             self._output.text(mark)  # all of a code span
         elif mark in FOREIGN:
             yield from self._read_foreign(mark)
         else:
             yield from self._at_own(mark, quoted=quoted)
 
+    def _search(self, mark: str) -> Steps[None]:
+        """The call that begins here. All but calls is text, whatever it means elsewhere."""
+        found: bool | None = False
+        if mark in self._words.grammars:
+            found = yield from self._try(self._words.grammars[mark], mark, sink=self._output.text)
+        if found is False:
+            self._output.text(mark)
+
+    def _is_prose(self, mark: str, within: Quotation) -> bool:
+        """Whether a mark that begins a call begins none where it stands."""
+        new_line = mark.startswith("\n")
+        return within.holds(new_line=new_line) or not (
+            self._reading not in _APART
+            or new_line
+            or within.begins_line
+            or (
+                self._reading is Reading.LED_IN
+                and mark.startswith(_TOKENS)
+                and within.follows_words
+            )
+        )
+
     def _at_own(self, mark: str, *, quoted: bool) -> Steps[None]:
         """The same of a mark of the dialect."""
         if mark in self._words.prompted:
             self._output.retract()
-        elif mark in self._words.dropped:
+        elif mark in self._words.dropped and not quoted:
             return
         elif mark in self._words.texts:
             yield from self._source.flow(self._words.texts[mark], self._output.text)
@@ -171,11 +231,18 @@ class Engine:
             yield from self._reason(self._words.reasoning[mark])
         elif mark not in self._words.grammars:
             self._output.text(mark)
-        elif self._dialect.rescues and self._output.begins_code:
+        elif self._is_indented():
             self._output.text(mark)
             yield from self._indented_text()
+        elif self._is_prose(mark, self._output.quotation):
+            yield from self._skip_call(mark)
         else:
-            yield from self._open(mark, quoted=quoted)
+            yield from self._open(mark)
+
+    def _is_indented(self) -> bool:
+        """Whether a code block begins here by its indentation."""
+        set_off = self._dialect.rescues and self._output.texts
+        return set_off and self._output.quotation.begins_code
 
     def _read_foreign(self, mark: str) -> Steps[None]:
         """What is not the model's to say: the result of a call, the turn of somebody else. No call
@@ -189,28 +256,59 @@ class Engine:
         if self._output.calls:
             yield from self._source.flow(marks_of(()), self._output.text)
 
-    def _open(self, mark: str, *, quoted: bool) -> Steps[None]:
+    def _open(self, mark: str) -> Steps[None]:
         """A call, or else the text of its opener."""
-        found: bool | None = False
-        if not quoted:
-            found = yield from self._try(self._words.grammars[mark], mark, sink=self._output.text)
+        place, before = self._source.bookmark(), self._output.calls
+        found = yield from self._try(self._words.grammars[mark], mark, sink=self._output.text)
         if found:
-            yield from self._read_remains()
-        elif found is False:
+            call = mark + self._source.since(place)
+            yield from self._read_remains(before)
+            self._output.found(Text(mark + self._source.since(place)), call)
+        self._source.forget()
+        if found is False:
             yield from self._give_back(mark)
 
-    def _read_remains(self) -> Steps[None]:
-        """Read over what is left of marks behind a call: closers, tokens, a cut one at the end."""
+    def _skip_call(self, mark: str) -> Steps[None]:
+        """What would be a call elsewhere, as text: nothing in it is one, either."""
+        place, before = self._source.bookmark(), self._output.calls
+        self._output.hold()
+        if (yield from self._try(self._words.grammars[mark], mark, sink=ignore)):
+            yield from self._read_remains(before)
+        self._output.drop()
+        self._output.text(mark + self._source.since(place))
+        self._source.forget()
+
+    def _read_remains(self, before: int) -> Steps[None]:
+        """Read over what is left of marks after calls: closers, tokens, a cut one at the end.
+
+        Where words follow on the line, the calls since the number `before` are refused.
+        """
         while True:
             # What begins something else is longer than the remnant that it begins with.
             follows = yield from self._source.sees_ahead(self._words.behind)
-            if follows not in self._words.remnants:
+            if follows not in self._words.remnants or (yield from self._opens_fence(follows)):
                 break
             yield from self._source.skip()
             self._source.at += len(follows)
-        rest = self._source.text[self._source.at :]
-        if follows is None and len(rest.strip()) > 1:
-            self._source.at += len(rest)
+        if follows is None:
+            rest = self._source.text[self._source.at :]
+            self._source.at += len(rest) if len(rest.strip()) > 1 else 0
+        elif self._reading is Reading.AGREED and (yield from self._sees_words()):
+            self._output.spoil_since(before, IN_A_SENTENCE)
+
+    def _opens_fence(self, mark: str | None) -> Steps[bool]:
+        """Whether this is a fence with something in it, and not one that a call has left open."""
+        if mark != FENCE:
+            return False
+        past = self._source.text.index(FENCE, self._source.at) + len(FENCE) - self._source.at
+        return (yield from self._source.sees_ahead(self._words.marks, past)) is not None
+
+    def _sees_words(self) -> Steps[bool]:
+        """Whether words follow on this line."""
+        mark = yield from self._source.sees_ahead(self._words.marks)
+        at = self._source.at
+        near = self._source.text[at : at + MOST_BLANKS]
+        return mark == "" and near.strip(" \t")[:1] not in _ENDS
 
     def _try(self, grammars: tuple[Grammar, ...], opener: str, *, sink: Sink) -> Steps[bool | None]:
         """Whether one of these grammars finds a call here. If not, all is as it was.
@@ -265,10 +363,7 @@ class Engine:
         output.hold()
         mark = opener
         while mark and mark not in close:
-            if (
-                yield from self._try(self._words.grammars[mark], mark, sink=output.reasoning)
-            ) is False:
-                output.reasoning(mark)
+            yield from self._plan(mark)
             mark = yield from self._source.flow(
                 marks_of((*close, *self._words.grammars)), output.reasoning
             )
@@ -279,10 +374,25 @@ class Engine:
             output.release()
         self._source.forget()
 
+    def _plan(self, mark: str) -> Steps[None]:
+        """A call in reasoning, or else the text of its opener."""
+        output = self._output
+        place = self._source.bookmark()
+        if self._is_prose(mark, output.thoughts):
+            found: bool | None = False
+        else:
+            grammars = self._words.grammars[mark]
+            found = yield from self._try(grammars, mark, sink=output.reasoning)
+        if found:
+            output.found(Reasoning(mark + self._source.since(place)))
+        elif found is False:
+            output.reasoning(mark)
+        self._source.forget()
+
     # ── Fences ──────────────────────────────────────────────────────────────────────
 
     def _fence(self) -> Steps[None]:
-        if not self._output.begins_line:
+        if not self._output.quotation.begins_line:
             self._output.text(FENCE)
         elif self._output.is_fresh:
             yield from self._fenced_answer()
@@ -310,6 +420,7 @@ class Engine:
         while again:
             read, closed = yield from self._one_fence()
             if read and not (yield from self._source.skip()):
+                self._output.found(Text(FENCE + self._source.since(place)))
                 self._output.release()
                 self._source.forget()
                 return

@@ -6,7 +6,6 @@ in reasoning that may never be closed. Their deltas are held until then.
 
 from __future__ import annotations
 
-import re
 from typing import TypeAlias
 
 import msgspec
@@ -21,6 +20,7 @@ from wholecall.core.values import (
     Text,
     Value,
 )
+from wholecall.dialects.quotation import Quotation
 
 
 class Retracted(Value, frozen=True):
@@ -32,19 +32,27 @@ class Retracted(Value, frozen=True):
     texts: bool = False
 
 
-Given: TypeAlias = Delta | Rejected | Retracted
+class Found(Value, frozen=True):
+    """The calls since the last one were found in a text. `prose` is that text, for whoever finds
+    that they are no calls after all."""
 
-_TAIL = 32
-_QUOTE_BEGINS = re.compile(r"""(?:(?:\A|[\s(\[{:>*_-])(?:`{1,6}|")|\u201c)\Z""")
-"""Behind a word it ends there: `look for "cats"<tool_call>`."""
-_INDENTED = re.compile(r"\n[ \t]*+\r?\n(?: {4}|\t)[ \t]*\Z")
+    prose: Text | Reasoning
+    call: str
+    """The part of it that is the calls themselves, without tokens that follow them."""
+
+
+Given: TypeAlias = Delta | Rejected | Retracted | Found
+
 _BEFORE_VALUES = ('":', "':", "[", "{", ",")
 
 
 class Output:
     """Collects deltas, for one call at a time."""
 
-    __slots__ = ("_before", "_given", "_held", "_last", "_planned", "_reasoned", "calls", "texts")
+    __slots__ = (
+        *("_before", "_given", "_held", "_planned", "_reasoned"),
+        *("calls", "quotation", "texts", "thoughts"),
+    )
 
     def __init__(self) -> None:
         self.calls = 0
@@ -56,8 +64,11 @@ class Output:
         self._given: list[Given] = []
         self._held: list[Given] | None = None
         self._reasoned = False
-        self._last = "\n"
-        self._before = (0, False, self._last)
+        self.quotation = Quotation()
+        """What the end of the text is a part of."""
+        self.thoughts = Quotation()
+        """The same of the reasoning."""
+        self._before = (0, False, self.quotation.save())
 
     def take(self) -> list[Given]:
         """What came since the last time."""
@@ -70,37 +81,20 @@ class Output:
         return not self.texts and self.calls == self._planned
 
     @property
-    def begins_line(self) -> bool:
-        """Whether nothing but white space stands before this place in its line."""
-        return "\n" in self._last and not self._last.rpartition("\n")[2].strip()
-
-    @property
-    def begins_code(self) -> bool:
-        """Whether a code block begins here by its indentation: behind a text and a blank line."""
-        return self.texts and _INDENTED.search(self._last) is not None
-
-    @property
-    def quotes(self) -> bool:
-        """Whether a code span, a quotation or a comment begins right before this place."""
-        _, line_end, line = self._last.rpartition("\n")
-        cited = bool(line_end) and line.strip() == ">"
-        begun = cited or _QUOTE_BEGINS.search(self._last) is not None
-        return begun or self._last.rstrip().endswith("<!--")
-
-    @property
     def amid_json(self) -> bool:
         """Whether the text so far ends where an element of JSON goes on with a value."""
-        return self._last.rstrip().endswith(_BEFORE_VALUES)
+        return self.quotation.tail.rstrip().endswith(_BEFORE_VALUES)
 
     def text(self, text: str) -> None:
         """A piece of the answer."""
-        self._last = (self._last + text)[-_TAIL:]
+        self.quotation.add(text)
         self.texts = self.texts or not text.isspace()
         self._put(Text(text))
 
     def reasoning(self, text: str) -> None:
         """A piece of the reasoning."""
         self._reasoned = True
+        self.thoughts.add(text)
         self._put(Reasoning(text))
 
     def reject(self, reason: Reason, detail: str) -> None:
@@ -131,16 +125,25 @@ class Output:
         """The call is over."""
         self._put(CallSealed(self.calls, written=True))
 
+    def found(self, prose: Text | Reasoning, call: str = "") -> None:
+        """Say in what text the calls were found; `call` is the part that they are themselves."""
+        self._put(Found(prose, call or prose.text))
+
     def spoil(self, flaw: str) -> None:
         """The call is over, and no call can be made of it."""
         self._put(CallSealed(self.calls, flaw=flaw, written=True))
+
+    def spoil_since(self, before: int, flaw: str) -> None:
+        """The calls after the number `before` are over, and no calls can be made of them."""
+        for number in range(before + 1, self.calls + 1):
+            self._put(CallSealed(number, flaw=flaw, written=True))
 
     # ── Holding ─────────────────────────────────────────────────────────────────────
 
     def hold(self) -> None:
         """Give nothing from now on."""
         self._held = []
-        self._before = (self.calls, self.texts, self._last)
+        self._before = (self.calls, self.texts, self.quotation.save())
 
     def release(self) -> None:
         """Give what was held: the text is over, and nothing but that shows that it was meant."""
@@ -150,7 +153,8 @@ class Output:
     def drop(self) -> None:
         """Forget what was held, as if it had never been."""
         self._held = None
-        self.calls, self.texts, self._last = self._before
+        self.calls, self.texts, state = self._before
+        self.quotation.restore(state)
 
     def _put(self, given: Given) -> None:
         (self._given if self._held is None else self._held).append(given)

@@ -23,7 +23,7 @@ from wholecall.dialects.declaration import Dialect, template_of
 from wholecall.dialects.encoding import encode_calls, encode_result
 from wholecall.dialects.enforce import PLANNED, reject
 from wholecall.dialects.engine import Engine
-from wholecall.dialects.output import Given, Retracted
+from wholecall.dialects.output import Found, Given, Retracted
 from wholecall.dialects.registry import dialect_named
 
 
@@ -116,7 +116,7 @@ class TextReader:
             elif isinstance(each, Retracted):
                 self._retracted |= self._open
                 self.thoughts = self._given + len(events) if each.texts else self.thoughts
-            else:
+            elif not isinstance(each, Found):
                 events += map(self._judge, self._assembler.feed(each))
         return events
 

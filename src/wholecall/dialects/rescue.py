@@ -1,21 +1,32 @@
 """Calls that a "native" upstream left in the text of its answer.
 
-Servers fail to parse what their models write, and the call arrives as text. A rescuer
-stands between a protocol's decoder and the assembler: it reads the text in every format
-at once and hands on deltas. Text streams on as it came, but for what may be a call.
+Servers fail to parse what their models write, and the call arrives as text. A rescuer stands
+between a protocol's decoder and the assembler: it reads the text in every format at once and
+hands on deltas. Words must not become deeds here, so that the shape of a call is not enough:
 
-A native call in the same answer wins: then what the text says is an echo of it, and
-running both would run it twice. So rescued calls are held until the answer is over; a finish
-reason is not its end, because some servers go on behind it.
+- *Provenance*: a call that stands in an earlier message of the conversation is quoted from there.
+- *Position*: a call stands on lines of its own at the end of the answer, with nothing but other
+  calls after it. Where the model has made calls through the tool interface, it knows how to: then
+  nothing but reasoning and one short lead-in may stand before it, either.
+- *Quotation*: code, quotation marks, comments and the like make prose of what is in them.
 
-Servers also take for reasoning what a model wrote without closing its thoughts. Where an
-answer is nothing but reasoning, ended well, and its last words are a call, that is one; a
-call with words behind it, or an answer, was a plan.
+What fails one of these is text and comes out byte for byte. Text streams on as it came, from the
+beginning of a call on it is held back until words follow, or until the answer is over.
+
+A native call in the same answer wins: then what the text says is an echo of it, and running both
+would run it twice. A finish reason is not the end of an answer, because some servers go on after
+it.
+
+Servers also take for reasoning what a model wrote without closing its thoughts. Where an answer
+is nothing but reasoning, ended well, and its last words are a call, that is one; a call with words
+after it, or with an answer, was a plan.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from typing import TypeAlias
 
 import msgspec
 
@@ -27,34 +38,50 @@ from wholecall.core.values import (
     Fault,
     Hint,
     HintGiven,
+    Inconsistent,
     Reason,
     Reasoning,
     Rejected,
     Terminated,
     Text,
 )
-from wholecall.dialects.engine import Engine
+from wholecall.dialects.engine import Engine, Reading
 from wholecall.dialects.marks import Marks, marks_of
-from wholecall.dialects.output import Given, Retracted
-from wholecall.dialects.registry import AUTO
+from wholecall.dialects.output import Found, Given, Retracted
+from wholecall.dialects.provenance import (
+    Provenance,
+    any_format,
+    calls_in,
+    quoted,
+    rescued_id,
+    vocabulary_of,
+)
 from wholecall.dialects.remains import Remains
-from wholecall.dialects.vocabulary import FENCE, MANY, Vocabulary
+from wholecall.dialects.vocabulary import FENCE
 
+Told: TypeAlias = Delta | Rejected | Inconsistent
 _WELL = frozenset({Hint.STOP, Hint.TOOL_CALLS})
 MOST_THOUGHTS = 1_000_000
 """Characters of reasoning that are kept to be looked at in the end."""
+LONGEST_LEAD_IN = 200
+"""Characters of the one paragraph that may stand before a call: "Let me look that up."."""
 
 
 class Rescuer:
     """Finds the calls in the text of one answer."""
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: Offer, provenance: Provenance | None = None) -> None:
         self._offer = offer
+        self._provenance = provenance or Provenance((), offer, native=False)
+        # A model that has made native calls has no need to write them.
+        self._reading = Reading.APART if self._provenance.native else Reading.LED_IN
         self._engine: Engine | None = None
-        self._held: list[CallDelta | CallSealed] = []
+        self._held: list[Given] = []
+        """The calls with which the text ends, and the white space between them."""
+        self._lead = _LeadIn()
         self._native = False
         self._remains: Remains | None = None
-        """What stands behind a native call, while it may be what is left of its marks."""
+        """What follows a native call, while it may be what is left of its marks."""
         self._over = False
         self._well: bool | None = None
         """Whether all that was said of its end is good; None: nothing was."""
@@ -62,7 +89,7 @@ class Rescuer:
         self._thoughts: list[str] = []
         self._room = MOST_THOUGHTS
 
-    def feed(self, delta: Delta) -> list[Delta | Rejected]:
+    def feed(self, delta: Delta) -> list[Told]:
         """Take a delta of the protocol; return what is to be assembled instead."""
         if isinstance(delta, Text) and not self._over:
             text = delta.text if self._remains is None else self._remains.feed(delta.text)
@@ -82,14 +109,14 @@ class Rescuer:
             return [*self.end(), delta]
         return [delta]
 
-    def _read(self, text: str) -> list[Delta | Rejected]:
+    def _read(self, text: str) -> list[Told]:
         self._said = self._said or not text.isspace()
         self._remains = None
         if self._engine is None:
-            self._engine = _begin(self._offer)
+            self._engine = any_format(self._offer, self._reading)
         return self._sort(self._engine.feed(text))
 
-    def end(self) -> list[Delta | Rejected]:
+    def end(self) -> list[Told]:
         """The answer is over: the rescued calls, unless there were native ones."""
         if self._over:
             return []
@@ -101,63 +128,126 @@ class Rescuer:
         if self._native and _is_opener(given):
             given = []  # that of the call which came natively
         if self._well and not self._said and not self._native and self._room >= 0:
-            self._held = self._last_thoughts()
+            thoughts = self._decide(self._last_thoughts())
+            return [*given, *(each for each in thoughts if not isinstance(each, Text))]
         held, self._held = self._held, []
-        if not self._native:
-            return [*given, *held]
-        opened = (delta for delta in held if isinstance(delta, CallDelta) and delta.opens)
-        return [*given, *(_refuse(delta.name) for delta in opened)]
+        return [*given, *self._decide(held)]
 
-    def _last_thoughts(self) -> list[CallDelta | CallSealed]:
+    def _decide(self, held: list[Given]) -> list[Told]:
+        """What becomes of the calls with which the answer ends."""
+        calls = calls_in(held)
+        if not calls:
+            return list(_as_prose(held))
+        if self._is_prose(held):
+            return [quoted(calls), *_as_prose(held)]
+        if self._native:
+            return [_refuse(call.name) for call in calls]
+        return [each for each in held if isinstance(each, CallDelta | CallSealed)]
+
+    def _is_prose(self, held: list[Given]) -> bool:
+        """Whether the model quotes them, or has said too much before them."""
+        if self._provenance.native and not self._lead.is_short:
+            return True
+        calls: list[Given] = []
+        for each in held:
+            calls.append(each)
+            if isinstance(each, Found):
+                if self._provenance.quotes(each.call, calls_in(calls)):
+                    return True
+                calls = []
+        return False
+
+    def _last_thoughts(self) -> list[Given]:
         """The calls with which the reasoning ends."""
-        engine = _begin(self._offer)
-        calls: list[CallDelta | CallSealed] = []
+        engine = any_format(self._offer, self._reading)
+        calls: list[Given] = []
         for each in [*engine.feed("".join(self._thoughts)), *engine.end()]:
             if isinstance(each, CallDelta):
                 # Only that the thoughts end here shows that it is a call.
-                slot = f"thought {each.slot}"
-                calls.append(msgspec.structs.replace(each, slot=slot, guessed=True))
+                calls.append(msgspec.structs.replace(_apart(each, "thought"), guessed=True))
             elif isinstance(each, CallSealed):
-                calls.append(msgspec.structs.replace(each, slot=f"thought {each.slot}"))
+                calls.append(_apart(each, "thought"))
+            elif isinstance(each, Found):
+                calls.append(each)
             elif not isinstance(each, Text) or not each.text.isspace():
                 calls.clear()
         return calls
 
-    def _sort(self, given: list[Given]) -> list[Delta | Rejected]:
-        """Hold calls back, let all else pass."""
-        passed: list[Delta | Rejected] = []
+    def _sort(self, given: list[Given]) -> list[Told]:
+        """Hold calls back until words follow; let all else pass."""
+        passed: list[Told] = []
         for each in given:
             if isinstance(each, CallDelta | CallSealed):
-                self._held.append(msgspec.structs.replace(each, slot=f"text {each.slot}"))
+                self._held.append(_apart(each, "text"))
+            elif isinstance(each, Found):
+                self._held.append(each)
             elif isinstance(each, Retracted):
                 self._held.clear()
-            else:
+            elif isinstance(each, Rejected):
                 passed.append(each)
+            else:
+                passed += self._pass(each)
         return passed
 
+    def _pass(self, said: Delta) -> list[Told]:
+        """Text or reasoning: what was held before it was no call."""
+        if not isinstance(said, Text | Reasoning):
+            return [said]
+        if self._held and said.text.isspace():
+            self._held.append(said)
+            return []
+        prose, self._held = self._held, []
+        words = [*_as_prose(prose), said]
+        for each in words:
+            self._lead.add(each)
+        return [*words]
 
-def _begin(offer: Offer) -> Engine:
-    vocabulary = _know(tuple(offer)) if len(offer) <= MANY else None
-    return Engine(AUTO, offer, vocabulary=vocabulary)
+
+class _LeadIn:
+    """What an answer says before its calls."""
+
+    __slots__ = ("_text", "is_short")
+
+    def __init__(self) -> None:
+        self._text = ""
+        self.is_short = True
+        """Whether it is one short paragraph, or nothing."""
+
+    def add(self, said: Text | Reasoning) -> None:
+        """Take the next words."""
+        if self.is_short and isinstance(said, Text):
+            self._text += said.text
+            body = self._text.strip()
+            self.is_short = len(body) <= LONGEST_LEAD_IN and "\n" not in body
 
 
-@lru_cache(maxsize=256)
-def _know(names: tuple[str, ...]) -> Vocabulary:
-    """Whoever asks offers the same tools again and again."""
-    return Vocabulary.of(AUTO, names)
+def _as_prose(held: Iterable[Given]) -> Iterator[Text | Reasoning]:
+    """The text in which calls were found."""
+    for each in held:
+        said = each.prose if isinstance(each, Found) else each
+        if isinstance(said, Text | Reasoning) and said.text:
+            yield said
+
+
+def _apart(delta: CallDelta | CallSealed, place: str) -> CallDelta | CallSealed:
+    """A piece of a call in a slot that no native call has, with an id that says where it was."""
+    apart = msgspec.structs.replace(delta, slot=f"{place} {delta.slot}")
+    if isinstance(apart, CallDelta) and apart.opens:
+        return msgspec.structs.replace(apart, id=rescued_id())
+    return apart
 
 
 @lru_cache(maxsize=1)
 def _remnants() -> Marks:
-    return marks_of(tuple(_know(()).remnants - {FENCE}))
+    return marks_of(tuple(vocabulary_of(()).remnants - {FENCE}))
 
 
-def _is_opener(given: list[Delta | Rejected]) -> bool:
+def _is_opener(given: list[Told]) -> bool:
     """Whether this is the mark of a call and nothing else."""
     said = "".join(each.text if isinstance(each, Text) else FENCE for each in given).strip()
-    return said.startswith("<") and said in _know(()).openers
+    return said.startswith("<") and said in vocabulary_of(()).openers
 
 
-def _refuse(name: str | None) -> Rejected:
+def _refuse(name: str) -> Rejected:
     detail = "the answer holds calls of its own, so the one written in its text was not run"
     return Rejected(reason=Reason.AMBIGUOUS, detail=detail, name=name)

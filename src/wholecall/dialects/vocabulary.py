@@ -62,14 +62,15 @@ class Vocabulary:
         closes = tuple(close for channel in dialect.reasoning for close in channel.close)
         begins = frozenset((*grammars, *reasoning, *texts))
         dropped = frozenset((*dialect.dropped, *closes)) - set(grammars)
-        remnants = dropped.union(dialect.remains).difference(closes, begins)
+        prompted = frozenset(
+            close for each in dialect.reasoning if each.prompted for close in each.close
+        )
+        remnants = dropped.union(dialect.remains).difference(prompted, begins)
         return cls(
             grammars=grammars,
             reasoning=reasoning,
             texts=texts,
-            prompted=frozenset(
-                close for each in dialect.reasoning if each.prompted for close in each.close
-            ),
+            prompted=prompted,
             dropped=dropped,
             remnants=remnants,
             openers=look_for(tuple(grammars)),

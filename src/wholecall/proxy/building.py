@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
+from wholecall.dialects.rescuing import Rescue
 from wholecall.proxy.config.functions import load_functions
 from wholecall.proxy.config.loading import Loaded
 from wholecall.proxy.config.secret import reveal
@@ -58,6 +59,7 @@ def _make_model(name: str, model: ModelConfig, *, environ: Mapping[str, str]) ->
         model=ANY_MODEL if name == ANY_MODEL else route.model,
         mode=Mode(model.mode),
         emulate=model.emulate,
+        rescue=None if model.rescue is None else Rescue(model.rescue),
         limits=model.limits,
         reask=model.reask,
         live=model.live,

@@ -39,6 +39,11 @@ COUNTERS = {
     ),
     "calls_released": Figure("Calls that were whole and right.", ("model",)),
     "calls_rejected": Figure("Calls that were not, by reason.", ("model", "reason")),
+    "calls_rescued": Figure(
+        "Calls that were written as text; `outcome`: `started`, `refused` (the setting `rescue` "
+        "forbids it), `quoted` (they stay text).",
+        ("model", "outcome"),
+    ),
     "calls_repaired": Figure(
         "Changes of arguments that cannot change their meaning, by kind.", ("model", "kind")
     ),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -22,11 +22,13 @@ from wholecall.core.values import (
     Ended,
     Fault,
     Inconsistent,
+    Reason,
     Rejected,
     Released,
     Text,
     Usage,
 )
+from wholecall.dialects.provenance import is_rescued
 from wholecall.proxy.inspecting import ApprovalGiven
 from wholecall.proxy.reply import Refusal
 from wholecall.proxy.taps import (
@@ -66,6 +68,8 @@ _SERVER_FAULT = 500
 _QUOTING = frozenset({"bad_call"})
 """Failures whose words quote the model."""
 _GOOD_ENDS = frozenset({Status.DONE, Status.SKIPPED, Status.DENIED})
+# The setting with which a call that was rejected would have run.
+_SETTINGS: Mapping[Reason, Fields] = {Reason.WRITTEN_AS_TEXT: {"setting": "rescue: all"}}
 
 
 class LogTap:
@@ -110,6 +114,7 @@ class _Line:
             self._calls,
             name=_name(call.name),
             outcome="released",
+            **({"rescued": True} if is_rescued(call.id) else {}),
             evidence=str(call.evidence.name).lower(),
             **_changes(call),
             **self._quote(arguments=call.raw),
@@ -120,6 +125,7 @@ class _Line:
             "name": _name(rejected.name or ""),
             "reason": rejected.reason.value,
             "problems": [problem.kind for problem in rejected.problems],
+            **_SETTINGS.get(rejected.reason, {}),
             **self._quote(detail=rejected.detail, arguments=rejected.raw),
         }
         self._describe(self._calls, outcome="rejected", **told)

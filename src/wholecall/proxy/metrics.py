@@ -10,7 +10,16 @@ from collections.abc import Callable, Container
 from typing import NamedTuple
 
 from wholecall.core.outcome import merge_usage
-from wholecall.core.values import Ended, Inconsistent, Rejected, Released, Usage
+from wholecall.core.values import (
+    Ended,
+    Inconsistent,
+    Oddity,
+    Reason,
+    Rejected,
+    Released,
+    Usage,
+)
+from wholecall.dialects.provenance import is_rescued
 from wholecall.errors import UpstreamError
 from wholecall.proxy.figures import Figures
 from wholecall.proxy.taps import (
@@ -83,6 +92,8 @@ class _Counting:
         figures, call = self._figures, event.call
         figures.count("calls_released", self._model)
         figures.observe("call_buffer_characters", len(call.raw), self._model)
+        if is_rescued(call.id):
+            figures.count("calls_rescued", self._model, "started")
         for repair in call.repairs:
             figures.count("calls_repaired", self._model, repair.kind)
         if call.coercions:
@@ -91,9 +102,13 @@ class _Counting:
     def _reject(self, rejected: Rejected) -> None:
         self._figures.count("calls_rejected", self._model, rejected.reason.value)
         self._figures.observe("call_buffer_characters", len(rejected.raw), self._model)
+        if rejected.reason is Reason.WRITTEN_AS_TEXT:
+            self._figures.count("calls_rescued", self._model, "refused")
 
     def _wonder(self, event: Inconsistent) -> None:
         self._figures.count("inconsistencies", self._model, event.oddity.value)
+        if event.oddity is Oddity.CALL_QUOTED:
+            self._figures.count("calls_rescued", self._model, "quoted")
 
     # ── Turns and tools ─────────────────────────────────────────────────────────────
 

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from wholecall.dialects.rescuing import Rescue
 from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.proxy.approving import Approving
 from wholecall.proxy.binding import Binding
@@ -58,6 +59,8 @@ class Served:
     mode: Mode = Mode.GATE
     emulate: str | None = None
     """A dialect, `auto`, `native` or `constrained`: how the model is offered tools."""
+    rescue: Rescue | None = None
+    """Which calls are started that the model wrote as text; None: the default of each tool."""
     limits: RunLimits = field(default_factory=RunLimits)
     reask: int = 1
     """In the mode `gate`: how often the model is asked again for a call that it got wrong."""

@@ -23,7 +23,8 @@ from wholecall.proxy.running import Owner, Running
 from wholecall.proxy.sinks import RawHeaders, Sink, pick_headers
 from wholecall.proxy.taps import Fate, Watch, WatchedUpstream
 from wholecall.runs.plan import Plan
-from wholecall.runs.sending import sender_for
+from wholecall.runs.sending import RescueRule, Sender, sender_for
+from wholecall.tools.toolbox import Toolbox
 
 _LOG = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ class Turning:
         question = Question(
             request=request,
             upstream=self._upstream,
-            sender=sender_for(served.model, request.messages, emulation=served.emulate),
+            sender=self._make_sender(request, Toolbox(request.tools)),
             # What was shown of a call cannot be taken back.
             reask=0 if self._prepared.style.live else served.reask,
             live=self._prepared.style.live,
@@ -143,7 +144,7 @@ class Turning:
             request=way.request,
             upstream=self._upstream,
             toolbox=way.toolbox,
-            sender=sender_for(served.model, way.request.messages, emulation=served.emulate),
+            sender=self._make_sender(way.request, way.toolbox),
             limits=served.limits,
         )
         asker = Asker(asked.key.id, asked.request_id, served.name)
@@ -159,6 +160,11 @@ class Turning:
         )
         await self._running.run()
         await self._answering.finish()
+
+    def _make_sender(self, request: Request, toolbox: Toolbox) -> Sender:
+        served = self._prepared.served
+        rule = RescueRule(toolbox, served.rescue)
+        return sender_for(served.model, request.messages, rule=rule, emulation=served.emulate)
 
     # ── The answer ──────────────────────────────────────────────────────────────────
 

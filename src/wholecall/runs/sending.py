@@ -11,13 +11,16 @@ from wholecall.core.assembler import Assembler
 from wholecall.core.choice import Mode
 from wholecall.core.conversation import Message, PastCall, Request
 from wholecall.core.ids import CallIds
+from wholecall.core.spec import read_offer
 from wholecall.dialects.declaration import Dialect
 from wholecall.dialects.emulate import Constraint, emulate
 from wholecall.dialects.enforce import EnforcingAssembler
 from wholecall.dialects.models import Means, way_for
-from wholecall.dialects.rescuing import RescuingAssembler
+from wholecall.dialects.provenance import provenance_of
+from wholecall.dialects.rescuing import Rescue, RescuingAssembler
 from wholecall.protocols.reader import Reader, Tools, TurnAssembler
 from wholecall.protocols.requests import limit_of
+from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import Answer
 from wholecall.upstreams.traits import traits_of
 
@@ -41,23 +44,47 @@ class Sender(Protocol):
         """
 
 
-class NativeSender:
-    """The upstream takes tools. A call that it left in the text is rescued."""
+@dataclass(frozen=True, slots=True)
+class RescueRule:
+    """Which calls are started although they were written as text."""
 
-    def __init__(self, ids: CallIds) -> None:
+    toolbox: Toolbox
+    rescue: Rescue | None = None
+    """None: the default, `read_only` for tools that run here and `all` for the client's."""
+
+    def may_start(self, name: str) -> bool:
+        """Whether a call of this tool may be."""
+        tool = self.toolbox.find(name)
+        if self.rescue is None and not self.toolbox.runs(name):
+            return True  # the client decides what to run
+        return self.rescue is Rescue.ALL or (tool is not None and tool.read_only)
+
+
+class NativeSender:
+    """The upstream takes tools. A call that it left in the text is rescued, by a rule."""
+
+    def __init__(self, ids: CallIds, rule: RescueRule) -> None:
         self._ids = ids
+        self._rule = rule
 
     def __call__(self, request: Request, *, silent: bool = False) -> Sent:
         """Send the request as it is."""
+        # Where no tool may be called, what looks like a call in the text is text. A model that has
+        # called tools and may not any more means it as a call, though.
+        rescues = silent or (
+            request.choice.mode is not Mode.NONE and self._rule.rescue is not Rescue.OFF
+        )
 
         def make_reader(answer: Answer) -> Reader:
             def new_assembler(tools: Tools | None) -> TurnAssembler:
                 hides = answer.hides_truncation
-                # Where no tool may be called, what looks like a call in the text is text. A
-                # model that has called tools and may not any more means it as a call, though.
-                words = request.choice.mode is Mode.NONE and not silent
-                make = Assembler if words else RescuingAssembler
-                assembler = make(tools, hides_truncation=hides, ids=self._ids)
+                make = partial(
+                    RescuingAssembler,
+                    provenance=provenance_of(request.messages, read_offer(request.tools)),
+                    may_start=self._rule.may_start,
+                )
+                make_any = make if rescues else Assembler
+                assembler = make_any(tools, hides_truncation=hides, ids=self._ids)
                 return EnforcingAssembler(request.choice, assembler)
 
             limit = limit_of(answer.protocol, request)
@@ -103,12 +130,16 @@ class UnforcedSender:
 
 
 def sender_for(
-    model: str, messages: tuple[Message, ...], *, emulation: str | Dialect | None = None
+    model: str,
+    messages: tuple[Message, ...],
+    *,
+    rule: RescueRule | None = None,
+    emulation: str | Dialect | None = None,
 ) -> Sender:
     """How this model is offered tools.
 
     `emulation` is a dialect, `native`, `constrained` or `auto`, which goes by the model's
-    name; None is what suits its upstream.
+    name; None is what suits its upstream. Without a `rule` every tool is the client's.
     """
     ids = ids_of(messages)
     if isinstance(emulation, Dialect):
@@ -117,7 +148,7 @@ def sender_for(
     way = way_for(model, override=emulation or traits.emulation)
     constrained = EmulatedSender(ids, "constrained", constrain=traits.constraint)
     if way.means is Means.NATIVE:
-        native = NativeSender(ids)
+        native = NativeSender(ids, rule or RescueRule(Toolbox()))
         return native if traits.forces_natively else UnforcedSender(native, constrained)
     if way.means is Means.CONSTRAINED:
         return constrained

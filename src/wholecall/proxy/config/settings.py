@@ -78,6 +78,10 @@ class ModelConfig:
     emulate: str | None = None
     """How the model gets tools: `native`, `auto` (by its name), `constrained`, or the name of a
     dialect. Without it `native`, and for a `local/…` model `constrained`."""
+    rescue: Literal["off", "read_only", "all"] | None = None
+    """Which calls are taken from the text of a model that has tools natively: `off` none,
+    `read_only` those of tools that change nothing, `all` every one. Without it `read_only` for
+    tools that run here and `all` for those of the client."""
     reask: Annotated[int, Range(0, 5)] = 1
     """Mode `gate`: how often the model is asked again for a bad call before the client sees it. A
     call that the output limit cut is asked for with more room, up to `limits.output_tokens`."""

@@ -1,0 +1,241 @@
+"""Whether a place in an answer is quoted: what is shown there is prose, whatever it looks like.
+
+Three kinds of marks quote what follows them:
+
+- *Blocks* last until they are closed: code fences, HTML comments, `<pre>`, CDATA, LaTeX's
+  `verbatim`.
+- *Quotation marks* that look different at the end (`“ ”`, `« »`, `「 」`) last until then, or
+  until the paragraph ends.
+- *Marks of a line* last to its end at most: the `>` of a block quote, a code span, a straight
+  quotation mark right before the place.
+
+Text is only collected while it arrives, because hardly any answer holds a call. It is read when
+somebody asks, each character once.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+_MOST = 16_384
+"""Characters that are collected before they are read; bounds the memory."""
+_HEAD = 128
+"""Characters of a line that are kept to see how it begins."""
+_TAIL = 32
+"""Characters before a place that are kept to see what stands right before it."""
+
+_DEEPEST = 16
+"""Quotation marks in each other. More are a text that has lost count."""
+_TAGS = "pre|code|blockquote|samp|xmp|listing|textarea"
+_ENVIRONMENTS = r"(?:verbatim|Verbatim|lstlisting|minted|alltt|quote|quotation|comment)\*?"
+# The marks of many languages; that some of them look like others is not by mistake.
+_CLOSERS = dict(
+    zip("“„‟«‹「『《〈〝", ("”", "“”", "”", "»", "›", "」", "』", "》", "〉", "〞"), strict=True)  # noqa: RUF001
+)
+_TOKEN = re.compile(
+    rf"""
+    (?P<ticks>`+)
+    | (?P<comment><!--) | (?P<cdata><!\[CDATA\[)
+    | <(?P<tag>{_TAGS})\b
+    | \\begin\{{(?P<environment>{_ENVIRONMENTS})\}}
+    | (?P<mark>[{"".join({*_CLOSERS, *"".join(_CLOSERS.values())})}])
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_BLOCKS = {"comment": "-->", "cdata": "]]>", "tag": "</{}", "environment": "\\end{{{}}}"}
+"""What ends a block, by what begins it."""
+_PREFIX = r"(?:[ \t>]|(?:[-*+]|\d{1,9}[.)])[ \t])*+"
+"""What may stand before a fence on its line: the marks of block quotes and lists."""
+_FENCE = re.compile(rf"{_PREFIX}(?P<fence>`{{3,}}(?!.*`)|~{{3,}})")
+_LINE_PREFIX = re.compile(_PREFIX)
+_BEFORE_TAGS = re.compile(rf"{_PREFIX}(?:<[^<>]*>[ \t]*+)*+\Z")
+"""A tag begins a block where nothing but other tags stands before it in its line; elsewhere it is
+one that is spoken of."""
+_MARKED = re.compile(r"""(?:(?:\A|[\s(\[{:>*_,-])["'＂”»‘’]|(?:\A|\s)["'＂”»][ \t]+)\Z""")  # noqa: RUF001
+"""A mark that may begin or end a quotation begins one where no word stands right before it."""
+_INDENTED = re.compile(r"\n[ \t]*+\r?\n(?: {4}|\t)[ \t]*\Z")
+
+
+class _State(NamedTuple):
+    """What is known of the place where the text ends."""
+
+    fence: str = ""
+    """The mark of the fence that is open."""
+    closer: str = ""
+    """What ends the other block that is open."""
+    marks: tuple[str, ...] = ()
+    """What ends the quotation marks that are open, the innermost last."""
+    ticks: int = 0
+    """The backticks of the code span that is open in this line."""
+    head: str = ""
+    """How this line begins."""
+    tail: str = "\n"
+    """The last characters of the text."""
+
+
+class Quotation:
+    """Follows the text of an answer and says what its end is a part of."""
+
+    __slots__ = ("_pending", "_size", "_state")
+
+    def __init__(self) -> None:
+        self._pending: list[str] = []
+        self._size = 0
+        self._state = _State()
+
+    def add(self, text: str) -> None:
+        """Take the next piece of the text."""
+        self._pending.append(text)
+        self._size += len(text)
+        if self._size > _MOST:
+            self._shrink()
+
+    def save(self) -> _State:
+        """What is to be given to `restore`, to go back to this place."""
+        return self._settle()
+
+    def restore(self, state: _State) -> None:
+        """Go back to a place, as if what was added since had never been."""
+        self._pending, self._size = [], 0
+        self._state = state
+
+    # ── Asking ──────────────────────────────────────────────────────────────────────
+
+    @property
+    def tail(self) -> str:
+        """The last characters of the text; a line end if there is none."""
+        return self._settle().tail
+
+    @property
+    def begins_line(self) -> bool:
+        """Whether nothing but white space stands before this place in its line."""
+        return not self._settle().head.strip()
+
+    @property
+    def follows_words(self) -> bool:
+        """Whether its line is plain prose so far: no list, comment, heading, footnote."""
+        head = self._settle().head.lstrip()
+        return head[:1].isalpha()
+
+    @property
+    def begins_code(self) -> bool:
+        """Whether a code block begins here by its indentation, after a blank line."""
+        return _INDENTED.search(self._settle().tail) is not None
+
+    def holds(self, *, new_line: bool = False) -> bool:
+        """Whether what follows is quoted. `new_line` says that it begins with a line end."""
+        state = self._settle()
+        if state.fence or state.closer or state.marks:
+            return True
+        if new_line:
+            return False
+        cited = ">" in _prefix_of(state.head)
+        return cited or bool(state.ticks) or _MARKED.search(state.tail) is not None
+
+    # ── Reading ─────────────────────────────────────────────────────────────────────
+
+    def _settle(self) -> _State:
+        if self._pending:
+            self._read("".join(self._pending))
+            self._pending, self._size = [], 0
+        return self._state
+
+    def _shrink(self) -> None:
+        """Read what is collected up to where it cuts no mark in two: to its last line end, or
+        else, in a very long line, to its last blank."""
+        text = "".join(self._pending)
+        end = text.rfind("\n") + 1 or text.rfind(" ") + 1 or len(text)
+        self._read(text[:end])
+        self._pending, self._size = [text[end:]], len(text) - end
+
+    def _read(self, text: str) -> None:
+        tail = (self._state.tail + text[-_TAIL:])[-_TAIL:]
+        first, *others = text.split("\n")
+        state = _read_line(self._state, first)
+        for line in others:
+            state = _read_line(_end_line(state), line)
+        self._state = state._replace(tail=tail)
+
+
+def _prefix_of(line: str) -> str:
+    found = _LINE_PREFIX.match(line)
+    return found.group() if found else ""
+
+
+def _end_line(state: _State) -> _State:
+    ends_paragraph = not state.head.strip()
+    return state._replace(ticks=0, head="", marks=() if ends_paragraph else state.marks)
+
+
+def _read_line(state: _State, piece: str) -> _State:
+    """Go on in a line by a piece of it."""
+    before = state.head
+    state = state._replace(head=before + piece[: max(_HEAD - len(before), 0)])
+    if not state.closer and _prefix_of(before) == before:
+        line = before + piece
+        found = _FENCE.match(line)
+        if found is not None:
+            return _read_fence(state, found["fence"], alone=not line[found.end() :].strip())
+    return state if state.fence else _read_tokens(state, piece, before=before)
+
+
+def _read_fence(state: _State, mark: str, *, alone: bool) -> _State:
+    if not state.fence:
+        return state._replace(fence=mark, marks=())
+    return state._replace(fence="") if alone and mark.startswith(state.fence) else state
+
+
+def _read_tokens(state: _State, piece: str, *, before: str) -> _State:
+    """The same in a line that begins with `before` and is no fence."""
+    at = 0
+    while True:
+        if state.closer:
+            closer = _closer(state.closer).search(piece, at)
+            if closer is None:
+                return state
+            at = closer.end()
+            state = state._replace(closer="")
+        found = _TOKEN.search(piece, at)
+        if found is None:
+            return state
+        at = found.end()
+        if not found["tag"] or _begins_block(before + piece[: min(found.start(), _HEAD)]):
+            state = _read_token(state, found)
+
+
+def _begins_block(before: str) -> bool:
+    return len(before) < _HEAD and _BEFORE_TAGS.match(before) is not None
+
+
+@lru_cache(maxsize=64)
+def _closer(literal: str) -> re.Pattern[str]:
+    return re.compile(re.escape(literal), re.IGNORECASE)
+
+
+def _read_token(state: _State, found: re.Match[str]) -> _State:
+    text = found.group()
+    if found["ticks"]:
+        return state._replace(ticks=_toggle(state.ticks, len(text)))
+    if state.ticks:
+        return state  # a mark in a code span is one that is spoken of
+    if found["mark"]:
+        return state._replace(marks=_read_mark(state.marks, text))
+    return state._replace(
+        closer=_BLOCKS[found.lastgroup or ""].format(found[found.lastgroup or ""])
+    )
+
+
+def _toggle(opened: int, length: int) -> int:
+    """A run of backticks ends the code span that one of the same length began."""
+    if not opened:
+        return length
+    return 0 if length == opened else opened
+
+
+def _read_mark(marks: tuple[str, ...], mark: str) -> tuple[str, ...]:
+    if marks and mark in marks[-1]:
+        return marks[:-1]
+    opens = mark in _CLOSERS and len(marks) < _DEEPEST
+    return (*marks, _CLOSERS[mark]) if opens else marks
