@@ -9,7 +9,7 @@ import pytest
 
 from wholecall.core.conversation import CallResult, Message, Native, PastCall, Result, Role
 from wholecall.core.spec import ToolSpec
-from wholecall.core.values import CallDelta, Inconsistent, Reasoning, Text
+from wholecall.core.values import CallDelta, Inconsistent, Oddity, Reasoning, Text
 from wholecall.dialects import provenance
 from wholecall.dialects.provenance import (
     MOST_SEARCHES,
@@ -166,7 +166,7 @@ def test_ids_of_rescued_calls() -> None:
 
 def test_a_report_names_the_tools() -> None:
     assert quoted([FoundCall("mail")]) == Inconsistent(
-        provenance.Oddity.CALL_QUOTED, "a call of 'mail' is quoted, so it is text"
+        Oddity.CALL_QUOTED, "a call of 'mail' is quoted, so it is text"
     )
 
 
