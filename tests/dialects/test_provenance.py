@@ -138,7 +138,12 @@ def test_arguments_alone_are_no_evidence_where_the_format_was_announced() -> Non
 def test_so_many_calls_are_searched_for_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     squeeze = provenance._squeeze
-    monkeypatch.setattr(provenance, "_squeeze", lambda text: read.append(text) or squeeze(text))
+
+    def count(text: str) -> str:
+        read.append(text)
+        return squeeze(text)
+
+    monkeypatch.setattr(provenance, "_squeeze", count)
     known = Provenance(["x" * 100_000], OFFER, native=False)
     call = [FoundCall("mail", [LONG])]
     assert [known.quotes("y", call) for _ in range(MOST_SEARCHES)] == [False] * MOST_SEARCHES
