@@ -9,7 +9,7 @@ import pytest
 
 from wholecall.core.conversation import CallResult, Message, Native, PastCall, Result, Role
 from wholecall.core.spec import ToolSpec
-from wholecall.core.values import CallDelta, Inconsistent, Reasoning, Text
+from wholecall.core.values import CallDelta, Inconsistent, Oddity, Reasoning, Text
 from wholecall.dialects import provenance
 from wholecall.dialects.provenance import (
     MOST_SEARCHES,
@@ -138,7 +138,12 @@ def test_arguments_alone_are_no_evidence_where_the_format_was_announced() -> Non
 def test_so_many_calls_are_searched_for_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     squeeze = provenance._squeeze
-    monkeypatch.setattr(provenance, "_squeeze", lambda text: read.append(text) or squeeze(text))
+
+    def count(text: str) -> str:
+        read.append(text)
+        return squeeze(text)
+
+    monkeypatch.setattr(provenance, "_squeeze", count)
     known = Provenance(["x" * 100_000], OFFER, native=False)
     call = [FoundCall("mail", [LONG])]
     assert [known.quotes("y", call) for _ in range(MOST_SEARCHES)] == [False] * MOST_SEARCHES
@@ -166,7 +171,7 @@ def test_ids_of_rescued_calls() -> None:
 
 def test_a_report_names_the_tools() -> None:
     assert quoted([FoundCall("mail")]) == Inconsistent(
-        provenance.Oddity.CALL_QUOTED, "a call of 'mail' is quoted, so it is text"
+        Oddity.CALL_QUOTED, "a call of 'mail' is quoted, so it is text"
     )
 
 

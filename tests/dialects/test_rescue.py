@@ -42,8 +42,10 @@ def rescue(
     assembler = Assembler(offer.values())
     events: list[Event] = []
     for given in [*(each for delta in deltas for each in rescuer.feed(delta)), *rescuer.end()]:
-        told = isinstance(given, Rejected | Inconsistent)
-        events += [given] if told else assembler.feed(given)
+        if isinstance(given, Rejected | Inconsistent):
+            events.append(given)
+        else:
+            events += assembler.feed(given)
     return collect([*events, *assembler.end()])
 
 

@@ -177,7 +177,11 @@ class Rescuer:
         """Hold calls back until words follow; let all else pass."""
         passed: list[Told] = []
         for each in given:
-            if isinstance(each, CallDelta | CallSealed):
+            if type(each) is Text and not self._held:  # nearly always
+                passed.append(each)
+                if self._lead.is_short:
+                    self._lead.add(each)
+            elif isinstance(each, CallDelta | CallSealed):
                 self._held.append(_apart(each, "text"))
             elif isinstance(each, Found):
                 self._held.append(each)

@@ -18,6 +18,7 @@ from wholecall.core.values import (
     Opened,
     Reason,
     Rejected,
+    Text,
 )
 from wholecall.dialects.enforce import Gate, Refusal
 from wholecall.dialects.provenance import Provenance, is_rescued
@@ -80,7 +81,9 @@ class RescuingAssembler:
     def _assemble(self, given: list[Told]) -> list[Event]:
         events: list[Event] = []
         for each in given:
-            if isinstance(each, Rejected | Inconsistent):
+            if type(each) is Text:  # nearly always, and no call comes of it
+                events += self._assembler.feed(each)
+            elif isinstance(each, Rejected | Inconsistent):
                 events.append(each)
             else:
                 events += self._judge(self._assembler.feed(each))
