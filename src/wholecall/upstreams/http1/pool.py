@@ -153,6 +153,7 @@ class Pool:
             free = self._take()
             if free is not None:
                 return free
+        self._route.load_certificates()
         seconds = self._timeouts.connect
         limit = asyncio.timeout(seconds)
         try:

@@ -90,6 +90,12 @@ class Route:
 
     # ── Connections ─────────────────────────────────────────────────────────────────
 
+    def load_certificates(self) -> None:
+        """Load the certificates to trust, if TLS is spoken. It takes some 50 ms of CPU, once, and
+        is not the upstream's doing: it does not count as time for a connection."""
+        for url in (self._origin, self.first_hop):
+            self._secure(url)
+
     async def begin(self, opened: socket.socket, connection: Connection) -> None:
         """Start a connection on a connected socket, which is closed if that fails."""
         try:
