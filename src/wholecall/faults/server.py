@@ -14,7 +14,7 @@ each run an API key of its own.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -120,14 +120,19 @@ class ScriptedUpstream:
 
 def _find_turn(scenario: Scenario, question: Question) -> int:
     """Return the turn of the script. Once all calls that may run were made, it is the last."""
-    wanted = scenario.expect(question.form).runs
+    expected = scenario.expect(question.form)
     left = list(question.calls)
-    for run in wanted:
-        place = next((at for at, made in enumerate(left) if is_same(made, run)), None)
+    for run in expected.runs:
+        allowed = (run, *expected.instead)
+        place = next((at for at, made in enumerate(left) if _is_one_of(made, allowed)), None)
         if place is None:
             return question.turn
         del left[place]
-    return max(question.turn, len(scenario.turns) - 1) if wanted else question.turn
+    return max(question.turn, len(scenario.turns) - 1) if expected.runs else question.turn
+
+
+def _is_one_of(made: ToolRun, runs: Iterable[ToolRun]) -> bool:
+    return any(is_same(made, run) for run in runs)
 
 
 def _find_refusal(scenario: Scenario, question: Question) -> str:
