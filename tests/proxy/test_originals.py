@@ -83,3 +83,9 @@ def test_another_protocol_gets_a_head_of_its_own() -> None:
     head = peek("openai-chat", frame(CHAT)).make_head("anthropic", "asked")
     assert head.id.startswith("msg_")
     assert (head.model, head.rest) == ("asked", {})
+
+
+def test_the_error_of_an_answer_that_was_asked_for_again_is_not_handed_on() -> None:
+    original = Original("openai-chat")
+    original.look(b'{"id": "c1", "error": {"message": "overloaded"}, "x": 1}')
+    assert original.make_head("openai-chat", "m").rest == {"x": 1}

@@ -29,7 +29,12 @@ class _Form:
 
 
 _FORMS = {
-    "openai-chat": _Form("", "created", frozenset({"object", "choices", "usage"})),
+    "openai-chat": _Form(
+        # An error is of an answer that was asked for again.
+        "",
+        "created",
+        frozenset({"object", "choices", "usage", "error"}),
+    ),
     "openai-responses": _Form(
         "response",
         "created_at",
