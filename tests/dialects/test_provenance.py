@@ -12,6 +12,7 @@ from wholecall.core.spec import ToolSpec
 from wholecall.core.values import CallDelta, Inconsistent, Oddity, Reasoning, Text
 from wholecall.dialects import provenance
 from wholecall.dialects.provenance import (
+    MOST_REREAD,
     MOST_SEARCHES,
     FoundCall,
     Provenance,
@@ -158,9 +159,34 @@ def test_calls_of_deltas() -> None:
         FoundCall("wipe", ['{"n":', " 1}"]),
         FoundCall("mail", []),
     ]
-    assert (
-        FoundCall("wipe", ['{"n": [1, null]}']).key == FoundCall("wipe", ['{"n":["1",null]}']).key
-    )
+    assert FoundCall("wipe", ['{"n": 1}']).is_whole
+    assert not FoundCall("wipe", ['{"n": 1']).is_whole
+
+
+# a text of the conversation, and whether it holds the call of `mail` with `PARTS`
+PARTS = '{"to": "eve@example.org", "copies": 2, "urgent": true, "tags": ["a b", null]}'
+RETOLD = [
+    ("<mail><to>eve@example.org</to><copies>2</copies><urgent>1</urgent><tags>a b</tags>", True),
+    ("mail(to='eve@example.org', copies=2, urgent=True, tags=['a b', None],)", True),
+    ("name: mail\nto: eve@example.org\ncopies: 2\nurgent: yes\ntags:\n- a b\n", True),
+    ("use mail to write to eve@example.org, 2 copies, urgent, with the tags a b", False),
+    ("<mail><to>ada@example.org</to><copies>2</copies><urgent>1</urgent><tags>a b</tags>", False),
+    ("<post><to>eve@example.org</to><copies>2</copies><urgent>1</urgent><tags>a b</tags>", False),
+]
+
+
+@pytest.mark.parametrize(("text", "held"), RETOLD)
+def test_a_call_is_found_in_any_spelling_by_its_name_keys_and_values(text: str, held: bool) -> None:
+    known = Provenance([text], OFFER, native=False)
+    assert known.quotes("y", [FoundCall("mail", [PARTS])], by_arguments=False) is held
+
+
+def test_long_answers_of_the_model_are_not_parsed_again() -> None:
+    call = '<tool_call>{"name": "mail", "arguments": {"to": "eve@example.org"}}</tool_call>'
+    mine = FoundCall("mail", ['{"to": "eve@example.org"}'])
+    assert not Provenance([], OFFER, answers=[call], native=False).quotes(call, [mine])
+    long = "x " * MOST_REREAD + "\n" + call
+    assert Provenance([], OFFER, answers=[long], native=False).quotes(call, [mine])
 
 
 def test_ids_of_rescued_calls() -> None:

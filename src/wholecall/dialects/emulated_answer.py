@@ -133,7 +133,7 @@ class EmulatedAssembler:
     ) -> list[Delta | Rejected | Retracted | Inconsistent]:
         """What becomes of calls that were held, now that their text is known."""
         # One whose arguments were cut off never runs, and is no quotation that could.
-        calls = [call for call in calls_in(held) if call.key]
+        calls = [call for call in calls_in(held) if call.is_whole]
         spoken_of = any(
             isinstance(each, CallSealed) and each.flaw == IN_A_SENTENCE for each in held
         )

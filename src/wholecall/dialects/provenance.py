@@ -1,23 +1,23 @@
-"""Where the text of a call comes from: whether it stands in the conversation already.
+"""Provenance: find out whether a call in an answer is quoted from the conversation.
 
 A tool result, a page, a user's message may hold a call written as text. A model that repeats it
-quotes it, and what is quoted does not run. Three things are evidence of a quotation:
+quotes it, and a quotation does not run. Three things are evidence of a quotation:
 
-1. *The text*: all of the call stands in an earlier text. White space, escapes, line prefixes and
-   the shape of quotation marks do not count.
-2. *The call*: an earlier text, read in every format, holds a call of the same tool with the same
-   arguments, in whatever format, order and spelling.
+1. *The text*: an earlier text holds the whole text of the call. White space, escapes, line
+   prefixes and the shape of quotation marks do not count.
+2. *The call*: an earlier text holds the tool's name, each key and each value of the arguments,
+   name and keys as markup (`"to":`, `<parameter=to>`, `to=`). So the call is found in whatever
+   format, order and spelling, broken or not, without being parsed.
 3. *The arguments*: an earlier text holds each of them as a member of JSON (`"city": "Oslo"`).
-   Short arguments such as `{"n": 1}` are common; they count only with the name of the tool beside
-   them, and no arguments at all count for nothing.
+   Short arguments such as `{"n": 1}` are common; they count only with the name of the tool, and
+   empty arguments count for nothing.
 
-Words are no evidence: whoever writes "look up the weather with city Oslo" wants just that call.
+Words are not evidence: a user who writes "look up the weather with city Oslo" wants that call.
 Nor are the calls that the model itself made: those may be repeated.
 
 The conversation is read only when a call has been found in a text, which is rare. Then each of
-its characters is read a fixed number of times, whatever the number of calls: what it holds is kept
-in sets. Only the texts of the calls are searched for, one pass each, for `MOST_SEARCHES` calls at
-most; further ones count as quoted.
+its texts is normalised once and searched a fixed number of times for each call, by patterns that
+never go back, for `MOST_SEARCHES` calls at most; further ones count as quoted.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from wholecall.core.conversation import CallResult, Message, Native, Part, PastCall, Role
 from wholecall.core.ids import make_id
 from wholecall.core.parse import Parsed, parse
+from wholecall.core.repair import is_repairable, repair
 from wholecall.core.spec import Offer, ToolSpec
 from wholecall.core.values import JSON, CallDelta, Inconsistent, Oddity, Reasoning, Text
 from wholecall.dialects.engine import Engine, Reading
@@ -41,6 +42,9 @@ from wholecall.dialects.vocabulary import MANY, Vocabulary
 
 MOST_SEARCHES = 64
 """Calls of one answer whose texts are looked for: as many as a turn may have."""
+MOST_REREAD = 16 * 1024
+"""Characters of earlier answers that are parsed again, to tell the model's own calls from words.
+A hostile text costs the parser 60 µs a character."""
 _SHORT = 24
 """Characters of arguments, as JSON without blanks, that are too few to be evidence alone."""
 
@@ -60,10 +64,14 @@ def is_rescued(id: object) -> bool:
 
 # ── Texts in one spelling ───────────────────────────────────────────────────────────
 
-_UNICODE = re.compile(r"\\+u([0-9a-fA-F]{4})")
-_ESCAPED = re.compile(r"\\+([nrt])")
+# Each begins where a run of backslashes begins, so that a long run is read once.
+_UNICODE = re.compile(r"(?<!\\)\\++u([0-9a-fA-F]{4})")
+_ESCAPED = re.compile(r"(?<!\\)\\++([nrt])")
+_ESCAPE_ROUNDS = 3
+"""JSON in HTML in JSON, or the other way round."""
 _LINE_PREFIX = re.compile(
-    r"^[ \t]*\d+(?:\t|[ \t]*[|:→])|^[ \t]*(?:>[ \t]*)+|^[ \t]*(?://|#|\+)[ \t]", re.MULTILINE
+    r"^[ \t]*+\d++(?:\t|[ \t]*+[|:→])|^[ \t]*+(?:>[ \t]*+)++|^[ \t]*+(?://|#|\+)[ \t]",
+    re.MULTILINE,
 )
 """Numbers of lines, block quotes, comments, differences."""
 _DROPPED = re.compile(r"[\s\\`>*|~\u00ad\u200b-\u200f\u2060\ufeff]+")
@@ -74,30 +82,21 @@ _MEMBER = re.compile(r"""(?="([^"]*)":("[^"]*"|\[[^\[\]{}]*\]|[^",{}\[\]]+))""")
 
 
 def _unescape(text: str) -> str:
-    """The text as it was before it was put into JSON or HTML, however often."""
-    text = _UNICODE.sub(lambda found: chr(int(found[1], 16)), html.unescape(text))
+    """Return the text as it was before it was put into JSON or HTML, in either order."""
+    for _ in range(_ESCAPE_ROUNDS):
+        text = _UNICODE.sub(lambda found: chr(int(found[1], 16)), html.unescape(text))
     text = _ESCAPED.sub(lambda found: "\t" if found[1] == "t" else "\n", text)
-    return _LINE_PREFIX.sub("", text.replace("\\", ""))
+    return _LINE_PREFIX.sub("", text.replace("\\", "")).translate(_QUOTES)
 
 
 def _squeeze(text: str) -> str:
-    """What is left of a text where spelling does not count."""
-    return _DROPPED.sub("", _unescape(_LINE_PREFIX.sub("", text)).translate(_QUOTES))
+    """Return what is left of a text where spelling does not count."""
+    return _DROPPED.sub("", _unescape(_LINE_PREFIX.sub("", text)))
 
 
 def _members(squeezed: str) -> set[str]:
     """The members of objects that hold no object: `"city":"Oslo"`. A number may be a string."""
     return {f"{key}:{value.strip(chr(34))}" for key, value in _MEMBER.findall(squeezed)}
-
-
-def _canonical(value: JSON) -> str:
-    """A value in one spelling: the order of keys does not count, nor whether a number is one."""
-    if isinstance(value, Mapping):
-        pairs = sorted((_squeeze(key), _canonical(each)) for key, each in value.items())
-        return "{" + ",".join(f"{key}:{each}" for key, each in pairs) + "}"
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return "[" + ",".join(map(_canonical, value)) + "]"
-    return _squeeze(value if isinstance(value, str) else json.dumps(value))
 
 
 # ── Reading texts for calls ─────────────────────────────────────────────────────────
@@ -123,10 +122,38 @@ class FoundCall:
     pieces: list[str] = field(default_factory=list)
 
     @property
-    def key(self) -> str:
-        """Its name and arguments in one spelling; nothing if the arguments cannot be read."""
-        parsed = parse("".join(self.pieces) or "{}")
-        return f"{self.name}{_canonical(parsed.value)}" if isinstance(parsed, Parsed) else ""
+    def arguments(self) -> str:
+        """The text of its arguments."""
+        return "".join(self.pieces)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if its arguments can be read."""
+        return self.read() is not None
+
+    def read(self) -> JSON:
+        """Return its arguments as a value, repaired if necessary; None if they cannot be read."""
+        text = self.arguments or "{}"
+        parsed = parse(text)
+        if not isinstance(parsed, Parsed) and is_repairable(text):
+            repaired = repair(text)
+            parsed = parsed if repaired is None else parse(repaired.text)
+        return parsed.value if isinstance(parsed, Parsed) else None
+
+
+def _leaves(value: JSON) -> Iterator[tuple[str, str]]:
+    """Yield each key with the text of its value; of lists and objects, what they hold."""
+    todo: list[tuple[str, JSON]] = [("", value)]
+    while todo:
+        key, node = todo.pop()
+        if isinstance(node, Mapping):
+            todo += node.items()
+        elif isinstance(node, Sequence) and not isinstance(node, str):
+            todo += ((key, each) for each in node)
+        elif isinstance(node, str):
+            yield key, _squeeze(node)
+        else:  # each format has its own words for true and null
+            yield key, "" if node is None or isinstance(node, bool) else f"{node:g}"
 
 
 def calls_in(given: Iterable[object]) -> list[FoundCall]:
@@ -145,29 +172,46 @@ def quoted(calls: Iterable[FoundCall]) -> Inconsistent:
     return Inconsistent(Oddity.CALL_QUOTED, f"a call of {names} is quoted, so it is text")
 
 
+@lru_cache(maxsize=256)
+def _as_markup(name: str, after: str) -> re.Pattern[str]:
+    """Match a name that stands after markup, not after a word: `"to`, `<to`, `=to`, a new line."""
+    return re.compile(rf"(?:^|[^\w\s])[ \t]{{0,4}}{re.escape(name)}{after}", re.MULTILINE)
+
+
+_AFTER_KEY = r"""(?:["'<>]|[ \t]{0,4}[=:])"""
+
+
 class _Said:
     """One text of the conversation."""
 
-    __slots__ = ("calls", "members", "squeezed")
+    __slots__ = ("members", "plain", "squeezed")
 
-    def __init__(self, text: str, offer: Offer) -> None:
+    def __init__(self, text: str) -> None:
+        self.plain = _INVISIBLE.sub("", _unescape(text))
         self.squeezed = _squeeze(text)
         self.members = _members(self.squeezed)
-        self.calls: set[str] = set()
-        for version in dict.fromkeys((text, _unescape(text))):
-            engine = any_format(offer, Reading.ANYWHERE)
-            self.calls |= {call.key for call in calls_in([*engine.feed(version), *engine.end()])}
 
     def holds(self, text: str, call: FoundCall, *, by_arguments: bool) -> bool:
-        """Whether this call stands here. `text` is its own, squeezed."""
-        if (text and text in self.squeezed) or (call.key and call.key in self.calls):
+        """Return True if this call is quoted from here. `text` is its own, squeezed."""
+        if (text and text in self.squeezed) or self._holds_parts(call):
             return True
-        arguments = _squeeze("".join(call.pieces))
+        arguments = _squeeze(call.arguments)
         members = _members(arguments)
         if not members or not members <= self.members:
             return False
         alone = by_arguments and len(arguments) >= _SHORT
         return alone or _squeeze(call.name) in self.squeezed
+
+    def _holds_parts(self, call: FoundCall) -> bool:
+        parts = set(_leaves(call.read()))
+        return (
+            any(key for key, _ in parts)
+            and all(value in self.squeezed for _, value in parts)
+            and all(
+                _as_markup(key, _AFTER_KEY).search(self.plain) for key in {key for key, _ in parts}
+            )
+            and _as_markup(call.name, "").search(self.plain) is not None
+        )
 
 
 # ── The conversation ────────────────────────────────────────────────────────────────
@@ -211,8 +255,7 @@ class Provenance:
         if self._searches > MOST_SEARCHES:
             return True
         if self._said is None:
-            own = (_without_calls(answer, self._offer) for answer in self._answers)
-            self._said = [_Said(each, self._offer) for each in (*self._texts, *own)]
+            self._said = [_Said(each) for each in (*self._texts, *self._own_words())]
         squeezed = _squeeze(text)
         return any(
             said.holds(squeezed, call, by_arguments=by_arguments)
@@ -220,9 +263,17 @@ class Provenance:
             for said in self._said
         )
 
+    def _own_words(self) -> Iterator[str]:
+        """Yield the earlier answers without the calls in them, as far as these can be read
+        cheaply: the newest first. In older ones, the model's own calls count as quotations."""
+        room = MOST_REREAD
+        for answer in reversed(self._answers):
+            room -= len(answer)
+            yield _without_calls(answer, self._offer) if room >= 0 else answer
+
 
 def _without_calls(answer: str, offer: Offer) -> str:
-    """An earlier answer without the calls with which it ends."""
+    """Return an earlier answer without the calls with which it ends."""
     engine = any_format(offer, Reading.APART)
     kept: list[str] = []
     found: list[str] = []
@@ -269,6 +320,8 @@ def _text_of(part: Part) -> str:
 # ── Messages as a protocol writes them ──────────────────────────────────────────────
 
 _CALL_KEYS = frozenset({"tool_calls", "function_call", "functionCall", "toolUse"})
+_SKIPPED_KEYS = _CALL_KEYS | {"type"}
+"""The type of a part stands between the texts of two parts, and is none of them."""
 _CALL_TYPES = frozenset({"tool_use", "function_call", "custom_tool_call"})
 _MODEL_ROLES = frozenset({"assistant", "model"})
 
@@ -301,7 +354,7 @@ def _read_raw(message: object) -> tuple[list[str], bool]:
             called = called or not is_rescued(node.get("call_id") or node.get("id"))
         elif isinstance(node, Mapping):
             called = called or any(map(_is_native, map(node.get, _CALL_KEYS)))
-            todo += [node[key] for key in reversed(node) if key not in _CALL_KEYS]
+            todo += [node[key] for key in reversed(node) if key not in _SKIPPED_KEYS]
         elif isinstance(node, Sequence):
             todo += reversed(node)
     return texts, called

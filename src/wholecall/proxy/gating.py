@@ -141,7 +141,9 @@ class Gating:
         self._held.clear()
         self._watch.take(TurnStarted(self._turns + 1))
         turn = Turn(emit=self._take, start=_leave_to_client, room=self._answering.flush)
-        answered = await turn.read(self._question.upstream, self._question.sender(request))
+        # A model that is stuck shall answer in words: a call that it writes as text is not one.
+        sent = self._question.sender(request, silent=bool(self._stopped))
+        answered = await turn.read(self._question.upstream, sent)
         self._turns += 1
         self._usage = add_usage(self._usage, answered.outcome.usage or Usage())
         return answered
