@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wholecall.core import choice as door
 from wholecall.core.choice import Choice, Mode, Special, decode, encode
 from wholecall.errors import InvalidChoice, UnknownProtocol, WholecallError
 
@@ -139,7 +138,3 @@ def test_an_unknown_protocol_is_named_with_those_that_are_known() -> None:
 def test_a_refusal_is_one_of_ours_and_a_value_error() -> None:
     assert issubclass(InvalidChoice, WholecallError)
     assert issubclass(InvalidChoice, ValueError)
-
-
-def test_the_door_shows_what_it_says() -> None:
-    assert set(door.__all__) <= set(vars(door))

@@ -342,7 +342,3 @@ def test_a_history_that_grows_keeps_the_ids_of_its_beginning(
     early = repair_history(protocol, turn_scoped(steps[:cut]))
 
     assert repair_history(protocol, turn_scoped(steps))[: len(early)] == early
-
-
-def test_the_door_shows_what_it_says() -> None:
-    assert set(door.__all__) <= set(vars(door))
