@@ -151,7 +151,7 @@ def test_a_violation_is_caught_and_named(file: str, source: str, *, culprit: str
         ("protocols/sse.py", "from wholecall import protocols\nfrom wholecall import errors"),
         ("proxy/app.py", "import asyncio, starlette\nfrom wholecall.runs import loop"),
         ("__init__.py", "from wholecall.core.values import Call\nfrom .faults import stream"),
-        ("cli.py", "from wholecall import reading\nimport wholecall.proxy.app\nimport time"),
+        ("__main__.py", "from wholecall import reading\nimport wholecall.proxy.app\nimport time"),
         ("errors.py", "from enum import Enum"),
     ],
 )

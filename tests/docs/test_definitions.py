@@ -13,7 +13,7 @@ SAMPLE = Module(
 """A sample."""
 from typing import TypeAlias
 
-from wholecall.core import buffer
+from wholecall.core import scan as scanner
 from wholecall.core.choice import Choice as Wish
 
 Size: TypeAlias = (
@@ -81,7 +81,7 @@ def test_what_is_not_the_packages_is_not_found(name: str) -> None:
     [
         ("Box", "wholecall.sample.Box"),
         ("Box[int]", "wholecall.sample.Box"),
-        ("buffer.ToolUseBuffer", "wholecall.core.buffer.ToolUseBuffer"),
+        ("scanner.ObjectScanner", "wholecall.core.scan.ObjectScanner"),
         ("enum.Enum", None),
         ("'Box'", None),
     ],
