@@ -305,8 +305,8 @@ __all__ = [
     "way_for",
 ]
 
-# What opens connections and runs tools is imported when it is first used: whoever only reads
-# streams waits for no HTTP client.
+# Import what opens connections or runs tools on first use, so that a program that only reads
+# streams never loads an HTTP client.
 _LATER = {
     "wholecall.runs.around": (
         "Around",

@@ -50,14 +50,14 @@ from wholecall.upstreams.names import find_upstream
 Question: TypeAlias = str | Sequence[Mapping[str, Any] | Message]
 """A question, or a conversation: messages in the form of OpenAI's chat, or our own."""
 CLOSING_SECONDS = 1.0
-"""What `ask_sync` waits for tasks that do not end although they are cancelled."""
+"""Seconds that `ask_sync` waits for cancelled tasks that do not end."""
 Tap: TypeAlias = Callable[[RunEvent], None]
-"""Sees every event of a run, and cannot change it. What it raises is told to the event loop's
-exception handler, which logs it."""
+"""Receives every event of a run and cannot change it. An exception that it raises goes to the event
+loop's exception handler, which logs it."""
 
 
 class Options(TypedDict, total=False):
-    """What `run`, `ask` and `ask_sync` take by keyword. Everything may be left out, or be None."""
+    """Keyword options of `run`, `ask` and `ask_sync`. Each may be omitted or None."""
 
     tools: Iterable[Offered]
     """Functions, tools, tools of MCP servers; a bare definition is handed back to you."""
@@ -73,7 +73,7 @@ class Options(TypedDict, total=False):
     """Which calls are started that the model wrote as text: none, those of tools that change
     nothing (the default), or all."""
     stream: bool
-    """Whether the upstream is asked to stream. It is, unless you say otherwise."""
+    """Request a stream from the upstream. True by default."""
     base_url: str
     """Of the endpoint; else the variable of the model's prefix, else the provider's own."""
     api_key: str
@@ -81,9 +81,9 @@ class Options(TypedDict, total=False):
     upstream: Upstream
     """Instead of an address: who answers. It stays open, so that runs share connections."""
     limits: RunLimits
-    """How far the run may go."""
+    """Limits of the run."""
     user: str
-    """Who the tools work for; they find it in their context."""
+    """The user on whose behalf the tools work; tools find it in their context."""
     approve: Approver | Approvals
     """Asked about each call whose tool needs approval. Without it, `run.approvals` waits."""
     around: Sequence[Around]
@@ -91,7 +91,7 @@ class Options(TypedDict, total=False):
     stop_when: Sequence[StopCondition]
     """Asked after each turn whether the run should end."""
     continue_text: bool
-    """Whether a final answer that the output limit cut off is continued."""
+    """Continue a final answer that the output limit cut off."""
     max_tokens: int
     """Of one answer."""
     temperature: float
@@ -269,7 +269,7 @@ class _Errand:
 
 
 def _find_upstream(model: str, options: Options) -> tuple[Upstream, str, bool]:
-    """Who answers, under which name they know the model, and whether we close them."""
+    """Return the upstream, its name for the model, and whether we must close it."""
     given = options.get("upstream")
     if given is not None:
         return given, model, False
@@ -278,7 +278,8 @@ def _find_upstream(model: str, options: Options) -> tuple[Upstream, str, bool]:
 
 
 def _read_options(options: Options) -> Options:
-    """A word that nobody reads would be a limit that does not hold, or a rule that nobody asks."""
+    """Reject unknown options: a misspelt limit would not hold, and a misspelt rule would never
+    apply."""
     known = Options.__annotations__
     for name in options.keys() - known.keys():
         raise TypeError(f"{name!r} is no option of a run; there are {', '.join(known)}")

@@ -15,7 +15,7 @@ FRAMES = 8
 
 
 class Awaiting:
-    """Drawn anew by `rich`, as often as somebody looks."""
+    """A spinner with a status line, redrawn by `rich`."""
 
     def __init__(self, words: Callable[[], str], clock: Callable[[], float]) -> None:
         self._words = words

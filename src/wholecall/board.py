@@ -1,4 +1,4 @@
-"""What a stream has shown so far, for people. A tap: it reads events and changes nothing."""
+"""The state of a stream for display: a tap that reads events and changes nothing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TextEnd:
             self._length -= len(self.kept.popleft())
 
     def __str__(self) -> str:
-        """Its end; `…` stands for what came before."""
+        """Return the end of the text; `…` replaces the rest."""
         end = "".join(self.kept)[-KEPT_CHARACTERS:]
         return end if len(end) == self.size else f"…{end}"
 
@@ -74,7 +74,7 @@ class Lane:
 
 
 class Board:
-    """What one answer has shown so far."""
+    """The state of one answer."""
 
     def __init__(self) -> None:
         self.lanes: dict[int, Lane] = {}

@@ -23,7 +23,8 @@ def gather_tools(tools: Iterable[Offered], *, approve: bool) -> tuple[Tool, ...]
 
 
 def _ask_for(call: Call) -> str:
-    """What the user decides on: the call as it would run, and whether the model wrote it so."""
+    """Describe a call for approval: the call as it would run, and how it differs from what the
+    model wrote."""
     arguments = json.dumps(call.arguments, ensure_ascii=False)
     changes = [
         *(f"repaired: {repair.kind}" for repair in call.repairs),

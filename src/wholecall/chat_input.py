@@ -1,4 +1,4 @@
-"""What a user writes in a chat: lines with a history, texts of several lines, yes or no."""
+"""User input in a chat: lines with a history, multi-line texts, yes or no."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ PROMPT, MORE = "> ", "… "
 FENCE = '"""'
 """Opens and closes a text of several lines."""
 CONTINUED = "\\"
-"""At the end of a line: the text goes on in the next."""
+"""At the end of a line: the text continues on the next one."""
 KEPT_LINES = 1000
 
 
 def read_text(read: Callable[[str], str] = input) -> str | None:
-    """The next thing that the user says; None: there is no more.
+    """Return the next user input, or None at the end of input.
 
-    A line that ends with a backslash goes on in the next, and between two lines of three
-    quotes stands whatever there is.
+    A line that ends with a backslash continues on the next one. Lines of three quotes enclose a
+    text of any form.
     """
     try:
         line = read(PROMPT)
@@ -51,7 +51,7 @@ def _read_continued(line: str, read: Callable[[str], str]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def history(path: Path, *, module: str = "readline") -> Iterator[None]:
-    """Lines of earlier chats under the arrow keys. Where there is no readline, there are none."""
+    """Offer lines of earlier chats under the arrow keys, if readline is available."""
     try:
         readline: ModuleType = importlib.import_module(module)
     except ImportError:
@@ -63,17 +63,17 @@ def history(path: Path, *, module: str = "readline") -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(OSError):  # a chat is no worse for it
+        with contextlib.suppress(OSError):  # the chat works without it
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(mode=0o600)
             readline.write_history_file(path)
 
 
 async def is_confirmed(show: Callable[[], None]) -> bool:
-    """Show a question; whether the next line says yes. Nothing but a yes is one.
+    """Show a question; return True if the next line is a yes.
 
-    In a terminal the line is awaited, so that Ctrl-C can break it off; `input` could not be.
-    What was typed before the question is no answer to it, and is forgotten.
+    In a terminal the line is read asynchronously, so that Ctrl-C interrupts it; `input` could not
+    be interrupted. Input typed before the question does not count and is discarded.
     """
     with echo(on=True):
         show()
@@ -96,10 +96,10 @@ async def _next_line() -> str:
 
 @contextlib.contextmanager
 def echo(*, on: bool, module: str = "termios") -> Iterator[None]:
-    """Whether the terminal writes down what is typed.
+    """Turn the terminal's echo on or off.
 
-    While an answer is drawn it must not: a key would be written into the drawing. What was
-    typed until it is turned on is forgotten.
+    It must be off while an answer is drawn, because a key would be echoed into the drawing. Input
+    typed before it is turned on is discarded.
     """
     try:
         termios: ModuleType | None = importlib.import_module(module)

@@ -63,13 +63,13 @@ class ChatView:
         self._console = console
         self._clock = clock
         self._awaited = awaited
-        # Whoever reads a pipe wraps lines as they like, and some terminals cannot go back.
+        # A pipe's reader wraps lines itself, and some terminals cannot move the cursor up.
         can_go_back = console.is_terminal and not console.is_dumb_terminal
         self._can_go_back = can_go_back and not console.legacy_windows
         self._width = width if self._can_go_back else lambda: 0
         self._live: Live | None = None
         self._is_waiting = False
-        """Whether that is the line which says so."""
+        """True while the last line is the waiting message."""
         self._drawn = 0.0
         self._turn = 0
         self._is_mid_line = False
@@ -83,7 +83,7 @@ class ChatView:
         _ACTIONS.get(type(event), ChatView._apply)(self, event)
 
     def pause(self) -> None:
-        """Clear the drawing away, so that somebody can be asked something."""
+        """Clear the drawing before the user is asked a question."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -121,7 +121,7 @@ class ChatView:
         """Ask the user something, when it is called. Until that is answered, nothing moves."""
         self.pause()
         self._is_asking = True
-        # The answer is typed behind it; one that comes from a pipe is not seen.
+        # The user types the answer after it; input from a pipe is not echoed.
         end = " " if self._console.is_terminal else "\n"
         question = Styled(_printable(words), style="bold yellow")
         try:
@@ -165,7 +165,7 @@ class ChatView:
         self._board = Board()
         self._runs: dict[str, Styled] = {}
         self._reports: dict[str, str] = {}
-        """How far each tool is, as it said last."""
+        """The last progress report of each tool."""
         self._held: list[tuple[str, str]] = []
         self._wrapping = Wrapping()
         self._has_spoken = False
@@ -199,7 +199,7 @@ class ChatView:
             self._refresh()
 
     def _trouble(self, event: Fault | Inconsistent) -> None:
-        """What went wrong with an answer; beside calls, the board has it."""
+        """Show a problem of an answer without calls; the board shows it beside calls."""
         self._apply(event)
         if isinstance(event, Fault) and not self._has_calls():
             self.note(f"error: {event.message}", "bold red")
@@ -217,7 +217,7 @@ class ChatView:
 
     def _draw(self, room: int | None = None) -> RenderableType:
         runs = (line + self._reports.get(id, "") for id, line in self._runs.items())
-        # What it said before its calls stands above already.
+        # Text before the calls is already shown above.
         title = f"calls of turn {self._turn}" if self._has_spoken else f"turn {self._turn}"
         return Group(draw(title, self._board, room=room), *runs)
 
@@ -264,7 +264,7 @@ def _count(number: int, thing: str) -> str:
 
 
 def _lay_out(result: str) -> str:
-    """A result behind what is said of it; below that, if it has several lines."""
+    """Format a result after its label, or below it if it has several lines."""
     lines = result.replace("\r\n", "\n").expandtabs(_TAB).rstrip("\n").split("\n")
     if len(lines) == 1:
         return f" {show(lines[0])}"

@@ -26,16 +26,16 @@ _HELP = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatSettings:
-    """How a chat is held."""
+    """Settings of a chat."""
 
     system: str = ""
     """Instructions for the model."""
     emulate: str | None = None
-    """How tools are offered."""
+    """The way in which tools are offered."""
     with_tools: bool = True
-    """Whether the example tools are."""
+    """Offer the example tools."""
     approve: bool = False
-    """Whether each call needs a yes."""
+    """Ask before each call."""
 
 
 def chat_with(route: Route, settings: ChatSettings, *, history_file: Path) -> None:
@@ -63,7 +63,7 @@ def chat_with(route: Route, settings: ChatSettings, *, history_file: Path) -> No
 
 
 def say_what_is_awaited(route: Route) -> str:
-    """Why nothing comes yet: a model on this machine is loaded by the first question."""
+    """Describe what is awaited: the first question loads a local model."""
     upstream = route.upstream
     is_loading = isinstance(upstream, LocalUpstream) and not upstream.is_loaded
     return f"{'loading' if is_loading else 'waiting for'} {route.model} …"

@@ -231,7 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _mend_streams() -> None:
-    """Whoever closed one of them (`>&-`) wants nothing of it, and no trouble either."""
+    """Replace a standard stream that was closed (`>&-`), so that writing to it does not fail."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             nothing = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - until the end
@@ -242,8 +242,8 @@ def _mend_streams() -> None:
 
 
 def _tell_misuse(error: typer.TyperException) -> str:
-    """What is wrong with the words of a command, and where the right ones are."""
-    # What our own commands say is a sentence; of others it is told which value they mean.
+    """Describe a wrong command line, and name the command that prints the right one."""
+    # Our own messages are sentences. Messages of typer need the name of the value they refer to.
     is_ours = type(error) is typer.BadParameter and error.param is None and not error.param_hint
     said = error.message if is_ours else error.format_message().rstrip(".")
     context: Context | None = getattr(error, "ctx", None)

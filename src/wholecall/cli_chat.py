@@ -65,7 +65,7 @@ def chat(  # noqa: PLR0913 - the parameters of a command are its options
     """Talk to a model, and see its calls being built, checked and run."""
     scripted = model == NAME and base_url is None
     if emulate is not None:
-        way_for(model, override=emulate)  # what cannot be is told before anybody asks a question
+        way_for(model, override=emulate)  # report an unusable model before the first question
     route = Route(ScriptedModel(), NAME) if scripted else find_route(model, base_url)
     settings = ChatSettings(system=system, emulate=emulate, with_tools=tools, approve=approve)
     chat_with(route, settings, history_file=models_folder(os.environ).with_name(_HISTORY))

@@ -33,7 +33,7 @@ from wholecall.upstreams.local.upstream import find_file
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 PORTS_TRIED = 10
-"""How many ports are tried, where the user named none."""
+"""Ports to try if the user named none."""
 _FOLDER = "demo"
 _LEAST_ROOM = 1024 * 1024
 """Bytes that its files take before much was said."""
@@ -68,7 +68,7 @@ def demo(*, model: ModelOption = DEFAULT, port: PortOption = None) -> None:
     script plays recorded streams in its place. Ctrl-C ends it.
     """
     ports = range(ListenConfig().port, ListenConfig().port + PORTS_TRIED)
-    # The port is taken before anything that lasts: that it is another's is told at once.
+    # Claim the port before the slow steps, so that a taken port is reported at once.
     with find_port(ports if port is None else [port]) as bound:
         local = None if model == NAME else choose_model(model.removeprefix(PREFIX))
         address = write_address(bound)
@@ -157,7 +157,7 @@ _NOW_SCRIPTED = (
 
 
 def write_welcome(address: str, model: str) -> str:
-    """Where it is, and how it is asked."""
+    """Return the welcome text: the addresses and how to ask."""
     tools = ", ".join(tool.name for tool in Toolbox(TOOLS))
     body = json.dumps({"model": model, "messages": [{"role": "user", "content": FIRST_QUESTION}]})
     return f"""\

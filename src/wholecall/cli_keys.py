@@ -134,7 +134,7 @@ def list_keys(*, config: ConfigOption = None, as_json: JsonOption = False) -> No
 
 @app.command()
 def revoke(id: IdArgument, *, config: ConfigOption = None) -> None:
-    """End a key, within seconds also in proxies that are running.
+    """Revoke a key. Running proxies stop accepting it within seconds.
 
     Exits with 1 if there is no such key.
     """
@@ -148,7 +148,7 @@ def revoke(id: IdArgument, *, config: ConfigOption = None) -> None:
 
 @contextmanager
 def _open_store(path: str) -> Iterator[KeyStore | None]:
-    """The keys that there are; None: there is no file of them, and to look makes none."""
+    """Open the key store, or yield None if its file does not exist; never create it."""
     if not Path(path).exists():
         yield None
         return

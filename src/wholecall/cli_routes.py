@@ -1,4 +1,4 @@
-"""Who answers for the model that a command names."""
+"""Find the upstream for the model that a command names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wholecall.upstreams.names import Route, check_base_url, demand_name, find_u
 
 
 def find_route(model: str, base_url: str | None) -> Route:
-    """`find_upstream` for commands: what cannot be asked is told by the option that names it."""
+    """Call `find_upstream` for a command; report a failure by the name of the command's option."""
     demand_name(model, base_url, option="--base-url")
     if base_url is not None:
         try:

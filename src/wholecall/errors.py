@@ -47,7 +47,7 @@ class UnreadableRecording(WholecallError):
 
 
 class IncompleteArguments(WholecallError, ValueError):
-    """The arguments of a call were asked for, but they are not whole."""
+    """The arguments of a call were requested, but they are not whole."""
 
 
 class InvalidChoice(WholecallError, ValueError):
@@ -112,7 +112,7 @@ class ToolServerFailed(WholecallError):
 
 
 WORDLESS = "status"
-"""The code of a refusal that has no other word. Under a wrong address nobody has one."""
+"""The code of a refusal without a code of its own, such as one from a wrong address."""
 MODERATION = "moderation"
 """The code of a refusal of what was said, and not of who says it."""
 
@@ -140,7 +140,7 @@ class UpstreamError(WholecallError):
         self.body = body
         """The beginning of what it said, without secrets."""
         self.attempts = 1
-        """How often it was tried in vain to make the answer begin."""
+        """The number of failed attempts to begin the answer."""
         self.ran: tuple[object, ...] = ()
         """The calls that a run had begun by then, in order: what they did is done."""
 
@@ -157,4 +157,4 @@ class RunFailed(WholecallError):
 
 
 class RunCancelled(RunFailed):
-    """A run was cancelled, or its reader left and nobody waited for its result."""
+    """A run was cancelled, or its reader left while no caller waited for its result."""

@@ -22,7 +22,8 @@ _TOKENS = {"bos_token": "", "eos_token": "", "pad_token": "", "unk_token": ""}
 def learn_dialect(
     template: str, *, name: str = "learned", tokens: Mapping[str, str] | None = None
 ) -> Learned:
-    """The dialect in which a chat template writes calls; UnusableDialect says why there is none.
+    """Return the dialect in which a chat template writes calls, or raise UnusableDialect with the
+    reason.
 
     `tokens` are the tokenizer's special ones, such as `bos_token`.
     """

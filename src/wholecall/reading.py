@@ -154,7 +154,8 @@ class ToolUseBuffer(buffer.ToolUseBuffer):
 
 
 def should_execute_tool_calls(response: object) -> bool:
-    """Whether a chat completion holds a call that may run, whatever its finish reason says."""
+    """Return True if a chat completion holds a call that may run, whatever its finish reason
+    says."""
     return bool(assemble_response("openai-chat", response).calls)
 
 

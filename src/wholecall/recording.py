@@ -1,11 +1,11 @@
 """Recorded answers on disk: what `replay` and `check` read.
 
-What stands in a file says of which kind it is:
+The content of a file decides its kind:
 
 - a raw SSE dump (`data: …`, `event: …`, `: …`),
 - JSON lines, or one JSON array: the payloads of one stream (a string is a raw line of it),
 - JSON lines, one *case* each: an object with `protocol` and `events` or `response`, and, if the
-  tools stood in the prompt, with `tools` and `dialect`,
+  tools were in the prompt, with `tools` and `dialect`,
 - whole answers that were not streamed: one JSON document, or one a line.
 """
 
@@ -78,7 +78,7 @@ class Recording:
 
 
 class _Entry(NamedTuple):
-    """A JSON value and where it stands."""
+    """A JSON value and its position."""
 
     place: str
     value: Any

@@ -1,8 +1,8 @@
-"""Chat templates rendered in a process of their own, with little time and little memory.
+"""Render chat templates in a process of their own, with little time and little memory.
 
-A chat template is a program that came with a model: it may loop without end or ask for
-gigabytes. jinja2's sandbox keeps it away from Python's insides, and this process from the
-machine's time and memory. What a template can do wrong is told as a reason.
+A chat template is a program that came with a model: it may loop without end or allocate gigabytes.
+jinja2's sandbox keeps it away from Python's internals, and this process limits its time and memory.
+A failure is reported with a reason.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wholecall.template_process import LONGEST, SECONDS
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """What a template wrote, or why it did not."""
+    """The output of a template, or the reason why there is none."""
 
     text: str | None
     why: str = ""
@@ -58,7 +58,7 @@ def render(
 
 
 def failure(told: str) -> Exception:
-    """What the last line of a process that failed says."""
+    """Return the error in the last line of a failed process."""
     last = (told.strip().splitlines() or ["it needed too much time or memory"])[-1]
     if "jinja2" in last and "ModuleNotFoundError" in last:
         return MissingExtra("chat templates need jinja2: pip install 'wholecall[learn]'")

@@ -119,7 +119,7 @@ def as_text(title: str, board: Board) -> str:
 
 
 def speech_rows(board: Board) -> Iterator[Row]:
-    """What the model said."""
+    """Yield the rows of the model's text."""
     if board.reasoning.size:
         yield row("reasoning", str(board.reasoning))
     if board.text.size:
@@ -139,7 +139,7 @@ def lane_rows(lane: Lane) -> Iterator[Row]:
 
 
 def ending_rows(board: Board) -> Iterator[Row]:
-    """What was strange, what failed, and how the answer ended."""
+    """Yield the rows of oddities, failures and the end of the answer."""
     yield from _notes("odd", board.oddities)
     yield from _notes("error", board.faults)
     if board.ended is not None:

@@ -27,7 +27,7 @@ LONGEST = 1 << 20
 
 
 class TemplateRefused(Exception):
-    """`raise_exception` of a template: this conversation is none for it."""
+    """`raise_exception` of a template: it does not accept this conversation."""
 
 
 def _refuse(message: str) -> None:
@@ -61,7 +61,7 @@ def serve(order: str) -> Iterator[str]:
 
 
 def render_one(source: str, names: Mapping[str, JSON]) -> dict[str, JSON]:
-    """What a template writes of these names, or why it does not."""
+    """Return what a template writes for these names, or why it does not."""
     # An optional extra, loaded only in this process.
     import jinja2  # noqa: PLC0415
     from jinja2.ext import Extension  # noqa: PLC0415

@@ -31,7 +31,7 @@ _STYLES: dict[str, str] = {
     "ended": "bold",
 }
 _LABEL_WIDTH = 10
-# With its share of what stands around; while calls are built, the last ones that fit are shown.
+# With its share of the frame; while calls are built, the last ones that fit are shown.
 _LINES_OF_A_CALL = 9
 
 
@@ -99,7 +99,7 @@ def _chips(lane: Lane) -> Text:
     chips = Text()
     for flag in Evidence:
         gained = flag in lane.evidence
-        # The dot says it too where there are no colours.
+        # The dot shows it as well without colours.
         chips.append(f"{'●' if gained else '○'} {flag.name}  ", "bold green" if gained else "dim")
     return chips
 

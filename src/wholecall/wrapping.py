@@ -32,24 +32,24 @@ class Wrapping:
 
     def __init__(self) -> None:
         self._fence = ""
-        """What opened the code that we are in."""
+        """The opener of the current code."""
         self.end_line()
 
     def end_line(self) -> None:
-        """The cursor stands at the beginning of a line."""
+        """Note that the cursor is at the beginning of a line."""
         self._head = ""
         self._column = 0
         self._word = ""
-        """What was written of a word that may be taken back."""
+        """The written part of a word that may be taken back."""
         self._is_long = False
-        """Whether that word is longer than a line. Then no more of it is remembered."""
+        """True if that word is longer than a line. Then no more of it is remembered."""
         self._is_due = False
-        """Whether the line is full: what comes next stands in another."""
+        """True if the line is full: what comes next starts another one."""
         self._is_code = bool(self._fence)
 
     def feed(self, piece: str, *, width: int) -> Iterator[Step]:
-        """What to write for a piece, in a terminal of so many columns; 0: nobody knows."""
-        # The last column stays free: terminals differ in where the cursor is behind it.
+        """Yield what to write for a piece, in a terminal of so many columns; 0: unknown."""
+        # The last column stays free: terminals differ in the cursor's position after it.
         room = width - 1 if width >= LEAST_WIDTH else 0
         back, text = 0, ""
         for character in piece:
@@ -74,7 +74,7 @@ class Wrapping:
         if self._is_long:
             return Step(0, character)
         self._column += cells
-        # Before and behind wide characters a line may be broken: their scripts have no blanks.
+        # A line may be broken before and after wide characters: their scripts have no blanks.
         self._word = "" if cells > 1 else self._word + character
         return Step(before.back, before.text + character)
 
@@ -99,7 +99,7 @@ class Wrapping:
         return " "
 
     def _make_room(self, cells: int, room: int) -> Step:
-        """What begins another line, if this one is full."""
+        """Return what begins another line, if this one is full."""
         if self._is_due:
             self._is_due, self._column = False, 0
             return Step(0, "\n")

@@ -1,14 +1,14 @@
-"""From the arguments of a call as they came to arguments that a tool may run with.
+"""From the raw arguments of a call to arguments that a tool may run with.
 
-The stations, in their order; each hands on a value or refuses with a reason:
+The steps in order; each returns a value or refuses with a reason:
 
     text ──strict parse──▶ value ──is it an object?──▶ unique keys ──schema──▶ Arguments
              └─ safe repair ─┘       └─ a string that holds one ─┘   └─ unwrapped ─┘
 
-A repair needs a text that is known to be whole, and is tried only where the strict way
-failed. What is no object is refused: it is never taken for the first parameter, and for
-no parameters at all only where it is empty and the tool has none (`null` of Cohere, `[]`
-of servers in PHP).
+A repair needs a text that is known to be whole, and is tried only after the strict parse failed. A
+value that is not an object is refused. It is never taken for the first parameter, and it counts as
+no parameters only if it is empty and the tool has none (`null` from Cohere, `[]` from servers
+written in PHP).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Arguments(Value, frozen=True):
 
 
 class Refused(Value, frozen=True):
-    """Why no call may run with these arguments."""
+    """The reason why no call may run with these arguments."""
 
     reason: Reason
     detail: str
@@ -92,7 +92,7 @@ _NOTHING: tuple[JSON, ...] = (*_EMPTY, {})
 
 
 def _takes_nothing(spec: ToolSpec) -> bool:
-    """Whether the tool says that it has no parameters, so that none can be missing."""
+    """Return True if the tool declares that it has no parameters, so that none can be missing."""
     compiled = prepare(spec.parameters)
     silent = "properties" not in spec.parameters or spec.parameters.get("additionalProperties")
     return isinstance(compiled, Compiled) and not compiled.names and not silent
@@ -187,7 +187,7 @@ def _unquote(arguments: Arguments, raw: object) -> Arguments | Refused:
     if holds_half(value):
         return _HALF_QUOTED
     unquoted = {key: unquote(each) for key, each in value.items()}
-    if unquoted == value:  # they stand in the midst of a text, which tells of them
+    if unquoted == value:  # a mark inside a text is part of the text
         return arguments
     before, after = excerpt(json.dumps(value)), excerpt(json.dumps(unquoted))
     return Arguments(unquoted, (*arguments.repairs, Repair("unquote_strings", before, after)))
@@ -233,7 +233,7 @@ class _Fitting(NamedTuple):
         return Arguments(checked.value, repairs, checked.coercions, checked.dropped)
 
     def _find_mistake(self, value: dict[str, JSON]) -> Refused | None:
-        """What no schema has to be asked about."""
+        """Find mistakes that need no schema check."""
         if self._is_definition(value):
             return _DEFINITION
         names = self._names()
@@ -241,7 +241,8 @@ class _Fitting(NamedTuple):
         return _NAMELESS if nameless else None
 
     def _is_definition(self, value: dict[str, JSON]) -> bool:
-        """Whether this is the schema of the tool: models that echo their prompt send it."""
+        """Return True if this is the tool's own schema, which models send that echo their
+        prompt."""
         described, names = value.get("properties"), self._names()
         echoes = isinstance(described, dict) and described.keys() == names
         return echoes and value.get("type") == "object" and "properties" not in names
@@ -256,7 +257,7 @@ class _Fitting(NamedTuple):
         return None if self.spec.parameters.get("additionalProperties") is True else frozenset()
 
     def _has_unknown(self, value: dict[str, JSON]) -> bool:
-        """Whether parameters were kept that would be dropped otherwise."""
+        """Return True if parameters were kept that would otherwise be dropped."""
         return self.options.keep_unknown and bool(check(value, self.spec).dropped)
 
     def _unwrap(self, value: dict[str, JSON]) -> Arguments | None:
@@ -275,14 +276,14 @@ class _Fitting(NamedTuple):
         return Arguments(checked.value, repairs, checked.coercions, checked.dropped)
 
     def _open_wrapper(self, value: dict[str, JSON]) -> Parsed | None:
-        """What the only parameter holds, if the tool has none of this name."""
+        """Return the content of the only parameter, if the tool has no parameter of this name."""
         names = value.keys() - self._labels(value)
         if len(names) != 1 or not names <= _WRAPPERS or not names.isdisjoint(self._names()):
             return None
         return self._read_wrapper(value[names.pop()])
 
     def _labels(self, value: dict[str, JSON]) -> set[str]:
-        """Where an envelope repeats the name of the tool."""
+        """Return the keys under which an envelope repeats the tool's name."""
         return {label for label in _LABELS & value.keys() if value[label] == self.spec.name}
 
     def _read_wrapper(self, inner: JSON) -> Parsed | None:
@@ -292,8 +293,8 @@ class _Fitting(NamedTuple):
         return parsed if isinstance(parsed, Parsed) else None
 
     def _has_two_readings(self, value: dict[str, JSON]) -> bool:
-        """Whether parameters stand in an envelope, too, and not the same as beside it; or one
-        beside it may be its label (https://github.com/ollama/ollama/issues/11805)."""
+        """Return True if parameters are inside an envelope and, with other values, beside it; or if
+        one beside it may be its label (https://github.com/ollama/ollama/issues/11805)."""
         known = self._names()
         read = (self._read_wrapper(value[name]) for name in value.keys() & _WRAPPERS - known)
         inside = [each.value for each in read if each and isinstance(each.value, dict)]

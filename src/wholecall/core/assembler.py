@@ -183,7 +183,7 @@ class Assembler:
             self._handlers = _BEHIND_THE_END
 
     def _leave_out(self, _: Delta) -> None:
-        """It is no part of the answer: the turn was over. That is told once."""
+        """Ignore a delta after the end of the turn, and report the first one."""
         if not self._turn.overrun:
             self._turn.overrun = True
             self._events.append(OVERRUN)
@@ -193,7 +193,7 @@ class Assembler:
         self._events.append(delta)
 
     def _fault(self, message: str) -> None:
-        """The stream breaks its own rules. It is told once: the turn has failed by then."""
+        """Report a protocol error, once: the turn has failed."""
         if self._turn.fault is None:
             self._faulted(Fault(FaultKind.PROTOCOL, message))
 
@@ -288,7 +288,7 @@ class Assembler:
         return mark
 
     def _look_behind(self, draft: Draft) -> None:
-        """What came after the release: a repeat is odd, anything else is an error."""
+        """Check what came after the release: a repeat is an oddity, anything else an error."""
         tail = draft.tail()
         if tail.differs or tail.rest.strip("}] \t\r\n"):
             draft.note(Oddity.TEXT_AFTER_RELEASE)
@@ -299,9 +299,9 @@ class Assembler:
 
 
 def _outgrows(draft: Draft, early: Draft) -> bool:
-    """Whether this is the same call once more, with more of its arguments.
+    """Return True if this is the same call again with more of its arguments.
 
-    Servers that close the JSON of a call after each piece send it so: every one looks whole.
+    Servers that close a call's JSON after each piece send it this way: every piece looks whole.
     """
     again = draft.provider_id is not None and draft.provider_id == early.provider_id
     if draft.written or not again or draft.name != early.name:
@@ -338,7 +338,7 @@ _HANDLERS: dict[type[Delta], Callable[[Assembler, Any], None]] = {
     Terminated: Assembler._terminated,
     Fault: Assembler._faulted,
 }
-# Whoever reads the protocol stops at its end. What it cost may still be told, and that it failed.
+# A client stops reading at the protocol's end. Usage and a failure may still follow.
 _BEHIND_THE_END = _HANDLERS | dict.fromkeys(
     (CallDelta, CallPieces, CallSealed, Followed, Text, Reasoning, ProviderBlock),
     Assembler._leave_out,

@@ -82,7 +82,7 @@ class ToolCallBuffer:
     # ── Asking ──────────────────────────────────────────────────────────────────────
 
     def is_complete(self, tool_call_id: str) -> bool:
-        """Whether the call could run: its arguments are one whole object."""
+        """Return True if the call may run: its arguments are one whole object."""
         draft = self._drafts.get(tool_call_id)
         # An open object is not judged, so that asking after each piece costs nothing.
         return draft is not None and not draft.is_open and isinstance(self._verdict(draft), Call)
@@ -112,10 +112,10 @@ class ToolCallBuffer:
         return {id: entry for id, entry in self._entries() if not entry["complete"]}
 
     def validate_completion_state(self) -> bool:
-        """Whether the finish reason and the calls fit together, and every call is whole.
+        """Return True if the finish reason and the calls agree, and every call is whole.
 
-        False if a call is incomplete, or if the finish reason promises calls and there
-        are none. `stop` with calls is a known habit of providers, and fine.
+        False if a call is incomplete, or if the finish reason promises calls and there are none.
+        `stop` with calls is a known habit of providers and is accepted.
         """
         promised = self._hint() is Hint.TOOL_CALLS
         if promised and not self._drafts:
@@ -149,7 +149,7 @@ class ToolCallBuffer:
         verdict = self._verdict(draft)
         arguments = draft.object() if draft.is_object else draft.text
         if isinstance(verdict, Call) and verdict.repairs:
-            # As it came it is no JSON: whoever parses it should get what was repaired.
+            # The raw text is not JSON: return the repaired text for parsing.
             arguments = msgspec.json.encode(verdict.arguments).decode()
         return {
             "id": id,
@@ -190,9 +190,9 @@ class ToolUseBuffer:
         return True
 
     def handle_content_block_stop(self, index: int) -> dict[str, Any] | None:
-        """The block is over: its tool use if it is whole, None if there is nothing to run.
+        """End the block: return its tool use if it is whole, None if nothing may run.
 
-        A block that is not whole is a failed attempt; why stands in `last_error`.
+        A block that is not whole is a failed attempt; `last_error` has the reason.
         """
         draft = self._drafts.pop(index, None)
         if draft is None:
@@ -214,7 +214,7 @@ class ToolUseBuffer:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the model failed so often that one should stop asking."""
+        """True after too many failed attempts in a row."""
         return self.attempt_count >= self.max_attempts
 
     def reset(self) -> None:

@@ -33,7 +33,7 @@ from wholecall.core.work import Allowance
 
 @dataclass(frozen=True, slots=True)
 class CoercionOptions:
-    """What is done beyond fitting types. All are off by default."""
+    """Changes beyond matching types. All are off by default."""
 
     wrap_single: bool = False
     """A single value where an array of such values is expected."""
@@ -46,12 +46,12 @@ class CoercionOptions:
 STRICT = CoercionOptions()
 
 COERCING = 1_700_000
-"""Rules that may be looked at to coerce the values of one call, in the units of `work`:
+"""Schema rules that may be evaluated to coerce the values of one call, in the units of `work`:
 enough for some thousand values of the wrong type."""
 LETTERS = 256 * 1024
 """Characters of all texts of a call that are read as values. Longer texts are files."""
 _EXACT = 2**53
-"""From here on a float stands for several integers."""
+"""From here on a float represents several integers."""
 _BLANKS = " \t\r\n"
 _BOOLEANS = {"true": True, "false": False}
 _WORD = 5
@@ -139,7 +139,7 @@ class _Reader:
         return Reading(value, coercions)
 
     def _is_settled(self, place: Place, value: JSON, *, fits: bool) -> bool:
-        """Whether a value stays as it is, with all that is inside it."""
+        """Return True if a value stays as it is, with everything inside it."""
         if fits:
             return not (self._whole_floats and self._holds_whole(place, value))
         if isinstance(value, (dict, list)) and not self._options.wrap_single:

@@ -59,7 +59,7 @@ def type_of(value: JSON) -> Type:
 
 
 def demands_integer(node: Node) -> bool:
-    """Whether a schema allows integers and no other numbers."""
+    """Return True if a schema allows integers and no other numbers."""
     types = _own_types(node)
     return "integer" in types and "number" not in types
 
@@ -96,7 +96,7 @@ class Place:
         self.pointer = pointer
         self.node = node
         self.speaks_alone = _MORE_IN_PLACE.isdisjoint(node)
-        """Whether no other schema, inside it or elsewhere, speaks about the same value."""
+        """True if no other schema, inside it or elsewhere, applies to the same value."""
         self._inside: dict[Steps, Place] = {}
         self._alone: dict[str, jsonschema_rs.Validator] = {}
 
@@ -116,7 +116,7 @@ class Place:
         return [self.inside(keyword, index) for index in range(len(self.node.get(keyword, ())))]
 
     def fits_alone(self, keyword: str, value: JSON) -> bool:
-        """Whether a value fits one of the keywords here, which must hold no schemas."""
+        """Return True if a value fits one of the keywords here, which must hold no schemas."""
         validator = self._alone.get(keyword)
         if validator is None:
             validator = self._alone[keyword] = _compile({keyword: self.node[keyword]})
@@ -128,7 +128,7 @@ _MORE_IN_PLACE = _IN_PLACE | {"$ref"}
 
 
 def is_in_place(steps: Steps) -> bool:
-    """Whether the schema that these steps lead to speaks about the same value."""
+    """Return True if the schema at the end of these steps applies to the same value."""
     return steps[0] in _IN_PLACE
 
 
@@ -157,7 +157,7 @@ class Compiled:
     ) -> None:
         self.root = root
         self.integers = integers
-        """Whether there is a place where a number must be an integer."""
+        """True if a number must be an integer somewhere."""
         self.cost = cost
         self._targets = targets
         self._registry = jsonschema_rs.Registry([(_URI, root.node)], retriever=_refuse_remote)
@@ -169,7 +169,7 @@ class Compiled:
         self.names = frozenset().union(*(node.get("properties", {}) for node in speaking))
         """The parameters that the schema names, in whatever alternative."""
         self.drops = bool(self.names) and not any(map(_rules_on_others, speaking))
-        """Whether it neither allows nor forbids parameters that it does not name."""
+        """True if the schema neither allows nor forbids parameters that it does not name."""
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -185,7 +185,7 @@ class Compiled:
         return tuple(dict.fromkeys(names))
 
     def fits(self, place: Place, value: JSON) -> bool:
-        """Whether a value fits the schema at a place."""
+        """Return True if a value fits the schema at a place."""
         validator = self._validators.get(place.pointer)
         if validator is None:
             validator = _compile(self._refer(place), self._registry)
@@ -193,7 +193,8 @@ class Compiled:
         return _accepts(validator, value)
 
     def misfits(self, place: Place, items: list[JSON], *, start: int = 0) -> Iterator[int]:
-        """Where the items are that do not fit, by halves: a million that fit are one question."""
+        """Return the indices of the items that do not fit, by bisection: a million good items cost
+        one check."""
         spans = [(start, len(items))]
         while spans:
             begin, end = spans.pop()
@@ -216,7 +217,7 @@ class Compiled:
         return {"$ref": f"{_URI}#{quote(place.pointer)}"}
 
     def target(self, place: Place) -> Place | None:
-        """Where the `$ref` of a place leads, if it is a pointer."""
+        """Return the place to which the `$ref` of a place points, if it is a pointer."""
         return self._targets.get(place.node.get("$ref", ""))
 
     def follow(self, node: Node) -> Node:
@@ -256,7 +257,7 @@ class Compiled:
         return known
 
     def allows_type(self, place: Place, value: JSON) -> bool:
-        """Whether values of this type may fit here, be it a few of them."""
+        """Return True if some value of this type may fit here."""
         kinds = _INCLUDED["string"] if isinstance(value, str) else {type_of(value)}
         return not self.types(place).isdisjoint(kinds)
 
@@ -306,7 +307,8 @@ def _compile(
 
 
 def _accepts(validator: jsonschema_rs.Validator, value: JSON) -> bool:
-    """Whether a value fits. What the validator cannot read (half a surrogate pair) does not."""
+    """Return True if a value fits. A value that the validator cannot read (a lone surrogate) does
+    not."""
     try:
         return validator.is_valid(value)
     except ValueError:
@@ -314,7 +316,7 @@ def _accepts(validator: jsonschema_rs.Validator, value: JSON) -> bool:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether a text has a match of a pattern, in linear time."""
+    """Return True if a text has a match of a pattern, in linear time."""
     return _accepts(_compile_pattern(pattern), text)
 
 

@@ -18,18 +18,18 @@ from wholecall.core.values import JSON, Reasoning, Text
 
 
 class Role(enum.Enum):
-    """Who says a message."""
+    """The author of a message."""
 
     SYSTEM = "system"
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"
-    """Nothing but results stands in it."""
+    """Holds results and nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """What only one protocol understands, in its own form."""
+    """Content that only one protocol understands, in its own form."""
 
     protocol: str
     value: Any
@@ -60,7 +60,7 @@ Content: TypeAlias = Text | Media
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What running a call gave: an output or a failure."""
+    """The result of running a call: an output or a failure."""
 
     content: tuple[Content, ...] = ()
     failed: bool = False
@@ -75,14 +75,14 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastCall:
-    """A call as it stands in a history: it was made once and is not to be run from here."""
+    """A call in a history: it was made before and is not run from here."""
 
     id: str
     name: str
     arguments: Mapping[str, JSON]
     provider_id: str | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
-    """What the provider wants back with the call: thought signatures and the like."""
+    """Fields that the provider wants back with the call, such as thought signatures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,12 +131,12 @@ class Prompted:
     tools: tuple[ToolSpec, ...]
     choice: Choice
     beginning: str = ""
-    """What the answer was begun with."""
+    """The prefilled beginning of the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a model is asked: one turn's question."""
+    """The request for one turn."""
 
     model: str
     messages: tuple[Message, ...]
@@ -153,6 +153,6 @@ class Request:
     rest: Native | None = None
     """The other fields of the request (a mapping), for the protocol that they were written in."""
     headers: Native | None = None
-    """What it says in headers (a mapping), for the protocol that it was written in."""
+    """Headers of the request (a mapping), for the protocol in which it was written."""
     prompted: Prompted | None = None
-    """Tools that stand in the messages instead, and no upstream is told of."""
+    """Tools that are described in the messages instead of being sent to the upstream."""

@@ -77,9 +77,9 @@ class Draft:
         self.rival: Draft | None = None
         """A call of the same tool that was still open when this one took its place."""
         self.seals = False
-        """Whether the protocol says itself where this call ends."""
+        """True if the protocol itself marks the end of this call."""
         self.written = False
-        """Whether it stands in a text, whose pieces were cut anywhere."""
+        """True if it is part of a text, which may be cut anywhere."""
         # Whether only the end of a text shows that it is a call, or that it is whole; and whether
         # the answer may have ended with it: nothing is known to come after it.
         self.guessed, self.is_last = False, True
@@ -87,7 +87,7 @@ class Draft:
         """Id and name of another call, sent to this one's place without arguments yet."""
         self.early_end: tuple[Reason, str] | None = None
         self.flowing = False
-        """Whether new text is shown at once: the call is open and `{}` is ruled out."""
+        """True if new text is shown at once: the call is open and cannot be `{}`."""
         self._limits = limits
         self._scanner = ObjectScanner(limits)
         self._text = GrowingText()
@@ -173,7 +173,8 @@ class Draft:
             self._go_on_after_placeholder(rest)
 
     def _go_on_after_placeholder(self, text: str) -> None:
-        """`{}` is no proof: some providers send it first and the real object after it."""
+        """Continue after `{}`, which proves nothing: some providers send it before the real
+        object."""
         body = text.lstrip()
         if body.startswith("{") and self._placeholders < MOST_REPEATS:
             self._placeholders += 1
@@ -200,9 +201,9 @@ class Draft:
             self._objects.append(arguments)
 
     def _measure(self, arguments: Mapping[str, Any]) -> None:
-        """Count an object as the text it stands for, the first one when a second one comes.
+        """Count an object by the size of its text; the first one when a second one arrives.
 
-        One alone is measured where it is read, so that the usual call is written out once.
+        A single object is measured where it is read, so that the usual call is serialised once.
         """
         unmeasured = self._objects if len(self._objects) == 1 else ()
         self._size += sum(len(write_json(each)) for each in (*unmeasured, arguments))
@@ -227,12 +228,12 @@ class Draft:
             self._tail.append_whole(arguments)
 
     def refuse_excess(self) -> None:
-        """This draft stands for every call beyond the limit."""
+        """Reject this draft, which represents every call beyond the limit."""
         limit = self._limits.calls
         self.early_end = (Reason.LIMIT, f"the answer holds more than {limit} calls")
 
     def refuse_markup(self, flaw: str) -> None:
-        """What stands around the arguments is broken, so nothing can end them."""
+        """Reject the call: the markup around its arguments is broken, so nothing can end them."""
         self.early_end = self.early_end or (Reason.BAD_MARKUP, flaw)
 
     def refuse_name(self, longest: int) -> None:
@@ -250,7 +251,7 @@ class Draft:
         self.state = advance(self.state, step)
 
     def allows(self, step: Step) -> bool:
-        """Whether the table knows this step from here."""
+        """Return True if the table has this step from the current state."""
         return (self.state, step) in TRANSITIONS
 
     def note(self, oddity: Oddity, detail: str = "") -> None:
@@ -260,11 +261,11 @@ class Draft:
             self._notes.append(Inconsistent(oddity, detail, self.number))
 
     def is_odd(self, oddity: Oddity) -> bool:
-        """Whether this was strange."""
+        """Return True if this oddity was noted."""
         return oddity in self._odd
 
     def take_notes(self) -> list[Inconsistent]:
-        """What was strange since the last time."""
+        """Return the oddities since the last call."""
         notes, self._notes = self._notes, []
         return notes
 
@@ -277,7 +278,7 @@ class Draft:
 
     @property
     def flaw(self) -> Unparsed | None:
-        """Why the text is no JSON, where that is known and no repair could change it."""
+        """The reason why the text is not JSON, if it is known and no repair could change it."""
         return self._flaw if self._flaw and not is_repairable(self.text) else None
 
     @property
@@ -292,7 +293,7 @@ class Draft:
 
     @property
     def is_object(self) -> bool:
-        """Whether the provider sent an object instead of text."""
+        """True if the provider sent an object instead of text."""
         return bool(self._objects)
 
     @property
@@ -310,27 +311,27 @@ class Draft:
 
     @property
     def is_open(self) -> bool:
-        """Whether the text stops inside the root object: nothing could make a call of it yet."""
+        """True if the text stops inside the root object."""
         return self._scanner.state is Scan.INSIDE
 
     @property
     def is_contested(self) -> bool:
-        """Whether this may be a piece of another call that never came to its end."""
+        """True if this may be a piece of another call that was never closed."""
         return self.rival is not None and self.rival.is_open
 
     @property
     def has_begun(self) -> bool:
-        """Whether arguments came, so that the name is not growing any more."""
+        """True if arguments arrived, so that the name is complete."""
         return bool(self._text or self._objects) or self.state is not State.BUILDING
 
     @property
     def has_ended(self) -> bool:
-        """Whether what comes next for this place must be another call, or a repeat."""
+        """True if the next piece for this slot must be another call, or a repeat."""
         return self.state is not State.BUILDING or self.is_object
 
     @property
     def only_grows(self) -> bool:
-        """Whether the next pieces can be read as one: none can repeat what came before it."""
+        """True if the next pieces can be joined: none can repeat an earlier one."""
         return self.flowing and self.state is State.BUILDING and self._snapshot is None
 
     def fresh(self) -> str:
@@ -338,7 +339,7 @@ class Draft:
         return self._text.fresh()
 
     def may_flow(self) -> bool:
-        """Whether the text can no longer turn out to be a placeholder."""
+        """True if the text can no longer be a placeholder."""
         return self.text.strip() not in ("", "{", "{}") and not self.is_empty
 
     def object(self) -> dict[str, Any] | None:
@@ -353,14 +354,14 @@ class Draft:
         return None if self.parsed is None else self.parsed.value
 
     def snapshot(self) -> str | None:
-        """The last piece, if each piece so far began with the one before it.
+        """The last piece, if each piece so far began with the previous one.
 
-        None where a call has an end of its own that did not come, and where it stands in a text.
+        None if the call has an explicit end that did not come, and if it is part of a text.
         """
         open_end = self.seals and Evidence.SEALED not in self.evidence
         return None if open_end or self.written or not self._text.is_joined else self._snapshot
 
     def tail(self) -> Tail:
-        """What came after the closed object."""
+        """The text after the closed object."""
         value = self.parsed.value if self.parsed is not None else None
         return self._tail.read(value, limits=self._limits)

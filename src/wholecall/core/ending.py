@@ -1,4 +1,4 @@
-"""How a turn ends: the hint, the terminator, the faults, and what is told of them."""
+"""The end of a turn: the hint, the terminator, the faults, and how they are reported."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _FINISH_REASON: dict[Ending, str | None] = {
 
 
 OVERRUN = Inconsistent(Oddity.AFTER_END, "more came after the answer's own end")
-"""What is told of it, once."""
+"""Reported once."""
 
 
 class EndSigns:
-    """What the stream said about its own end."""
+    """The signs of the end that the stream gave."""
 
     __slots__ = ("_changed", "fault", "hint", "limited", "native", "overrun", "terminated")
 
@@ -56,7 +56,7 @@ class EndSigns:
         """Whether the answer has as many output tokens as the request allowed."""
         self.terminated = False
         self.overrun = False
-        """Whether something came after the end."""
+        """True if something came after the end."""
         self.fault: Fault | None = None
         self._changed = False
 
@@ -69,14 +69,14 @@ class EndSigns:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing has been said yet that forbids every call of the turn."""
+        """True if nothing so far forbids all calls of the turn."""
         return self.fault is None and ending_of(self.hint) in _SOUND
 
     def ending(self) -> Ending:
-        """How the turn ended, now that nothing more can come.
+        """Return the ending, now that nothing more can come.
 
-        A hint that is followed by the end of the stream counts as an end: many servers
-        never send their terminator, and nothing of a call comes after the hint.
+        A hint followed by the end of the stream counts as an end: many servers never send their
+        terminator, and no part of a call follows the hint.
         """
         if self.fault is not None:
             return Ending.FAILED
@@ -92,7 +92,7 @@ class EndSigns:
         return [self.fault]
 
     def conclude(self, ending: Ending, verdicts: Iterable[Call | Rejected]) -> list[Event]:
-        """What was odd about the end, and the end itself."""
+        """Report the oddities of the end, and the end itself."""
         settled = tuple(verdicts)
         events: list[Event] = [
             Inconsistent(oddity, f"finish reason {self.native!r}")
@@ -121,7 +121,7 @@ class EndSigns:
 
 
 def _finish_reason(ending: Ending, verdicts: tuple[Call | Rejected, ...]) -> str | None:
-    """What was really delivered, whatever the upstream's hint says."""
+    """Return what was really delivered, whatever the upstream's hint says."""
     if ending in _SOUND and _has_call(verdicts):
         return "tool_calls"
     if ending is Ending.GOOD and any(map(_was_cut, verdicts)):

@@ -1,9 +1,9 @@
-"""A small example of arguments that fit, built from the schema alone.
+"""Build a small example of valid arguments from the schema alone.
 
-It has the required parameters and nothing else. For each value the schema's own words
-come first (`examples`, `default`, `enum`), then a few plain ones of the right type that
-respect its limits. The validator picks: a candidate that does not fit is never shown.
-Where none fits (who can invert a regular expression?) there is no example.
+It has the required parameters and nothing else. For each value the schema's own words come first
+(`examples`, `default`, `enum`), then a few plain values of the right type within its limits. The
+validator picks: a candidate that does not fit is never shown. If none fits, for instance because of
+a regular expression, there is no example.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ITEMS = 16
 _LETTERS = 200
 """Characters of a text that is made up."""
 _FAR = 1000
-"""Where a number without bounds is sought."""
+"""Bound for a number without bounds."""
 
 _FORMATS = {
     "date-time": "2026-01-31T12:00:00Z",

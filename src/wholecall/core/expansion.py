@@ -1,8 +1,7 @@
-"""How large a schema becomes when its references are written out, and what it will cost.
+"""Compute the size of a schema with its references expanded, and the cost of checking it.
 
-That is how the validator works through it, and two references a level make 2ⁿ. So
-everything is counted before it is compiled: the schemas, the patterns, and by the values
-that they speak about the rules.
+The validator expands references, and two references per level make 2ⁿ. So everything is counted
+before it is compiled: the schemas, the patterns, and the rules for each value.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ takes up to ten microseconds."""
 
 
 def count_cost(root: Place, targets: Mapping[str, Place], *, patterns: Iterable[str]) -> Cost | str:
-    """What a schema will cost, or why that is too much."""
+    """Return the cost of a schema, or the reason why it is too high."""
     patterns = frozenset(patterns)
     excess = _find_excess(patterns)
     if excess:
@@ -72,14 +71,14 @@ _UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 
 
 class _Way(NamedTuple):
-    """How a schema was come to, when references are written out."""
+    """The path to a schema when references are expanded."""
 
     opened: frozenset[str] = frozenset({""})
     """The references that are being written out."""
     chain: int = 0
     """Schemas around it."""
     times: int = 1
-    """How often the validator looks at it for one value."""
+    """Evaluations of it for one value."""
 
 
 class _Expansion:

@@ -1,13 +1,12 @@
-"""Why a value does not fit: every problem at once, each with its path, in plain words.
+"""Explain why a value does not fit: all problems at once, each with its path, in plain words.
 
-The validator has said that the value does not fit. Place by place it is asked again
-about the parts, and only what fails is looked into, until the keyword is found that
-fails by itself. A keyword that holds no schemas is asked alone (`LIMITS`); one that
-does says where to look next (`_LOOKS`). What stands in neither table, such as
-`unevaluatedItems`, is reported as a whole.
+The validator has said that the value does not fit. It is asked again about the parts, and only
+those that fail are examined, until the keyword is found that fails by itself. A keyword without
+subschemas is asked alone (`LIMITS`); one with subschemas says where to continue (`_LOOKS`). A
+keyword in neither table, such as `unevaluatedItems`, is reported as a whole.
 
-The work is bounded: each place is looked into once for each value, the schema's cost
-says how much of it may be judged once more, and after `PROBLEMS` problems nobody reads on.
+The work is bounded: each place is examined once per value, the schema's cost limits how much may be
+judged again, and only the first `PROBLEMS` problems are reported.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from wholecall.core.work import Allowance
 PROBLEMS = 32
 """Problems of one call that are reported."""
 EXPLAINING = 500_000
-"""Rules that may be looked at to find them, in the units of `work`."""
+"""Schema rules that may be evaluated to find them, in the units of `work`."""
 
 
 _GUESSES = 8
@@ -35,7 +34,7 @@ _GUESSES = 8
 
 
 class Look(NamedTuple):
-    """A schema, a value that does not fit it, and where the value stands."""
+    """A schema, a value that does not fit it, and the path of the value."""
 
     place: Place
     value: JSON
@@ -68,9 +67,9 @@ def explain(
     allowance: Allowance,
     unknown: Collection[str] = (),
 ) -> tuple[Problem, ...]:
-    """Say why arguments that do not fit do not.
+    """Explain why arguments do not fit.
 
-    `unknown` are received names that are no parameters: one may be what is missing.
+    `unknown` are received names that are not parameters: one may be a misspelt required one.
     """
     problems: dict[Problem, None] = {}
     seen: set[tuple[str, str]] = set()
@@ -99,7 +98,7 @@ class _Explanation:
         self._guesses = _GUESSES
 
     def look(self, look: Look) -> Found:
-        """What is wrong here. A wrong type or option makes every other rule moot."""
+        """Return the problems here. A wrong type or option makes every other rule moot."""
         for keyword in _FIRST:
             if keyword in look.node and not look.place.fits_alone(keyword, look.value):
                 # Some models write null for everything that they have no value for.
@@ -113,7 +112,7 @@ class _Explanation:
                 yield _report(look, keyword, expected=LIMITS[keyword](argument))
 
     def _fits(self, place: Place, value: JSON) -> bool:
-        """What is not judged any more is taken to fit: of that nothing is said."""
+        """Beyond the work limit a value counts as fitting, and nothing is reported about it."""
         return not self._allowance.take(value) or self._compiled.fits(place, value)
 
     def _enter(self, place: Place, value: JSON, *, path: str, optional: bool = False) -> Found:
@@ -261,7 +260,8 @@ class _Explanation:
             yield _report(look, keyword, expected=list_some(words, " or "))
 
     def _may_mean(self, branch: Place, look: Look) -> bool:
-        """Whether the type agrees, and each tag: a member that may have few values only."""
+        """Return True if the type agrees, and each tag: a member with only a few possible
+        values."""
         if not self._compiled.allows_type(branch, look.value):
             return False
         tags = [

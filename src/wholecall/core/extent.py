@@ -1,8 +1,8 @@
-"""How deep and how large a JSON text is, told before anything is built from it.
+"""Measure the depth and size of a JSON text before anything is built from it.
 
-A value costs far more than the characters that it is written in: 4 MB of `[],` are a
-million lists. So brackets and commas are counted first, those outside strings. Every
-pattern is possessive, and ends where a limit is passed.
+A value costs far more than its characters: 4 MB of `[],` are a million lists. So brackets and
+commas outside strings are counted first. Every pattern is possessive and stops where a limit is
+exceeded.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _QUOTES = 4
 
 
 class Extent(NamedTuple):
-    """What is too much about a text."""
+    """The limits that a text exceeds."""
 
     excess: str = ""
-    """What there is too much of, in words."""
+    """The exceeded limit, in words."""
     too_deep: int | None = None
-    """Behind the first bracket that goes too deep."""
+    """The position after the first bracket that is too deep."""
 
 
 def measure_text(text: str, limits: Limits) -> Extent:
@@ -54,16 +54,16 @@ def measure_text(text: str, limits: Limits) -> Extent:
 
 
 def _has_too_many_strings(text: str, values: int) -> bool:
-    # Nearly every quote behind a backslash is a part of a string; those of the rest, half are.
+    # Nearly every quote after a backslash belongs to a string; of the rest, half do.
     if text.count('"') - text.count('\\"') <= _QUOTES * values:
         return False
     return bool(_past(r'[^"]*+', STRING, count=_QUOTES // 2 * values).match(text))
 
 
 def find_too_many(text: str, values: int) -> int | None:
-    """Behind the mark that begins one value too many; None if there is none.
+    """Return the position after the mark that begins one value too many, or None.
 
-    The first value of an object or array is begun by its bracket, any other by a comma.
+    The first value of an object or array begins with its bracket, every other with a comma.
     """
     if text.count(",") + text.count("[") + text.count("{") <= values:
         return None

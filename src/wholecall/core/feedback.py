@@ -1,11 +1,11 @@
-"""What the model is told, so that its next call is right.
+"""Feedback: tell the model what to correct in its next call.
 
-The text alone must be enough to correct the call: the tool, the place, what was
-received, what is expected, and an example that fits. It says nothing of how we found
-out, and it is the same whether the model calls natively or in a dialect.
+The text alone must be enough to correct the call: the tool, the path, what was received, what is
+expected, and a valid example. It says nothing about how the problem was found, and it is the same
+for native and emulated calls.
 
-A call that was cut off is told so. To say "missing field" instead would make the model
-send the same long call once more, to be cut off at the same place.
+Feedback about a truncated call says that it was cut off. "Missing field" would make the model send
+the same long call again, to be cut off at the same place.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from wholecall.core.verdict import OUTPUT_LIMIT
 from wholecall.core.words import cut, show, show_names
 
 _REREAD = 64 * 1024
-"""Characters of arguments that are read once more, to name the parameters that came and the
-place that is wrong. Whoever sends more knows their names; the place stands in the detail."""
+"""Characters of arguments that are parsed again, to name the received parameters and the wrong
+place. Of longer arguments the detail names the place."""
 _EXAMPLE = 2000
 """Characters of the longest example that is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback:
-    """What was wrong with a call, for programs; `text` is the same for the model."""
+    """The problem with a call, for programs; `text` is the same for the model."""
 
     type: str
     """`schema`, `truncated`, `unknown_tool`, … : a `Reason`, or how running the tool ended."""
@@ -99,7 +99,7 @@ def make_feedback(
 
 
 class _Subject(NamedTuple):
-    """What there is to speak about."""
+    """The subject of the feedback."""
 
     rejection: Rejected
     spec: ToolSpec | None
@@ -262,7 +262,7 @@ def _make_no_name(subject: _Subject) -> Feedback:
 
 
 def _name_tools(offer: Offer | None) -> str:
-    if offer is None:  # whoever asks for the feedback did not say what could be called
+    if offer is None:  # the caller did not say which tools are offered
         return "Call only tools that you were given, by their names."
     if not offer:
         return "There are no tools to call. Answer without one."
@@ -382,7 +382,7 @@ def skipped(name: str, why: str, *, reason: SkipReason = SkipReason.STOPPED) -> 
 
 
 def dropped_note(call: Call) -> str:
-    """What a result says of parameters that were dropped; empty if none were."""
+    """Return the note on dropped parameters for a result; empty if none were dropped."""
     if not call.dropped:
         return ""
     names = show_names(call.dropped)

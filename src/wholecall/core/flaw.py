@@ -1,9 +1,8 @@
-"""Where and why a text that the parser refused leaves JSON, without reading it all again.
+"""Find where and why a rejected text leaves JSON, without reading all of it again.
 
-`grammar.walk` takes a microsecond a mark, and a broken text may have millions. But the
-parser has read all that stands before the flaw, so that is JSON; and what may come next
-follows from the brackets that are open there and from the mark before. So the walk need
-only begin there. Its answer is the one of a walk from the beginning.
+`grammar.walk` takes a microsecond per mark, and a broken text may have millions. But everything
+before the parser's error is JSON, and what may come next follows from the open brackets and the
+previous mark. So the walk starts there. It gives the same answer as a walk from the beginning.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def _known_good(text: str, error: json.JSONDecodeError) -> int:
 
 
 def _begin_mark(text: str, error: json.JSONDecodeError | BadLiteral) -> int:
-    """Where the flawed mark begins; the parser may name a place inside it."""
+    """Return the start of the flawed mark; the parser may name a place inside it."""
     if isinstance(error, BadLiteral):
         return match_end(_up_to(error.literal), text, at=0)
     if error.msg.startswith(_UNTERMINATED):
@@ -89,10 +88,10 @@ def _begin_mark(text: str, error: json.JSONDecodeError | BadLiteral) -> int:
 
 
 def _begin_string(text: str) -> int:
-    """Where the string begins in which a text ends. The parser knows it, and is fast."""
+    """Return the start of the string in which a text ends. The parser finds it fast."""
     begin = len(text)
     try:
-        _DECODER.decode(text + " ")  # behind half a pair it expects the other half, or more
+        _DECODER.decode(text + " ")  # after one surrogate it expects the other, or more
     except json.JSONDecodeError as error:
         begin = error.pos
     return begin
@@ -104,8 +103,8 @@ _NUMBER_BEGINS = frozenset("-0123456789")
 
 def _up_to(literal: str) -> re.Pattern[str]:
     """All of a text before a bad literal, in one match. No other word has an N or I in it."""
-    # A number that goes on with another digit is as bad, and would have been met before. One
-    # that goes on with an exponent may be small.
+    # A number that continues with another digit is bad as well and would have been found before.
+    # One that continues with an exponent may be small.
     goes_on = r"[eE][+-]?[0-9]" if literal.lstrip("-").replace(".", "").isdigit() else "[0-9]"
     bad = rf"{re.escape(literal[: DIGITS + 1])}(?!{goes_on})"
     return re.compile(rf'(?:{STRING}|[^"\-0-9NI]++|(?!{bad}){NUMBER.pattern})*+', re.DOTALL)

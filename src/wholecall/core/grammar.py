@@ -1,17 +1,15 @@
-"""JSON as a table: what may stand where, and where a text leaves it.
+"""JSON as a table: what may follow what, and where a text leaves JSON.
 
-`walk` reads strict JSON mark by mark and says where it stopped and why. It builds no
-value: that is the parser's work, and ten times faster there. It is asked when the
-parser has failed, when a text may be too deep for the parser, and for previews.
+`walk` reads strict JSON mark by mark and reports where and why it stopped. It builds no value: the
+parser does that ten times faster. It is used when the parser has failed, when a text may be too
+deep for the parser, and for previews.
 
-The theory: JSON is read from left to right without looking ahead, so a text that is
-wrong is wrong at one place. Either something stands there that no JSON could have
-there (BROKEN), or nothing does: the text ends, and more of it could have made it whole
-(CUT). A text is CUT exactly if it is a proper prefix of some JSON text with numbers
-that a machine can hold.
+The theory: JSON is read from left to right without lookahead, so an invalid text is invalid at one
+place. Either that place holds something that no JSON could have there (BROKEN), or the text ends
+there and more of it could have made it whole (CUT). A text is CUT exactly if it is a proper prefix
+of some JSON text whose numbers a machine can represent.
 
-Every pattern here is possessive: it never gives back what it has read, so the walk
-looks at each character once.
+Every pattern here is possessive: it never backtracks, so the walk reads each character once.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ SCALAR = "0"
 
 
 class Expect(enum.Enum):
-    """What must come next, in words that a model can act on."""
+    """The expected next mark, in words that a model can act on."""
 
     VALUE = "a value"
     FIRST_ITEM = "a value or ']'"
@@ -72,7 +70,7 @@ _STEPS: dict[tuple[Expect, str], Expect] = {
     (Expect.AFTER_MEMBER, ","): Expect.KEY,
     (Expect.AFTER_MEMBER, "}"): Expect.END,
 }
-# The same, told by the mark before and by what is open; any other mark ends a value.
+# The same, from the previous mark and from what is open; any other mark ends a value.
 _AFTER_MARK = {
     ("", ""): Expect.VALUE,
     ("{", "}"): Expect.FIRST_KEY,
@@ -88,7 +86,7 @@ _COMPLETABLE = frozenset(
 
 
 class Grammar:
-    """Where a reader of JSON stands: what is open, and what must come next."""
+    """The position of a JSON reader: what is open, and what must come next."""
 
     __slots__ = ("closers", "expects")
 
@@ -109,7 +107,7 @@ class Grammar:
         return grammar
 
     def allows(self, mark: str) -> bool:
-        """Whether the mark may stand here."""
+        """Return True if the mark is allowed here."""
         return (self.expects, mark) in _STEPS
 
     def take(self, mark: str) -> bool:
@@ -143,8 +141,8 @@ _STRING_BODY = re.compile(
     r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+'
 )
 _BLANKS = re.compile(r"[ \t\r\n]*+")
-# One mark that is right in itself, with the white space behind it. A short integer is a
-# number without further questions; any other is a `number` whose size is looked at.
+# One valid mark, with the white space after it. A short integer needs no further check; any other
+# number is a `number` whose size is checked.
 _TOKEN = re.compile(
     r"(?:[{}\[\]:,]"
     rf'|"{_STRING_BODY.pattern}"'
@@ -161,7 +159,7 @@ _MARK_OF = {
 
 
 class Cause(enum.Enum):
-    """Why a walk stopped."""
+    """The reason why a walk stopped."""
 
     COMPLETE = "the text is one whole JSON value"
     CUT = "the text ends before the value does"
@@ -170,7 +168,7 @@ class Cause(enum.Enum):
 
 
 class Stop(NamedTuple):
-    """Where a walk stopped, and why: the first fields of a `Walk`."""
+    """The position and the reason of a stop: the first fields of a `Walk`."""
 
     cause: Cause
     position: int
@@ -179,19 +177,19 @@ class Stop(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """How far a text is strict JSON, and why no further."""
+    """The extent to which a text is strict JSON, and why no further."""
 
     cause: Cause
     position: int
-    """Where it stopped."""
+    """The position at which it stopped."""
     message: str
-    """Why, in words for a model; empty if the text is whole."""
+    """The reason, in words for a model; empty if the text is whole."""
     open_string: int | None
-    """Where a value that is a string was cut: the end of its last whole character."""
+    """If a string value was cut: the end of its last whole character."""
     completable: int
     """Up to here the closers alone would make the text whole."""
     closers: list[str]
-    """What is open there, the outermost first."""
+    """The closers of what is open there, the outermost first."""
 
 
 def walk(text: str, *, depth: int, at: int = 0, grammar: Grammar | None = None) -> Walk:
@@ -215,18 +213,18 @@ def walk(text: str, *, depth: int, at: int = 0, grammar: Grammar | None = None) 
 
 
 def skip_blanks(text: str, at: int) -> int:
-    """Where the white space that begins at `at` ends."""
+    """Return the end of the white space that begins at `at`."""
     return match_end(_BLANKS, text, at=at)
 
 
 def match_end(pattern: re.Pattern[str], text: str, *, at: int) -> int:
-    """Where the pattern's match at `at` ends; `at` itself if there is none."""
+    """Return the end of the pattern's match at `at`, or `at` if there is none."""
     found = pattern.match(text, at)
     return at if found is None else found.end()
 
 
 def number_flaw(literal: str) -> str:
-    """Why no number is made of this literal; empty if one can be."""
+    """Return the reason why this literal is not a valid number; empty if it is one."""
     if len(literal) > DIGITS:
         return f"a number of more than {DIGITS} digits"
     if not literal.lstrip("-").isdigit() and math.isinf(float(literal)):
@@ -248,7 +246,7 @@ _BAD_ESCAPE = "an invalid escape in a string (write \\\\ for a backslash)"
 
 
 def explain(text: str, at: int, *, grammar: Grammar, known: int = 0) -> Stop:
-    """Why a walk does not step on from here. A string is `known` to be good up to some place."""
+    """Explain why a walk stops here. A string is `known` to be good up to some position."""
     expected = grammar.expects
     if at == len(text) and expected is Expect.END:
         return Stop(Cause.COMPLETE, at)

@@ -1,7 +1,7 @@
 """A text that grows by pieces and is shown as it grows.
 
-A piece costs some fifty bytes besides its letters, and many have four. So pieces that were
-shown are joined to blocks: a long call takes the memory of its text, and adding to it stays
+A piece costs about fifty bytes in addition to its characters, and many have four. So pieces that
+were shown are joined to blocks: a long call takes the memory of its text, and appending stays
 linear, because no block is touched again.
 """
 
@@ -20,14 +20,14 @@ class GrowingText:
         self._blocks: list[str] = []
         self._pieces: list[str] = []
         self._shown = 0
-        """How many of the pieces were shown; the blocks were."""
+        """The number of pieces that were shown; the blocks were shown as well."""
 
     def __bool__(self) -> bool:
         return bool(self._pieces or self._blocks)
 
     @property
     def is_joined(self) -> bool:
-        """Whether it has more pieces than one."""
+        """True if it has more than one piece."""
         return len(self._pieces) > 1 or bool(self._blocks)
 
     @property
@@ -57,7 +57,7 @@ class GrowingText:
         return "".join((*self._blocks, *self._pieces))
 
     def fresh(self) -> str:
-        """What was not shown yet."""
+        """Return the text that was not shown yet."""
         pieces = self._pieces
         shown, self._shown = self._shown, len(pieces)
         return pieces[shown] if self._shown - shown == 1 else "".join(pieces[shown:])

@@ -88,12 +88,12 @@ _WORDS: dict[Hint, tuple[str, ...]] = {
 }
 _HINTS: dict[str, Hint] = {word: hint for hint, words in _WORDS.items() for word in words}
 _SEVERITY: dict[Hint, int] = {hint: rank for rank, hint in enumerate(Hint)}
-# A finish reason is a short word; a longer text is not looked at.
+# A finish reason is a short word; longer texts are ignored.
 _LONGEST = 128
 
 
 def read_hint(native: str) -> Hint:
-    """Map a provider's finish reason to ours; `UNKNOWN` if nobody has told us of it."""
+    """Map a provider's finish reason to ours; `UNKNOWN` if it is not in the table."""
     word = native.strip().lower().replace("-", "_")[:_LONGEST]
     return _HINTS.get(word) or _HINTS.get(_once(word)) or _HINTS.get(_last(word)) or Hint.UNKNOWN
 

@@ -21,7 +21,7 @@ from wholecall.errors import ProtocolError
 
 
 class State(enum.Enum):
-    """Where a draft stands."""
+    """The state of a draft."""
 
     BUILDING = "building"
     CLOSED = "closed"
@@ -31,7 +31,7 @@ class State(enum.Enum):
 
 
 class Step(enum.Enum):
-    """What happens to a draft."""
+    """An event in the life of a draft."""
 
     TEXT = "text"
     CLOSE = "close"
@@ -63,7 +63,7 @@ OPEN_STATES = frozenset({State.BUILDING, State.CLOSED, State.SEALED})
 
 
 def advance(state: State, step: Step) -> State:
-    """Where a step leads from here, by the table."""
+    """Return the next state, by the table."""
     try:
         return TRANSITIONS[state, step]
     except KeyError:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the assembler accepts of one turn."""
+    """Limits of one turn."""
 
     calls: int = 64
     """Calls a turn. More than this is a model in a loop."""
@@ -16,8 +16,8 @@ class Limits:
     name: int = 256
     """Characters of a tool's name, unless a longer one is offered. Providers allow 64 or 128."""
     blocks: int = 1024
-    """Blocks, or calls, of one answer that a decoder follows at a time. Beyond `calls`, so that
-    what is too much for the assembler can still be told apart by it."""
+    """Blocks, or calls, of one answer that a decoder tracks at a time. More than `calls`, so that
+    the assembler can tell apart the excess calls."""
     characters: int = 4 * 1024 * 1024
     """Characters of arguments a call."""
     values: int = 65_000
@@ -28,8 +28,8 @@ class Limits:
     depth: int = 128
     """Nesting of arguments. Validators recurse; some crash on deep values."""
     blank_run: int = 1024
-    """White space in a row outside strings. A model that emits more has lost the thread
-    and goes on until the output limit; the deepest honest indentation stays below."""
+    """White space in a row outside strings. A model that emits more is degenerate and continues to
+    the output limit; the deepest honest indentation stays below."""
 
 
 DEFAULT = Limits()

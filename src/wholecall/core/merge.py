@@ -11,7 +11,7 @@ from typing import Any, Final
 from wholecall.core.limits import DEFAULT
 
 _CONTRADICTION: Final = object()
-# Stands for a value that nobody can write out. It is no object and no blank.
+# Represents a value that cannot be serialised. It is neither an object nor blank.
 _UNWRITABLE = '"…"'
 
 
@@ -48,7 +48,7 @@ def _merge_values(values: list[Any], depth: int) -> Any:
 
 
 def outgrows(late: Any, early: Any) -> bool:
-    """Whether an object holds all of another one and more of it: keys, letters, digits."""
+    """Return True if an object contains all of another one and more: keys, letters, digits."""
     both = isinstance(late, Mapping) and isinstance(early, Mapping)
     return both and late != early and _holds(late, early)
 
@@ -64,7 +64,8 @@ def _holds(late: Any, early: Any) -> bool:
 
 
 def same_json(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON. To Python, 1, 1.0 and true are equal; to JSON not."""
+    """Return True if two values are the same JSON. Python's 1, 1.0 and true are equal; JSON's are
+    not."""
     return bool(one == other) and _canonical(one) == _canonical(other)
 
 

@@ -33,21 +33,22 @@ def join_name(current: str, piece: str, *, offered: Collection[str] | None) -> s
 
 
 def _join_blindly(current: str, piece: str) -> str:
-    # Nobody said which tools exist: a longer spelling of the same name replaces it.
+    # No tools were given: a longer spelling of the same name replaces it.
     return piece if piece.startswith(current) else current + piece
 
 
 _NAMESPACES = ("functions.", "functions:", "default_api.", "default_api:")
-"""What models were trained to write before the name of any tool: gpt-oss and Kimi, Gemini."""
+"""Prefixes that models were trained to write before a tool's name: gpt-oss and Kimi, Gemini."""
 
 
 _HEADER = re.compile(r"(?:.*\bto=)?(?P<name>[^\s<]+?)(?::\d+)?\s*(?:<\|.*)?", re.DOTALL)
-"""What servers leave of a header around a name: `to=functions.search <|constrain|>json` and
-`search<|channel|>commentary` of gpt-oss, `functions.search:0` of Kimi."""
+"""Remains of a header that servers leave around a name: `to=functions.search <|constrain|>json` and
+`search<|channel|>commentary` from gpt-oss, `functions.search:0` from Kimi."""
 
 
 def offered_name(name: str, offered: Collection[str] | None) -> str:
-    """The offered name that is meant: this one, or what stands behind a namespace, in a header."""
+    """Return the offered name that is meant: this one, or the one after a namespace or in a
+    header."""
     name = name.strip()
     if offered is None or name in offered:
         return name
@@ -61,7 +62,7 @@ def offered_name(name: str, offered: Collection[str] | None) -> str:
 
 
 def is_settled(name: str, offered: Collection[str] | None) -> bool:
-    """Whether no further piece can make another offered name of this one."""
+    """Return True if no further piece can make another offered name of this one."""
     if not name or offered is None:
         return False
     return name in offered and not any(

@@ -14,9 +14,9 @@ _NAMES = 128
 _COMPARED = 16
 """Names that are compared so. Each takes milliseconds."""
 _ALIKE = 0.6
-"""How alike names must be, of 1, for one to be suggested in place of the other."""
+"""Similarity, of 1, that a suggestion needs."""
 _SAME = 0.85
-"""How alike they must be to be taken for the same name misspelt."""
+"""Similarity at which names count as one name misspelt."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

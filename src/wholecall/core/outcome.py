@@ -27,14 +27,15 @@ those of the last chunk are."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a turn delivered. `calls` is exactly what may be executed, in call order."""
+    """The result of a turn. `calls` is exactly what may be executed, in call order."""
 
     calls: tuple[Call, ...] = ()
     rejected: tuple[Rejected, ...] = ()
     text: str = ""
     reasoning: str = ""
     finish_reason: str | None = None
-    """What was really delivered: `tool_calls`, `stop`, `length`, `content_filter`."""
+    """The finish reason for what was really delivered: `tool_calls`, `stop`, `length`,
+    `content_filter`."""
     native_finish_reason: str | None = None
     """The upstream's own word."""
     error: str | None = None

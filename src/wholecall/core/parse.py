@@ -1,10 +1,9 @@
 """Strict JSON, parsed once, with every limit checked before the parser can trip over it.
 
-The standard library's parser does the work. Around it stands what it lets through or
-falls over: NaN and Infinity, numbers without measure, keys given twice, halves of
-surrogate pairs, nesting that ends in a RecursionError, a million values in a text that
-is not long. When it fails, `flaw.find_flaw` says where, and whether the text was cut off
-or is broken.
+The standard library's parser does the work. This module catches what the parser lets through or
+fails on: NaN and Infinity, numbers without bound, duplicate keys, lone surrogates, nesting that
+ends in a RecursionError, a million values in a short text. When it fails, `flaw.find_flaw` says
+where, and whether the text was cut off or is broken.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Parsed(Value, frozen=True):
 
 
 class Unparsed(Value, frozen=True):
-    """Why a text is not strict JSON."""
+    """The reason why a text is not strict JSON."""
 
     message: str
     position: int
@@ -59,7 +58,7 @@ class Unparsed(Value, frozen=True):
 
     @property
     def cut(self) -> bool:
-        """Whether the text is a proper prefix of some JSON: more of it could be whole."""
+        """True if the text is a proper prefix of some JSON: more of it could be whole."""
         return self.reason is Reason.TRUNCATED
 
 
@@ -142,7 +141,7 @@ def _refuse_constant(literal: str) -> NoReturn:
 
 
 _MOST_DOUBLED = 32
-"""Paths of keys given twice that are told. A hostile text has a hundred thousand."""
+"""Paths of duplicate keys that are reported. A hostile text has a hundred thousand."""
 
 
 class _KeyTwice(Exception):
@@ -201,8 +200,8 @@ _SHORT_NUMBERS = re.compile(rf"(?:[^0-9]++|[0-9]{{1,{DIGITS - 1}}}+(?![0-9]))*+"
 
 
 def _choose_decoders(text: str) -> _Decoders:
-    """To look at each integer costs more than to read it. Where there may be many, all of the
-    text is looked at instead."""
+    """Choose the decoders. Checking each integer costs more than reading it, so a text that may
+    hold many integers is checked as a whole."""
     # In a longer text that has as many commas, most of them stand in strings.
     is_dense = _LARGE < len(text) < min(text.count(","), DEFAULT.values) * _DENSE
     return _FAST if is_dense and _SHORT_NUMBERS.fullmatch(text) else _CAREFUL

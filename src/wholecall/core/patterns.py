@@ -1,13 +1,13 @@
-r"""How much a regular expression may cost, told by looking at it.
+"""Estimate the cost of a regular expression from its text.
 
-The validator's engine never backtracks. It builds its automaton while it reads, and an
-automaton with few states costs two nanoseconds a character. But a pattern can ask it to
-remember much: `a[ab]{50}c` must know, at each place, which of the last 50 characters
-were an `a`, and that is 2⁵⁰ states. Each is then built anew, at a microsecond or ten.
+The validator's engine never backtracks. It builds its automaton while it reads, and an automaton
+with few states costs two nanoseconds a character. But a pattern can make it remember much:
+`a[ab]{50}c` must know, at each place, which of the last 50 characters were an `a`, and that is 2⁵⁰
+states. Each is then built anew, at one to ten microseconds.
 
-What may be remembered are the positions (a character, a class) behind the first thing
-that may match in more than one way: everything, in a pattern without `^`. Few such
-positions make few states, and a pattern with few states is tame.
+The positions (a character, a class) after the first part that may match in more than one way may
+have to be remembered: all of them, in a pattern without `^`. Few such positions make few states,
+and a pattern with few states is tame.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 STATES = 2**14
-"""States of all tame patterns of a schema. They are built once, in some ten milliseconds.
-Honest patterns rarely have more than eight positions behind their first loop: 256 states."""
+"""States of all tame patterns of a schema. They are built once, in some ten milliseconds. Honest
+patterns rarely have more than eight positions after their first loop: 256 states."""
 _COUNTED = 20
 _CACHED = 1024
 _UNICODE_CLASS = 64
@@ -45,7 +45,7 @@ class Pattern(NamedTuple):
     positions: int
     """Characters and classes, with their repetitions written out."""
     loose: int
-    """How many of them may have to be remembered."""
+    """The number of positions that may have to be remembered."""
 
     @property
     def states(self) -> int:
@@ -74,7 +74,7 @@ class _Ruler:
     def __init__(self, *, anchored: bool) -> None:
         self._positions = 0
         self._last = (0, False)
-        """Where the item before a quantifier begins, and whether it is a group."""
+        """The start of the item before a quantifier, and whether it is a group."""
         self._groups: list[int] = []
         self._loose_from: int | None = None if anchored else 0
 

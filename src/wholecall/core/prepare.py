@@ -1,9 +1,8 @@
-"""From a tool definition's schema to a compiled one, or to the reason why not.
+"""Compile a tool definition's schema, or say why it cannot be compiled.
 
-Whoever defines tools may not be whoever pays for the CPU: behind a gateway, clients
-send schemas and models send values. So before a schema is compiled, everything is
-counted that multiplies: its bytes, its nesting, and how large it becomes when the
-validator writes out its references (`expansion`).
+The author of the tools may not be the one who pays for the CPU: at a gateway, clients send schemas
+and models send values. So before a schema is compiled, everything that multiplies is counted: its
+bytes, its nesting, and its size after the validator has expanded its references (`expansion`).
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ SCHEMA_BYTES = 64 * 1024
 SCHEMA_DEPTH = 128
 """Nesting of one schema. The compiler recurses."""
 CONTAINERS = 3000
-"""Objects and arrays in one schema. Each is looked at a dozen times before it is compiled;
-a tool with hundreds of parameters has a third of them."""
+"""Objects and arrays in one schema. Each is visited a dozen times before it is compiled; a tool
+with hundreds of parameters has a third of them."""
 CACHED = 256
 """Compiled schemas that are kept. One request has at most 128 tools."""
 
@@ -73,7 +72,7 @@ def _prepare(text: bytes) -> Compiled | Problem:
         jsonschema_rs.meta.validate(schema)
     except jsonschema_rs.ValidationError as error:
         return _refuse_invalid(error)
-    # From here on, what stands where a schema is expected is one.
+    # From here on, every value at a schema's place is one.
     root = Place("", schema)
     places = list(_walk(root))
     targets = _find_targets(places)
@@ -101,7 +100,8 @@ def _find_excess(schema: Any) -> str:
 
 
 def is_deeper(value: Any, depth: int) -> bool:
-    """Whether a value has more levels. Level by level, since recursion breaks on deep ones."""
+    """Return True if a value has more levels. Works level by level, since recursion fails on deep
+    values."""
     level = [value]
     for _ in range(depth):
         level = [child for parent in level for child in _containers_in(parent)]
@@ -149,7 +149,7 @@ def _find_targets(places: list[tuple[Steps, Place]]) -> dict[str, Place] | Probl
 
 
 def _walk(root: Place) -> Iterator[tuple[Steps, Place]]:
-    """Every place where a schema stands."""
+    """Yield every place that holds a schema."""
     waiting: list[tuple[Steps, Place]] = [((), root)]
     while waiting:
         above, place = waiting.pop()
@@ -192,7 +192,7 @@ def _refuse(steps: Iterable[str | int], kind: str, *, message: str, received: st
 
 
 def _refuse_invalid(error: jsonschema_rs.ValidationError) -> Problem:
-    """What the draft's own schema says against a schema."""
+    """Describe what the draft's own schema says against a schema."""
     path = error.instance_path
     received = show(error.instance)
     return _refuse(

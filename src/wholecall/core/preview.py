@@ -15,13 +15,13 @@ from wholecall.core.parse import Parsed, excerpt, parse
 from wholecall.core.values import JSON, Repair, Value
 
 _MARKS = 10_000
-"""Members and items that are shown. A preview may be made for every piece that comes, and
-takes a microsecond for each mark; nobody reads more of them."""
+"""Members and items that are shown. A preview may be made for every piece that arrives, and takes a
+microsecond for each mark; more would not be read."""
 _CLOSINGS = {'"': "close_string", "]": "close_array", "}": "close_object"}
 
 
 class Preview(Value, frozen=True):
-    """What can be shown of an object so far, and what was invented to show it."""
+    """The visible part of an object so far, and what was invented to show it."""
 
     value: Mapping[str, JSON]
     repairs: tuple[Repair, ...] = ()

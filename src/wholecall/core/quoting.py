@@ -16,17 +16,18 @@ _MARK = '<|"|>'
 
 
 def is_free(text: str) -> bool:
-    """Whether a JSON text surely holds no mark, written as it is or in escapes: nearly all."""
+    """Return True if a JSON text certainly holds no mark, plain or escaped, as nearly all texts
+    do."""
     return "|>" not in text and "\\u" not in text
 
 
 def holds_mark(value: JSON) -> bool:
-    """Whether there is anything to look at."""
+    """Return True if a value holds a mark."""
     return _MARK in value if isinstance(value, str) else any(map(holds_mark, _inside(value)))
 
 
 def holds_half(value: JSON) -> bool:
-    """Whether a string begins or ends with a mark and not with two that belong together."""
+    """Return True if a string has a mark at one end only."""
     if isinstance(value, str):
         edge = value.startswith(_MARK) or value.endswith(_MARK)
         return edge and not _is_quoted(value)
@@ -34,7 +35,8 @@ def holds_half(value: JSON) -> bool:
 
 
 def unquote(value: JSON) -> JSON:
-    """The same without the marks around whole strings; the value itself, if there are none."""
+    """Return the value without the marks around whole strings; the value itself if there are
+    none."""
     if isinstance(value, str):
         return value[len(_MARK) : -len(_MARK)] if _is_quoted(value) else value
     if isinstance(value, dict):

@@ -1,12 +1,12 @@
 """Safe repairs: a text that is whole, but written in another syntax than strict JSON.
 
-A repair is safe if the text has exactly one reading. The value is read by
-`tolerant.Rewriter`; here stands what is around it: a code fence, a leaked word, text
-after the end. The result is strict JSON, which is parsed like any other.
+A repair is safe if the text has exactly one reading. `tolerant.Rewriter` reads the value; this
+module handles what is around it: a code fence, a leaked word, text after the end. The result is
+strict JSON, which is parsed like any other.
 
-Only texts that are known to be whole may be repaired. Yet a text that was cut off
-cannot become an object here either: the value's own brace must close it, and what is
-dropped behind the brace was not part of it.
+Only texts that are known to be whole may be repaired. Even so, a truncated text cannot become an
+object here: the value's own brace must close it, and what is dropped after the brace was not part
+of it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ REPAIRABLE = 64 * 1024
 _VALUES = 10_000
 """Of a text that is repaired. To rewrite one takes some microseconds."""
 
-# A fence with its language, or the language alone where the fence was lost on the way.
-# Any other word before the object may say what the object is for, and is no header.
+# A fence with its language, or the language alone if the fence was lost. Any other word before the
+# object may say what the object is for, and is not a header.
 _HEADERS = (
     ("strip_prefix", re.compile("\ufeff")),
     ("strip_fence", re.compile(r"`{3,}+[A-Za-z0-9_+-]{0,20}+|`++")),
     ("strip_prefix", re.compile(r"(?:json[5c]?|javascript|js|python|py)\b", re.IGNORECASE)),
 )
-# The object stands there as the inside of a JSON string whose own quotes were lost.
+# The object is the content of a JSON string whose own quotes were lost.
 _ESCAPED_OBJECT = re.compile(r'\{(?:[ \t\r\n]|\\[nrt])*+\\"')
 _LEFTOVER_MARKS = re.compile(r"(?:[\s}\]),;`]|\\[nrt])*+")
 
@@ -45,7 +45,7 @@ class Repaired(Value, frozen=True):
 
 
 def is_repairable(text: str) -> bool:
-    """Whether a text is small enough to be read mark by mark."""
+    """Return True if a text is small enough to be read mark by mark."""
     return len(text) <= REPAIRABLE and find_too_many(text, _VALUES) is None
 
 
@@ -74,12 +74,12 @@ def repair(text: str) -> Repaired | None:
 
 
 def may_drop(tail: str, *, python: bool = False) -> bool:
-    r"""Whether what follows a closed object is surely no part of it.
+    """Return True if the text after a closed object is certainly not part of it.
 
-    It may be stray closers, then prose. It may not be another object, nor the rest of
-    this one: where an inner quote was not escaped (`{"run": "echo "}" > a"}`) or a brace
-    closed too early (`{"a": {}}, "b": 1}`), the object's true end is still to come, a
-    brace behind a quote. Python's strings (`python`) end in apostrophes, too.
+    It may be stray closers, then prose. It may not be another object, nor the rest of this one: if
+    an inner quote was not escaped (`{"run": "echo "}" > a"}`) or a brace closed too early (`{"a":
+    {}}, "b": 1}`), the object's true end is still to come, a brace after a quote. Python's strings
+    (`python`) end in apostrophes as well.
     """
     end = match_end(_LEFTOVER_MARKS, tail, at=0)
     marks, prose = tail[:end], tail[end:]

@@ -1,15 +1,15 @@
-"""Which delta belongs to which call.
+"""Route each delta to its call.
 
-By known id, then by slot, then the call being built. Servers leave out, repeat,
-renumber and reuse all three, so three principles decide the rest:
+By known id, then by slot, then to the call being built. Servers omit, repeat, renumber and reuse
+all three, so three principles decide the rest:
 
-- *A name announces a call.* A new id without a name, in a slot whose call is still
-  open, is the same call with a changed id.
-- *Arguments begin with a brace.* A new id with the same name, and a piece without one,
-  in a slot whose call is open: the server makes up an id for every piece (vLLM, where the
-  choice names the tool).
-- *A closed object ends its call.* What comes next for its place is a repeat or, if a
-  name or a new id announced it, another call. It is never joined to the first.
+- *A name announces a call.* A new id without a name, in a slot whose call is still open, is the
+  same call with a changed id.
+- *Arguments begin with a brace.* A new id with the same name, and a piece without a brace, in a
+  slot whose call is open: the server invents an id for every piece (vLLM, if the choice names the
+  tool).
+- *A closed object ends its call.* What comes next for its slot is a repeat or, if a name or a new
+  id announced it, another call. It is never joined to the first.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Router:
         return is_new and join_name(draft.name, name, offered=self._offer) is None
 
     def _follows(self, draft: Draft, delta: CallDelta) -> bool:
-        """Whether this delta begins a call after one whose object is closed."""
+        """Return True if this delta begins a call after one whose object is closed."""
         id = delta.id if delta.id != draft.provider_id else None
         name = delta.name or ""
         brings = delta.arguments
@@ -226,7 +226,7 @@ class Router:
 
 
 def _goes_on(draft: Draft, delta: CallDelta) -> bool:
-    """Whether a piece with a new id and the name of the open call can only be more of it."""
+    """Return True if a piece with a new id and the name of the open call can only continue it."""
     if delta.name != draft.name or delta.slot is None or not draft.is_open:
         return False
     if draft.is_odd(Oddity.ID_CHANGED):

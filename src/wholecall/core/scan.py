@@ -1,17 +1,17 @@
-"""Where does this JSON object end?
+"""Find the end of a JSON object.
 
-The scanner looks at each character once, in whatever pieces the text arrives, and
-keeps nothing but where it stands. It does not check that the text is JSON: it knows
-strings, escapes and brackets, which is all that decides where the root object ends.
+The scanner reads each character once, in whatever pieces the text arrives, and keeps nothing but
+its position. It does not check that the text is JSON: it knows strings, escapes and brackets, which
+is all that decides where the root object ends.
 
-The theory: in an append-only text, the brace that closes the root object is a proof.
-A closed object is never a proper prefix of other JSON. (A number is: `1` of `12`.)
-That the text up to the brace *is* an object is then shown by parsing it, once.
+The theory: in an append-only text, the brace that closes the root object is a proof. A closed
+object is never a proper prefix of other JSON. (A number is: `1` of `12`.) Parsing the text up to
+the brace, once, then shows that it *is* an object.
 
     BLANK ──{──▶ INSIDE ──the last }──▶ CLOSED
       │             └──a closer that does not fit──▶ BROKEN
       └──anything else──▶ FOREIGN
-    BLANK, INSIDE ──▶ TOO_DEEP, TOO_MANY, BLANK_FLOOD   where a limit is passed
+    BLANK, INSIDE ──▶ TOO_DEEP, TOO_MANY, BLANK_FLOOD   if a limit is exceeded
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CLOSER_OF = {"{": "}", "[": "]"}
 
 
 class Scan(enum.Enum):
-    """Where the scanner stands."""
+    """The state of the scanner."""
 
     BLANK = "nothing but white space yet"
     INSIDE = "inside the root object"
@@ -162,7 +162,7 @@ class ObjectScanner:
         return end + 1
 
     def _leave_off(self, text: str, *, opened: str | None) -> None:
-        """The piece ends, perhaps in a string: behind a backslash, or not."""
+        """End a piece, perhaps inside a string, after a backslash or not."""
         self._in_string, self._escaped = opened is not None, opened == "\\"
         self._blank_run = 0 if self._in_string else len(text) - len(text.rstrip(_BLANKS))
 
@@ -175,7 +175,7 @@ class ObjectScanner:
             self.state = Scan.TOO_MANY
 
     def _blanks(self, text: str, at: int) -> int:
-        """Go on behind white space. A run is counted over pieces: the cut decides nothing."""
+        """Continue after white space. A run is counted over pieces: the cut decides nothing."""
         end = skip_blanks(text, at)
         self._count_blanks(end - at)
         return end
@@ -203,7 +203,7 @@ class ObjectScanner:
         if self._blank_run > self._limits.blank_run:
             self.state = Scan.BLANK_FLOOD
 
-    # Where plain text ends. A blank stands there if too many follow it.
+    # The end of plain text. It is at a blank if too many follow.
     _MARKS: ClassVar[dict[str, Callable[[ObjectScanner, str], None]]] = {
         **dict.fromkeys("{[", _open),
         **dict.fromkeys("}]", _close),

@@ -1,15 +1,15 @@
-"""Do these arguments fit this tool, and may this tool be offered at all?
+"""Check arguments against a tool's schema, and tool definitions before they are offered.
 
-`check` is the last station before a call may run:
+`check` is the last step before a call may run:
 
     value ──size──▶ unknown names dropped ──fits?──▶ coerced ──fits?──▶ problems
 
-Parameters that a schema does not know are problems if it forbids them, are kept if it
-allows them, and are dropped if it says nothing; the result tells the model so. With one
-exception: a name that can only be a misspelling of a parameter that is not given. To
-drop `dryRun` where the tool has `dry_run` would run something else than was asked for.
+Parameters that a schema does not know are problems if it forbids them, are kept if it allows them,
+and are dropped if it says nothing; the result tells the model so. There is one exception: a name
+that can only be a misspelling of a parameter that is not given. Dropping `dryRun` for a tool that
+has `dry_run` would run something else than was requested.
 
-`admit` looks at tool definitions before they are offered.
+`admit` checks tool definitions before they are offered.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def check(value: dict[str, JSON], spec: ToolSpec, *, options: CoercionOptions = 
     """Check arguments against the schema of their tool."""
     compiled = prepare(spec.parameters)
     if isinstance(compiled, Problem):
-        # Unchecked arguments never run. The model cannot mend it, so it is told as much.
+        # Unchecked arguments never run. The model cannot correct it, so the message says so.
         return Checked(value, problems=(_blame_schema(spec, compiled),))
     size = measure(value)
     if oversize := _refuse_size(compiled, value, size=size):
@@ -122,7 +122,7 @@ def _coerce(
 def _refuse_size(
     compiled: Compiled, value: dict[str, JSON], *, size: Size | None = None
 ) -> Problem | None:
-    """Why arguments are not judged at all: it would take too long."""
+    """Refuse arguments that would take too long to check."""
     size = size or measure(value)
     if size.limit:
         expected = f"at most {size.limit}"
@@ -193,7 +193,7 @@ def admit(tools: Iterable[ToolSpec | Mapping[str, Any]]) -> tuple[Problem, ...]:
         try:
             specs = read_tool(tool, path)
         except InadmissibleTools as refused:
-            # `errors.py` imports nothing of ours and cannot say so itself.
+            # `errors.py` imports nothing from this package and cannot do it itself.
             problems += cast("tuple[Problem, ...]", refused.problems)
             continue
         for spec in specs:

@@ -1,4 +1,4 @@
-"""How large arguments are: what is counted of them before they are judged."""
+"""The size of arguments, counted before they are checked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HUGE = 64
 
 
 class Size(NamedTuple):
-    """What makes arguments much to judge."""
+    """The counts that make arguments expensive to check."""
 
     values: int
     """Members and items, at whatever depth."""
@@ -23,7 +23,7 @@ class Size(NamedTuple):
     characters: int
     """Of all texts and names."""
     numbers: int
-    """Those that are no short integers. To compare one takes a microsecond."""
+    """Numbers other than short integers. Comparing one takes a microsecond."""
     whole_floats: bool
     """There is a float that an integer may have been meant with."""
     deep: bool

@@ -13,7 +13,7 @@ from wholecall.errors import InadmissibleTools
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """What the core knows of a tool."""
+    """The core's view of a tool."""
 
     name: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -34,9 +34,9 @@ def read_offer(
 ) -> Offer:
     """Read tool definitions in OpenAI's, Responses', Anthropic's, Bedrock's or Gemini's form.
 
-    A provider's own tool (`{"type": "web_search"}`) has no name, and no call of ours has it.
-    `start` overrides the policy of every definition that is not a `ToolSpec`. A definition
-    that cannot be read raises `InadmissibleTools`.
+    A provider's own tool (`{"type": "web_search"}`) has no name and is skipped. `start` overrides
+    the policy of every definition that is not a `ToolSpec`. A definition that cannot be read raises
+    `InadmissibleTools`.
     """
     specs: dict[str, ToolSpec] = {}
     for index, tool in enumerate(tools):
@@ -49,14 +49,14 @@ def read_offer(
 
 
 def _is_read(tool: ToolSpec | Mapping[str, Any]) -> TypeGuard[ToolSpec]:
-    """Whether it is a tool already, as it is for whoever was handed an offer that was read."""
+    """Return True for a `ToolSpec`, which callers pass that have read the offer before."""
     return type(tool) is ToolSpec and type(tool.name) is str and type(tool.parameters) is dict
 
 
 def read_tool(
     tool: ToolSpec | Mapping[str, Any], path: str, *, start: Start = Start.CONFIRMED
 ) -> list[ToolSpec]:
-    """The tools of one definition: Gemini's hold many, a provider's own tool is none of ours.
+    """Return the tools of one definition: Gemini's hold many, a provider's own tool none.
 
     `path` is its place in the list, for the error.
     """
@@ -78,10 +78,10 @@ _WRAPPERS: tuple[tuple[str, bool], ...] = (
     ("function", False),  # OpenAI's chat completions
     ("toolSpec", False),  # Bedrock
 )
-# Where the schema stands; Bedrock wraps it once more.
+# The places of the schema; Bedrock wraps it once more.
 _SCHEMAS = ("parameters", "parametersJsonSchema", "input_schema", "inputSchema")
 _SCHEMA_WRAPPER = "json"
-# With these fields and no name it is none of a provider's own tools, but a mistake.
+# With these fields and no name it is a mistake, not a provider's own tool.
 _DEFINES = frozenset({"description", *_SCHEMAS})
 
 
@@ -119,7 +119,7 @@ def _read_body(body: Any, path: str, *, start: Start) -> ToolSpec | None:
 
 
 def _is_ours(body: Mapping[str, Any]) -> bool:
-    """Whether a definition without a name was meant to be a function."""
+    """Return True if a definition without a name was meant to be a function."""
     kind = body.get("type")
     return kind == "function" or (kind is None and not _DEFINES.isdisjoint(body))
 

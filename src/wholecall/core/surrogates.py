@@ -1,10 +1,10 @@
-r"""Halves of surrogate pairs in a JSON text: two are one character, one alone is none.
+r"""Lone surrogates in a JSON text: a pair is one character, one alone is none.
 
-Nothing can encode a half, so the first write would fail. They are replaced in the text
-and not in the value: there two keys could become one unseen.
+A lone surrogate cannot be encoded, so the first write would fail. It is replaced in the text, not
+in the value: there two keys could become one unnoticed.
 
-A half is escaped (`\ud83d`), or it stands there raw: where a provider cuts a character
-in two, each half arrives with its own chunk.
+A surrogate is escaped (`\ud83d`) or raw: a provider that cuts a character in two sends each half
+with its own chunk.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import re
 from typing import NamedTuple
 
 HALVES = 10_000
-"""Halves that are looked at in one text. A broken emoji leaves one; more than this is noise."""
+"""Surrogates that are checked in one text. A broken emoji leaves one; more than this is noise."""
 
 _REPLACEMENT = "\ufffd"
 _RAW = re.compile("[\ud800-\udfff]")
 _HALF = r"[dD][89a-fA-F][0-9a-fA-F]{2}"
 _PAIR = r"[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _MAY_BE_LONE = re.compile(r"\\u[dD][89a-fA-F]")
-# All up to a half that stands alone. Every escape is read, so that in `\\ud800` the second
-# backslash begins nothing.
+# Everything up to a lone surrogate. Every escape is read, so that in `\\ud800` the second backslash
+# begins nothing.
 _UP_TO_LONE = re.compile(
     rf"[^\\]*+(?:\\(?:[^u]|u(?!{_HALF})|u{_PAIR})[^\\]*+)*+(?P<lone>\\u{_HALF})",
     re.DOTALL,
@@ -36,7 +36,8 @@ class Whole(NamedTuple):
 
 
 def join_halves(text: str) -> str:
-    """Join the raw halves that belong together, replace the others. For text that is no JSON."""
+    """Join raw surrogates that belong together and replace the others. For text that is not
+    JSON."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -57,11 +58,11 @@ def replace_lone(text: str) -> Whole | None:
 
 
 def _find_lone(text: str, begin: int) -> re.Match[str] | None:
-    """The next half that stands alone; before it no escape is open at `begin`."""
+    """Return the next lone surrogate; no escape is open at `begin`."""
     candidate = _MAY_BE_LONE.search(text, begin)
     if candidate is None:
         return None
-    # Whether it is an escape at all is told by the backslashes before it.
+    # The backslashes before it tell whether it is an escape at all.
     before = text[begin : candidate.start()].rstrip("\\")
     return _UP_TO_LONE.match(text, begin + len(before))
 

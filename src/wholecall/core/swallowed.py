@@ -20,8 +20,8 @@ from collections.abc import Collection, Mapping
 
 from wholecall.core.values import JSON
 
-# A tag is closed, and one opens that names a parameter. Everything is bounded, so that a
-# text of nothing but brackets is looked through once.
+# One tag is closed, and another opens that names a parameter. Everything is bounded, so that a text
+# of nothing but brackets is read once.
 _NAMED = re.compile(
     r"""</[^<>]{1,64}>\s{0,16}
     <(?: (?:\w{1,16}:)?parameter (?:\s{1,4}name\s?=\s?["']?|=) ([^"'<>\s=]{1,64})
@@ -37,9 +37,9 @@ _NOTHING: tuple[JSON, ...] = (None, "", [], {})
 
 
 def find_swallowed(arguments: Mapping[str, JSON], names: Collection[str] | None) -> str:
-    """The parameter whose value holds markup of this call; nothing if there is none.
+    """Return the parameter whose value holds markup of this call, or nothing.
 
-    `names` are those of the tool's parameters; None where it takes any.
+    `names` are the tool's parameters; None if it takes any.
     """
     for key, value in arguments.items():
         torn = "<" in key and _IN_NAME.search(key)
@@ -58,7 +58,7 @@ def _holds(text: str, given: Mapping[str, JSON], *, names: Collection[str] | Non
 
 
 def _is_torn(text: str) -> bool:
-    """Whether a pair of GLM's tags ends in it that did not begin there."""
+    """Return True if a pair of GLM's tags ends in the text but did not begin there."""
     if _BETWEEN.search(text) is None:
         return False
     return any(text.count(f"<{tag}>") < text.count(f"</{tag}>") for tag in ("arg_key", "arg_value"))

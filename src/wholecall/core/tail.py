@@ -1,4 +1,4 @@
-"""What follows an object that is closed: a repeat, a stray closer, or another object."""
+"""The text after a closed object: a repeat, a stray closer, or another object."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from wholecall.core.scan import ObjectScanner
 from wholecall.core.values import Value
 
 MOST_REPEATS = 8
-"""More objects than this behind the first one are not a repeat by mistake."""
+"""More objects than this after the first one are not a repeat by mistake."""
 
 
 class Tail(Value, frozen=True):
-    """What followed the object that closed."""
+    """The text after the object that closed."""
 
     repeats: bool = False
     """The same object again, or `{}`."""
@@ -37,7 +37,7 @@ class TailText:
 
     @property
     def is_overrun(self) -> bool:
-        """Whether so much came that nothing of it is kept any more."""
+        """True if so much came that nothing of it is kept any more."""
         return self._overrun
 
     def append(self, text: str) -> None:
@@ -85,7 +85,7 @@ def read_tail(text: str, value: Any, *, limits: Limits) -> Tail:
 
 
 def _decoded(text: str, limits: Limits) -> str:
-    """What a string holds, where all that follows is one: the object, encoded twice."""
+    """Return the content of a string, if the whole text is one: the object, encoded twice."""
     # https://github.com/BerriAI/litellm/issues/20480
     parsed = parse(text, limits=limits) if text.lstrip().startswith('"') else None
     inside = parsed.value if isinstance(parsed, Parsed) else None

@@ -1,18 +1,17 @@
-"""Other people's JSON, rewritten to strict JSON in one pass.
+"""Rewrite lenient JSON to strict JSON in one pass.
 
-A rewriter reads one value mark by mark, as `grammar.walk` does, but knows more ways to
-write a mark: Python's quotes and words, JavaScript's bare keys, raw control characters,
-a comma too many. Each has exactly one reading; what has two is refused. It writes the
-strict form of what it reads, and notes each kind of change once, with the first place
-as its example.
+A rewriter reads one value mark by mark, as `grammar.walk` does, but knows more ways to write a
+mark: Python's quotes and words, JavaScript's bare keys, raw control characters, a surplus comma.
+Each has exactly one reading; text with two readings is refused. It writes the strict form of what
+it reads, and notes each kind of change once, with the first place as its example.
 
 Two laws:
 
-- Nothing that is missing is made up: no closer, quote, comma, key or value. A mark is
-  read from left to right without looking at what follows the value, and strict JSON is
-  read as what it is. So no proper prefix of an object is ever an object here either.
-- Comments are refused. A model's comment often stands for what it left out
-  (`// … the other files`), and then the value without it is not what was meant.
+- Nothing that is missing is invented: no closer, quote, comma, key or value. A mark is read from
+  left to right without lookahead past the value, and strict JSON is read as what it is. So no
+  proper prefix of an object is ever an object here either.
+- Comments are refused. A model's comment often replaces what it left out (`// … the other files`),
+  and then the value without it is not what was meant.
 """
 
 from __future__ import annotations
@@ -81,9 +80,9 @@ class Rewriter:
 
     def __init__(self, text: str, at: int = 0) -> None:
         self.at = at
-        """How far the text is read."""
+        """The position up to which the text is read."""
         self.repairs: dict[str, Repair] = {}
-        """One repair of each kind: the first place stands for all."""
+        """One repair of each kind, with the first place as its example."""
         self._text = text
         self._grammar = Grammar()
         self._written: list[str] = []
@@ -95,8 +94,8 @@ class Rewriter:
             read = self._READERS.get(self._text[self.at : self.at + 1])
             if read is None or not read(self):
                 return None
-        # Who writes `C:\Projects` may mean `C:\new` just so: then no escape of the whole
-        # text can be trusted, in whichever string it stands.
+        # A model that writes `C:\Projects` may also mean `C:\new` literally: then no escape in the
+        # whole text can be trusted, in any string.
         if self._has_escapes and "escape_backslash" in self.repairs:
             return None
         return "".join(self._written)
@@ -170,7 +169,7 @@ class Rewriter:
         return self._write(STRING, f'"{content}"')
 
     def _read_content(self, quote: str) -> str | None:
-        """What stands between the quotes, as JSON writes it; None if there is no end."""
+        """Return the text between the quotes as JSON writes it; None if there is no end."""
         pieces: list[str] = []
         self.at += 1
         while True:

@@ -1,12 +1,12 @@
-"""Schemas as providers and frameworks write them, put into Draft 2020-12.
+"""Translate the schemas of providers and frameworks to Draft 2020-12.
 
-Tool definitions come as OpenAPI 3.0 (`nullable`), in Gemini's capitals (`STRING`), in
-older drafts (`items` as a list), from PHP (an empty object is `[]`) and by hand
-(`float`). Each of these ways says clearly what is meant, and the validator knows only
-one of them. What is left unclear is left as it is: the validator refuses it, by name.
+Tool definitions come as OpenAPI 3.0 (`nullable`), in Gemini's capitals (`STRING`), in older drafts
+(`items` as a list), from PHP (an empty object is `[]`) and by hand (`float`). Each of these is
+unambiguous, and the validator knows only one of them. What is ambiguous stays as it is: the
+validator refuses it, by name.
 
-Only places where a schema stands are read: below `enum`, `const`, `default` and
-`examples` stand values, whatever they look like.
+Only places that hold a schema are read: `enum`, `const`, `default` and `examples` hold values,
+whatever they look like.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ONE = frozenset(
 )
 _LISTED = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
 _NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-# Here `false` is a rule about parameters, and is looked at as such.
+# Here `false` is a rule about parameters and is treated as one.
 _MAY_BE_FALSE = frozenset({"additionalProperties", "unevaluatedProperties"})
 
 

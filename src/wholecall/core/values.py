@@ -22,11 +22,12 @@ Slot: TypeAlias = int | str
 
 
 class Value(msgspec.Struct, frozen=True):
-    """What is made for every chunk: immutable like a frozen dataclass, at a ninth of its cost."""
+    """Base of values created for every chunk: immutable like a frozen dataclass, at a ninth of its
+    cost."""
 
 
 class Evidence(enum.Flag):
-    """Why a call is held to be whole."""
+    """Evidence that a call is whole."""
 
     NONE = 0
     CLOSED = enum.auto()
@@ -39,7 +40,7 @@ class Evidence(enum.Flag):
 
 
 class Start(enum.Enum):
-    """How much evidence a tool needs before a call of it may start."""
+    """The evidence that a tool needs before a call of it may start."""
 
     CLOSED = "closed"
     SEALED = "sealed"
@@ -47,7 +48,7 @@ class Start(enum.Enum):
 
 
 class Reason(enum.Enum):
-    """Why a draft ended without becoming a call."""
+    """The reason why a draft ended without becoming a call."""
 
     TRUNCATED = "truncated"
     STREAM_DROPPED = "stream_dropped"
@@ -79,7 +80,7 @@ class Hint(enum.Enum):
 
 
 class FaultKind(enum.Enum):
-    """What went wrong with the stream itself."""
+    """The kind of failure of the stream itself."""
 
     STREAM_DROPPED = "stream_dropped"
     UPSTREAM_ERROR = "upstream_error"
@@ -88,7 +89,7 @@ class FaultKind(enum.Enum):
 
 
 class Oddity(enum.Enum):
-    """What was strange about a stream although it could be read."""
+    """An irregularity of a stream that could still be read."""
 
     CALLS_WITH_OTHER_HINT = "calls_with_other_hint"
     TOOL_CALLS_WITHOUT_CALLS = "tool_calls_without_calls"
@@ -125,7 +126,7 @@ class Repair:
     """A recorded change that made raw arguments valid."""
 
     kind: str
-    """What was repaired: `trailing_comma`, `strip_fence`, …"""
+    """The kind of repair: `trailing_comma`, `strip_fence`, …"""
     before: str
     after: str
     safe: bool = True
@@ -151,7 +152,7 @@ class Problem:
     """The schema keyword that failed: `required`, `type`, `enum`, `duplicate_key`, …"""
     message: str
     received: str
-    """What stood there, as JSON, cut to 200 characters."""
+    """The received value as JSON, cut to 200 characters."""
     expected: str
 
 
@@ -174,7 +175,7 @@ class Call:
     provider_id: str | None = None
     """The id as the provider sent it."""
     extras: Mapping[str, Any] = field(default_factory=dict)
-    """What the provider wants back with the call: thought signatures and the like."""
+    """Fields that the provider wants back with the call, such as thought signatures."""
     repairs: tuple[Repair, ...] = ()
     coercions: tuple[Coercion, ...] = ()
     dropped: tuple[str, ...] = ()
@@ -225,9 +226,9 @@ class CallDelta(Value, frozen=True):
 
 
 class CallPieces(CallDelta, frozen=True):
-    """Pieces of one call that came one behind the other, with nothing but arguments in them.
+    """Consecutive pieces of one call, with nothing but arguments in them.
 
-    It says the same as a `CallDelta` for each, at a fraction of the cost.
+    Equivalent to a `CallDelta` for each, at a fraction of the cost.
     """
 
     pieces: tuple[str, ...] = ()
@@ -240,9 +241,10 @@ class CallSealed(Value, frozen=True):
     arguments: str | None = None
     """The whole text of the arguments, where the protocol sends it once more at the end."""
     flaw: str = ""
-    """Why no call can be made of it, where what is around its arguments is broken."""
+    """The reason why it cannot become a call, if the markup around its arguments is broken."""
     written: bool = False
-    """The call stands in a text: how that was cut into pieces says nothing of its arguments."""
+    """The call is part of a text: how the text was cut into pieces says nothing about its
+    arguments."""
 
 
 class Followed(Value, frozen=True):
@@ -270,12 +272,12 @@ class LimitReached(HintGiven, frozen=True):
 class Terminated(Value, frozen=True):
     """The protocol's own end of the turn: `[DONE]`, `message_stop`, `response.completed`.
 
-    What comes after it is no part of the answer.
+    Nothing after it belongs to the answer.
     """
 
     closes: bool = True
-    """False where a protocol has no such end: there the finish reason stands for it, and some
-    servers send that with every chunk."""
+    """False for a protocol without such an end: there the finish reason takes its place, and some
+    servers send one with every chunk."""
 
 
 class Text(Value, frozen=True):
@@ -295,9 +297,9 @@ class Reasoning(Value, frozen=True):
 
 
 class ProviderBlock(Value, frozen=True):
-    """A piece of the answer that the provider itself acted on (a server tool and its result).
+    """A part of the answer that the provider itself acted on (a server tool and its result).
 
-    It is never a call of ours; it is kept because the provider wants it back.
+    It is never a call for us to run; it is kept because the provider wants it back.
     """
 
     native: Mapping[str, Any]
@@ -384,7 +386,8 @@ class Ended(Value, frozen=True):
     """The turn is over."""
 
     finish_reason: str | None
-    """What was really delivered, in OpenAI's words; None if the stream was cut."""
+    """The finish reason for what was really delivered, in OpenAI's words; None if the stream was
+    cut."""
     hint: Hint | None
     native: str | None
     """The upstream's own finish reason."""

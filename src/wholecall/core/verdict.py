@@ -52,7 +52,7 @@ from wholecall.core.words import cut
 
 
 class Ending(enum.Enum):
-    """How a turn ended."""
+    """The way in which a turn ended."""
 
     GOOD = "good"
     LENGTH = "length"
@@ -71,7 +71,7 @@ _ENDING_OF_HINT: dict[Hint | None, Ending] = {
 
 
 def ending_of(hint: Hint | None) -> Ending:
-    """How a turn ended that gave this hint and came to its end."""
+    """Return the ending of a turn that gave this hint and came to its end."""
     return _ENDING_OF_HINT.get(hint, Ending.GOOD)
 
 
@@ -92,7 +92,7 @@ _CLOSERS = "}] \t\r\n"
 _SYNTAX = frozenset({Reason.BAD_JSON, Reason.TRUNCATED})
 _NO_NAME = Refused(Reason.NO_NAME, "the call has no tool name")
 OUTPUT_LIMIT = "cut off by the output limit"
-"""Stands in the detail of a call that the limit cut, and of no other: no one else knows why."""
+"""Part of the detail of a call that the limit cut, and of no other."""
 _CUT_BEFORE_BEGIN = Refused(
     Reason.TRUNCATED, "the answer was cut off before the arguments of this call began"
 )
@@ -126,7 +126,7 @@ class Judge(Value, frozen=True):
         return None if self.offer is None else self.offer.get(offered_name(draft.name, self.offer))
 
     def may_start(self, draft: Draft) -> bool:
-        """Whether the tool's policy lets the call start before the turn has ended."""
+        """Return True if the tool's policy lets the call start before the turn has ended."""
         spec = self.spec(draft)
         if spec is None or spec.start is Start.CONFIRMED or draft.is_contested or draft.guessed:
             return False
@@ -136,7 +136,7 @@ class Judge(Value, frozen=True):
         return needed in draft.evidence
 
     def judge(self, draft: Draft, ending: Ending | None = None) -> Call | Rejected:
-        """Decide once and for all. `ending` is None while the turn still runs."""
+        """Judge a draft once and for all. `ending` is None while the turn is running."""
         read = self._read(draft, ending)
         if isinstance(read, Refused):
             return _reject(draft, read)
@@ -229,9 +229,9 @@ class Judge(Value, frozen=True):
     def _read_snapshot(
         self, draft: Draft, spec: ToolSpec | None, *, ending: Ending | None
     ) -> Arguments | None:
-        """Read pieces that each repeat all that came before.
+        """Read pieces that each repeat everything before them.
 
-        Joined they are no JSON, or the join is what was meant; so this comes second.
+        Joined they are not JSON, or the join is what was meant; so this is tried second.
         """
         snapshot = draft.snapshot()
         if snapshot is None or ending is not Ending.GOOD:
@@ -253,7 +253,8 @@ class Judge(Value, frozen=True):
 
 
 def _refuse_at_once(draft: Draft, ending: Ending | None) -> Refused | None:
-    """Why nothing need be read: the draft, its name or the end of the turn forbid it."""
+    """Refuse without reading the arguments: because of the draft, its name or the end of the
+    turn."""
     nameless = not draft.name.strip()
     if draft.early_end is not None:
         return Refused(*draft.early_end)
@@ -268,7 +269,7 @@ def _refuse_at_once(draft: Draft, ending: Ending | None) -> Refused | None:
 
 
 def _refuse_tail(tail: Tail, ending: Ending | None) -> Refused | None:
-    """Why the object is not all that was meant."""
+    """Refuse an object that is not all that was meant."""
     if tail.differs:
         return _AMBIGUOUS
     if ending is Ending.LENGTH and tail.rest.strip(_CLOSERS):
@@ -292,7 +293,7 @@ def _unknown(name: str) -> Refused:
 
 
 def _empty_is_proof(spec: ToolSpec | None) -> bool:
-    """Whether a tool has no parameters, or does no harm without them."""
+    """Return True if a tool has no parameters, or does no harm without them."""
     if spec is None:
         return False
     compiled = prepare(spec.parameters)

@@ -52,7 +52,7 @@ def show_names(names: Iterable[str]) -> str:
 
 
 def describe(node: Any, follow: Callable[[Any], Any], *, depth: int = _DEPTH) -> str:
-    """What a schema asks for. `follow` gives the schema to which a reference leads."""
+    """Describe what a schema requires. `follow` returns the schema to which a reference points."""
     node = follow(node)
     if "const" in node or "enum" in node:
         return _describe_options(node.get("enum", [node.get("const")]))

@@ -1,13 +1,12 @@
-"""What it takes to judge values by a schema, counted before anything is judged.
+"""The work of checking values against a schema, counted before anything is checked.
 
-Whoever defines a tool says how many rules speak about a value, whoever calls it says how
-many values there are, and the work is the product. It is counted in *rules*: to look at
-one rule for one value takes the validator about 20 nanoseconds. Some rules take longer
-and count as several; the figures are measured ones, rounded up.
+The tool's definition says how many rules apply to a value, the call says how many values there are,
+and the work is the product. It is counted in *rules*: evaluating one rule for one value takes the
+validator about 20 nanoseconds. Some rules take longer and count as several; the figures are
+measured and rounded up.
 
-What a schema costs is a tree in the shape of the values that it describes: a `Load` for
-each value, by the name of the member; items, and members without a name of their own,
-share one.
+The cost of a schema is a tree in the shape of the values that it describes: a `Load` for each
+value, by the name of the member; items, and members without a name of their own, share one.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ WORK = 600_000
 """Rules for one call: 12 milliseconds. A table of ten thousand rows needs a third of it;
 beyond are schemas with a thousand alternatives for arrays with a thousand items."""
 _STEP = 200
-"""Rules that could be looked at while we decide, in Python, what to judge next."""
+"""Rules that could be evaluated while we decide, in Python, what to check next."""
 OTHERS = 0
 """The step to items, and to members without a name of their own."""
 _PER = 1024
@@ -45,7 +44,7 @@ class Load:
         self.rules = 0
         """For any value."""
         self.numbers = 0
-        """More, for a number that is no short integer."""
+        """Extra rules for a number that is not a short integer."""
         self.text = 0
         """More, for a text of `_PER` characters."""
         self.inside: dict[str | int, Load] = {}
@@ -58,7 +57,7 @@ class Load:
         return load
 
     def add(self, node: Node, times: int) -> None:
-        """Add the rules of one schema, which are looked at so many times."""
+        """Add the rules of one schema, which are evaluated so many times."""
         self.rules += times
         for keyword, weigh in _WEIGHERS.items():
             if keyword in node:
@@ -87,7 +86,7 @@ class Load:
 
 
 class Weight(NamedTuple):
-    """What a rule adds to a load."""
+    """The contribution of a rule to a load."""
 
     rules: int = 0
     numbers: int = 0
@@ -104,7 +103,7 @@ _WILD_POSITION = 3
 
 
 def _weigh_text(pattern: Pattern, *, tame: bool) -> int:
-    """What a pattern costs for a text of `_PER` characters."""
+    """Return the cost of a pattern for a text of `_PER` characters."""
     if not tame:
         return _PER * (_WILD + pattern.positions * _WILD_POSITION)
     return _PLAIN if pattern.loose <= _FEW else _TAME
@@ -162,7 +161,7 @@ _WEIGHERS: dict[str, Callable[[Any], Weight]] = {
 
 
 class Cost:
-    """What it takes to judge by one schema."""
+    """The cost of checking against one schema."""
 
     __slots__ = ("_load", "numbers", "recursive", "rules", "text")
 
@@ -178,10 +177,10 @@ class Cost:
         self.text = heaviest(part.text for part in load.walk())
 
     def exceeds(self, value: dict[str, JSON], size: Size) -> bool:
-        """Whether it would take too long to judge these arguments."""
+        """Return True if checking these arguments would take too long."""
         most = size.values * self.rules + size.numbers * self.numbers
         most += size.characters * self.text // _PER
-        # As if each value were the heaviest. If that is too much, they are looked at.
+        # As if each value were the heaviest. If that is too much, they are counted one by one.
         return most > WORK and (self.recursive or _count(self._load, value) > WORK)
 
 
@@ -247,17 +246,16 @@ def _weigh(value: JSON, load: _Sum, *, name: str) -> int:
     return work + load.numbers if isinstance(value, float) else work
 
 
-# ── What may be looked at again ─────────────────────────────────────────────────────
+# ── What may be checked again ───────────────────────────────────────────────────────
 
 
 Step = TypeVar("Step")
 
 
 class Allowance:
-    """How much may still be done to coerce arguments, or to say what is wrong with them.
+    """The remaining work that may be spent on coercing arguments, or on explaining what is wrong.
 
-    It knows what each part of them costs, so one is made for a call and granted anew for
-    each purpose.
+    It knows the cost of each part, so one is made per call and granted anew for each purpose.
     """
 
     def __init__(self, cost: Cost) -> None:
@@ -270,13 +268,13 @@ class Allowance:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether something was asked for beyond what was granted."""
+        """True if more was requested than granted."""
         return self._left < 0
 
     def grant(self, rules: int, value: JSON) -> Allowance:
-        """Allow so much work, beside that of judging all of a value twice.
+        """Allow this much work, in addition to checking a whole value twice.
 
-        Twice, since what is wrong mostly stands in one large member of the arguments.
+        Twice, because the problem is mostly in one large member of the arguments.
         """
         self._left = rules + 2 * min(self._price(value), WORK)
         return self

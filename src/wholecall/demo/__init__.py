@@ -1,1 +1,1 @@
-"""What a newcomer meets first: recorded streams, and tools to try a model with."""
+"""The first contact of a newcomer: recorded streams, and tools to try a model with."""

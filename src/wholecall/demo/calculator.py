@@ -40,7 +40,7 @@ _CONSTANTS = {"pi": math.pi, "e": math.e}
 
 
 class Incalculable(ValueError):
-    """A text that is no calculation, or one without a result."""
+    """A text that is not a calculation, or one without a result."""
 
 
 def calculate(expression: str) -> float:

@@ -42,7 +42,7 @@ BETWEEN_SECONDS = 2.0
 """Between two questions to the scripted model: ten seconds show three of them."""
 _KEYS = "keys.sqlite"
 _DRAIN_SECONDS = 1.0
-"""Who ends a demo does not wait for what the model would have said."""
+"""A user who ends a demo does not wait for the rest of an answer."""
 _DAYS = 1.0
 _MEGABYTES = 64
 # It asks itself: no proxy stands between, and what it refuses it will refuse again.

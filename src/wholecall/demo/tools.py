@@ -19,7 +19,7 @@ from wholecall.tools.signals import Failed, Retry
 
 
 class City(msgspec.Struct, frozen=True):
-    """What is known of a city."""
+    """Facts about a city."""
 
     zone: str
     celsius: int
@@ -34,7 +34,7 @@ def load_cities() -> dict[str, City]:
 
 
 def _find_city(name: str) -> tuple[str, City]:
-    """A city by its name, in any case, with or without a country behind it."""
+    """Find a city by its name, in any case, with or without a country after it."""
     cities = load_cities()
     wanted = name.partition(",")[0].strip().casefold()
     for known, city in cities.items():
@@ -64,7 +64,7 @@ def get_time(city: CityName) -> str:
 
 
 def tell_time(name: str, city: City) -> str:
-    """What the clocks of a city show."""
+    """Return the local time of a city."""
     try:
         there = datetime.now(ZoneInfo(city.zone))
     except ZoneInfoNotFoundError:

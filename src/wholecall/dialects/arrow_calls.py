@@ -32,7 +32,7 @@ class ArrowCalls:
     closers: tuple[str, ...]
 
     def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
-        """Read the call that stands here; False if none does."""
+        """Read the call at this position; False if there is none."""
         source, output = machine.source, machine.output
         if (yield from source.skip()) != "{":
             return False

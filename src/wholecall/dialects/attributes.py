@@ -9,16 +9,16 @@ _ATTRIBUTE = re.compile(
     r"""(?:"([^"]*+)"|'([^']*+)'|\u201c([^\u201d]*+)\u201d|([^\s"'\u201c>/]++))"""
 )
 _REST = re.compile(r"""(?:(?<!\S)[A-Za-z_]\w{0,63}+(?!\S)|[\s/,"'\u201c\u201d])*+""")
-"""What may stand beside attributes: a word without a value, a quote or a comma too many."""
+"""Text that may accompany attributes: a word without a value, a surplus quote or comma."""
 _ENTITIES = (("&quot;", '"'), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
 
 
 def read_attributes(text: str, glued: tuple[str, ...], *, escapes: bool) -> dict[str, str]:
-    """The attributes by their names; none, if something else stands there, too: then a quote was
-    lost, and nobody knows where a value ends.
+    """Return the attributes by name; none if there is other text as well: then a quote was lost,
+    and the end of a value is unknown.
 
-    `glued` is what the tokenizer left between the tag and them; `escapes` says whether they
-    are written with entities.
+    `glued` is what the tokenizer left between the tag and the attributes; `escapes` says whether
+    they are written with entities.
     """
     for glue in glued:
         text = text.replace(glue, " ")

@@ -62,7 +62,7 @@ class Entry:
     sample: str
     """One call in it; empty if it can only be read."""
     cannot: str
-    """What calls cannot be written in it; empty if all can."""
+    """The calls that cannot be written in it; empty if all can."""
 
 
 def entries() -> Iterator[Entry]:

@@ -1,8 +1,8 @@
 """Constrained decoding: the schema of an answer that can only be calls or a reply.
 
-An upstream that can constrain what its model writes is given a JSON Schema, made of the
-offered tools and the choice. So the choice is not asked for but enforced: `required`
-leaves no reply, one named tool leaves one name, one call at a time leaves one item.
+An upstream that can constrain decoding is given a JSON Schema, made from the offered tools and the
+choice. So the choice is enforced instead of requested: `required` leaves no reply, one named tool
+leaves one name, one call at a time leaves one item.
 
 The arguments are checked as always: upstreams ignore keywords that they do not know.
 """
@@ -32,7 +32,8 @@ CONSTRAINED = Dialect(
 def answer_schema(
     offer: Offer, choice: Choice, *, reply: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What an answer may be. `reply` is the form of the final answer; a string without one."""
+    """Return the schema of an answer. `reply` is the form of the final answer; a string without
+    one."""
     definitions: dict[str, Node] = {}
     ways: list[Node] = []
     if choice.mode is not Mode.NONE and offer:

@@ -1,4 +1,5 @@
-"""What a format is: its markers, its grammar, its channels. Data, no code that reads."""
+"""The declaration of a format: its markers, its grammar, its channels. Data without parsing
+code."""
 
 from __future__ import annotations
 
@@ -14,18 +15,18 @@ from wholecall.errors import UnusableDialect
 
 @runtime_checkable  # a stored dialect is checked by msgspec, which asks for it
 class Grammar(Protocol):
-    """How the calls of a family are written."""
+    """The grammar of a family of formats."""
 
     def read(self, machine: Machine, opener: str, /) -> Steps[bool]:
-        """Read what stands behind an opener (or, without one, at the beginning of the answer).
+        """Read a call after its opener (or, without one, at the beginning of the answer).
 
-        False if no call stands there; nothing was given then, and what was read is text.
+        Return False if there is no call; then no delta was produced, and what was read is text.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """What stands between two marks: reasoning, or text in which nothing is a call."""
+    """The content between two markers: reasoning, or text without calls."""
 
     open: str
     close: tuple[str, ...]
@@ -50,11 +51,11 @@ END_TOKENS = (
     "<|end▁of▁sentence|>",
     "<\uff5cend▁of▁sentence\uff5c>",
 )
-"""What ends an answer. Servers that hand it on do not mean it."""
+"""Tokens that end an answer. Servers sometimes pass them on by mistake."""
 
 
 RESULTS = {f"<{tag}>": (f"</{tag}>",) for tag in ("tool_response", "tool_result")}
-"""What the results of calls stand between. A model that writes them makes them up."""
+"""Markers around the results of calls. A model that writes them makes the results up."""
 TURNS = (
     *(f"<|im_start|>{role}" for role in ("user", "tool", "system")),
     *(f"<|start_header_id|>{role}<|end_header_id|>" for role in ("user", "ipython", "tool")),
@@ -67,14 +68,14 @@ TURNS = (
     "<|start|>functions.",
     "[TOOL_RESULTS]",
 )
-"""Where the turn of somebody else begins: a model that runs on past the end of its own."""
+"""Markers of another role's turn: written by a model that continues past its own end."""
 OBSERVED = "\nObservation:"
 """The same in answers that reason and act in turns. Without a call before it, it is a word."""
 FOREIGN = (*RESULTS, *TURNS, OBSERVED)
 
 
 class Named(enum.Enum):
-    """How a call begins that has nothing but the name of a tool as its mark."""
+    """The beginning of a call whose only marker is the name of a tool."""
 
     TAGS = "tags"  # `<search><query>x</query></search>`
     EMPTY = "empty"  # `<search/>`
@@ -101,31 +102,32 @@ class Dialect:
     bare_words: bool = False
     """They may begin with a word there, and not only with a bracket."""
     alone: tuple[Grammar, ...] = ()
-    """Grammars that need no marker where nothing but the call stands in the answer."""
+    """Grammars that need no marker if the call is the whole answer."""
     fenced: tuple[tuple[str, Grammar], ...] = ()
     """Grammars of code fences by their language, where a fence is the whole answer."""
     reasoning: tuple[Channel, ...] = (THINK,)
     texts: tuple[Channel, ...] = ()
     """Channels for the user."""
     dropped: tuple[str, ...] = ()
-    """Markers that are no text wherever they stand: stray closers, channels of text."""
+    """Markers that are never text: stray closers, channels of text."""
     remains: tuple[str, ...] = END_TOKENS
-    """Markers that are no text right behind a call, besides the dropped ones."""
+    """Markers that are not text directly after a call, in addition to the dropped ones."""
     named: tuple[Named, ...] = ()
-    """How the calls of a tool begin, where its name is their mark."""
+    """The beginnings of calls, for tools whose name is the marker."""
     rescues: bool = False
-    """Nobody told the model to write so: an unknown name is prose."""
+    """The model was not told to write in this format: an unknown name is prose."""
     drops_unknown: bool = False
     """Parameters that a schema does not name are left out, as the model's own parser does."""
     template: Template | None = None
-    """How calls are written back; None where nothing is to be written."""
+    """The template for writing calls; None if the dialect is only read."""
     models: str = ""
-    """Who writes it."""
+    """The models that write it."""
 
     def amid(
         self, *, reasoning: tuple[Channel, ...] = (THINK,), dropped: tuple[str, ...] = ()
     ) -> Dialect:
-        """The same calls in answers with this reasoning and, besides, these dropped markers."""
+        """Return the same calls in answers with this reasoning and these further dropped
+        markers."""
         return replace(self, reasoning=reasoning, dropped=(*self.dropped, *dropped))
 
     def spelled(self, *others: Dialect) -> Dialect:
@@ -138,7 +140,7 @@ class Dialect:
 
 
 def template_of(dialect: Dialect) -> Template:
-    """How calls are written in a dialect; `UnusableDialect` if it can only be read."""
+    """Return the template of a dialect; `UnusableDialect` if it can only be read."""
     if dialect.template is None:
         raise UnusableDialect(
             f"nothing is written in the dialect {dialect.name!r}: it can only be read"

@@ -35,7 +35,7 @@ def write_definition(spec: ToolSpec) -> str:
 
 @lru_cache(maxsize=CACHED)
 def _write_schema(text: str) -> str:
-    """The schema as it stands in the prompt. The same tools come with every turn."""
+    """Write the schema for the prompt. The same tools come with every turn."""
     return _dump(rewrite(_read_schema(text), _leave_out_unread))
 
 

@@ -53,8 +53,8 @@ from wholecall.protocols.reader import Reader, Tools, TurnAssembler
 from wholecall.protocols.requests import limit_of
 
 Constraint: TypeAlias = Literal["json_schema", "grammar", "prefill"]
-"""How an upstream is asked to constrain decoding: OpenAI's `response_format`, llama.cpp's
-`grammar`, or an answer that is begun for the model."""
+"""The way in which an upstream is asked to constrain decoding: OpenAI's `response_format`,
+llama.cpp's `grammar`, or a prefilled answer."""
 _UNMARKED = JsonCalls(marked=False)
 NewAssembler: TypeAlias = Callable[[Tools | None], TurnAssembler]
 
@@ -75,7 +75,7 @@ class Emulated:
     section: str = ""
     """The instructions that were written into the system message."""
     beginning: str = ""
-    """What the answer was begun with, where the upstream is asked to go on."""
+    """The prefilled beginning of the answer, which the upstream continues."""
 
     @property
     def known(self) -> Offer:
@@ -163,8 +163,8 @@ def emulate(
 
 
 def _note(emulated: Emulated) -> Emulated:
-    """Say in the request what stands in its prompt. A dialect that is not ours has no name by
-    which somebody else could find it."""
+    """Record in the request what its prompt contains. A dialect that is not built in has no name by
+    which a reader could find it."""
     dialect = emulated.dialect
     if DIALECTS.get(dialect.name) is not dialect:
         return emulated
@@ -195,7 +195,7 @@ def _allowed(request: Request) -> Offer:
 
 
 def _native_choice(choice: Choice) -> Choice:
-    """What is left to say of the tools that the upstream itself runs."""
+    """Return the rest of the choice, for tools that the upstream itself runs."""
     only_native = choice.specials and not choice.names
     return Choice(choice.mode, (), choice.parallel, choice.specials) if only_native else Choice()
 
@@ -212,7 +212,8 @@ def _with_output(prompt: Prompt, output: OutputSchema | None) -> Prompt:
 
 
 def _reply_form(output: OutputSchema | None) -> Node | None:
-    """The schema of the final answer. What is none cannot be said in a prompt or a grammar."""
+    """Return the schema of the final answer; None if it cannot be expressed in a prompt or a
+    grammar."""
     if output is None:
         return None
     compiled = prepare(output.schema)

@@ -51,7 +51,7 @@ _EXPECTED = frozenset({Oddity.ID_MISSING, Oddity.CALLS_WITH_OTHER_HINT})
 class EmulatedAssembler:
     """Assembles one turn of a model that writes its calls as text.
 
-    Without an engine nothing is looked for: where no tool may be called, all is text.
+    Without an engine nothing is parsed: if no tool may be called, everything is text.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class EmulatedAssembler:
         self._written: dict[Slot, int] = {}
         """The calls that stand in the text: their numbers by their slots in the engine."""
         self._text_refusal: Refusal | None = None
-        """Why the calls that are found in the text from now on are refused."""
+        """The reason why calls found in the text from now on are refused."""
         self._native_refusal: Refusal | None = None
         self._met_native = False
         self._blanks = ""
@@ -180,7 +180,8 @@ class EmulatedAssembler:
             self._gate.refuse(number, refusal)
 
     def _tell(self, events: list[Event], *, slot: Slot | None = None) -> list[Event]:
-        """What may be told. `slot` is that of a call in the text, if these events are its."""
+        """Filter the events for the client. `slot` is that of a call in the text, if the events are
+        its."""
         told: list[Event] = []
         for event in events:
             if isinstance(event, Opened):
@@ -199,7 +200,7 @@ class EmulatedAssembler:
             self._gate.refuse(number, refusal)
 
     def _is_expected(self, event: Event) -> bool:
-        """Whether something odd is what every emulated answer shows."""
+        """Return True for an oddity that every emulated answer shows."""
         if not isinstance(event, Inconsistent) or event.oddity not in _EXPECTED:
             return False
         if event.number is None:
@@ -208,5 +209,6 @@ class EmulatedAssembler:
 
 
 def _is_end(delta: Delta) -> bool:
-    """Whether no text follows. A finish reason is no end: some servers go on behind it."""
+    """Return True if no text follows. A finish reason is not an end: some servers continue after
+    it."""
     return isinstance(delta, Fault) or (isinstance(delta, Terminated) and delta.closes)

@@ -1,16 +1,16 @@
-"""Calls and results written in a dialect: for histories, and for prompts with an example.
+"""Write calls and results in a dialect: for histories, and for prompts with an example.
 
-A template is the inverse of a grammar. What a format cannot carry is refused here, not
-written so that it would be read as something else:
+A template is the inverse of a grammar. What a format cannot carry is refused here, not written in a
+way that would be read as something else:
 
 | notation | cannot carry                                                            |
 |----------|-------------------------------------------------------------------------|
 | JSON     | nothing is lost: every JSON object                                      |
-| TAGS     | a value that holds a tag of the format; a name or key that is no word;  |
-|          | a type that neither an attribute nor the tool's schema tells            |
-| PYTHON   | a key that is no identifier; a name that is no word                     |
-| GEMMA    | a string that holds the quoting mark; a name or key that is no word     |
-| YAML     | a tool name that is no word                                             |
+| TAGS     | a value that holds a tag of the format; a name or key that is not a     |
+|          | word; a type that neither an attribute nor the tool's schema gives      |
+| PYTHON   | a key that is not an identifier; a name that is not a word              |
+| GEMMA    | a string that holds the quoting mark; a name or key that is not a word  |
+| YAML     | a tool name that is not a word                                          |
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from wholecall.dialects.yaml_writing import write_yaml
 
 
 class Notation(enum.Enum):
-    """How the arguments of a call are written."""
+    """The notation of a call's arguments."""
 
     JSON = "json"  # one object
     TAGS = "tags"  # one for each parameter
@@ -38,7 +38,7 @@ class Notation(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """How calls are written: `{name}`, `{arguments}` and `{index}` are put in."""
+    """The text of a call: `{name}`, `{arguments}` and `{index}` are filled in."""
 
     call: str
     before: str = ""
@@ -50,15 +50,15 @@ class Template:
     quote: str = ""
     """The mark around Gemma's strings."""
     marks: tuple[str, ...] = ()
-    """What must not stand in a value; `{key}` is put in."""
+    """Text that a value must not contain; `{key}` is filled in."""
     trims: bool = False
     """White space around a value is lost."""
     result: str = (
         "<tool_response>\n"
         '{"name": {name_json}, {id_member}"content": {output_json}}\n</tool_response>'
     )
-    """How a result is told: `{name}`, `{id}`, `{output}`, the same as JSON (`{name_json}`, …),
-    and `{id_member}`, which is nothing where there is no id."""
+    """The text of a result: `{name}`, `{id}`, `{output}`, the same as JSON (`{name_json}`, …), and
+    `{id_member}`, which is empty without an id."""
 
 
 _WORD = re.compile(r"[A-Za-z_][\w.\-]*\Z")

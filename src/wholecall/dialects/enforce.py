@@ -29,12 +29,12 @@ from wholecall.core.values import (
 from wholecall.protocols.reader import TurnAssembler
 
 MOST_TIMES_ASKED = 2
-"""How often a model is asked again for an answer that obeys, or that has the form it was told.
-One that will not is not brought to it by a third time."""
+"""Retries for an answer that obeys the choice, or that has the required form. A model that refuses
+twice does not obey the third time."""
 
 
 class Refusal(NamedTuple):
-    """Why a call that is whole must not run."""
+    """The reason why a whole call must not run."""
 
     reason: Reason
     detail: str
@@ -60,7 +60,7 @@ class Gate:
 
     @property
     def passed(self) -> bool:
-        """Whether a call has been let through."""
+        """True if a call has been let through."""
         return self._count > 0
 
     def refuse(self, number: int, refusal: Refusal) -> None:
@@ -68,7 +68,7 @@ class Gate:
         self._refused.setdefault(number, refusal)
 
     def judge(self, event: Event) -> Event:
-        """The event as it may be told."""
+        """Return the event as the client may see it."""
         judge = _JUDGES.get(type(event))
         return event if judge is None else judge(self, event)
 
@@ -118,7 +118,7 @@ _JUDGES: dict[type[Event], Callable[[Gate, Any], Event]] = {
 
 
 class EnforcingAssembler:
-    """An assembler behind a gate."""
+    """An assembler whose calls pass a gate."""
 
     def __init__(self, choice: Choice, assembler: TurnAssembler) -> None:
         self._gate = Gate(choice)
@@ -134,12 +134,13 @@ class EnforcingAssembler:
 
 
 def ask_again(choice: Choice, outcome: Outcome) -> str | None:
-    """What to ask a model whose answer broke the choice; None if the answer can be used.
+    """Return the request to a model whose answer violated the choice; None if the answer can be
+    used.
 
-    Where a call may run, or the model hears of its mistake as the result of a call, the run
-    goes on anyway. It is asked again where it had to call and did not, and where it gave
-    nothing but calls that it must not make. At most `MOST_TIMES_ASKED` times: a run holds to
-    it, and so should whoever asks by hand.
+    If a call may run, or the model learns about its mistake from a result, the run continues
+    anyway. The model is asked again if it had to call and did not, and if it made only forbidden
+    calls. At most `MOST_TIMES_ASKED` times: a run respects that, and so should callers of this
+    function.
     """
     if outcome.calls or outcome.error is not None:
         return None
@@ -154,7 +155,7 @@ def _list(names: Iterable[str]) -> str:
 
 
 def reject(call: Call, refusal: Refusal) -> Rejected:
-    """What becomes of a call that must not run."""
+    """Reject a call that must not run."""
     return Rejected(
         reason=refusal.reason,
         detail=refusal.detail,

@@ -45,7 +45,7 @@ _FENCES = marks_of((FENCE,))
 _FENCE_CLOSE = marks_of((f"\n{FENCE}",))
 _LINE_END = marks_of(("\n",))
 _INDENTED = marks_of(("    ", "\t", "\n", "\r\n"))
-"""How a line of code goes on that is set off by its indentation."""
+"""The beginning of a line that continues an indented code block."""
 _ENDS = ("", "\r", "\n")
 _LONGEST_LANGUAGE = 32
 REPEATS = 16
@@ -87,7 +87,7 @@ class Engine:
         vocabulary: Vocabulary | None = None,
         reading: Reading = Reading.UNQUOTED,
     ) -> None:
-        """`vocabulary` is that of the dialect and these tools, from whoever has it already."""
+        """`vocabulary` is the cached one of the dialect and these tools, if the caller has it."""
         self._machine = Machine(offer, rescues=dialect.rescues, limits=limits)
         self._source = self._machine.source
         self._output = self._machine.output
@@ -132,7 +132,7 @@ class Engine:
             self._output.spoil("it ends twice: one of its values holds the end of a call")
 
     def _begin(self) -> Steps[None]:
-        """Where an answer begins, a call may stand without any marker."""
+        """Read the beginning of an answer, where a call needs no marker."""
         place = self._source.bookmark()
         first = yield from self._source.skip()
         if blanks := self._source.since(place):
@@ -153,7 +153,7 @@ class Engine:
         self._source.forget()
 
     def _try_first(self) -> Steps[bool | None]:
-        """Whether a call stands here behind an opener that a line begins with."""
+        """Return True if a call follows an opener that begins a line."""
         place = self._source.bookmark()
         mark = yield from self._source.accept(self._words.first)
         found: bool | None = False
@@ -166,7 +166,8 @@ class Engine:
         return found
 
     def _try_alone(self) -> Steps[bool | None]:
-        """Whether a call stands here that is one only if it is all there is: it is held so long."""
+        """Return True if a call that needs no marker is the whole answer. It is held until that is
+        known."""
         if not (yield from self._source.sees(self._words.alone)):
             return False  # as nearly every answer, at its first letter
         place = self._source.bookmark()
@@ -245,8 +246,8 @@ class Engine:
         return set_off and self._output.quotation.begins_code
 
     def _read_foreign(self, mark: str) -> Steps[None]:
-        """What is not the model's to say: the result of a call, the turn of somebody else. No call
-        stands in it, and what follows a result that was made up goes by that."""
+        """Read what the model may not say: the result of a call, another role's turn. It holds no
+        calls, and text after an invented result depends on it."""
         if mark in TURNS and self._output.calls and not (yield from self._source.peek()):
             return  # the token that ended the answer
         self._output.text(mark)
@@ -311,9 +312,9 @@ class Engine:
         return mark == "" and near.strip(" \t")[:1] not in _ENDS
 
     def _try(self, grammars: tuple[Grammar, ...], opener: str, *, sink: Sink) -> Steps[bool | None]:
-        """Whether one of these grammars finds a call here. If not, all is as it was.
+        """Return True if one of these grammars finds a call here; otherwise restore the position.
 
-        None if so much was read to know it that it is not looked at again: it went to `sink`.
+        Return None if too much was read to read it again: it went to `sink`.
         """
         place = self._source.bookmark()
         found: bool | None = False
@@ -331,10 +332,10 @@ class Engine:
     def _give_back(self, opener: str) -> Steps[None]:
         """An opener that opens nothing is text, unless it comes again and again."""
         if self._output.calls and not (yield from self._source.peek()):
-            return  # it stands where the end of the last call belongs
+            return  # it is in the place of the last call's end
         again = marks_of((opener,))
         count = 1
-        most = REPEATS if len(opener) > 1 else count  # a bracket is no marker that says anything
+        most = REPEATS if len(opener) > 1 else count  # a bracket alone is not a marker
         while count < most and (yield from self._source.accept(again)):
             count += 1
         if count == REPEATS:
@@ -343,7 +344,7 @@ class Engine:
             return
         self._output.text(opener * max(count - 1, 1))
         if count > 1:
-            # The last of them is still to be looked at.
+            # The last of them is still to be checked.
             grammars = self._words.grammars[opener]
             if (yield from self._try(grammars, opener, sink=self._output.text)) is False:
                 self._output.text(opener)
@@ -432,13 +433,14 @@ class Engine:
             yield from self._fenced_text()
 
     def _one_fence(self) -> Steps[tuple[bool, bool]]:
-        """Whether a fence holds calls and nothing else, and whether it is closed behind them."""
+        """Return whether a fence holds calls and nothing else, and whether it is closed after
+        them."""
         language, line_end = yield from self._source.header(_LINE_END, _LONGEST_LANGUAGE)
         read = bool(line_end) and (yield from self._fenced_calls(language.strip()))
         return read, bool((yield from self._source.accept(_FENCES)))
 
     def _fenced_calls(self, language: str) -> Steps[bool]:
-        """Whether calls stand here, one behind the other."""
+        """Return True if there are calls here, one after the other."""
         read = yield from self._fenced_call(language)
         while read:
             opener = yield from self._source.sees_ahead(self._words.openers)

@@ -65,7 +65,7 @@ class _Writer:
         return "".join(f"{name} ::= {body}\n" for name, body in rules.items())
 
     def expression(self, schema: Any, hint: str) -> str:
-        """What stands for a schema: a name of a rule, or several to choose from."""
+        """Return the expression for a schema: the name of a rule, or several alternatives."""
         if isinstance(schema, dict) and len(self._rules) < MOST_RULES:
             for keyword, write in _KEYWORDS.items():
                 if keyword in schema:
@@ -181,7 +181,7 @@ def _leaf(kind: str) -> _Write:
 
 
 _TYPES: dict[str, _Write] = {"object": _Writer.objects, "array": _Writer.arrays}
-# The first that a schema has decides: what stands beside it can only restrict further.
+# The first keyword decides: the others can only restrict further.
 _KEYWORDS: dict[str, _Write] = {
     "$ref": _Writer.reference,
     "const": _Writer.constant,

@@ -1,14 +1,14 @@
 """Gemma's literals, `call:search{query:<|"|>x<|"|>,limit:3}`, translated while they arrive.
 
-A string stands raw between two equal marks; there are no escapes in it. What has no marks
-is a number, a word, or, where a schema asks for a string or nothing else fits, a string.
+A string is raw between two equal marks, without escapes. Text without marks is a number, a word or,
+if a schema requires a string or nothing else fits, a string.
 
-Where such a string ends is a guess: it may hold commas and braces itself. It is believed only
-if its own brackets are closed in it, if a parameter of the tool follows its comma, and if the
-closing mark follows the call. Else a part of it would run.
+The end of such a string is a guess: it may hold commas and braces itself. It is believed only if
+its own brackets are closed in it, if a parameter of the tool follows its comma, and if the closing
+mark follows the call. Otherwise a part of it would run.
 
-Servers that drop special tokens leave `call:search{query:x}` behind. In the beginning of a
-line, with an offered name, that is a call, if nothing but another one stands behind it there.
+Servers that drop special tokens leave `call:search{query:x}`. At the beginning of a line, with an
+offered name, that is a call if nothing but another call follows it on the line.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _IN_QUOTES = re.compile(r"""(["'])((?:(?!\1).)*+)\1""", re.DOTALL)
 _IN_NO_KEY = re.compile(r"""["'{}\[\](),<>\n]""")
 _NAMED = re.compile(r"(\w++)\s*+:")
 _QUOTES = ('<|"|>', "<escape>")
-"""What strings stand between, in one format or the other."""
+"""The marks around strings, in one format or the other."""
 
 
 class _Broken(Exception):
-    """No value stands where one must be."""
+    """A value is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,10 @@ class GemmaCalls:
     closers: tuple[str, ...]
     begin: str = _BEGIN
     marked: bool = True
-    """Whether a marker says that this is a call; without one, only an offered name does."""
+    """True if a marker identifies the call; without one, only an offered name does."""
 
     def read(self, machine: Machine, opener: str = "", /) -> Steps[bool]:
-        """Read the call that stands here; False if none does."""
+        """Read the call at this position; False if there is none."""
         found = yield from _Reading(machine, self, opener=opener).call()
         again = found and not self.marked
         while again and (yield from machine.source.sees_ahead(_AGAIN)):
@@ -71,7 +71,7 @@ class GemmaCalls:
         return found
 
     def _next(self, machine: Machine) -> Steps[bool]:
-        """Read the call that stands behind another one; nothing is read if there is none."""
+        """Read the call after another one; read nothing if there is none."""
         place = machine.source.bookmark()
         yield from machine.source.skip()
         machine.source.at += len(_BEGIN)
@@ -94,20 +94,20 @@ class _Reading:
         self._quote = marks_of((grammar.quote,))
         self._closers = marks_of(grammar.closers)
         self._resume = marks_of(grammar.closers if grammar.marked else (*grammar.closers, "\n"))
-        """Where text goes on after a broken call."""
+        """The place where text continues after a broken call."""
         self._tokens = (opener, *grammar.closers) if grammar.marked else ()
-        """What stands in no arguments but in a string of them."""
+        """Text that arguments may hold only inside a string."""
         self._begins = marks_of(self._tokens[:1])
         self._key_end = marks_of((":", *self._tokens))
         self._in_string = marks_of((grammar.quote, *self._tokens))
         self._tells = False
-        """Whether a string holds such a token: what follows may be what it tells of."""
+        """True if a string holds such a token: what follows may belong to the string."""
         self._behind = marks_of((*grammar.closers, _BEGIN))
         self._bare_end = self._word_end = _BARE_END
         self._names: Mapping[str, Any] = {}
         """The parameters of the tool."""
         self._guessed = False
-        """Whether the end of a string was guessed."""
+        """True if the end of a string was guessed."""
 
     def call(self) -> Steps[bool]:
         yield from self._source.skip()
@@ -133,8 +133,8 @@ class _Reading:
         return True
 
     def _read_over(self) -> Steps[None]:
-        """Read over the rest of a broken call, but for another one that begins right here. Where
-        a string tells of calls, it may have ended too early, and the others stand in it, too."""
+        """Skip the rest of a broken call, except another call that begins right here. If a string
+        mentions calls, it may have ended too early, and the others may be part of it."""
         if self._tells:
             yield from self._source.flow(marks_of(()), self._output.text)
         elif not (yield from self._source.sees_ahead(self._begins)):
@@ -153,7 +153,7 @@ class _Reading:
         yield from self._source.accept_ahead(self._closers)
 
     def _has_more_members(self) -> Steps[bool]:
-        """Whether members follow the last brace: it was one too many, and closed them early."""
+        """Return True if members follow the last brace: then it was a surplus one."""
         if not (yield from self._source.sees_ahead(_COMMA)):
             return False
         end = yield from self._source.ends_ahead(":", _LONGEST_MEMBER)
@@ -161,7 +161,7 @@ class _Reading:
         return _MEMBER.match(self._source.text, at, at + end) is not None
 
     def _is_over(self) -> Steps[bool]:
-        """Whether what follows the last brace shows that it is the last one."""
+        """Return True if the following text shows that this brace is the last one."""
         if self._marked:
             return bool((yield from self._source.sees_ahead(self._behind)))
         follows = yield from self._source.skip(_SAME_LINE)
@@ -193,7 +193,7 @@ class _Reading:
         self._grow("]")
 
     def _goes_on(self, closer: str, later: bool) -> Steps[bool]:
-        """Whether another element follows; the comma or the closer is read."""
+        """Return True if another element follows; read the comma or the closer."""
         first = yield from self._source.skip()
         if later and first == ",":
             self._source.at += 1
@@ -255,7 +255,7 @@ class _Reading:
         raise _Broken
 
     def _stop_at(self, mark: str) -> None:
-        """No key and no word goes on over a token."""
+        """Stop at a token: neither a key nor a word contains one."""
         if mark in self._tokens:
             self._source.at -= len(mark)
             raise _Broken
@@ -309,13 +309,13 @@ class _Reading:
 
 
 def _holds_quote(text: str) -> bool:
-    """Whether words hold what strings stand between, or are the beginning of that."""
+    """Return True if words hold a string mark, or the beginning of one."""
     begun = text.strip()
     return any(quote in text or (begun and quote.startswith(begun)) for quote in _QUOTES)
 
 
 def _is_word(key: str) -> bool:
-    """Whether this may stand before a colon without quotes."""
+    """Return True if this may be an unquoted key."""
     return bool(key) and _IN_NO_KEY.search(key) is None
 
 

@@ -1,4 +1,4 @@
-"""The name of a call in a header, and behind it the JSON of its arguments.
+"""Calls whose name is in a header, followed by the JSON of the arguments.
 
 <|tool_call_begin|>functions.search:0<|tool_call_argument_begin|>{"query": "x"}<|tool_call_end|>
 """
@@ -31,7 +31,7 @@ _KIND_END = marks_of(("\n", "{"))
 
 
 class Header(enum.Enum):
-    """What a header holds."""
+    """The content of a header."""
 
     NAME = "name"
     COUNTED = "counted"  # `functions.search:0`, which is the id, too
@@ -52,14 +52,14 @@ def _name(text: str, _: HeadedCalls) -> tuple[str, str | None]:
 
 
 def _counted(text: str, _: HeadedCalls) -> tuple[str, str | None]:
-    """The name stands between namespace and counter; a counter or a foreign id names nobody."""
+    """The name is between namespace and counter; a counter or a foreign id is not a name."""
     counted = _COUNTED.match(text)
     nameless = _NAMELESS.match(text)
     return (counted[1] if counted else "" if nameless else text), text
 
 
 def _recipient(text: str, _: HeadedCalls) -> tuple[str, str | None]:
-    """The first word; behind it nothing may stand but tokens and what the message is written in."""
+    """The first word; only tokens and the content type of the message may follow."""
     found = _RECIPIENT.match(text)
     return (found[1] if found else ""), None
 
@@ -81,10 +81,10 @@ _HEADS: dict[Header, Callable[[str, HeadedCalls], tuple[str, str | None]]] = {
 
 @dataclass(frozen=True, slots=True)
 class HeadedCalls:
-    """Calls whose name stands before their arguments."""
+    """Calls whose name precedes their arguments."""
 
     calls: tuple[str, ...]
-    """What begins a call."""
+    """Markers that begin a call."""
     head_end: tuple[str, ...]
     call_close: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()
@@ -99,12 +99,12 @@ class HeadedCalls:
     text_name: str = ""
     """In the place of a name: what follows is text."""
     name_mark: str = ""
-    """What stands between an id and the name, where the id comes first."""
+    """The mark between an id and the name, if the id comes first."""
     thoughts: tuple[str, ...] = ()
-    """What tells by its opener or header that a message stands among thoughts."""
+    """Openers or headers of messages that belong to the reasoning."""
     call_end: str = ""
-    """What ends a message that is to be acted on. Among thoughts any other end tells a plan; the
-    model may also stop there, as servers keep this mark to themselves."""
+    """The end of a message that is to be acted on. In reasoning any other end marks a plan; the
+    answer may also end there, because servers strip this mark."""
 
     def __post_init__(self) -> None:
         if self.head is Header.ID_FIRST and not self.name_mark:
@@ -129,11 +129,11 @@ class NamedHeadCalls:
 
     @property
     def openers(self) -> tuple[str, ...]:
-        """The name with what must stand behind it."""
+        """The name with what must follow it."""
         return tuple(f"\n{head}" for head in _heads(self.name))
 
     def read(self, machine: Machine, opener: str, /) -> Steps[bool]:
-        """Read the call behind its opener, and those that follow; False if there is none."""
+        """Read the call after its opener, and those that follow; False if there is none."""
         reading = _Reading(machine, _UNMARKED)
         found = yield from reading.behind_head(opener.strip())
         if found:
@@ -163,7 +163,7 @@ class _Reading:
         self._section_close = marks_of(grammar.section_close)
         self._closers = marks_of(grammar.call_close)
         self._ends = marks_of(grammar.call_close or grammar.calls)
-        """What stands in no arguments but in a string of them."""
+        """Text that arguments may hold only inside a string."""
         ends = (*grammar.head_end, *((grammar.id_mark,) if grammar.id_mark else ()))
         stops = (*grammar.calls, *grammar.call_close, *grammar.section_close)
         self._head_end = marks_of((*ends, *(stop for stop in stops if stop not in ends)))
@@ -181,7 +181,7 @@ class _Reading:
                 yield from self.unmarked()
                 return True
             if not follows:
-                # The mark of the first call may be left out behind that of the section.
+                # The mark of the first call may be omitted after that of the section.
                 return begun or (yield from self._call(opener))
             yield from self._source.skip()
             self._source.at += len(follows)
@@ -192,7 +192,7 @@ class _Reading:
             begun = True
 
     def _call(self, opener: str) -> Steps[bool]:
-        """One call, from behind its marker; False if there is none."""
+        """Read one call after its marker; False if there is none."""
         first = yield from self._source.skip()
         if self._grammar.whole_objects and first and first in "[{":
             return (yield from JsonCalls(self._grammar.call_close).read(self._machine, opener))
@@ -225,7 +225,8 @@ class _Reading:
         return fitting[0] if len(fitting) == 1 else ""
 
     def _header(self) -> Steps[tuple[str, str | None] | None]:
-        """What stands before the arguments, and an id behind it; None if this is no header."""
+        """Return the text before the arguments, and an id after it; None if this is not a
+        header."""
         text, end = yield from self._source.header(self._head_end, LONGEST_NAME)
         if end not in self._grammar.head_end and end != self._grammar.id_mark:
             return None
@@ -272,7 +273,7 @@ class _Reading:
                 return
 
     def behind_head(self, head: str) -> Steps[bool]:
-        """The rest of a call whose name is read, with the mark behind it."""
+        """Read the rest of a call after its name and the mark that follows."""
         id, end = None, _ARGS
         if head.endswith(_CALL_ID):
             id, end = yield from self._source.header(marks_of((_ARGS,)), LONGEST_NAME)
@@ -300,7 +301,7 @@ class _Reading:
         return True
 
     def _nameless(self, id: str) -> Steps[bool]:
-        """A call of nobody: of the only tool on offer, if its parameters are those of the call."""
+        """Read a call without a name: of the only offered tool, if its parameters match."""
         pieces: list[str] = []
         whole = yield from read_value(self._source, pieces.append)
         parsed = read_text("".join(pieces)) if whole else None

@@ -65,14 +65,14 @@ class JsonCalls:
 
     closers: tuple[str, ...] = ()
     marked: bool = True
-    """Whether a marker says that these are calls; without one, only an offered name does."""
+    """True if a marker identifies calls; without one, only an offered name does."""
     name_is_key: bool = False
     """`{"search": {"query": "x"}}` (Apertus)."""
     name_keys: tuple[str, ...] = ()
     argument_keys: tuple[str, ...] = ()
-    """Words of this format for `name` and `arguments`, besides the usual ones."""
+    """Words of this format for `name` and `arguments`, in addition to the usual ones."""
     head_end: str = ""
-    """A header stands between the opener and the objects, up to this mark."""
+    """The mark that ends a header between the opener and the objects."""
 
     def read(self, machine: Machine, opener: str = "", /) -> Steps[bool]:
         """Read all calls that stand here; False if none does.
@@ -100,7 +100,7 @@ class _Reading:
         self._closers = marks_of(grammar.closers)
         begins = (opener,) if opener else ()
         self._begins = marks_of(begins)
-        """What begins another call: it stands in no object but in a string of it."""
+        """The beginnings of another call: an object holds them only inside a string."""
         ends = grammar.closers + begins
         self._ends = marks_of(ends) if ends else None
         self._is_marked_off = bool(grammar.closers)
@@ -112,7 +112,7 @@ class _Reading:
         self._marked = grammar.marked
         self._depth = 0
         self._begun = False
-        """Whether a call was opened: from there on nothing is given back as text."""
+        """True if a call was opened: from there on nothing is given back as text."""
 
     def sequence(self) -> Steps[bool]:
         """All calls, in a code fence or not, up to a closer."""
@@ -150,12 +150,12 @@ class _Reading:
                 break
 
     def _fence(self) -> Steps[bool]:
-        """Whether a code fence stands between the marker and the calls; it is read."""
+        """Return True if a code fence is between the marker and the calls; read it."""
         yield from self._source.skip()
         return bool((yield from self._source.accept(_FENCE)))
 
     def _goes_on(self) -> Steps[bool]:
-        """Whether what follows a separator is another call, and not prose."""
+        """Return True if another call, not prose, follows a separator."""
         follows = yield from self._source.sees_ahead(_AFTER_SEPARATOR, 1)
         self._source.at += 1 if follows else 0
         return bool(follows)
@@ -167,7 +167,7 @@ class _Reading:
         return (yield from self._object_rest())
 
     def _object_rest(self) -> Steps[bool]:
-        """All of an object behind its brace; whether others may follow."""
+        """Read an object after its brace; return True if others may follow."""
         found = CallObject()
         self._source.bookmark()
         whole = yield from self._members(found)
@@ -183,11 +183,11 @@ class _Reading:
             return True
         if not whole and self._source.ended:
             self._cut_off(found)
-        # An object without a call is skipped between others, and is none at all as the first.
+        # An object without a call is skipped between others; as the first it is not a call at all.
         return whole and self._begun
 
     def _conclude(self, found: CallObject, *, twice: bool) -> Steps[None]:
-        """The object is closed. With arguments in two places nobody knows which are meant."""
+        """Conclude a closed object. Arguments in two places are ambiguous."""
         if twice:
             self._machine.spoil(_BESIDE)
         elif (yield from self._was_closed_early(found)):
@@ -197,14 +197,14 @@ class _Reading:
             self._output.seal()
 
     def _was_closed_early(self, found: CallObject) -> Steps[bool]:
-        """Whether a bracket too many closed the arguments: what follows belongs to them."""
+        """Return True if a surplus bracket closed the arguments early."""
         if found.behind and (yield from self._source.sees_ahead(_BRACE_TOO_MANY)):
             return True
         return (yield from has_more_members(self._source))
 
     def _broken(self) -> Steps[None]:
-        """Read over the rest of a call that can be none, where its end is marked; but for another
-        call that begins right here. Farther away it may be what a string tells of."""
+        """Skip the rest of a broken call up to its marked end, except another call that begins
+        right here. Farther on it may be part of a string."""
         self._machine.spoil(BROKEN_JSON)
         if self._is_marked_off and not (yield from self._source.sees_ahead(self._begins)):
             yield from self._source.flow(self._closers, ignore)
@@ -233,7 +233,7 @@ class _Reading:
         return may_lack_brace(self._source.since(begin)[: end - begin])
 
     def _ends_here(self, first: str) -> Steps[bool]:
-        """Whether the list ends here, or the call, behind arguments that are closed."""
+        """Return True if the list ends here, or the call, after closed arguments."""
         return first == "]" or bool((yield from self._source.sees(self._closers)))
 
     def _member(self, found: CallObject) -> Steps[bool]:
@@ -277,7 +277,7 @@ class _Reading:
         return found.name is not None and (yield from self._arguments(found))
 
     def _finish(self, found: CallObject) -> None:
-        """Seal the call so far; the object goes on with another one."""
+        """Seal the call so far; the object continues with another one."""
         if not found.opened:
             self._open_late(found)
         found.end()
@@ -327,7 +327,7 @@ class _Reading:
         return whole
 
     def _again(self, found: CallObject) -> Steps[bool]:
-        """Arguments a second time: none, or nobody knows which are meant."""
+        """Read arguments a second time: empty, or ambiguous."""
         pieces: list[str] = []
         whole = yield from read_value(self._source, pieces.append, ends=self._ends)
         if "".join(pieces) not in _EMPTY:
@@ -335,14 +335,15 @@ class _Reading:
         return whole
 
     def _beside(self, found: CallObject, key: str) -> Steps[bool]:
-        """A parameter that stands where the name does."""
+        """Read a parameter beside the name."""
         pieces = [f'"{escape(key)}": ']
         whole = yield from read_value(self._source, pieces.append, ends=self._ends)
         found.beside.append("".join(pieces))
         return whole
 
     def _are_beside(self, found: CallObject, name: str) -> bool:
-        """Whether the object holds the name and the parameters of the call, and nothing else."""
+        """Return True if the object holds the name and the parameters of the call, and nothing
+        else."""
         properties = self._machine.properties(name).keys()
         words = found.keys & self._known
         clear = found.keys - words <= properties and not words & properties
@@ -365,6 +366,6 @@ class _Reading:
         return found.opened
 
     def _cut_off(self, found: CallObject) -> None:
-        """A call without its end is told as one, not shown as text: `{` can never run."""
+        """Report a call without its end as a call, not as text: `{` can never run."""
         if found.name is not None and self._marked and not self._machine.rescues:
             self._open(found, found.name, arguments="{")

@@ -1,4 +1,4 @@
-"""What is known of a call object while it is read."""
+"""The state of a call object while it is read."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 _TAIL = 64
 _NO_PROOF = re.compile(r"""\}["']?\s*+\}\s*+\Z""")
-"""Before the brace that closes the arguments stands another one: that of an object in them, which
-may be the one that was left out, or one that got into a string."""
+"""Before the brace that closes the arguments is another one: that of a nested object, which may be
+the missing one, or one inside a string."""
 
 
 class AllButLast:
@@ -40,7 +40,7 @@ class AllButLast:
 
 
 class CallObject:
-    """What is known of one call object so far."""
+    """The state of one call object so far."""
 
     __slots__ = ("behind", "beside", "early", "id", "keys", "last", "name", "opened", "span")
 
@@ -52,12 +52,12 @@ class CallObject:
         self.beside: list[str] = []
         """Parameters that stand where the name does, as members of an object."""
         self.behind = False
-        """Whether anything else stands there, behind the arguments."""
+        """True if anything else follows the arguments."""
         self.keys: set[str] = set()
         self.opened = False
         self.last: AllButLast | None = None
         self.span = (0, 0)
-        """Where the arguments stand in the text."""
+        """The position of the arguments in the text."""
 
     def end(self) -> None:
         """The object that holds name and arguments is closed: nothing of them is cut off."""
@@ -67,5 +67,5 @@ class CallObject:
 
 
 def may_lack_brace(arguments: str) -> bool:
-    """Whether a brace that is missing somewhere may be missing in these arguments."""
+    """Return True if a missing brace may be missing in these arguments."""
     return _NO_PROOF.search(arguments.rstrip()[-_TAIL:]) is not None

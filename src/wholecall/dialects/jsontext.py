@@ -40,9 +40,9 @@ BROKEN_JSON = "its JSON is broken: a bracket does not fit, or something stands w
 
 
 def read_value(source: Source, sink: Sink, *, ends: Marks | None = None) -> Steps[bool]:
-    """Hand on one value; False if it is cut off or broken. White space before it is read over.
+    """Pass on one value; return False if it is cut off or broken. Skip white space before it.
 
-    It is broken, too, where one of `ends` stands outside of its strings.
+    It is also broken if one of `ends` is outside its strings.
     """
     first = yield from source.skip()
     if first in _CLOSER_OF and ends is not None:
@@ -58,7 +58,7 @@ def read_value(source: Source, sink: Sink, *, ends: Marks | None = None) -> Step
 
 
 def has_more_members(source: Source, *, begins: Marks = _QUOTE) -> Steps[bool]:
-    """Whether members follow an object that is closed: a bracket too many closed it early."""
+    """Return True if members follow a closed object: a surplus bracket closed it early."""
     if not (yield from source.sees_ahead(_COMMA)):
         return False
     comma = source.text.index(",", source.at) - source.at
@@ -76,7 +76,8 @@ def read_arguments(source: Source, sink: Sink, *, ends: Marks) -> Steps[bool]:
 
 
 def _is_followed(source: Source, text: str) -> Steps[bool]:
-    """Whether more follows these arguments: members, or another object. The same is a repeat."""
+    """Return True if more follows these arguments: members, or another object. An equal object is a
+    repeat."""
     while (yield from source.sees_ahead(_BRACE)):
         yield from source.skip()
         place = source.place
@@ -109,7 +110,7 @@ class _Ends:
         self._begin = begin
 
     def stand_here(self) -> Steps[bool]:
-        """Whether one of them stands here and is believed; the text is looked at once."""
+        """Return True if one of them is here and is believed; the text is read once."""
         if self._marks is None or not (yield from self._source.sees(self._marks)):
             return False
         if _IN_ORDER.match(self._source.since(self._begin)):
@@ -141,7 +142,7 @@ def _container(source: Source, sink: Sink, *, ends: _Ends | None = None) -> Step
 
 
 def _fits(closers: list[str], mark: str) -> bool:
-    """Take a bracket, or what is none; whether it may stand here."""
+    """Take a bracket or another mark; return True if it is allowed here."""
     if mark in _CLOSER_OF:
         closers.append(_CLOSER_OF[mark])
     elif mark in _STRAY:
@@ -187,7 +188,7 @@ def _scalar(source: Source, sink: Sink) -> Steps[bool]:
 
 
 def read_string(source: Source, longest: int = LONGEST_KEY) -> Steps[str | None]:
-    """A short string, decoded; None if none stands here."""
+    """Return a short string, decoded; None if there is none here."""
     first = yield from source.skip()
     if not first or first not in _STRING_MARKS:
         return None
@@ -216,5 +217,5 @@ def read_text(text: str) -> Parsed | None:
 
 
 def escape(text: str) -> str:
-    """A piece of a string as it stands between JSON's quotes."""
+    """Escape a piece of text for the inside of a JSON string."""
     return json.dumps(text, ensure_ascii=False)[1:-1]

@@ -25,16 +25,16 @@ class LineCalls:
     """Calls with a header, and lines up to one of the closers."""
 
     head_end: tuple[str, ...]
-    """What ends the name."""
+    """The marks that end the name."""
     closers: tuple[str, ...]
     begin: str = ""
-    """What stands between an opener and the name."""
+    """The text between an opener and the name."""
     separator: str = ":"
     untyped: Shape = Shape.TEXT
-    """How a value is written of which no schema says anything."""
+    """The shape of a value without a schema."""
 
     def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
-        """Read the call that stands here; False if none does."""
+        """Read the call at this position; False if there is none."""
         return (yield from _Reading(machine, self).call())
 
 
@@ -65,7 +65,7 @@ class _Reading:
         return True
 
     def _key(self) -> Steps[str | None]:
-        """The next key; empty at the end of the call, None if neither stands here."""
+        """Return the next key; empty at the end of the call, None if there is neither."""
         yield from self._source.skip()
         if (yield from self._source.accept(self._closers)):
             return ""

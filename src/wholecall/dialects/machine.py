@@ -1,4 +1,4 @@
-"""What every grammar works with: the text, the output, the tools on offer."""
+"""The shared state of every grammar: the text, the output, the offered tools."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGEST_NAME = 256
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """What closes a value, and what closes its call."""
+    """The closing tags of a value and of its call."""
 
     value_close: tuple[str, ...]
     call_close: tuple[str, ...]
@@ -39,16 +39,16 @@ class Machine:
         self.output = Output()
         self.offer = offer
         self.rescues = rescues
-        """Nobody said that calls come as text: only an offered name tells one from prose."""
+        """Calls as text were not announced: only an offered name distinguishes one from prose."""
         self.limits = limits
         self._ended: tuple[int, Tags] | None = None
         self._properties: dict[str, Mapping[str, Any]] = {}
 
     def find(self, name: str) -> str | None:
-        """The offered name that is meant; None if there is none.
+        """Return the offered name that is meant, or None.
 
-        Models put the namespace of their training before a name: `functions.search`. A name
-        may hold dots of its own, so as little as possible is taken for a namespace.
+        Models put the namespace of their training before a name: `functions.search`. A name may
+        hold dots of its own, so as little as possible is taken for a namespace.
         """
         name = name.strip()
         if not name:
@@ -65,10 +65,10 @@ class Machine:
         return names[0] if len(names) == 1 else ""
 
     def admit(self, name: str) -> str | None:
-        """The name under which a call is opened; None if the markup must be prose.
+        """Return the name under which a call is opened; None if the markup must be prose.
 
-        In a dialect that the model was told to use, an unknown name is a mistake to tell
-        the model of; the assembler rejects it.
+        In an announced dialect an unknown name is a mistake that the model is told about; the
+        assembler rejects it.
         """
         return self.find(name) or (None if self.rescues else _plausible(name))
 
@@ -80,10 +80,10 @@ class Machine:
         return (name, key) if name and key in self.properties(name) else None
 
     def spoil(self, flaw: str) -> None:
-        """What was read cannot go on as a call. Where the text is over, it was only cut off.
+        """Mark the call as broken. At the end of the text it was only cut off.
 
-        A reader that needs no more text to see it does so before the end is known, however
-        the text was cut.
+        A reader that needs no more text to see it calls this before the end is known, however the
+        text was cut.
         """
         if not self.source.ended:
             self.output.spoil(flaw)
@@ -118,7 +118,7 @@ class Machine:
         return frozenset(each for each in self.properties(name) if each in wanted)
 
     def takes_nothing(self, name: str) -> bool:
-        """Whether the schema says that the tool has no parameters."""
+        """Return True if the schema says that the tool has no parameters."""
         spec = self.spec(name)
         return bool(spec and spec.parameters) and not self.properties(name)
 

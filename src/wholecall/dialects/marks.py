@@ -1,6 +1,6 @@
-"""A set of literals that are looked for together, in a text that arrives in pieces.
+"""A set of literals that are searched together, in a text that arrives in pieces.
 
-Nothing but the longest end of the text that may still become one of them is held back.
+Only the longest end of the text that may still become one of them is held back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ a client chose."""
 
 
 class Marks:
-    """Literals, compiled once. The longest that fits at a place is the one that stands there."""
+    """Literals, compiled once. The longest match at a position wins."""
 
     __slots__ = ("_beginnings", "_first", "_longest", "_pattern", "_words")
 
@@ -51,12 +51,12 @@ class Marks:
         return None
 
     def match(self, text: str, at: int) -> str:
-        """The mark that stands at `at`, or nothing."""
+        """Return the mark at `at`, or nothing."""
         found = self._pattern.match(text, at)
         return found.group() if found else ""
 
     def may_begin(self, text: str, at: int) -> bool:
-        """Whether all that stands from `at` on is the beginning of a mark."""
+        """Return True if the text from `at` on is the beginning of a mark."""
         return len(text) - at < self._longest and self._goes_on(text[at:])
 
     def safe_end(self, text: str, at: int) -> int:
@@ -68,7 +68,7 @@ class Marks:
         return len(text)
 
     def _goes_on(self, begun: str) -> bool:
-        """Whether a mark begins so and is longer."""
+        """Return True if a longer mark begins like this."""
         # It would be the next in the order of the alphabet.
         place = bisect_right(self._words, begun)
         return place < len(self._words) and self._words[place].startswith(begun)

@@ -1,11 +1,11 @@
-"""How a model is given tools: natively, by a dialect, or held to a grammar. By its name.
+"""Choose how a model is given tools, by its name: natively, in a dialect, or with a grammar.
 
-A name is compared in a plain form: its last part, in lower case, without a hyphen between
-a word and its number. So `meta-llama/Llama-3.1-8B-Instruct`, `llama3.1:8b` and
-`ollama/llama3.1` are one family. The first pattern that fits decides.
+A name is compared in a plain form: its last part, in lower case, without a hyphen between a word
+and its number. So `meta-llama/Llama-3.1-8B-Instruct`, `llama3.1:8b` and `ollama/llama3.1` are one
+family. The first pattern that fits decides.
 
-A name that fits none is asked natively: where the server knows tools that is right, and
-where it does not, the calls in its text are rescued. An override says it better.
+An unknown name is asked natively: that is right if the server supports tools, and otherwise calls
+in the text are rescued. An override is better.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Means(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How one model is given tools."""
+    """The way in which one model is given tools."""
 
     means: Means
     dialect: str = ""
@@ -51,9 +51,9 @@ _SERVICES = frozenset(
     | {"nvidia_nim", "openrouter", "perplexity", "sambanova", "together_ai", "vertex_ai", "xai"}
 )
 
-# In this order: what is more special stands first.
+# In this order: the more specific comes first.
 _TABLE: tuple[tuple[str, str], ...] = (
-    # Models behind an API, and the open ones that have a maker's name in common with them.
+    # Hosted models, and the open ones that share a maker's name with them.
     ("harmony", "gpt-oss*"),
     (_NATIVE, "gpt-* gpt3* gpt4* gpt5* chatgpt* o1* o3* o4* claude* gemini* grok* nova-* sonar*"),
     (
@@ -132,7 +132,7 @@ _HYPHEN = re.compile(r"(?<=[a-z])[-_](?=\d)")
 
 
 def way_for(model: str, *, override: str | None = None) -> Way:
-    """How to give tools to this model.
+    """Return how to give tools to this model.
 
     `override` is `native`, `constrained`, the name of a dialect, or `auto`: as the table says.
 

@@ -1,12 +1,11 @@
 """Calls as tags, where the name of a parameter is a tag of its own.
 
     <search><query>x</query></search>          the tool's name is a tag, too
-    <function=search><query>x</query>          it stands in one, as in other formats
-    <invoke name="search"><query>x</query>     MiniMax-M3, each tag behind a mark of its own
+    <function=search><query>x</query>          it is inside one, as in other formats
+    <invoke name="search"><query>x</query>     MiniMax-M3, each tag after a mark of its own
 
-With marks before the tags, values may nest: tags inside of a value are an object, or a
-list where all of them are `<item>`. Without marks they nest where a schema says so
-(`nested_values.py`).
+With marks before the tags, values may nest: tags inside a value are an object, or a list if all of
+them are `<item>`. Without marks they nest if a schema says so (`nested_values.py`).
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class NamedTagCalls:
         return (f"<{self.name}>",)
 
     def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
-        """Read the call behind its opening tag; False if it is none."""
+        """Read the call after its opening tag; False if it is not one."""
         source, own = machine.source, machine.properties(self.name)
         around = marks_of(tuple(f"<{tag}>" for tag in AROUND if tag not in own))
         tag = yield from source.sees_ahead(around)
@@ -90,12 +89,12 @@ class ChildTagCalls:
     call: Tag
     call_close: tuple[str, ...] = ()
     section: str = ""
-    """What stands before the tag of the call, and with a slash behind it: `tool_call`."""
+    """The text before the tag of the call, and with a slash after it: `tool_call`."""
     around: tuple[str, ...] = ()
-    """One of these tags stands around all parameters: `arguments`, `input`."""
+    """One of these tags encloses all parameters: `arguments`, `input`."""
 
     def read(self, machine: Machine, opener: str, /) -> Steps[bool]:
-        """Read the call from an opener on; False if it is none."""
+        """Read the call from an opener on; False if it is not one."""
         source = machine.source
         yield from source.skip()
         if opener != self.call.begin and not (
@@ -118,7 +117,7 @@ class ChildTagCalls:
         return machine.find(head.name) or ""
 
     def _closers(self, machine: Machine) -> Steps[tuple[str, ...]]:
-        """What ends the parameters; nothing, if the tag around them is missing."""
+        """Return what ends the parameters; nothing, if the tag around them is missing."""
         if not self.around:
             return self.call_close
         yield from machine.source.skip()
@@ -206,7 +205,8 @@ class _Named:
         return None if not whole or _is_doubled(key, text) else text
 
     def _ends(self, close: str, put: Sink) -> Steps[bool]:
-        """Whether a closing tag comes that ends a value; all before it goes to `put`."""
+        """Return True if a closing tag follows that ends a value; everything before it goes to
+        `put`."""
         while (yield from self._source.flow(marks_of((close,)), put)):
             if (yield from self._source.sees_ahead(self._follows)) != "":
                 return True
@@ -216,7 +216,7 @@ class _Named:
 
 @dataclass(frozen=True, slots=True)
 class MarkedTagCalls:
-    """Calls whose every tag stands behind the same mark."""
+    """Calls whose every tag follows the same mark."""
 
     mark: str
     section: str = "tool_call"
@@ -373,8 +373,8 @@ class _Marked:
 
 
 def _is_doubled(tag: str, text: str) -> bool:
-    """Whether a value begins or ends with a tag of its own once more, that has no other half, or
-    a piece of it came twice."""
+    """Return True if a value begins or ends with an unpaired tag of its own, or if a piece of it
+    came twice."""
     text = text.strip(BLANKS)
     opens, closes = f"<{tag}>", f"</{tag}>"
     if opens in text:

@@ -21,11 +21,11 @@ from wholecall.dialects.writing import Trim, shape_of, types_of, write_value
 CONTAINERS = frozenset({"array", "object"})
 _OPENS = re.compile(r"\s*+<([\w.\-]{1,64})>")
 _DEEPEST = 16
-"""Tags in each other. Each level is looked at once more."""
+"""Levels of nested tags. Each level is read once more."""
 
 
 class _Unclear(Exception):
-    """What stands there can be read in two ways, or in none."""
+    """The text can be read in two ways, or in none."""
 
 
 def write_nested(texts: Sequence[str], schema: Any) -> str:
@@ -40,7 +40,7 @@ def write_nested(texts: Sequence[str], schema: Any) -> str:
 
 
 def may_nest(schema: Any) -> bool:
-    """Whether tags in a value are surely no text."""
+    """Return True if tags in a value are certainly not text."""
     types = types_of(schema)
     return bool(types & CONTAINERS) and "string" not in types
 
@@ -85,7 +85,8 @@ def _write(text: str, schema: Any, *, depth: int) -> str:
 
 
 def _elements(children: list[tuple[str, str]], schema: Any, *, whole: str) -> list[str]:
-    """The elements of a list: what its tags hold, or all of it as one; none if it is no list."""
+    """Return the elements of a list: the content of its tags, or all of it as one; none if it is
+    not a list."""
     names = [name for name, _ in children]
     items = choice_with(schema, "items").get("items")
     if set(names) <= (choice_with(items, "properties").get("properties") or {}).keys():

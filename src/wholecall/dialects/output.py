@@ -1,7 +1,7 @@
-"""What the engine gives: text, reasoning and calls, as the deltas of every protocol.
+"""The engine's output: text, reasoning and calls, as the deltas of every protocol.
 
-Some calls are known to be meant only later: in a code fence that may be the whole answer,
-in reasoning that may never be closed. Their deltas are held until then.
+Some calls are known to be meant only later: in a code fence that may be the whole answer, in
+reasoning that may never be closed. Their deltas are held until then.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class Output:
 
     def __init__(self) -> None:
         self.calls = 0
-        """How many calls were opened; the number of the last one is its slot."""
+        """The number of opened calls; the last one's number is its slot."""
         self.texts = False
-        """Whether any text but white space was given, and not taken back."""
+        """True if any text but white space was produced and not retracted."""
         self._planned = 0
-        """How many of the calls were taken back."""
+        """The number of retracted calls."""
         self._given: list[Given] = []
         self._held: list[Given] | None = None
         self._reasoned = False
@@ -71,18 +71,18 @@ class Output:
         self._before = (0, False, self.quotation.save())
 
     def take(self) -> list[Given]:
-        """What came since the last time."""
+        """Return the output since the last call."""
         given, self._given = self._given, []
         return given
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the answer has not begun: no text, no call but those that were taken back."""
+        """True if the answer has not begun: no text, and no call that was not retracted."""
         return not self.texts and self.calls == self._planned
 
     @property
     def amid_json(self) -> bool:
-        """Whether the text so far ends where an element of JSON goes on with a value."""
+        """True if the text so far ends inside a JSON element that continues with a value."""
         return self.quotation.tail.rstrip().endswith(_BEFORE_VALUES)
 
     def text(self, text: str) -> None:

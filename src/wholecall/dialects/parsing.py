@@ -33,7 +33,7 @@ def parse_text(
     *,
     tools: Iterable[ToolSpec | Mapping[str, Any]] | None = None,
 ) -> Outcome:
-    """What an answer written as text delivers: a whole text, or its pieces.
+    """Return what an answer written as text delivers: a whole text, or its pieces.
 
     ```python
     from wholecall import parse_text
@@ -66,7 +66,7 @@ def encode(dialect: str | Dialect, calls: Iterable[tuple[str, Mapping[str, JSON]
 
 
 def encode_output(dialect: str | Dialect, name: str, *, output: str, id: str = "") -> str:
-    """The result of a call, as it is told to a model in this dialect."""
+    """Write the result of a call for a model, in this dialect."""
     return encode_result(template_of(_declared(dialect)), name, output=output, id=id)
 
 
@@ -76,7 +76,7 @@ def _declared(dialect: str | Dialect) -> Dialect:
 
 
 class TextReader:
-    """From pieces of text to events: the engine and the assembler behind each other."""
+    """Turns pieces of text into events, by the engine and the assembler."""
 
     def __init__(
         self, dialect: str | Dialect, tools: Iterable[ToolSpec | Mapping[str, Any]] | None = None
@@ -84,7 +84,7 @@ class TextReader:
         offer = None if tools is None else read_offer(tools)
         declared = _declared(dialect)
         self._engine = Engine(declared, offer)
-        # A text is read as it was written: nobody is here to tell the model what was dropped.
+        # A text is read as it was written: no model is there to be told what was dropped.
         self._assembler = Assembler(
             None if offer is None else offer.values(),
             coercion=CoercionOptions(keep_unknown=not declared.drops_unknown),
@@ -93,8 +93,8 @@ class TextReader:
         self._retracted: set[int] = set()
         self._given = 0
         self.thoughts = 0
-        """How many of the events were given before it was known that the prompt had opened the
-        reasoning: their text is a part of it."""
+        """The number of events before it was known that the prompt had opened the reasoning: their
+        text is part of it."""
 
     def feed(self, text: str) -> list[Event]:
         """Take a piece; return what it brought about."""

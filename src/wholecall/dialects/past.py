@@ -16,7 +16,7 @@ from wholecall.dialects.encoding import Template, encode_calls, encode_result
 from wholecall.dialects.formats.json_marked import OBJECT
 from wholecall.protocols.requests.media import speak
 
-# What a dialect cannot carry (a closing tag inside a value) is still told, as plain JSON.
+# What a dialect cannot carry (a closing tag inside a value) is written as plain JSON.
 _PLAIN = Template(OBJECT, between="\n")
 
 

@@ -21,7 +21,7 @@ _DEEPEST = 8
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Text that stands there as it is."""
+    """Literal text."""
 
     text: str
 

@@ -1,11 +1,11 @@
-"""Where a call is forced: the answer is begun for the model, which can only go on with it.
+"""Prefill: force a call by beginning the answer for the model, which can only continue it.
 
     <tool_call>
     {"name":                       ← written by us, as the beginning of the assistant's message
      "weather", "arguments": …     ← written by the model
 
-Most upstreams then send only what follows, some send the beginning once more. So the
-reader is given the beginning, and a repetition of it is not read twice.
+Most upstreams then send only the continuation, some send the beginning again. So the reader is
+given the beginning, and a repetition of it is not read twice.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _NAME = re.compile(r"\{name(_json)?\}")
 
 
 def opening(template: Template, offer: Offer) -> str:
-    """How a call begins: up to the name, or up to the arguments where there is one tool.
+    """Return the beginning of a call: up to the name, or up to the arguments if there is one tool.
 
-    White space at its end is left to the model, which writes it as a part of what follows.
+    White space at its end is left to the model, which writes it as part of the continuation.
     """
     text = template.before + template.call
     names = list(offer)
@@ -55,7 +55,8 @@ class Prefilled:
         self._held = ""
 
     def take(self, piece: str) -> str:
-        """What is to be read for a piece of the answer; nothing while it may be a repetition."""
+        """Return the text to read for a piece of the answer; nothing while it may be a
+        repetition."""
         if self._decided:
             return piece
         self._held += piece
@@ -66,7 +67,7 @@ class Prefilled:
         return self._held if repeats else self._beginning + self._held
 
     def end(self) -> str:
-        """What is left: an answer that was shorter than the beginning is read as it came."""
+        """Return the rest: an answer shorter than the beginning is read as it came."""
         if self._decided:
             return ""
         self._decided = True

@@ -38,7 +38,7 @@ class Prompt:
 
     text: str
     otherwise: str = "Call no tool that does not fit the question."
-    """When not to call, said where the choice is free."""
+    """The sentence on when not to call, for a free choice."""
     must_call: str = "Your next answer must call a tool."
     must_call_one: str = "Your next answer must call one of these tools: {names}."
     may_repeat: str = "You may write several calls."
@@ -92,11 +92,11 @@ _MADE_UP: tuple[str, Mapping[str, JSON]] = ("tool_name", {"parameter": "value"})
 
 
 def write_example(template: Template, offer: Offer) -> str:
-    """One call of an offered tool: the first that can be made up and written here.
+    """Write one call of an offered tool: the first for which an example can be made and written.
 
-    One with arguments shows more than one without. Where the name of a parameter is a part
-    of its tag, a call with other parameters stands beside it: from one alone a small model
-    does not see that it is a name, and writes `<parameter>`.
+    One with arguments shows more than one without. If the name of a parameter is part of its tag, a
+    call with other parameters is added: from one alone a small model does not see that it is a
+    name, and writes `<parameter>`.
     """
     wanted = 2 if _NAME_IN_TAG in template.value else 1
     written: dict[frozenset[str], str] = {}
@@ -139,7 +139,7 @@ You can call tools. Each line is one tool, with the JSON Schema of its parameter
 {tools}
 
 """
-# Seen on a model of 1.5 billion parameters, asked 50 questions: told only how a call is written,
+# Measured on a model of 1.5 billion parameters with 50 questions: told only how a call is written,
 # it explains which call one could make; without the first sentence it calls a tool for everything.
 _CALL = """\
 To talk, to translate, to write, or to tell what you know, answer in plain words.
@@ -148,8 +148,8 @@ call, in exactly this form, with no other words:
 {example}
 """
 _WRITE = "Do not describe the call, and never say that you cannot know: write the call.\n"
-# With an answer beside the call, and told what else to do, the same model abstains three times as
-# often and misses no call. Not where the call is JSON: there it describes calls again.
+# With an answer beside the call, and the advice what else to do, the same model abstains three
+# times as often and misses no call. Not if the call is JSON: there it describes calls again.
 _KNOWN = """\
 A question that needs no tool, and your answer:
 Who discovered penicillin?

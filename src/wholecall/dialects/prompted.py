@@ -22,7 +22,7 @@ _FORM = "openai-chat"
 
 
 def write_prompted(prompted: Prompted) -> dict[str, Any]:
-    """What a case says besides its tools."""
+    """Return the fields of a case other than its tools."""
     begun = {_BEGINNING: prompted.beginning} if prompted.beginning else {}
     return {_DIALECT: prompted.dialect, **encode(prompted.choice, _FORM).fields, **begun}
 
@@ -44,7 +44,7 @@ def read_prompted(case: Mapping[str, Any], tools: Tools) -> Prompted | None:
 
 
 def assembler_of(prompted: Prompted) -> NewAssembler:
-    """What reads the answer; `Reader` takes it as `new_assembler`."""
+    """Return the reader of the answer; `Reader` takes it as `new_assembler`."""
     dialect = with_unmarked(dialect_named(prompted.dialect))
     offer = read_offer(prompted.tools)
 

@@ -1,8 +1,8 @@
 """Python calls, `[search(query="x", limit=3), now()]`, translated while they arrive.
 
-Only literals are read: strings, numbers, words, lists, tuples, sets, dicts. An expression
-(`60 * 60`, `now()` as a value) is no argument; nothing is ever evaluated. One dict in the place
-of all keywords, `search({"query": "x"})` or `search(**{"query": "x"})`, is the arguments.
+Only literals are read: strings, numbers, words, lists, tuples, sets, dicts. An expression (`60 *
+60`, `now()` as a value) is not an argument; nothing is ever evaluated. One dict in the place of all
+keywords, `search({"query": "x"})` or `search(**{"query": "x"})`, is the arguments.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PythonCalls:
     brackets: bool = True
     """Calls stand in a list."""
     marked: bool = True
-    """Whether a marker says that these are calls; without one, only an offered name does."""
+    """True if a marker identifies calls; without one, only an offered name does."""
     json_too: bool = False
     """The list may hold JSON objects instead."""
     alone: bool = False
@@ -38,9 +38,9 @@ class PythonCalls:
     prints: bool = False
     """It may stand in `print(…)`; a closer then begins with the parenthesis."""
     timid: bool = False
-    """A call that is broken was prose: nothing is told of it."""
+    """A broken call was prose: it is not reported."""
     method: str = ""
-    """What stands between a name and its parenthesis: `search.call(query="x")` (Llama)."""
+    """The text between a name and its parenthesis: `search.call(query="x")` (Llama)."""
 
     def read(self, machine: Machine, opener: str = "", /) -> Steps[bool]:
         """Read the calls that stand here; False if none does."""
@@ -75,12 +75,12 @@ class _Reading:
         self._method = grammar.method
         self._closers = marks_of(grammar.closers)
         self._resume = marks_of(grammar.closers or ("\n",))
-        """Where text goes on after a broken call."""
+        """The place where text continues after a broken call."""
         self._separators = BLANKS + ",;" if grammar.brackets else BLANKS + ";"
         self._brackets = grammar.brackets
 
     def calls(self) -> Steps[bool]:
-        """All calls up to the end of the list, a closer, or what is no call."""
+        """Read all calls up to the end of the list, a closer, or text that is not a call."""
         yield from self._source.skip()
         place = self._source.bookmark()
         name = yield from self._name()
@@ -99,7 +99,8 @@ class _Reading:
         return begun
 
     def _next(self) -> Steps[str | None]:
-        """The name of another call; empty where the calls end, None if neither stands here."""
+        """Return the name of another call; empty at the end of the calls, None if there is
+        neither."""
         first = yield from self._source.skip(self._separators)
         if self._brackets and first == "]":
             self._source.at += 1
@@ -111,7 +112,7 @@ class _Reading:
         return (yield from self._name())
 
     def _name(self) -> Steps[str | None]:
-        """The name of a call and its parenthesis; nothing is read if there is none."""
+        """Read the name of a call and its parenthesis; read nothing if there is none."""
         while True:
             found = _NAME.match(self._source.text, self._source.at)
             end = found.end() if found else self._source.at
@@ -128,7 +129,7 @@ class _Reading:
         return name
 
     def _call(self, name: str) -> Steps[bool | None]:
-        """Whether the call is whole; None if it is prose."""
+        """Return True if the call is whole; None if it is prose."""
         if self._timid:
             return (yield from self._timid_call(name))
         self._output.open(name, arguments="{")
@@ -142,7 +143,7 @@ class _Reading:
         return whole
 
     def _timid_call(self, name: str) -> Steps[bool | None]:
-        """A call that is told of where it is whole, or cut off."""
+        """Read a call that is reported only if it is whole or cut off."""
         pieces: list[str] = []
         if (yield from self._arguments(pieces.append)):
             self._output.open(name, arguments=f"{{{''.join(pieces)}}}")

@@ -42,7 +42,7 @@ _STRING_MARKS = {quote: re.compile(rf"[{quote}\\]") for quote in "\"'"}
 
 
 class BrokenLiteral(Exception):
-    """No literal stands where one must be."""
+    """A literal is missing."""
 
 
 class Literal:
@@ -55,7 +55,7 @@ class Literal:
         self._raw = False
 
     def value(self, depth: int) -> Steps[None]:
-        """The value that stands here."""
+        """Read the value at this position."""
         first = yield from self._source.skip()
         if depth > self._depth or not first:
             raise BrokenLiteral

@@ -110,7 +110,7 @@ class Quotation:
 
     @property
     def begins_line(self) -> bool:
-        """Whether nothing but white space stands before this place in its line."""
+        """True if only white space precedes this position on its line."""
         return not self._settle().head.strip()
 
     @property

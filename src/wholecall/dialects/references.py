@@ -1,7 +1,7 @@
-"""Schemas of parameters that stand elsewhere: `{"$ref": "#/$defs/Unit"}`.
+"""Schemas of parameters behind a reference: `{"$ref": "#/$defs/Unit"}`.
 
-A dialect without types asks the schema how a raw value is meant. Generators of schemas put
-every type that has a name behind a reference, or into an `allOf` of one.
+A dialect without types takes the type of a raw value from the schema. Schema generators put every
+named type into a reference, or into an `allOf` of one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _MOST_STEPS = 8
 
 
 def follow(schema: Node, compiled: Compiled) -> Node:
-    """What is said of a parameter, with what its references say."""
+    """Return the schema of a parameter with its references resolved."""
     for _ in range(_MOST_STEPS):
         target = compiled.follow(schema)
         others = [*([target] if target != schema else []), *schema.get("allOf", ())]

@@ -35,8 +35,8 @@ _WRITTEN = (
 )
 _BARE = json_bare.DIALECTS
 
-# Words that prose is full of are no opener where nobody announced the format, and a fence
-# after prose shows an example.
+# Words that are common in prose are not openers unless the format was announced, and a fence after
+# prose shows an example.
 _TOO_PLAIN = frozenset(
     {
         *(">>>", "[", "{", "to=", " to=", "Here are my reasoning steps:"),

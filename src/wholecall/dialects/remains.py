@@ -1,8 +1,8 @@
-"""What is left of a format's marks in the text behind a native call.
+"""The remains of a format's markers in the text after a native call.
 
-Servers that take a call out of a model's answer forget the tag that ends it, and the text goes
-on with `</tool_call>` (https://github.com/Rose22/openlumara/issues/92). Right behind a native
-call such marks are no text.
+Servers that take a call out of a model's answer forget the tag that ends it, and the text continues
+with `</tool_call>` (https://github.com/Rose22/openlumara/issues/92). Directly after a native call
+such markers are not text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from wholecall.dialects.source import BLANKS, MOST_BLANKS
 
 
 class Remains:
-    """Takes the text behind a native call until something else than marks begins."""
+    """Reads the text after a native call until something other than markers begins."""
 
     __slots__ = ("_held", "_marks")
 

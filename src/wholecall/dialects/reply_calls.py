@@ -3,9 +3,9 @@
     {"calls": [{"name": "search", "arguments": {"query": "x"}}]}
     {"reply": "It rains."}
 
-The string of a reply is text for the user, decoded while it arrives. A reply that is no
-string (the caller wants an object) is text as it stands. Nothing of the object around
-them is ever shown: what is broken in it is rejected.
+The string of a reply is text for the user, decoded while it arrives. A reply that is not a string
+(the caller wants an object) is passed on as JSON text. The object around them is never shown: a
+broken one is rejected.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ReplyOrCalls:
 
 
 def _close(machine: Machine) -> Steps[None]:
-    """Read the brace. Where none stands, nothing that follows can be believed."""
+    """Read the brace. If it is missing, the rest cannot be trusted."""
     source = machine.source
     if (yield from source.skip()) == "}":
         source.at += 1
@@ -117,7 +117,7 @@ class StringDecoder:
         decoded: list[str] = []
         while at < len(raw) and not _UNFINISHED.match(raw, at):
             found = _PIECE.match(raw, at)
-            # A backslash that escapes nothing known stands for itself.
+            # A backslash before an unknown character is literal.
             decoded.append(self._decode(found) if found else self._pair("\\"))
             at = found.end() if found else at + 1
         self._rest = raw[at:]
@@ -145,6 +145,7 @@ class StringDecoder:
         return self._pair(_LOST if unit in _LOW else chr(unit))
 
     def _pair(self, text: str) -> str:
-        """What follows the first half of a pair; if it is not the second, that is lost."""
+        """Return the character after the first surrogate of a pair; if it is not the second one,
+        the first is lost."""
         lost, self._high = _LOST if self._high else "", 0
         return lost + text

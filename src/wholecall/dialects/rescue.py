@@ -62,7 +62,7 @@ from wholecall.dialects.vocabulary import FENCE
 Told: TypeAlias = Delta | Rejected | Inconsistent
 _WELL = frozenset({Hint.STOP, Hint.TOOL_CALLS})
 MOST_THOUGHTS = 1_000_000
-"""Characters of reasoning that are kept to be looked at in the end."""
+"""Characters of reasoning that are kept for the end."""
 LONGEST_LEAD_IN = 200
 """Characters of the one paragraph that may stand before a call: "Let me look that up."."""
 
@@ -84,7 +84,7 @@ class Rescuer:
         """What follows a native call, while it may be what is left of its marks."""
         self._over = False
         self._well: bool | None = None
-        """Whether all that was said of its end is good; None: nothing was."""
+        """True if all signs of the end are good; None without a sign."""
         self._said = False
         self._thoughts: list[str] = []
         self._room = MOST_THOUGHTS
@@ -247,7 +247,7 @@ def _remnants() -> Marks:
 
 
 def _is_opener(given: list[Told]) -> bool:
-    """Whether this is the mark of a call and nothing else."""
+    """Return True if this is the marker of a call and nothing else."""
     said = "".join(each.text if isinstance(each, Text) else FENCE for each in given).strip()
     return said.startswith("<") and said in vocabulary_of(()).openers
 

@@ -1,6 +1,6 @@
 """The field `tool_calls` of a response template, translated to a grammar and its inverse.
 
-Where the name of a tool stands and how its arguments are written decide the family:
+The place of the tool's name and the notation of its arguments decide the family:
 
 | content      | name              | becomes                          |
 |--------------|-------------------|----------------------------------|
@@ -38,7 +38,7 @@ _VALUE_SHAPES["bool"] = Shape.JSON
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallField:
-    """What a response template says of calls."""
+    """A response template's description of calls."""
 
     opens: tuple[Alternative, ...]
     closes: tuple[str, ...]
@@ -49,7 +49,7 @@ class CallField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calls:
-    """How calls are read and written."""
+    """The reading and the writing of calls."""
 
     written: tuple[Written, ...] = ()
     bare: tuple[Grammar, ...] = ()
@@ -102,7 +102,7 @@ def _path(text: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Opening:
-    """What stands before the name and after it."""
+    """The text before and after the name."""
 
     before: Alternative
     after: Alternative
@@ -165,7 +165,7 @@ def _headed_json(field: CallField, openings: list[_Opening]) -> Calls:
 
 
 def _headed(field: CallField, opening: _Opening) -> HeadedCalls:
-    """The name up to a mark; a word before it where more stands between them."""
+    """Read the name up to a mark; a word before it if there is more text between them."""
     ends = opening.ends
     plain = all(isinstance(part, Mark | Blanks) for part in opening.after) and len(ends) <= 1
     return HeadedCalls(
@@ -295,7 +295,7 @@ def _trim(before: Part, after: Part) -> Trim:
 
 
 def _value_shape(parser: object) -> Shape:
-    """How a value without a schema is written."""
+    """Return the shape of a value without a schema."""
     name = parser.get("name", "text") if isinstance(parser, Mapping) else "text"
     if name not in _VALUE_SHAPES:
         raise _refusal(f"the value_parser {name!r} is not known")

@@ -32,7 +32,7 @@ _TOP = frozenset({"version", "defaults", "fields", "start_anchor", "start_anchor
 
 @dataclass(frozen=True, slots=True)
 class _Region:
-    """Where a field begins and ends."""
+    """The beginning and the end of a field."""
 
     opens: tuple[Alternative, ...]
     closes: tuple[str, ...]
@@ -149,7 +149,7 @@ def _channels(regions: Mapping[str, _Region]) -> Iterator[Channel]:
 
 
 def _texts_of(region: _Region | None) -> tuple[tuple[Channel, ...], tuple[str, ...]]:
-    """The channels of text, and marks that are none of it."""
+    """Return the channels of text, and markers that are not part of it."""
     if region is None:
         return (), ()
     if not region.opens:

@@ -22,7 +22,7 @@ class RoutedCalls:
     inner: TagCalls
 
     def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
-        """Read the calls of a message from behind `to=` on; False if it holds none."""
+        """Read the calls of a message after `to=`; False if it holds none."""
         _, end = yield from machine.source.header(marks_of((self.head_end,)), LONGEST_NAME)
         if not end:
             return False

@@ -1,11 +1,11 @@
-"""The text of one answer, read once from left to right while it still arrives.
+"""The text of one answer, read once from left to right while it arrives.
 
-Readers are generators: they yield where they need more text and go on when it came, so
-that a grammar reads like one for a whole text, and how the text was cut changes nothing.
-What they return is their result; `yield` itself carries nothing.
+Readers are generators: they yield if they need more text and continue when it has arrived, so that
+a grammar reads like one for a whole text, and how the text was cut changes nothing. Their return
+value is the result; `yield` itself carries nothing.
 
-What is read is forgotten, unless somebody placed a bookmark: a call that turns out to be
-prose is given back as it stood there.
+Text that was read is forgotten unless a bookmark was placed: a call that turns out to be prose is
+given back unchanged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Source:
 
     def __init__(self) -> None:
         self.text = ""
-        """What is not read yet begins at `at`; it is never longer than a mark or a header."""
+        """The unread text begins at `at`; it is never longer than a mark or a header."""
         self.at = 0
         self.ended = False
         self._bookmarks = 0
@@ -50,7 +50,7 @@ class Source:
         self.at = 0
 
     def more(self) -> Steps[bool]:
-        """Wait for more text; False if there is none."""
+        """Wait for more text; return False if there is none."""
         if self.ended:
             return False
         yield
@@ -60,7 +60,7 @@ class Source:
 
     @property
     def place(self) -> int:
-        """How much of the text is read."""
+        """The number of characters read so far."""
         return self._log_end + self.at
 
     def bookmark(self) -> int:
@@ -109,15 +109,15 @@ class Source:
         return self.text[self.at : self.at + count]
 
     def sees(self, marks: Marks) -> Steps[str]:
-        """The mark that stands right here, or nothing."""
+        """Return the mark at this position, or nothing."""
         while not self.ended and marks.may_begin(self.text, self.at):
             yield from self.more()
         return marks.match(self.text, self.at)
 
     def sees_ahead(self, marks: Marks, past: int = 0) -> Steps[str | None]:
-        """The mark that stands here after white space, unread; None if the text ends first.
+        """Return the next mark after white space, unread; None if the text ends first.
 
-        `past` are characters right here that are looked over, too.
+        `past` characters at this position are skipped as well.
         """
         ahead = past
         while ahead - past <= MOST_BLANKS:
@@ -131,9 +131,9 @@ class Source:
         return found
 
     def ends_ahead(self, mark: str, farthest: int, *, past: int = 0) -> Steps[int]:
-        """How far from here a mark ends, unread; 0 if that is too far away, or nowhere.
+        """Return the distance to the end of a mark, unread; 0 if it is too far away or missing.
 
-        `past` are characters right here that are looked over.
+        `past` characters at this position are skipped.
         """
         while True:
             found = self.text.find(mark, self.at + past, self.at + farthest)
@@ -154,7 +154,7 @@ class Source:
                 return ""
 
     def accept(self, marks: Marks) -> Steps[str]:
-        """Read the mark that stands right here; nothing if there is none."""
+        """Read the mark at this position; nothing if there is none."""
         mark = yield from self.sees(marks)
         self.at += len(mark)
         return mark
@@ -206,9 +206,9 @@ def _run_of(characters: str) -> re.Pattern[str]:
 
 
 def _end_of(characters: str, text: str, *, at: int) -> int:
-    """Where a run of these characters ends, without a copy of the text behind it."""
+    """Return the end of a run of these characters, without copying the rest of the text."""
     return next(_run_of(characters).finditer(text, at)).end()
 
 
 def ignore(_: str) -> None:
-    """A sink for text that nobody can use."""
+    """Discard text that has no use."""

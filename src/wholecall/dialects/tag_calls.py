@@ -28,7 +28,7 @@ from wholecall.dialects.writing import Shape, Trim, ValueWriter, shape_of, types
 _CDATA = ("<![CDATA[", "]]>")
 _ESCAPED_BLANKS = marks_of(BLANKS_IN_JSON)
 _TEXTS = frozenset({"true", "string"})
-"""What an attribute says of a text: `string="true"`, `type="string"`."""
+"""Attribute values that declare a text: `string="true"`, `type="string"`."""
 _NAMELESS = "a parameter has no name"
 _UNOPENED = "a value holds the end of a parameter that has not begun"
 _ENDED_IN_VALUE = "its end stands in a value"
@@ -46,7 +46,7 @@ class TagCalls:
     section_close: tuple[str, ...] = ()
     trim: Trim = Trim.NEWLINE
     untyped: Shape = Shape.TEXT
-    """How a value is written of which no schema says anything."""
+    """The shape of a value without a schema."""
     type_attribute: str = ""
     """`string="true"` (DeepSeek), `type="number"` (Kimi)."""
     cdata: bool = False
@@ -57,7 +57,7 @@ class TagCalls:
     its parameters: the last one is closed, and the tool has no other. That is a guess, and
     nothing is guessed at the output limit."""
     glued: tuple[str, ...] = ()
-    """What the tokenizer left between a tag's name and its attribute."""
+    """Text that the tokenizer left between a tag's name and its attribute."""
     tokens: bool = False
     """The tags are tokens of the model. It does not forget one, but servers drop them, and then
     words of the tag stay in the value: it ends with its own closing tag or not at all."""
@@ -68,31 +68,32 @@ class TagCalls:
 
     @property
     def openers(self) -> tuple[str, ...]:
-        """What begins a call that stands in no section."""
+        """The beginnings of a call outside a section."""
         return (self.call.begin, *(f"\n{word}\n{self.call.begin}" for word in self.stray))
 
     def begins_call(self, opener: str) -> bool:
-        """Whether this opens a call, and no section. It may lack the line end before it."""
+        """Return True if this opens a call, not a section. The preceding line end may be
+        missing."""
         return opener in self.openers or f"\n{opener}" in self.openers
 
     @property
     def value_ends(self) -> tuple[str, ...]:
-        """What would end a value, or seem to, if it stood in it."""
+        """Text that would end a value, or seem to, inside it."""
         return (*self.value_close, *self.call_close, *self.section_close, self.value.begin)
 
     @property
     def closing_tags(self) -> tuple[str, ...]:
-        """What closes a value or its key."""
+        """The closing tags of a value or its key."""
         return (*self.value_close, *(end for end in self.value.end if end.startswith("</")))
 
     @property
     def opening_end(self) -> str:
-        """What the opening tag of a value ends with."""
+        """The end of a value's opening tag."""
         return ">" if self.value.then else self.value.end[0]
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What stands in no name: the marks of a call."""
+        """The markers of a call, which a name never contains."""
         tags = (*self.call.end, *self.value_ends, self.call.begin, self.value.then)
         return tuple(tag for tag in tags if tag.startswith("<"))
 
@@ -119,7 +120,7 @@ class _Reading:
         self._raw = RawValues(machine.source, grammar, around=around)
         self._value_close = marks_of(grammar.value_close)
         self._tags = Tags(grammar.value_close, grammar.call_close + grammar.section_close)
-        # Where nobody announced the format, another one may begin its parameters in this way.
+        # Unless the format was announced, another format may begin its parameters in this way.
         self._nameless = marks_of(() if machine.rescues else grammar.value.nameless)
         self._keys: set[str] = set()
         """The parameters of the call so far."""
@@ -149,7 +150,7 @@ class _Reading:
     # ── One call ────────────────────────────────────────────────────────────────────
 
     def _call(self) -> Steps[bool | None]:
-        """Whether the call is whole; None if there is none."""
+        """Return True if the call is whole; None if there is none."""
         head = yield from self._head(self._grammar.call)
         if head is not None and head.glued:
             return (yield from self._glued_call(head.name))
@@ -198,7 +199,8 @@ class _Reading:
         return True
 
     def _may_lack(self, name: str) -> bool:
-        """Whether a tag may be missing: there are more parameters, or more that has no end."""
+        """Return True if a tag may be missing: there are more parameters, or more that has no
+        end."""
         properties = self._machine.properties(name)
         return self._raw.forgets or not properties or not self._keys.issuperset(properties)
 
@@ -249,14 +251,14 @@ class _Reading:
             yield from self._source.skip()
 
     def _sees_mark(self) -> Steps[str]:
-        """The mark that stands here, between values."""
+        """Return the mark at this position, between values."""
         mark = yield from self._source.sees(self._after_value)
         if mark == self._grammar.value.begin and (yield from self._raw.goes_on_as_word(mark)):
             return ""
         return mark
 
     def _is_over(self, mark: str) -> bool:
-        """Whether a call is whole where its own end, that of the section or another call comes."""
+        """Return True if a call is whole at its own end, the end of the section or another call."""
         if mark in self._grammar.call_close:
             self._source.at += len(mark)
             return True
@@ -277,7 +279,8 @@ class _Reading:
         return False
 
     def _rests(self, name: str) -> bool:
-        """Whether no parameter is missing, and nothing is left but the beginning of the end."""
+        """Return True if no parameter is missing, and nothing follows but the beginning of the
+        end."""
         properties = self._machine.properties(name)
         ends = self._ends.may_begin(self._source.text, self._source.at)
         self._source.at = len(self._source.text)
@@ -324,7 +327,8 @@ class _Reading:
         return not (writer.fell_back and self._says_json(name, head))
 
     def _says_json(self, name: str, head: Head) -> bool:
-        """Whether a tag says that its value is no text, and nothing says that it may be."""
+        """Return True if a tag declares that its value is not text, and nothing says that it may
+        be."""
         said = head.attributes.get(self._grammar.type_attribute, "").lower()
         types = types_of(self._machine.properties(name).get(head.name))
         return bool(said) and said not in _TEXTS and "string" not in types
@@ -373,7 +377,7 @@ class _Reading:
 
     def _head(self, tag: Tag) -> Steps[Head | None]:
         if tag.begin.endswith(">"):
-            yield from self._source.skip()  # the name stands behind the tag, maybe in its own line
+            yield from self._source.skip()  # the name follows the tag, maybe on its own line
         glued = (tag.glued,) if tag.glued else ()
         ends = marks_of((*tag.end, *tag.keeps, *glued, *tag.stops))
         text, end = yield from self._source.header(ends, LONGEST_NAME)

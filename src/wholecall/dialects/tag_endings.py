@@ -1,4 +1,4 @@
-"""How a raw value begins and ends: what shows that it holds tags of its call."""
+"""The beginning and end of a raw value: signs that it holds tags of its call."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _OPENING = re.compile(r"\s*+(?:<([^\s<>=/!]+)|([^\s<>=/!]+)>)")
 _OPEN_NAME = re.compile(r"\s*+<?[^\s<>=/!]*+")
 _CDATA = re.compile(r"\s*+<!\W*+CDATA")
 _QUOTES = frozenset("\"'` ")
-"""What stands on both sides of a tag that a text tells of."""
+"""Characters on both sides of a tag that a text only mentions."""
 _USUAL = ("parameter", "param", "argument", "arg", "value")
-"""What the values of other formats are closed with."""
+"""Closing tags of values in other formats."""
 _SHORTEST = 4
 """Letters of a part of a name that tell which one is meant."""
 _SAME = 0.8
-"""How alike names must be, of 1, to be taken for the same one misspelt."""
+"""Similarity, of 1, at which names count as the same one misspelt."""
 
 
 class Ending:
@@ -32,11 +32,11 @@ class Ending:
         self._put = put
         self._closed = closed
         self.first = self.last = ""
-        """What it begins with, and what it ends with."""
+        """Its beginning and its end."""
         self.inside = 0
-        """How many tags without a name are open in it."""
+        """The number of open tags without a name in it."""
         self.is_another = False
-        """Whether one of them looks like the beginning of another parameter."""
+        """True if one of them looks like the beginning of another parameter."""
 
     def put(self, piece: str) -> None:
         """Take a piece of the raw value."""
@@ -46,7 +46,8 @@ class Ending:
         self._put(piece)
 
     def tells_of_it(self, behind: str) -> bool:
-        """Whether what follows is text, and no tag of the call: in quotes, or between words."""
+        """Return True if the following tag is text, not markup of the call: in quotes, or between
+        words."""
         before = self.last[-1:]
         return before in _QUOTES and behind == before
 
@@ -64,7 +65,7 @@ class Ending:
         self._closed = True
 
     def is_torn(self, closers: tuple[str, ...]) -> bool:
-        """Whether it ends with a closing tag that is torn or misspelt, or has held a whole one."""
+        """Return True if it ends with a torn or misspelt closing tag, or held a whole one."""
         last = self.last.rstrip()
         if self._closed or any(_ends_torn(last, tag) for tag in closers):
             return True
@@ -73,8 +74,8 @@ class Ending:
         return bool(name) and any(_is_meant(name, _letters(tag)) for tag in (*closers, *_USUAL))
 
     def repeats(self, closers: tuple[str, ...]) -> str:
-        """The name of a closing tag that it ends with, if that is one of these with a slip of the
-        pen: the right one stands behind it."""
+        """Return the name of a closing tag at its end, if it is one of these with a typo: the right
+        one follows."""
         last = self.last.rstrip()
         torn = next((tag[2:-1] for tag in closers if last.endswith(tag[1:])), "")
         found = _CLOSING.search(last)
@@ -86,37 +87,37 @@ class Ending:
 
 
 def repeats_opening(text: str, opening: str, *, end: str) -> bool:
-    """Whether a value begins with the last part of its opening tag once more."""
+    """Return True if a value begins with a repetition of the end of its opening tag."""
     part, found, _ = text.partition(end)
     part += found
     return bool(found) and len(part) >= _SHORTEST and opening.endswith(part)
 
 
 def came_twice(text: str, closers: tuple[str, ...]) -> bool:
-    """Whether the same stands before and behind a closing tag: a piece of the text that was sent
+    """Return True if the same text is before and after a closing tag: a piece that was sent
     twice."""
     parts = (pairwise(map(str.strip, text.split(tag))) for tag in closers)
     return any(one and one == other for pairs in parts for one, other in pairs)
 
 
 def is_torn_cdata(text: str) -> bool:
-    """Whether a text begins with the opening of a CDATA section that is none."""
+    """Return True if a text begins with a broken opening of a CDATA section."""
     return _CDATA.match(text) is not None
 
 
 def begins_opening(text: str) -> bool:
-    """Whether a text may be the beginning of an opening tag, whose name goes on."""
+    """Return True if a text may be the beginning of an opening tag whose name continues."""
     return _OPEN_NAME.fullmatch(text) is not None
 
 
 def is_opening(text: str, tag: str) -> bool:
-    """Whether a text begins with an opening tag that is this one misspelt."""
+    """Return True if a text begins with an opening tag that is this one misspelt."""
     found = _OPENING.match(text)
     return found is not None and _is_meant(_letters(found[1] or found[2]), _letters(tag))
 
 
 def _ends_torn(text: str, tag: str) -> bool:
-    """Whether a text ends with a closing tag that lacks its beginning or its end."""
+    """Return True if a text ends with a closing tag that lacks its beginning or its end."""
     if text.endswith((tag[1:], tag[2:])):
         return True
     _, bracket, behind = text.rpartition("<")
@@ -133,7 +134,7 @@ def _letters(tag: str) -> str:
 
 
 def _is_meant(name: str, own: str) -> bool:
-    """Whether a name is another one, or a part of it, or has it as a part, or nearly so."""
+    """Return True if a name equals another one, is part of it, contains it, or nearly so."""
     if min(len(name), len(own)) < _SHORTEST:
         return name == own
     if name in own or own in name:
@@ -142,7 +143,7 @@ def _is_meant(name: str, own: str) -> bool:
 
 
 def _is_slip(name: str, own: str) -> bool:
-    """Whether a name is another one, but for a letter that is left out of it or stands twice."""
+    """Return True if a name differs from another one by one missing or doubled letter."""
     if name == own:
         return True
     longer, shorter = sorted((name, own), key=len, reverse=True)

@@ -1,4 +1,4 @@
-"""Opening tags: what they look like, and the name that stands in one."""
+"""Opening tags: their form, and the name in one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from wholecall.dialects.attributes import read_attributes
 
 _AROUND_NAME = "\"'=, "
-"""What models leave around a name, besides quotes: `<function=search, {…}`."""
+"""Characters that models leave around a name in addition to quotes: `<function=search, {…}`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Tag:
     glued: str = ""
     """The end of a first parameter whose opening tag was left out: `searchquery</arg_key>`."""
     escapes: bool = False
-    """Whether attributes are written with entities."""
+    """True if attributes are written with entities."""
 
     @property
     def nameless(self) -> tuple[str, ...]:
@@ -34,21 +34,21 @@ class Tag:
 
     @property
     def unnamed(self) -> tuple[str, ...]:
-        """What of the tag is left where no name stands as it should: `<parameter>`,
-        `<parameter name="query">` of another format, `<arg_value>`."""
+        """The forms of the tag without a proper name: `<parameter>`, `<parameter name="query">` of
+        another format, `<arg_value>`."""
         if self.then:
             return (self.then,)
         return tuple(form for tag in self.nameless for form in (tag, f"{tag[:-1]} "))
 
     @property
     def stops(self) -> tuple[str, ...]:
-        """What shows that the tag has no end: the beginning of another one."""
+        """Signs that the tag has no end: the beginning of another one."""
         return ("<",) if self.attribute and self.end == (">",) else ()
 
 
 @dataclass(slots=True)
 class Head:
-    """What an opening tag says."""
+    """The content of an opening tag."""
 
     name: str
     attributes: dict[str, str] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Head:
 def head_of(
     tag: Tag, text: str, *, remains: tuple[str, ...] = (), unopened: bool = False
 ) -> Head | None:
-    """What a tag says by the text in it; None if no name stands there.
+    """Parse the text of a tag; None if it holds no name.
 
     `remains` is what the tokenizer left between the tag and its attributes.
     """
@@ -79,6 +79,6 @@ def head_of(
 
 
 def _is_name(text: str, tag: Tag) -> bool:
-    """Whether this may stand in a tag. Where another tag ends it, it may hold brackets."""
+    """Return True if this may be a name. If another tag ends it, it may hold brackets."""
     brackets = tag.begin if tag.end[0].startswith("</") else "<"
     return "\n" not in text and brackets not in text

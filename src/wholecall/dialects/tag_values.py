@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 COMMENT, COMMENT_END = "<!--", "-->"
 BLANKS_IN_JSON = ("\\n", "\\t")
 _LOOKED_OVER = {COMMENT: COMMENT_END, **{blank: blank for blank in BLANKS_IN_JSON}}
-"""What may stand between a value and the next mark, and where it ends."""
+"""Text that may be between a value and the next mark, and its end."""
 _MOST_COMMENTS = 1024
 """Characters of comments that are looked over to see what follows them."""
 
@@ -56,7 +56,7 @@ class RawValues:
     """Reads the values of one grammar."""
 
     def __init__(self, source: Source, grammar: TagCalls, *, around: tuple[str, ...]) -> None:
-        """`around` is what may stand between the parameters of a call, and behind them."""
+        """`around` is the text that may be between the parameters of a call, and after them."""
         self._source = source
         self._grammar = grammar
         self._value_close = marks_of(grammar.value_close)
@@ -66,9 +66,9 @@ class RawValues:
             (grammar.value.begin, grammar.call.begin, *around, *between, *grammar.value_close)
         )
         self.left_open = False
-        """Whether the next parameter ended the last value, and not its closing tag."""
+        """True if the next parameter ended the last value, not its closing tag."""
         self.left_out = False
-        """Whether anything else than its closing tag did."""
+        """True if anything other than its closing tag did."""
         self.begin_call()
         after_call = grammar.section_close + grammar.sections
         self._after_call = marks_of((grammar.call.begin, *after_call, *grammar.call_close))
@@ -76,11 +76,11 @@ class RawValues:
     def begin_call(self) -> None:
         """The values of another call follow."""
         self.forgets = False
-        """Whether the closing tag of one of them was left out."""
+        """True if the closing tag of one of them is missing."""
         self.holds_close = False
-        """Whether one of them holds the closing tag of a value that began nowhere."""
+        """True if one of them holds a closing tag without an opening one."""
         self.holds_end = False
-        """Whether one of them holds the end of the call."""
+        """True if one of them holds the end of the call."""
 
     def read(self, put: Sink, head: Head) -> Steps[bool]:
         """The raw value up to its end; False if the text ends before, or it holds tags of its call.
@@ -103,8 +103,8 @@ class RawValues:
         return whole and not torn and not twice and not self._holds_token(ending, text)
 
     def _holds_token(self, ending: Ending, text: str) -> bool:
-        """Whether a value ends with what is left of a tag, or holds most of one: a token came
-        twice, or got lost. `text` is the value with its closing tag."""
+        """Return True if a value ends with the remains of a tag, or holds most of one: a token came
+        twice, or was lost. `text` is the value with its closing tag."""
         if not self._grammar.tokens:
             return self._grammar.cdata and is_torn_cdata(ending.first)
         close = self._grammar.value_close[0]
@@ -143,7 +143,7 @@ class RawValues:
         ending.enter(ends_line=behind in ("\n", "\r"), meant=meant)
 
     def _closes(self, mark: str, ending: Ending) -> Steps[bool | None]:
-        """Whether the value is whole where a closing tag stands; None if it goes on."""
+        """Return True if the value is whole at a closing tag; None if it continues."""
         follows = yield from self.follows()
         right = mark in self._value_close
         inside = ending.inside and right
@@ -159,13 +159,13 @@ class RawValues:
         return None
 
     def _begins_another(self) -> Steps[bool]:
-        """Whether a parameter begins here without its name, or with a tag that is misspelt."""
+        """Return True if a parameter begins here without its name, or with a misspelt tag."""
         if (yield from self._source.sees_ahead(self._unnamed)):
             return True
         return (yield from self.is_misspelt(self._grammar.value.begin))
 
     def is_misspelt(self, tag: str) -> Steps[bool]:
-        """Whether an opening tag stands here that is meant to be this one."""
+        """Return True if an opening tag here is meant to be this one."""
         ahead, count = "", 0
         while len(ahead) == count < LONGEST_TAG and begins_opening(ahead):
             count += 1
@@ -173,13 +173,14 @@ class RawValues:
         return is_opening(ahead, tag)
 
     def _ends_at(self, mark: str, follows: str | None) -> bool:
-        """Whether a closing tag ends the value. A wrong one does not, if the right one follows."""
+        """Return True if a closing tag ends the value. A wrong one does not, if the right one
+        follows."""
         if mark in self._value_close:
             return follows != ""
         return bool(follows) and follows not in self._value_close
 
     def follows(self) -> Steps[str | None]:
-        """The mark behind a closing tag, over comments; nothing if what stands there is text."""
+        """Return the mark after a closing tag, skipping comments; nothing if it is text."""
         past = 0
         while True:
             mark = yield from self._source.sees_ahead(self._fits, past)
@@ -191,9 +192,9 @@ class RawValues:
                 return ""
 
     def _ends(self, mark: str) -> Steps[bool]:
-        """Whether a mark right here ends a value whose own closing tag was left out.
+        """Return True if a mark here ends a value whose own closing tag is missing.
 
-        What follows the mark has to show it: where the text is over, it may be cut in a value
+        The text after the mark must show it: at the end of the text, it may be cut inside a value
         that holds the mark.
         """
         if mark == self._grammar.value.begin:
@@ -202,7 +203,7 @@ class RawValues:
         return bool(follows)
 
     def goes_on_as_word(self, mark: str) -> Steps[bool]:
-        """Whether this is the beginning of another tag: `<parameter` is no `<param`.
+        """Return True if this is the beginning of another tag: `<parameter` is not `<param`.
 
         Tokenizers lose the blank before the attribute, though: `<paramname="query">`.
         """
@@ -213,7 +214,8 @@ class RawValues:
         return behind != attribute and behind[:1].isascii() and behind[:1].isalnum()
 
     def _closes_later(self, mark: str) -> Steps[bool]:
-        """Whether the end of the value comes behind that of its call, before another begins."""
+        """Return True if the end of the value follows the end of its call, before another
+        begins."""
         begin = self._grammar.value.begin
         if mark == begin:
             return False

@@ -1,11 +1,11 @@
-"""How many tokens a text is, about: an estimate, for reports and for choosing.
+"""Estimate the number of tokens of a text, for reports and for choosing.
 
-A tokenizer would count one model's tokens exactly, and be wrong for the next model. The
-estimate goes by what the byte-pair vocabularies of today have in common: a usual word is
-one token with the blank before it, digits come in threes, marks in groups (`":{"`), and
-scripts without blanks cost a token a character. For prompts with JSON Schemas, prose and
-source code it lies within an eighth of the counts of three vocabularies (cl100k_base,
-o200k_base, Claude's); four characters a token lie within two fifths.
+A tokenizer would count one model's tokens exactly, and be wrong for the next model. The estimate
+uses what today's byte-pair vocabularies have in common: a usual word is one token with the blank
+before it, digits come in threes, marks in groups (`":{"`), and scripts without blanks cost a token
+a character. For prompts with JSON Schemas, prose and source code it is within an eighth of the
+counts of three vocabularies (cl100k_base, o200k_base, Claude's); four characters a token are within
+two fifths.
 """
 
 from __future__ import annotations

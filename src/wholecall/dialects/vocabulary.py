@@ -1,4 +1,5 @@
-"""What the engine looks for in an answer: the marks of a dialect, and the tags of the tools."""
+"""The marks that the engine searches in an answer: those of a dialect, and the tags of the
+tools."""
 
 from __future__ import annotations
 
@@ -29,26 +30,27 @@ class Vocabulary:
     grammars: Mapping[str, tuple[Grammar, ...]]
     """By opener, in the order of their declaration."""
     reasoning: Mapping[str, tuple[str, ...]]
-    """How reasoning closes, by how it opens."""
+    """The closing marks of reasoning, by its opening mark."""
     texts: Mapping[str, Marks]
     """The same of channels for the user."""
     prompted: frozenset[str]
     """Closers of reasoning that a prompt has opened."""
     dropped: frozenset[str]
-    """What is no text wherever it stands."""
+    """Marks that are never text."""
     remnants: frozenset[str]
-    """What is no text right behind a call."""
+    """Marks that are not text directly after a call."""
     openers: Marks
     first: Marks
     """Openers that a line begins with, without its line end: where the answer begins."""
     alone: Marks
-    """How a call begins that is nothing but a name and its arguments, where it is all there is."""
+    """The beginnings of a call that is nothing but a name and its arguments, as the whole
+    answer."""
     behind: Marks
-    """All that is looked for right behind a call."""
+    """All marks that are searched directly after a call."""
     marks: Marks
-    """All that is looked for in text."""
+    """All marks that are searched in text."""
     many: bool
-    """Whether there are so many names that nothing of them is kept for the next answer."""
+    """True if there are so many names that nothing is cached for the next answer."""
 
     @classmethod
     def of(cls, dialect: Dialect, names: tuple[str, ...]) -> Vocabulary:
@@ -82,7 +84,7 @@ class Vocabulary:
         )
 
     def with_ends(self, tags: Tags) -> Marks:
-        """All that is looked for in text behind a call that these tags have ended."""
+        """Return all marks that are searched in text after a call that these tags have ended."""
         extend = Marks.extended if self.many else _extend
         return extend(self.marks, tags.value_close)
 
@@ -110,7 +112,7 @@ def _table(dialect: Dialect, names: tuple[str, ...]) -> dict[str, tuple[Grammar,
     table: defaultdict[str, tuple[Grammar, ...]] = defaultdict(tuple)
     for written in dialect.written:
         for opener in written.openers:
-            # Formats that differ in what stands around a call read the call itself alike.
+            # Formats that differ only in the text around a call read the call itself alike.
             if written.grammar not in table[opener]:
                 table[opener] += (written.grammar,)
     for name in filter(_fits, names):

@@ -20,15 +20,15 @@ from wholecall.dialects.source import BLANKS
 
 
 class Trim(enum.Enum):
-    """What of the white space around a value belongs to the tags."""
+    """The white space around a value that belongs to the tags."""
 
     NOTHING = "nothing"
-    NEWLINE = "newline"  # one on each side, if it stands on both
+    NEWLINE = "newline"  # one on each side, if it is on both
     BLANKS = "blanks"
 
 
 class Shape(enum.Enum):
-    """How a raw value is to be written."""
+    """The JSON form of a raw value."""
 
     TEXT = "text"
     JSON = "json"  # if it is JSON, else as a string
@@ -70,7 +70,7 @@ def types_of(schema: Any) -> frozenset[str]:
 
 
 def shape_of(types: frozenset[str]) -> Shape:
-    """How a value of these types is written."""
+    """Return the shape of a value of these types."""
     if types == {"string"}:
         return Shape.TEXT
     return Shape.TYPED if types else Shape.JSON
@@ -97,7 +97,7 @@ class ValueWriter:
         self._kept = ""
         self._started = False
         self.fell_back = False
-        """Whether it is written as a string for want of anything else."""
+        """True if it is written as a string because nothing else fits."""
 
     def put(self, piece: str) -> None:
         """Take a piece of the raw value."""
@@ -178,7 +178,7 @@ def _quote(text: str, trim: Trim) -> str:
 
 
 def _read_as(text: str, shape: Shape, *, types: frozenset[str]) -> str | None:
-    """The JSON that a raw value is; None if it is none, or not to be read so."""
+    """Return the JSON of a raw value; None if it is not JSON, or not to be read as such."""
     bare = _plain_number(text.strip(BLANKS), types)
     parsed = (read_text(bare) or _read_escaped(bare)) if bare else None
     if parsed is not None and not parsed.duplicates and _is_meant(parsed.value, shape, types=types):
@@ -200,7 +200,7 @@ def _plain_number(text: str, types: frozenset[str]) -> str:
 
 
 def _read_escaped(text: str) -> Parsed | None:
-    """JSON that stands there as the inside of a JSON string: `[{\\"id\\": 1}]`."""
+    r"""Read JSON that is the content of a JSON string: `[{\"id\": 1}]`."""
     if text[:1] not in ("{", "[") or '\\"' not in text:
         return None
     inside = decode_string(f'"{text}"')
@@ -208,7 +208,7 @@ def _read_escaped(text: str) -> Parsed | None:
 
 
 def _is_meant(value: JSON, shape: Shape, *, types: frozenset[str]) -> bool:
-    """Whether a text that can be read as JSON is to be read so."""
+    """Return True if a text that can be read as JSON is meant as JSON."""
     if shape is Shape.JSON:  # it was declared: only where all is text, digits stay what they are
         return types != {"string"} or isinstance(value, str)
     return _fits(value, types) and not (isinstance(value, str) and "string" in types)

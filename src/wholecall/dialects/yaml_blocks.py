@@ -14,7 +14,7 @@ _CHOMPS = frozenset({"", "-", "+"})
 
 
 class UnreadableYaml(Exception):
-    """What stands here is none of the YAML that is read."""
+    """The text is not in the supported subset of YAML."""
 
 
 class Lines:
@@ -41,12 +41,12 @@ class Lines:
             else:
                 break
         if first == "\t":
-            raise UnreadableYaml  # as in YAML: nobody knows how wide it is
+            raise UnreadableYaml  # as in YAML: its width is unknown
         if not first or (yield from self._source.sees(self._close)):
             self.indent = END
 
     def end_line(self) -> Steps[None]:
-        """Behind a scalar: nothing but a comment, or the closing tag."""
+        """Read the rest of a line after a scalar: a comment or the closing tag."""
         first = yield from self._source.skip(" \t")
         if first and first not in "\r\n#" and not (yield from self._source.sees(self._close)):
             raise UnreadableYaml
@@ -88,7 +88,7 @@ class Lines:
         return bool((yield from self._source.flow(_LINE_END, put)))
 
     def closes(self) -> Steps[bool]:
-        """Whether the closing tag stands here."""
+        """Return True at the closing tag."""
         return bool((yield from self._source.sees(self._close)))
 
     def step(self) -> None:
@@ -107,7 +107,7 @@ class _Block:
         """Ends of lines that are not written yet."""
         self._written = False
         self._deeper = False
-        """Whether the last line was indented more than the block: such lines are not folded."""
+        """True if the last line was indented more than the block: such lines are not folded."""
 
     def read(self, outer: int) -> Steps[tuple[int, bool]]:
         """Up to a line that is indented less; how many newlines are left, and whether any text
@@ -136,7 +136,7 @@ class _Block:
         return inner is None and (yield from self._lines.closes())
 
     def _join(self, deeper: bool) -> None:
-        """Write what stands between two lines."""
+        """Write the separator between two lines."""
         count = self._newlines
         if not self._folds or deeper or self._deeper or not self._written:
             self._sink("\\n" * count)

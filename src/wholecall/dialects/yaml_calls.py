@@ -10,9 +10,9 @@
       as it takes
     </search>
 
-Read is what models write: block mappings and lists, flow collections, plain and quoted
-scalars, literal and folded blocks, comments. There are no anchors, tags, documents or
-plain scalars over several lines; what is none of these is no call.
+Supported is what models write: block mappings and lists, flow collections, plain and quoted
+scalars, literal and folded blocks, comments. There are no anchors, tags, documents or plain scalars
+over several lines; text with them is not a call.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class NamedYamlCalls:
         return (f"<{self.name}>",)
 
     def read(self, machine: Machine, _opener: str = "", /) -> Steps[bool]:
-        """Read the call behind its opening tag; False if it is none."""
+        """Read the call after its opening tag; False if it is not one."""
         return (yield from _Reading(machine, self.name).call())
 
 
@@ -74,8 +74,8 @@ class _Reading:
             return False
         if not begins:
             return False
-        # The brace that closes the arguments is written behind the closing tag: without that,
-        # they are cut off.
+        # The brace that closes the arguments is written after the closing tag: without the tag they
+        # are cut off.
         self._output.open(self._name, arguments="{")
         try:
             properties = self._machine.properties(self._name)
@@ -90,7 +90,7 @@ class _Reading:
         return True
 
     def _begins(self) -> Steps[bool]:
-        """Whether a parameter stands here, or the end of a call without any."""
+        """Return True at a parameter, or at the end of a call without any."""
         yield from self._lines.next()
         if self._lines.indent == END:
             return not self._source.ended or bool((yield from self._source.peek()))
@@ -168,7 +168,7 @@ class _Reading:
         self._grow("]")
 
     def _is_block(self) -> Steps[bool]:
-        """Whether a list or a mapping begins right behind a dash."""
+        """Return True if a list or a mapping begins directly after a dash."""
         if (yield from self._is_item()):
             return True
         place = self._source.bookmark()
@@ -180,7 +180,7 @@ class _Reading:
     # ── Values ──────────────────────────────────────────────────────────────────────
 
     def _value(self, schema: Any, indent: int, *, depth: int) -> Steps[None]:
-        """What stands behind a key or a dash: a scalar in the line, or a block below it."""
+        """Read the value after a key or a dash: a scalar on the line, or a block below it."""
         first = yield from self._source.skip(" ")
         if first in "\r\n#":
             yield from self._below(schema, indent, depth=depth)
@@ -262,7 +262,7 @@ class _Reading:
         self._grow("}")
 
     def _goes_on(self, closer: str, *, later: bool) -> Steps[bool]:
-        """Whether another element follows; the comma or the closer is read."""
+        """Return True if another element follows; read the comma or the closer."""
         first = yield from self._source.skip()
         if later and first == ",":
             self._source.at += 1

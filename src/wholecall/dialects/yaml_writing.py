@@ -1,7 +1,7 @@
-"""Arguments written as a block of YAML: what `yaml_calls` reads back as it was.
+"""Arguments written as a block of YAML that `yaml_calls` reads back unchanged.
 
-Strings stand in JSON's quotes, which are YAML's, too; a text of several lines stands as it
-is, under `|-`, where nothing of it could be read in another way.
+Strings are in JSON's quotes, which are YAML's as well; a text of several lines is written under
+`|-` if it can be read in only one way.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _items(items: list[JSON] | tuple[JSON, ...], indent: str) -> Iterator[str]:
 
 
 def _lines(value: JSON, indent: str) -> Iterator[str]:
-    """What stands behind a key or a dash, and the lines below it."""
+    """Yield the text after a key or a dash, and the lines below it."""
     if value and isinstance(value, Mapping):
         yield ""
         yield from _members(value, indent + _STEP)

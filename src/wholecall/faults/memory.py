@@ -1,4 +1,4 @@
-"""What the server remembers: how often it was asked the same, and what happened."""
+"""The server's memory: how often the same was asked, and what happened."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wholecall.faults.question import Question
 from wholecall.faults.script import Form, ToolRun
 
 _CONVERSATIONS = 4096
-"""Histories whose attempts are counted; the one that is asked for least recently is forgotten."""
+"""Histories whose attempts are counted; the least recently used one is forgotten."""
 _EVENTS = 2048
 """Requests, and reports of tools, that are kept."""
 
@@ -32,7 +32,7 @@ class Reported:
     """A tool that an agent says it ran."""
 
     label: str
-    """Which run of an agent: what stood in the address that it reported to."""
+    """The run of an agent: the label in the address that it reported to."""
     run: ToolRun
 
 

@@ -166,7 +166,7 @@ _FIND_CALLS: dict[str, Callable[[Mapping[str, Any]], list[Mapping[str, Any]]]] =
 
 
 def _base_turn(body: Mapping[str, Any]) -> int:
-    """The turns behind `previous_response_id`: our ids of responses hold their number."""
+    """Return the turns before `previous_response_id`: our response ids hold their number."""
     previous = body.get("previous_response_id")
     number = previous.removeprefix(_PREVIOUS) if isinstance(previous, str) else ""
     return int(number) + 1 if number.isdecimal() else 0

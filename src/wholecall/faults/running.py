@@ -43,12 +43,12 @@ class FaultServer:
 
     @property
     def address(self) -> str:
-        """Where it listens: what Anthropic's clients call the base URL."""
+        """The listening address: the base URL for Anthropic's clients."""
         return f"http://{_HOST}:{self._port}"
 
     @property
     def base_url(self) -> str:
-        """What OpenAI's clients call the base URL."""
+        """The base URL for OpenAI's clients."""
         return f"{self.address}/v1"
 
     @property

@@ -1,14 +1,14 @@
-"""Run somebody's agent against every scenario and see what it really runs.
+"""Run an agent against every scenario and record what it really runs.
 
-The agent is a command. It is told by its environment whom to ask, and tells by a POST which
-tools it runs. Nothing else is demanded of it: any language, any library, any protocol.
+The agent is a command. Its environment says which address to ask, and it reports by a POST which
+tools it runs. Nothing else is required of it: any language, any library, any protocol.
 
 | variable                                 | what it holds                                  |
 |------------------------------------------|------------------------------------------------|
 | `OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL`  | the upstream, as the SDKs want it              |
 | `OPENAI_API_KEY`, `ANTHROPIC_API_KEY`    | another for each scenario: it tells runs apart |
-| `MODEL`                                  | the model to ask for: `faults/<scenario>`      |
-| `PROMPT`                                 | what to ask                                    |
+| `MODEL`                                  | the model to request: `faults/<scenario>`      |
+| `PROMPT`                                 | the question                                   |
 | `SCENARIO`                               | the scenario's name                            |
 | `WHOLECALL_FAULTS_REPORT_URL`            | where to POST `{"tool": …, "arguments": …}`    |
 """
@@ -39,7 +39,7 @@ _GRACE = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """How an agent did in one scenario."""
+    """The verdict on an agent in one scenario."""
 
     scenario: Scenario
     expected: tuple[ToolRun, ...]

@@ -1,8 +1,8 @@
-"""What an upstream does, turn by turn, whatever protocol it is asked in.
+"""The actions of an upstream, turn by turn, in any protocol.
 
-An answer is a list of steps. Most of them say something in the protocol's own words (a call
-begins, a call grows); some are acts of the connection (it drops, it hangs). The files in
-`wire/` write the steps in one protocol each, `sending.py` puts them on the wire.
+An answer is a list of steps. Most of them say something in the protocol's own words (a call begins,
+a call grows); some are acts of the connection (it drops, it hangs). The files in `wire/` write the
+steps in one protocol each, `sending.py` puts them on the wire.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Begin:
     """A call begins. `None` leaves a field out of the wire."""
 
     call: int = 0
-    """Which call of the answer, from 0."""
+    """The call's position in the answer, from 0."""
     name: str | None = None
     id: str | Auto | None = AUTO
     index: int | Auto | None = AUTO
@@ -72,7 +72,7 @@ class Seal:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The finish reason, in OpenAI's words; a word that nobody knows is written as it is."""
+    """The finish reason, in OpenAI's words; an unknown word is written as it is."""
 
     reason: str | None
 
@@ -89,7 +89,7 @@ class Terminate:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """An error object in the midst of the answer, behind a status of 200."""
+    """An error object inside the answer, after a status of 200."""
 
     message: str = "the model is overloaded"
 
@@ -139,16 +139,16 @@ Step: TypeAlias = Spoken | Pause | Act
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the upstream sends for one request."""
+    """The upstream's answer to one request."""
 
     steps: tuple[Step, ...] = ()
     status: int = 200
-    """Other than 200 it is an error in the protocol's form, and there are no steps."""
+    """Any status other than 200 is an error in the protocol's form, without steps."""
     headers: Mapping[str, str] = field(default_factory=dict)
     body: str | None = None
     """Instead of an answer, something else altogether: a page of a proxy."""
     newline: str = "\n"
-    """What ends the lines of the stream."""
+    """The line ending of the stream."""
     cut: int | None = None
     """Bytes of one write, so that characters are cut in two; None: one write a step."""
 
@@ -165,7 +165,7 @@ class ToolRun(NamedTuple):
 
 
 class Form(NamedTuple):
-    """In which form an answer is asked for."""
+    """The requested form of an answer."""
 
     protocol: str
     streamed: bool
@@ -178,13 +178,13 @@ class Expected:
     runs: tuple[ToolRun, ...] = ()
     """Exactly what may run in all turns together, in call order."""
     first: tuple[ToolRun, ...] | None = None
-    """What may run of the very first answer; None: the same as `runs`."""
+    """The calls of the very first answer that may run; None: the same as `runs`."""
     instead: tuple[ToolRun, ...] = ()
     """Calls that are as safe as the ones in `runs`, for agents that are less strict."""
     error: bool = False
-    """Whether the run rightly ends in an error instead of an answer."""
+    """True if the run rightly ends in an error instead of an answer."""
     may_give_up: bool = False
-    """Whether an agent that stops with an error instead is as safe."""
+    """True if an agent that stops with an error instead is as safe."""
 
 
 PROTOCOLS = ("openai-chat", "openai-responses", "anthropic")
@@ -194,7 +194,7 @@ FINAL_TEXT = "All done."
 def forms(
     protocols: Iterable[str] = PROTOCOLS, *, streamed: Iterable[bool] = (True, False)
 ) -> frozenset[Form]:
-    """The forms of these protocols, streamed and whole unless only one is asked for."""
+    """Return the forms of these protocols, streamed and whole unless only one is requested."""
     kinds = tuple(streamed)
     return frozenset(Form(protocol, kind) for protocol in protocols for kind in kinds)
 
@@ -211,11 +211,11 @@ class Scenario:
     turns: tuple[Answers, ...]
     expected: Expected
     differs: Mapping[Form, Expected] = field(default_factory=dict)
-    """Where the form of the answer changes what is safe."""
+    """Expectations that depend on the form of the answer."""
     forms: frozenset[Form] = EVERYWHERE
     """The forms in which it can happen."""
     closing: Answer | None = None
-    """What is said once no tools are offered any more; until then the last turn comes again."""
+    """The answer once tools are no longer offered; until then the last turn is repeated."""
     text: str = FINAL_TEXT
     """The answer that the run comes to, unless it ends in an error."""
     refuses_choice: bool = False
@@ -227,7 +227,7 @@ class Scenario:
         return self.differs.get(form, self.expected)
 
     def first_runs(self, form: Form) -> tuple[ToolRun, ...]:
-        """What may run of the very first answer."""
+        """Return the calls of the very first answer that may run."""
         expected = self.expect(form)
         return expected.runs if expected.first is None else expected.first
 
@@ -238,7 +238,7 @@ class Scenario:
 
     @property
     def ends_in_error(self) -> bool:
-        """Whether the run rightly ends in an error, unless the form differs."""
+        """True if the run rightly ends in an error, unless the form differs."""
         return self.expected.error
 
     @property

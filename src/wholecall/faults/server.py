@@ -136,7 +136,7 @@ def _is_one_of(made: ToolRun, runs: Iterable[ToolRun]) -> bool:
 
 
 def _find_refusal(scenario: Scenario, question: Question) -> str:
-    """Why a request is not served, if it is not."""
+    """Return the reason why a request is not served, if there is one."""
     if question.form not in scenario.forms:
         streamed = "streamed" if question.form.streamed else "whole"
         return f"scenario {scenario.name!r} has no {streamed} answer in {question.form.protocol}"

@@ -1,7 +1,7 @@
-"""SQLite files that several processes and threads use, and what is said when one fails.
+"""SQLite files that several processes and threads use, and the messages when one fails.
 
-Two people read of a failure. Who asked is told what is not possible, and nothing of our files.
-Whoever runs the proxy is told which file it is, what is wrong with it, and what to do.
+A failure has two readers. The client learns what is not possible, and nothing about our files. The
+operator learns which file it is, what is wrong with it, and what to do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CODE = "store_failed"
 """Of a request that failed for it."""
 FileError: TypeAlias = sqlite3.Error | OSError
 _BUSY_SECONDS = 5.0
-"""How long somebody waits while others write."""
+"""Seconds to wait while others write."""
 _PRIMARY = 0xFF
 """The part of an error code that says what kind of error it is."""
 _PASSING = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
@@ -50,7 +50,7 @@ class StoreFailed(WholecallError):
     def __init__(self, message: str, *, why: str = "") -> None:
         super().__init__(message)
         self.why = why or message
-        """For whoever runs the proxy: the file, what is wrong with it, and what to do."""
+        """For the operator: the file, what is wrong with it, and what to do."""
 
 
 def open_database(
@@ -63,7 +63,7 @@ def open_database(
     database: sqlite3.Connection | None = None
     try:
         if path is not None:
-            path.touch(mode=0o600)  # what was said is nobody else's business
+            path.touch(mode=0o600)  # the details are for the operator only
         database = sqlite3.connect(
             ":memory:" if path is None else path,
             timeout=_BUSY_SECONDS,
@@ -74,15 +74,15 @@ def open_database(
     except (sqlite3.Error, OSError) as error:
         if database is not None:
             database.close()
-        # Nobody has asked yet but whoever starts the proxy.
+        # Only the operator who starts the proxy sees it.
         raise StoreFailed(diagnose(error, path)) from error
     return database
 
 
 @contextmanager
 def changing(database: sqlite3.Connection) -> Iterator[None]:
-    """Change all or nothing. A file that fails is not left in the midst of a change: nobody else
-    could write to it then."""
+    """Change all or nothing. A failed file is not left in the middle of a change, because no one
+    else could write to it then."""
     database.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -114,7 +114,7 @@ def decoding(what: str, path: Path | None) -> Iterator[None]:
 
 
 def diagnose(error: FileError, path: Path | None) -> str:
-    """Which file fails, how, and what to do about it."""
+    """Describe which file fails, how, and what to do about it."""
     said = error.strerror or str(error) if isinstance(error, OSError) else str(error)
     words = f"{path}: {said}" if path is not None else said
     advice = _FORBIDDEN if isinstance(error, OSError) else _ADVICE.get(_read_code(error), "")
@@ -122,14 +122,15 @@ def diagnose(error: FileError, path: Path | None) -> str:
 
 
 def damage(said: str) -> sqlite3.DatabaseError:
-    """What SQLite would say of a damage that only we can see."""
+    """Return SQLite's error for a damage that only we can see."""
     error = sqlite3.DatabaseError(said)
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     return error
 
 
 def find_trouble(path: Path) -> str:
-    """What keeps a file from being used, and what to do; empty: nothing. Nothing is written."""
+    """Return what prevents the use of a file, and what to do; empty if nothing does. Write
+    nothing."""
     place = path if path.exists() else path.parent
     if not os.access(place, os.R_OK | os.W_OK):
         return f"{place}: it cannot be written; {_FORBIDDEN}"
@@ -144,7 +145,7 @@ def find_trouble(path: Path) -> str:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Whether others use the file just now, so that it can be tried again."""
+    """Return True if others use the file at the moment, so that a retry makes sense."""
     return _read_code(error) in _PASSING
 
 

@@ -1,7 +1,7 @@
-"""Room in SQLite files that may become only so long.
+"""Size limits for SQLite files.
 
-A file tells how full it is, whoever wrote to it, without being read. Its oldest rows go first; and
-when it is full, a tenth of it at once: to delete many rows costs little more than to delete one.
+A file's fill level is known without reading it, whoever wrote to it. Its oldest rows go first; when
+it is full, a tenth of it at once: deleting many rows costs little more than deleting one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterable
 
 _ROOM = 0.9
-"""How full a file is when room was made."""
+"""The fill level after making room."""
 _FREED_PAGES = 1000
 """Given back to the disk at a time."""
 
@@ -46,10 +46,10 @@ def find_last_to_go(
 
 
 def give_back(database: sqlite3.Connection, most_bytes: int) -> bool:
-    """What a file is longer than it may be goes back to the disk, a part at a time. Other room
-    that was made is needed again soon. (For files with `auto_vacuum = INCREMENTAL`.)
+    """Return excess file size to the disk, a part at a time. Other free pages are needed again
+    soon. (For files with `auto_vacuum = INCREMENTAL`.)
 
-    Returns whether that was all.
+    Return True if that was all.
     """
     too_many = _ask(database, "page_count") - most_bytes // _ask(database, "page_size")
     if too_many > 0:

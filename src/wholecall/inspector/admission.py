@@ -1,7 +1,7 @@
-"""Whether somebody who was let in would be let in again.
+"""Check whether an admitted reader would still be admitted.
 
-A stream has no end of its own, and a key may be revoked while it is read. Whoever stands before
-the routes puts into the scope of a request how to find out.
+A stream has no end of its own, and a key may be revoked while it is read. The middleware puts a
+check into the scope of a request.
 """
 
 from __future__ import annotations
@@ -18,6 +18,6 @@ def put_admission(scope: MutableMapping[str, Any], is_admitted: Callable[[], boo
 
 
 def is_admitted(scope: MutableMapping[str, Any]) -> bool:
-    """Whether who sent the request may still read; yes, where nobody looks at keys."""
+    """Return True if the sender of the request may still read; always True without keys."""
     ask: Callable[[], bool] | None = scope.get(_KEY)
     return ask is None or ask()

@@ -26,9 +26,9 @@ PATH = "/inspector/api/approvals"
 FindOwner: TypeAlias = Callable[[Request], str | None]
 """Whose runs may be seen by who sent a request: those of one key, or (None) all."""
 _Responder: TypeAlias = Callable[[Request], Awaitable[Response]]
-"""What a route does."""
+"""The handler of a route."""
 OnAnswer: TypeAlias = Callable[[Request, Answered], None]
-"""Told of each answer that counts, with the request that brought it."""
+"""Called with each answer that counts, and with the request that brought it."""
 HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -44,7 +44,7 @@ _GONE = (
 
 
 class Answer(msgspec.Struct, forbid_unknown_fields=True):
-    """What somebody says of a call."""
+    """A person's answer about a call."""
 
     approved: bool
     why: str = ""
@@ -52,7 +52,7 @@ class Answer(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def make_approval_routes(desk: Desk, *, owner: FindOwner, on_answer: OnAnswer) -> list[Route]:
-    """Where calls that wait are listed and answered."""
+    """Return the routes that list and answer pending calls."""
     routes = _Approvals(desk, owner, on_answer=on_answer)
     return [
         Route(PATH, guard(routes.list_waiting)),
@@ -91,9 +91,9 @@ class _Approvals:
 
 
 def _comes_from_us(request: Request) -> bool:
-    """Whether a page of ours or a program sent it.
+    """Return True if our own page or a program sent it.
 
-    Browsers leave `Sec-Fetch-Site` out on plain HTTP, but to loopback; `Origin` they always send.
+    Browsers omit `Sec-Fetch-Site` on plain HTTP, except to loopback; they always send `Origin`.
     """
     site, origin = request.headers.get("sec-fetch-site", "none"), request.headers.get("origin")
     host = request.headers.get("host", "")

@@ -1,7 +1,7 @@
-"""Chunks of an answer that was kept, each with what was made of it: deltas, and then events.
+"""The stored chunks of an answer, each with what was made of it: deltas, and then events.
 
-They are decoded anew, as `wholecall check` does it, so what is shown is what the chunks say
-themselves. Chunks are told as texts: JavaScript would round their numbers.
+They are decoded again, as `wholecall check` does it, so the page shows what the chunks themselves
+say. Chunks are sent as texts: JavaScript would round their numbers.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class _Listening:
         self.reader = Reader(case.protocol, case.tools, new_assembler=self._make_assembler)
 
     def tell(self, step: _Step) -> Fields:
-        """What one chunk brought about."""
+        """Return what one chunk brought about."""
         try:
             events = [_describe(event) for event in step.feed()]
         except (WholecallError, ValueError) as error:  # a body that the proxy refused as well

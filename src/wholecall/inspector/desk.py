@@ -1,10 +1,10 @@
-"""Where calls wait for somebody's approval: a table that all processes of a proxy share.
+"""Pending approvals: a table that all processes of a proxy share.
 
-The process whose run waits writes the call down and looks for an answer a few times a second. So
-it does not matter which process a page has reached: it reads the table, and writes the answer
-into it. Each look leaves a sign of life; a call whose process is gone is not shown any more.
-The first answer counts, also that of the clock: a call whose time is over is taken out of the
-table, with the answer that may have come at the last moment.
+The process whose run waits inserts the call and polls for an answer a few times a second. So it
+does not matter which process a page has reached: it reads the table and writes the answer into it.
+Each poll updates a heartbeat; a call whose process is gone is not shown any more. The first answer
+counts, also that of the timeout: a call whose time is over is deleted together with an answer that
+may have come at the last moment.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Waiting:
     arguments: str = ""
     """As JSON; empty if what was said may not be shown."""
     seconds: float
-    """How long it may wait."""
+    """The longest wait."""
 
 
 class Answered(NamedTuple):
@@ -109,7 +109,7 @@ class Desk:
         self._database = open_database(path, lambda database: database.executescript(_SCHEMA))
 
     async def close(self) -> None:
-        """Nobody waits any more."""
+        """Stop waiting for all calls."""
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.wait([self._looking])
@@ -119,7 +119,8 @@ class Desk:
     # ── Waiting ─────────────────────────────────────────────────────────────────────
 
     async def wait_for(self, waiting: Waiting) -> Approval:
-        """Somebody's answer, or a no when the time is over. `StoreFailed` if none can come."""
+        """Return a person's answer, or a no when the time is over. Raise `StoreFailed` if none can
+        come."""
         id = secrets.token_urlsafe(12)
         answer: asyncio.Future[Approval] = asyncio.get_running_loop().create_future()
         self._asked[id] = answer
@@ -130,7 +131,7 @@ class Desk:
             async with asyncio.timeout(waiting.seconds):
                 return await answer
         except TimeoutError:
-            # Whoever answered a moment ago was told that it counts.
+            # A person who answered a moment ago was told that it counts.
             return await asyncio.to_thread(self._take, id) or _TOO_LATE
         finally:
             del self._asked[id]
@@ -198,7 +199,7 @@ class Desk:
             except sqlite3.Error as error:
                 if not is_busy(error):
                     raise
-                rows = []  # it is looked at again
+                rows = []  # it is read again
         return {id: Approval(bool(approved), why) for id, approved, why in rows}
 
     def _look_once(self) -> Sequence[tuple[Any, ...]]:

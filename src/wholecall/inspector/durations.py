@@ -1,4 +1,4 @@
-"""How long tools took, for the figures of the inspector."""
+"""Durations of tools, for the figures of the inspector."""
 
 from __future__ import annotations
 

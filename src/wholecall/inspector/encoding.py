@@ -51,13 +51,13 @@ Fields: TypeAlias = dict[str, Any]
 """An object of JSON."""
 
 MOST_CHARACTERS = 256 * 1024
-"""Of one text. Arguments and results of this size are read by nobody."""
+"""Per text. Arguments and results beyond this size are not readable."""
 MOST_MESSAGES = 40
 """Of one request that are shown: the last ones."""
 MOST_NAMES = 1024
-"""That are remembered."""
+"""Names that are cached."""
 _TICKS = 1_000_000
-"""Of a second: times are told in whole ones."""
+"""Per second: times are whole numbers of ticks."""
 _NAME = re.compile(r"[\w.:/@*-]{1,128}")
 
 
@@ -68,10 +68,10 @@ class Hides(Protocol):
         """A text without secrets."""
 
     def tail(self, text: str) -> str:
-        """The end of a text: a secret may have begun in it that goes on behind it."""
+        """Return the end of a text: a secret may begin in it and continue after it."""
 
     def finds_in(self, texts: Sequence[str]) -> bool:
-        """Whether a secret is in one of many texts, each of whole lines."""
+        """Return True if a secret is in one of many texts, each of whole lines."""
 
 
 class Plain:
@@ -86,20 +86,19 @@ class Plain:
         return ""
 
     def finds_in(self, _: Sequence[str]) -> bool:
-        """There is none."""
+        """Return False: there is none."""
         return False
 
 
 class Quoting(NamedTuple):
-    """What may be told of what was said."""
+    """The rules for quoting content."""
 
     bodies: bool
-    """Whether texts, arguments and results may be shown at all."""
+    """True if texts, arguments and results may be shown at all."""
     hides: Hides
     """Takes secrets out of texts."""
     names: dict[str, str] | None = None
-    """What became of names that were looked at before; None: nothing is remembered. To be cleared
-    when there are other secrets."""
+    """Redacted names by their original; None: no cache. To be cleared when the secrets change."""
 
     def quote(self, text: str) -> str:
         """A text, if it may be shown."""
@@ -117,7 +116,7 @@ class Quoting(NamedTuple):
         return self.hides.hide(text)
 
     def name(self, text: str | None) -> str:
-        """A name. The same few are told again and again."""
+        """Redact a name. The same few occur again and again."""
         if not text:
             return ""
         if self.names is None:
@@ -141,7 +140,7 @@ class Quoting(NamedTuple):
 
 
 Encoders: TypeAlias = Mapping[type, Callable[[Any, Quoting], Shown]]
-"""What is shown of each type of event."""
+"""The page's form of each type of event."""
 
 
 def tell_seconds(seconds: float) -> float:
@@ -313,7 +312,7 @@ def _name_call(call: Call, quoting: Quoting) -> tuple[str, str]:
 
 
 def encode_request(request: Request, quoting: Quoting, *, told: int = 0) -> shown.Asked:
-    """What the model is asked. Of its messages the first `told` were shown before."""
+    """Encode the request. The first `told` of its messages were shown before."""
     names = name_tools(request.tools, quoting)
     asked = encode_offer(names, len(request.messages), told=told)
     if quoting.bodies:
@@ -376,4 +375,4 @@ ENCODERS: Encoders = {
     ApprovalAsked: _approval_asked,
     ApprovalAnswered: _approval_answered,
 }
-"""Of the events that the page shows, besides texts that grow."""
+"""For the events that the page shows, except growing texts."""

@@ -1,7 +1,7 @@
-"""Texts that come in pieces, without the secrets in them.
+"""Texts that arrive in pieces, without the secrets in them.
 
-A secret may be cut anywhere, so each piece is looked at together with what came before it. What
-was shown of a secret before it could be known for one is taken back.
+A secret may be cut anywhere, so each piece is checked together with what came before it. A part of
+a secret that was shown before it could be recognised is taken back.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from wholecall.inspector.encoding import Hides
 
 
 class Piece(NamedTuple):
-    """What is to be shown next."""
+    """The next piece to show."""
 
     text: str
     whole: bool = False

@@ -1,7 +1,7 @@
-"""What is kept of a run, and what is made of it when somebody wants to read it.
+"""A stored run, and the summary that is made of it when it is read.
 
-Of a thousand runs that are kept nobody may ever look at one. So a run is written down as it was
-told, and that is all; how often which tool was refused is counted when somebody asks.
+Most stored runs are never viewed. So a run is stored as its events, and figures such as refusals
+per tool are counted on demand.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ from wholecall.inspector.shown import AnyShown, Over, Run
 from wholecall.inspector.tally import CallTally, Tally
 
 _PLACE = frozenset({"kind", "n", "at"})
-"""What says of an event only where it stands among the others."""
+"""Fields that only give an event's position among the others."""
 _DIGITS = 4
-"""Of a second that are told: a browser does not give back all digits of a place in a run."""
+"""Decimals of a second: a browser does not return all digits of a position in a run."""
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
     """Runs that are over, for the file: they are written together, and go together."""
 
     began: float
-    """When the youngest of them began, in seconds since 1970."""
+    """The start of the latest of them, in seconds since 1970."""
     content: bytes
     """As `write_runs` writes them."""
     runs: int = 1
     answers: Sequence[bytes] = ()
-    """What upstreams sent, as `raw.write` writes it. Who has any stands alone."""
+    """The upstreams' answers, as `raw.write` writes them. A run that has any is alone in its
+    batch."""
 
 
 class KeptRun(msgspec.Struct, array_like=True, gc=False):
-    """What happened in a run. It does not change any more."""
+    """The events of a run that does not change any more."""
 
     events: Sequence[AnyShown]
     """All of them: the first tells how it began, the last how it ended."""
@@ -45,12 +46,12 @@ class KeptRun(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def head(self) -> Run:
-        """How it began."""
+        """The first event."""
         return cast(Run, self.events[0])
 
     @property
     def over(self) -> Over:
-        """How it ended."""
+        """The last event."""
         return cast(Over, self.events[-1])
 
 
@@ -69,7 +70,7 @@ def make_batch(runs: Sequence[KeptRun]) -> Batch:
 
 
 def read_runs(content: bytes) -> list[KeptRun]:
-    """What `write_runs` wrote."""
+    """Read what `write_runs` wrote."""
     return _DECODER.decode(content)
 
 
@@ -77,7 +78,7 @@ def read_runs(content: bytes) -> list[KeptRun]:
 
 
 class Line(NamedTuple):
-    """What filters and figures go by."""
+    """The columns for filters and figures."""
 
     id: str
     key: str
@@ -86,7 +87,7 @@ class Line(NamedTuple):
     fate: str
     code: str
     summary: str
-    """How it began, what it comes to, and how it ended: a JSON array."""
+    """The beginning, the sums and the end: a JSON array."""
 
 
 class Digest(NamedTuple):

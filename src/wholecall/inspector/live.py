@@ -13,7 +13,7 @@ from wholecall.inspector.record import Record
 from wholecall.inspector.shown import Shown
 
 MOST_WAITING = 8 * 1024 * 1024
-"""Bytes that a page may be behind. Then it is told how many messages it missed."""
+"""Bytes that a page may lag. Beyond it, the page learns how many messages it missed."""
 
 
 class Message(NamedTuple):
@@ -53,7 +53,7 @@ class Listener:
             self._came.set()
 
     async def next(self) -> bytes:
-        """All messages that wait, as a JSON array; behind them, how many were missed."""
+        """Return all waiting messages as a JSON array, followed by the number of missed ones."""
         await self._came.wait()
         self._came.clear()
         taken, self._waiting, self._size = self._waiting, [], 0
@@ -64,11 +64,11 @@ class Listener:
 
 
 def _do_nothing() -> None:
-    """Nobody wants to know."""
+    """Do nothing: there is no listener."""
 
 
 async def _wait_for_nothing() -> None:
-    """Nothing is behind."""
+    """Wait for nothing: there is no backlog."""
 
 
 class Live:
@@ -79,18 +79,18 @@ class Live:
         self.failed = 0
         """Runs that could not be kept."""
         self.on_look: Callable[[], None] = _do_nothing
-        """Called when somebody begins to look."""
+        """Called when a page begins to watch."""
         self.catch_up: Callable[[], Awaitable[None]] = _wait_for_nothing
         """Waits until the records have all that happened."""
         self._listeners: set[Listener] = set()
 
     @property
     def is_watched(self) -> bool:
-        """Whether anybody looks."""
+        """True if a page watches."""
         return bool(self._listeners)
 
     def publish(self, messages: Sequence[Message]) -> None:
-        """Show events to whoever looks."""
+        """Send events to all watching pages."""
         for listener in self._listeners:
             listener.offer(messages)
 

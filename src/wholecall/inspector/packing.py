@@ -1,4 +1,4 @@
-"""The bytes of a stream without what all of its frames have in common.
+"""Store the frames of a stream by their differences.
 
 The frames of a stream are all alike but for a few characters:
 
@@ -6,9 +6,9 @@ The frames of a stream are all alike but for a few characters:
     data: {"id":"x","choices":[{"delta":{"content":" sky"},"finish_reason":null}]}
     └────────────────── head ─────────────────────┘   └───────── rest ──────────┘
 
-So head and rest are kept once, and of each frame what stands between them. That is a tenth of the
-stream, and what is said in it is found in one place. It is believed only if the same bytes can be
-made of it again.
+So head and rest are stored once, and of each frame the text between them. That is a tenth of the
+stream, and all of its text is in one place. It is used only if the same bytes can be restored from
+it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import msgspec
 
 _END = b"\n\n"
 _CUT = b"\0"
-"""Between two texts. It stands in no stream that is packed."""
+"""Separates two texts. No packed stream contains it."""
 _VALUE = b"0123456789abcdef"
-"""Would be a secret behind `"token": "`."""
+"""Would be a secret after `"token": "`."""
 _NAME = b"password"
 """Would begin one before `": "…"`."""
 _FEW = 4
 """Frames that are not worth it."""
 _SLAB = 128
-"""Frames that are put together again at a time: for much at once the system is asked for memory,
-which takes ten times as long."""
+"""Frames that are restored at a time: larger allocations go to the operating system, which takes
+ten times as long."""
 
 
 class Packed(msgspec.Struct, frozen=True, array_like=True):
@@ -38,7 +38,7 @@ class Packed(msgspec.Struct, frozen=True, array_like=True):
     """Frames that are unlike the others, and all of them if none are alike."""
     head: bytes = b""
     texts: bytes = b""
-    """What stands between head and rest in each of the frames that are alike."""
+    """The text between head and rest of each frame."""
     rest: bytes = b""
     behind: bytes = b""
 
@@ -90,7 +90,7 @@ def _cut(texts: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 
 
 def _find_end(stream: bytes, begin: int, *, alike: Iterable[bytes]) -> int | None:
-    """Where these parts of a stream end, if they stand there from `begin` on."""
+    """Return the end of these parts of a stream, if they are at `begin`."""
     end, between = begin, b""
     for part in alike:
         if not stream.startswith(between + part, end):
@@ -110,7 +110,7 @@ def _join(head: bytes, texts: Sequence[bytes], *, rest: bytes) -> bytes:
 
 
 def _find_common(one: bytes, other: bytes) -> tuple[bytes, bytes]:
-    """What both begin with, up to a quote, and what both end with, from a quote on."""
+    """Return the common prefix up to a quote, and the common suffix from a quote on."""
     head = one[: _count_common(one, other)]
     head = head[: head.rfind(b'"') + 1]
     one, other = one[len(head) :], other[len(head) :]

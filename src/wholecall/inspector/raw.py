@@ -1,7 +1,8 @@
-"""An answer as it was received, kept so that a case for `wholecall replay` and `check` can be made.
+"""An answer as it was received, stored so that a case for `wholecall replay` and `check` can be
+made.
 
-Of a stream of bytes the case is made when somebody asks for it: until then it is kept packed. What
-has a secret in it, or came in another form, becomes a case at once.
+A case is made from a byte stream on demand; until then the stream is stored packed. A stream
+with a secret in it, or an answer in another form, becomes a case at once.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _LEVEL = 1
 _TICKS = 10_000
 """Of a second: times are kept as whole numbers of them."""
 _CASE, _STREAM, _SQUEEZED = b"c", b"s", b"z"
-"""What a kept answer begins with: a case, a stream, or one that was compressed."""
+"""The first byte of a stored answer: a case, a stream, or a compressed stream."""
 
 
 class _Stream(msgspec.Struct, array_like=True):
@@ -41,7 +42,7 @@ class _Stream(msgspec.Struct, array_like=True):
     title: str
     protocol: str
     offer: bytes
-    """What the case says of the tools."""
+    """The tools, as the case has them."""
     sizes: list[int]
     """Bytes of each chunk."""
     pauses: list[int]
@@ -133,7 +134,7 @@ class RawAnswer:
         self._weighed = 0
 
     def write(self, hides: Hides) -> bytes:
-        """What is kept, without secrets; nothing if that cannot be."""
+        """Return the answer to store, without secrets; nothing if that is impossible."""
         self.limit()
         if self._withheld or not self._protocol:
             return b""
@@ -151,7 +152,7 @@ class RawAnswer:
         return pack(b"".join(cast(list[bytes], self._chunks)))
 
     def _finds_secrets(self, packed: Packed, offer: bytes, *, hides: Hides) -> bool:
-        """Whether there is one in a frame; one that is cut over frames was found in the text."""
+        """Return True if a frame holds a secret; one cut over frames was found in the text."""
         around = packed.around.decode("utf-8", "replace")
         if not packed.texts:
             return hides.finds_in([offer.decode(), *around.splitlines(keepends=True)])
@@ -175,13 +176,13 @@ class RawAnswer:
             return _STREAM + content
         return _SQUEEZED + zlib.compress(content, _LEVEL)
 
-    # ── What has to be looked through ───────────────────────────────────────────────
+    # ── What has to be searched ─────────────────────────────────────────────────────
 
     def _write_case(self, offer: bytes, hides: Hides) -> bytes:
         times = [at - self._began for at in self._times]
         try:
             contents = _play(self._chunks, times, streamed=self._streamed)
-        except ProtocolError:  # a body that is no JSON: then there is no case to be made of it
+        except ProtocolError:  # a body that is not JSON cannot become a case
             return b""
         described = msgspec.json.decode(offer)
         case = {"title": self._title, "protocol": self._protocol, **described, **contents}
@@ -212,7 +213,7 @@ class _Clock:
 
 
 class _Broken(Exception):
-    """Without its secret it is no JSON any more."""
+    """Without its secret the text is not JSON any more."""
 
 
 def _weigh(chunk: Chunk) -> int:
@@ -220,7 +221,7 @@ def _weigh(chunk: Chunk) -> int:
 
 
 def _read_string(content: bytes) -> str | None:
-    """The text that stands between two quotes of JSON; None if it is none."""
+    """Return the text between two JSON quotes; None if it is not a string."""
     try:
         return msgspec.json.decode(b'"%b"' % content, type=str)
     except ValueError:

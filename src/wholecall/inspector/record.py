@@ -1,4 +1,4 @@
-"""One run while it goes on, and what is kept of it."""
+"""One run while it is running, and what is stored of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_EVENTS = 20_000
 
 
 class About(msgspec.Struct, frozen=True, gc=False):
-    """What is known of a run when it begins."""
+    """Facts about a run at its beginning."""
 
     head: shown.Run
     key: str
@@ -36,8 +36,8 @@ class About(msgspec.Struct, frozen=True, gc=False):
 
 def make_id(began: float) -> str:
     """An id for a run that began at this time."""
-    # It begins with the time: in the file neighbours then stand beside each other. It is no
-    # secret, and whoever asks the system for one lets others go first.
+    # It begins with the time, so that neighbours are adjacent in the file. It is not a secret, and
+    # reading the system's random source would release the interpreter lock.
     return f"run_{int(began * 1000) << 32 | getrandbits(32):x}"
 
 
@@ -48,7 +48,7 @@ class Asked(NamedTuple):
 
 
 class Form(NamedTuple):
-    """In which form the chunks of an answer come that stand behind it."""
+    """The form of the chunks that follow."""
 
     protocol: str
     """The upstream's."""
@@ -57,7 +57,7 @@ class Form(NamedTuple):
 
 
 class Received(NamedTuple):
-    """A chunk that is no bytes. All others come as they are."""
+    """A chunk that is not bytes. All others come as they are."""
 
     chunk: Chunk
 
@@ -84,7 +84,7 @@ class Record:
         self.dropped = 0
         """Events that came faster than they could be written down."""
         self.is_over = False
-        """Whether nothing more comes."""
+        """True if nothing more comes."""
         self._quoting = quoting
         self._encoders = encoders
         self._most_events = most_events
@@ -97,16 +97,16 @@ class Record:
         self._now = 0.0
         self._published = 0
         self.head = about.head
-        """What does not change any more."""
+        """The part that does not change any more."""
         self.id = self.head.id
         self.events: list[Shown] = [self.head]
-        """What happened so far, for the page. It only grows."""
+        """The events so far, for the page. It only grows."""
 
     # ── Taking ──────────────────────────────────────────────────────────────────────
 
     def take_all(self, items: Iterable[Any]) -> None:
-        """Take what happened; a number is the time of what stands behind it. What is shown of an
-        event may come in its place."""
+        """Take events; a number is the time of what follows it. An encoded event may come in the
+        place of an event."""
         started, encoders, quoting = self.about.started, self._encoders, self._quoting
         answers = self._answers
         for item in items:
@@ -236,7 +236,7 @@ class Record:
     # ── Keeping ─────────────────────────────────────────────────────────────────────
 
     def keep(self) -> Batch:
-        """What goes into the file, when the run is over."""
+        """Return the batch for the file, when the run is over."""
         events = cast(list[AnyShown], self.events)
         run = KeptRun(events, self.about.key, self._lost)
         answers = self._write_answers() if self._answers else ()

@@ -30,8 +30,8 @@ PAGE = "/inspector"
 API = "/inspector/api"
 STATIC = "/inspector/page"
 BEAT_SECONDS = 10.0
-"""How long a stream of events may be silent. By it a page that is gone is noticed, and a key that
-is good no longer."""
+"""The longest silence of an event stream. The heartbeat reveals a page that is gone, and a key that
+is no longer valid."""
 
 _NONCE = "{{nonce}}"
 _MEDIA_TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
@@ -158,7 +158,7 @@ class _Reading:
         return await _write({"summary": summary, "events": msgspec.Raw(events)})
 
     async def show_chunks(self, request: Request) -> Response:
-        """What upstreams sent, and what was made of it."""
+        """Return the upstreams' chunks, and what was made of them."""
         cases = await self._find_answers(request)
         answers = [await asyncio.to_thread(decode_case, case) for case in cases]
         return await _write({"answers": answers})
@@ -202,7 +202,7 @@ class _Reading:
                 yield await _next_frame(listener, seconds=BEAT_SECONDS)
 
     async def _ask(self, read: Callable[[], _Found]) -> _Found:
-        """What the file says; `StoreFailed` if it cannot be read."""
+        """Read the file; raise `StoreFailed` if it cannot be read."""
         with decoding("the file of the inspector cannot be read", self._store.path):
             return await asyncio.to_thread(read)
 

@@ -1,9 +1,9 @@
-"""What the page is shown: a struct for each kind of event.
+"""The page's events: a struct for each kind.
 
-They are written as JSON to the page and as MessagePack into the file, and what is empty is left
-out: a field that has its default, so sequences are tuples. Each run has ten of them that nobody
-may ever look at. To make a struct costs half as much as a dictionary, and to leave out what is
-empty nothing.
+They are written as JSON to the page and as MessagePack into the file, and empty fields are omitted:
+a field with its default, so sequences are tuples. Each run has about ten of them, which are rarely
+viewed. Creating a struct costs half as much as a dictionary, and omitting empty fields costs
+nothing.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Proved(Shown, tag="proved"):
 
 
 class Change(msgspec.Struct, omit_defaults=True, gc=False):
-    """What was changed in arguments: a repair has a kind, a coercion a path."""
+    """A change of arguments: a repair has a kind, a coercion a path."""
 
     before: str
     after: str
@@ -174,7 +174,7 @@ class Problem(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class Rejected(Shown, tag="rejected", kw_only=True):
-    """What became no call."""
+    """A draft that did not become a call."""
 
     number: int
     id: str = ""
@@ -295,15 +295,15 @@ class ToolEndedLate(OfCall, tag="tool_ended_late", kw_only=True):
 
 
 class ToolAbandoned(OfCall, tag="tool_abandoned"):
-    """Nobody waits for it any more."""
+    """The run stopped waiting for it."""
 
 
 class ApprovalAsked(OfCall, tag="approval_asked"):
-    """It waits for somebody's word."""
+    """It waits for a person's approval."""
 
 
 class ApprovalAnswered(OfCall, tag="approval_answered", kw_only=True):
-    """Somebody answered for it."""
+    """A person answered for it."""
 
     approved: bool
     why: str = ""

@@ -1,9 +1,8 @@
-"""Runs in a SQLite file: kept for some days, and not more than fits.
+"""Runs in a SQLite file, with a retention time and a size cap.
 
-Every run is written, and few are read. So to write some is to append them as they are, a batch in
-a row. What the list, its filters and the figures go by stands in tables of their own, the index,
-and it is brought up to date when somebody reads: for a run that goes before anybody looked, it is
-never made.
+Every run is written, and few are read. So writing appends a batch as one row. The list, its filters
+and the figures use tables of their own, the index, which is updated when somebody reads: for a run
+that is deleted unread, it is never made.
 """
 
 from __future__ import annotations
@@ -46,24 +45,23 @@ MOST_BYTES = 256 * 1024 * 1024
 MOST_LISTED = 200
 """Runs in one page of the list."""
 _MOST_WORDS = 500
-"""That a filter knows: the last ones."""
+"""The latest words that a filter offers."""
 _MOST_DURATIONS = 5000
 """Of one tool that a figure is drawn from: the last ones."""
 _AGAIN = 30.0
-"""Seconds after which old runs are looked for. Until then they are listed no more, but there."""
+"""Seconds between two searches for old runs. Until then they are hidden, but still there."""
 _ROWS = 64
-"""That are written by one statement. Each number of them is a statement of its own, and those that
-were used last are compiled already."""
+"""Rows written by one statement. Each number of rows is a statement of its own, and the most
+recently used ones are already compiled."""
 _SHARE = 1 / 64
 """Of the room that is left: so much is written before it is measured again. Others write, too."""
 _INDEXED = 512
-"""Runs, and a batch at most besides, that are put into the index at a time. In between others can
-write."""
+"""Runs, plus at most one batch, that are indexed at a time. Others can write in between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which runs are wanted; what is empty lets all pass."""
+    """The selected runs; an empty field selects all."""
 
     model: str = ""
     tool: str = ""
@@ -100,7 +98,7 @@ class Store:
         self._clock = clock
         self._lock = threading.Lock()
         self._looked_at = float("-inf")
-        """When old runs were looked for."""
+        """The time of the last search for old runs."""
         self._unmeasured = float("inf")
         """Bytes that may have been written since it was known how full the file is."""
         self._room = 0
@@ -129,8 +127,8 @@ class Store:
             self._give_back()
 
     def _is_soon_done(self, batches: Sequence[Batch]) -> bool:
-        """Whether one statement does it all. With each of them two threads take turns, which costs
-        more than what it does."""
+        """Return True if one statement is enough. Each statement makes two threads take turns,
+        which costs more than its work."""
         is_one = len(batches) <= _ROWS and not any(batch.answers for batch in batches)
         has_room = self._unmeasured < self._room * _SHARE
         return is_one and has_room and self._clock() < self._looked_at + _AGAIN
@@ -197,7 +195,7 @@ class Store:
     def _index_some(self) -> int:
         """Returns how many runs were put into it."""
         with self._lock, closing(self._database.execute(BEHIND)) as behind:
-            # Most of the time there are none, and then nobody has to wait for who writes.
+            # Usually there are none, and then no reader has to wait for a writer.
             if behind.fetchone() is None:
                 return 0
         with self._lock:
@@ -242,7 +240,7 @@ class Store:
         return None
 
     def find_answers(self, id: str, *, owner: str | None = None) -> list[bytes]:
-        """What upstreams sent, as `raw.read` reads it."""
+        """Return the upstreams' answers, as `raw.read` reads them."""
         self._index()
         return [answer for (answer,) in self._ask(ANSWERS, id=id, owner=owner)]
 

@@ -62,7 +62,7 @@ CREATE TABLE IF NOT EXISTS oddities (
 LAST = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'batches'"
 """The number of the last run that was kept, even if it is gone."""
 BATCH = f"(({LAST}) + ?, ?, ?, ?, ?)"
-"""A row of the batches. While a statement goes on, the last number is that of before."""
+"""A row of the batches. During a statement, the last number is the one before it."""
 BEHIND = """
 SELECT last, runs, content FROM batches
 WHERE last > (SELECT coalesce(max(run), 0) FROM lines) ORDER BY last

@@ -1,4 +1,4 @@
-"""What a run comes to: the line in the list, and what filters and figures go by."""
+"""The summary of a run: its line in the list, and the values for filters and figures."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class CallTally(msgspec.Struct, kw_only=True):
     """`released`, `repaired` (which is released, too), `rejected`; empty if it never had one."""
     reason: str = ""
     status: str = ""
-    """How running it here ended."""
+    """The status of running it here."""
     seconds: float | None = None
 
 
 class Sums(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
-    """What a run comes to, for its line in the list. What is empty is left out."""
+    """The sums of a run for its line in the list. Empty fields are omitted."""
 
     turns: int
     calls: int
@@ -57,7 +57,7 @@ class Tally:
         self._input_tokens = 0
         self._output_tokens = 0
         self._usage = (0, 0)
-        """Of the turn that goes on: input and output."""
+        """Input and output of the current turn."""
         self._faults: dict[str, int] = {}
 
     def count(self, events: Iterable[Shown]) -> None:
@@ -68,7 +68,7 @@ class Tally:
                 count(self, event)
 
     def sum_up(self, *, dropped: int = 0) -> Sums:
-        """What all events come to."""
+        """Return the sums of all events."""
         sums = Sums(
             turns=self.turns or 1,
             calls=len(self.calls),
@@ -124,7 +124,8 @@ class Tally:
         _count_one(self._faults, event.fault)
 
     def _take_usage(self, event: shown.Usage) -> None:
-        """It is told anew, and in parts, as a turn goes on; the last word on each counts."""
+        """Take usage, which is reported repeatedly and in parts during a turn; the last value of
+        each counts."""
         before_input, before_output = self._usage
         self._usage = (
             before_input if event.input is None else event.input,
@@ -161,4 +162,4 @@ _COUNTS: Mapping[type[Shown], Callable[[Tally, Any], None]] = {
     shown.Usage: Tally._take_usage,
     shown.Ended: Tally._ended,
 }
-"""What is counted of each kind of event; of others nothing is."""
+"""The counter for each kind of event; others are not counted."""

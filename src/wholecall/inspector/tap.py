@@ -1,11 +1,11 @@
 """A tap that never slows a stream.
 
-What happens in a run is put into a list (`writers.py`); for a piece of text that is one append.
-While somebody looks, a thread makes something of it, up to twenty times a second. While nobody
-does, a run is left alone until it is over. Those that are short are then put into words in the
-loop, some dozens at a time: that is over before a stream could notice, and costs half of what it
-costs to move what they hold over to a thread. All that have ended are written to the file by the
-thread, once a second. If more comes than it can take, it is dropped and counted.
+The events of a run are appended to a list (`writers.py`); a piece of text is one append. While a
+page watches, a thread encodes them, up to twenty times a second. While no page does, a run is left
+alone until it is over. Short runs are then encoded in the event loop, some dozens at a time: that
+ends before a stream could notice, and costs half of moving their data to a thread. The thread
+writes all ended runs to the file, once a second. If more arrives than it can take, it is dropped
+and counted.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ _LOG = logging.getLogger(__name__)
 PACE = 0.05
 """Seconds that events are collected before they are shown."""
 UNSEEN_PACE = 1.0
-"""The same while nobody looks."""
+"""The same while no page watches."""
 _CROWD = 5
-"""Runs under way at a time; with more of them pages are told less often of each,"""
+"""Concurrent runs; with more of them pages get fewer updates of each,"""
 _SLOWEST = 10
 """but not more than so many times less."""
 MOST_ENDED = 10_000
-"""Runs that are over and wait for the thread. What ends besides is lost, and counted."""
+"""Ended runs that wait for the thread. Further ones are lost, and counted."""
 TOGETHER = 32
 """Runs that are put into words at a time; where many more end at once, the thread does it."""
 _SOON_SAID = 1024
 """Events and times of all of them. What is longer is left to the thread as well."""
 _UNWRITABLE = (ArithmeticError, TypeError, ValueError)
-"""What a number or a text gives that has no form in the file."""
+"""Errors of a number or a text that the file cannot represent."""
 
 
 class _Done(NamedTuple):
@@ -68,7 +68,7 @@ class Paces(NamedTuple):
     unseen: float = UNSEEN_PACE
 
     def choose(self, runs: int, *, is_watched: bool) -> float:
-        """Nobody looks at a hundred runs twenty times a second."""
+        """A page cannot show a hundred runs twenty times a second."""
         crowd = min(max(runs / _CROWD, 1), _SLOWEST)
         return self.seen * crowd if is_watched else self.unseen
 
@@ -99,7 +99,7 @@ class InspectorTap:
         self._batches: list[Batch] = []
         """The others, in words."""
         self._waiting_runs = 0
-        """How many all of these are."""
+        """The size of all of them."""
         self._batch_bytes = 0
         self.waiting = Waiting(self._hurry)
         self._soon: asyncio.Handle | None = None
@@ -108,7 +108,7 @@ class InspectorTap:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inspector")
         self._over = False
         self._failing = False
-        """Whether the last runs could not be kept. It is said once, and not every second."""
+        """True if the last runs could not be stored. It is reported once, not every second."""
         live.on_look = self._look
         live.catch_up = self._catch_up
 
@@ -151,7 +151,7 @@ class InspectorTap:
             asyncio.get_running_loop().call_soon(self._conclude)
 
     def _conclude(self) -> None:
-        """Put into words what has ended, as far as nobody has to see it at once."""
+        """Encode ended runs that no page has to see at once."""
         if self.live.is_watched or len(self._ended) > 2 * TOGETHER:
             return
         ended, self._ended = self._ended, []
@@ -197,13 +197,13 @@ class InspectorTap:
                 self._arm()
 
     def _choose(self) -> Iterable[Writer]:
-        """While nobody looks, a run that goes on is of interest only if it is very long."""
+        """While no page watches, a running run matters only if it is very long."""
         if self.live.is_watched:
             return self._writers
         return [writer for writer in self._writers if len(writer.items) > MANY]
 
     def _look(self) -> None:
-        """Somebody begins to look: what has come so far is not left until the next time."""
+        """Start watching: send what has come so far without waiting for the next interval."""
         if self._timer is not None:
             self._timer.cancel()
             self._tick()
@@ -227,7 +227,7 @@ class InspectorTap:
             await asyncio.wait([self._working])
 
     def _is_behind(self, writers: Iterable[Writer]) -> bool:
-        """Whether there is anything for the thread to do."""
+        """Return True if the thread has work."""
         return self._waiting_runs > 0 or any(writer.items for writer in writers)
 
     def _hand_over(self, writers: Iterable[Writer]) -> None:
@@ -273,8 +273,8 @@ class InspectorTap:
     # ── In the thread ───────────────────────────────────────────────────────────────
 
     def _work(self, taken: deque[tuple[Writer, list[Any]]], batches: list[Batch]) -> _Done:
-        """One run after the other, and nothing is held longer than needed: so the next one finds
-        all that it needs at hand. In the file they stand behind those that are in words."""
+        """Encode one run after the other and hold nothing longer than needed, so that the cache
+        stays warm for the next one. In the file they follow those that are already encoded."""
         seen: list[Record] = []
         while taken:
             writer, items = taken.popleft()
@@ -282,7 +282,7 @@ class InspectorTap:
             seen.append(record)
             if record.is_over:
                 batches.append(record.keep())
-        # Whoever begins to look after this line finds the events in the record.
+        # A page that begins to watch after this line finds the events in the record.
         shown = seen if self.live.is_watched else []
         fresh = [(record, record.publish()) for record in shown]
         failed = 0 if self._keep(batches) else sum(batch.runs for batch in batches)
@@ -290,7 +290,7 @@ class InspectorTap:
         return _Done(messages, seen, failed)
 
     def _take(self, writer: Writer, items: list[Any]) -> Record:
-        """What came, in its record."""
+        """Return the record with the new events."""
         record = writer.record
         if record is None:
             about = writer.describe(writer.quoting)

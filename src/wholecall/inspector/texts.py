@@ -29,7 +29,7 @@ REASONING = Place("reasoning")
 
 
 class Grown(NamedTuple):
-    """What is to be shown next."""
+    """The next piece to show."""
 
     at: float
     place: Place
@@ -63,7 +63,7 @@ class GrowingTexts:
         self._last_pieces: list[str] = []
 
     def find_call(self, number: int) -> Place:
-        """Where the arguments of a call grow."""
+        """Return the text of a call's arguments."""
         place = self._calls.get(number)
         if place is None:
             place = self._calls[number] = Place("grew", number)
@@ -87,7 +87,7 @@ class GrowingTexts:
         self._last_pieces.append(text)
 
     def join(self, now: float) -> list[Grown]:
-        """What came since the last time, in the order of its times; what is replaced before it."""
+        """Return the text since the last call, in the order of its times; replaced text first."""
         fresh, self.fresh, self._last_place = self.fresh, {}, None
         replaced: list[Grown] = []
         shown: list[Grown] = []

@@ -1,8 +1,8 @@
-"""What writes down one run, in the loop of its stream.
+"""The recorder of one run, in the event loop of its stream.
 
-That is a list that grows, and nothing else: between two events of a run lie hundreds of others,
-and whatever is done with one finds neither its code nor its data at hand. What is made of many
-runs at a time costs a fraction of that.
+It is a list that grows, and nothing else: hundreds of other events lie between two events of a run,
+so any work on a single one finds neither its code nor its data in the cache. Encoding many runs at
+a time costs a fraction.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from wholecall.inspector.record import About, Asked, Form, Received, Record
 from wholecall.protocols.reader import Chunk
 
 MOST_WAITING = 16 * 1024 * 1024
-"""Bytes that wait to be taken, as far as they can be told cheaply."""
+"""Bytes that wait, as far as they can be counted cheaply."""
 MUCH_WAITING = MOST_WAITING // 4
 """Bytes after which the thread does not wait for the next time."""
 EACH = 128
-"""Bytes of an event besides its text."""
+"""Bytes of an event without its text."""
 MANY = 4096
-"""Events and times of one run that nobody looks at, after which it is not left alone any more."""
+"""Events and times of one unwatched run, after which it is encoded while it runs."""
 FEW = 128
 """The same of a run that is soon written down."""
 # What can be done without: the verdict on a call has all of its text.
@@ -35,7 +35,7 @@ _LEAST_WANTED = frozenset({Grew, Text, Reasoning, Received, bytes, float})
 
 
 Describe: TypeAlias = Callable[[Quoting], About]
-"""What is known of a run when it begins, as far as it may be told."""
+"""Returns the facts about a run at its beginning that may be shown."""
 
 
 class Asking(Protocol):
@@ -59,7 +59,7 @@ class Chunks(Protocol):
 
 
 class Waiting:
-    """What waits for the thread."""
+    """The backlog of the thread."""
 
     __slots__ = ("bytes", "on_much")
 
@@ -69,7 +69,7 @@ class Waiting:
         """Called when the thread should not be waited for."""
 
     def admit(self, size: int) -> bool:
-        """Whether there is room for something of this size. Then it waits."""
+        """Return True, and count it, if there is room for something of this size."""
         if self.bytes > MOST_WAITING:
             return False
         if self.bytes + size > MUCH_WAITING:
@@ -88,17 +88,17 @@ class Writer(msgspec.Struct, eq=False):
     on_end: Callable[[Writer], None]
     """Called when nothing more comes."""
     encoders: Encoders
-    """What is shown of each event."""
+    """The encoder of each type of event."""
     items: list[Any] = []
-    """What happened, and before it the time. The time of a text is that of its chunk."""
+    """The events, each after its time. The time of a text is that of its chunk."""
     record: Record | None = None
-    """What was made of it, in the thread. Until somebody looks, or it is over, nothing is."""
+    """The record made by the thread. None until a page watches, or the run is over."""
     is_taken: bool = False
-    """Whether the thread was given a part of it, of which it may make a record."""
+    """True if the thread has a part of it, of which it may make a record."""
     dropped: int = 0
     """Events that came faster than they could be written down."""
     last: object = None
-    """How it ended."""
+    """The last event."""
 
     def take(self, event: object) -> None:
         """Something happened."""
@@ -112,11 +112,11 @@ class Writer(msgspec.Struct, eq=False):
             self.on_end(self)
 
     def conclude(self) -> KeptRun | None:
-        """What is kept of a run that nobody saw before it was over, where that is soon said."""
+        """Return the stored form of a run that was never watched, if that is quick."""
         return None
 
     def empty(self) -> list[Any]:
-        """What happened since the last time."""
+        """Return the events since the last call."""
         items, self.items, self.is_taken = self.items, [], True
         return items
 
@@ -198,7 +198,7 @@ class BodyWriter(Writer):
         self.items += (perf_counter(), item)
 
     def empty(self) -> list[Any]:
-        """What happened since the last time."""
+        """Return the events since the last call."""
         self._lighten()
         return super().empty()
 

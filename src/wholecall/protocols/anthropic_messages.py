@@ -49,7 +49,7 @@ STOP_SEQUENCE = "stop_sequence"
 
 
 class _Kind(msgspec.Struct):
-    """What a content block says it is; its other fields depend on it."""
+    """The type of a content block; its other fields depend on it."""
 
     type: str | None = None
 
@@ -153,7 +153,7 @@ class Decoder:
 
 
 def _list_blocks(content: list[Any] | str | None) -> list[Any]:
-    """A plain text stands for the one block that holds it, as it does in requests."""
+    """Return the blocks; a plain text is one block, as in requests."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return content or []
@@ -166,7 +166,7 @@ class _Blocks:
         self._open = OpenBlocks("tool_use")
         self._latest = -1
         self._after_text = False
-        """Whether the block that began last is text."""
+        """True if the last block is text."""
 
     def start(self, index: int | None, block: Any) -> Iterator[Delta]:
         """A block begins. Without an index it is the next one."""
@@ -198,7 +198,7 @@ class _Blocks:
             yield from _words(delta)
 
     def read_piece(self, index: int | None, delta: _Delta) -> Delta | None:
-        """What a block grows by, if nothing here changes by it."""
+        """Return the piece by which a block grows, if nothing else changes."""
         index = self._latest if index is None else index
         if self._open.growing(index) is not None:
             return None

@@ -22,7 +22,7 @@ CUSTOM = "custom"
 
 
 class CustomCall(msgspec.Struct):
-    """A piece of one, as it stands in an entry of `tool_calls`."""
+    """A piece of a custom call, as in an entry of `tool_calls`."""
 
     name: str | None = None
     input: str | None = None

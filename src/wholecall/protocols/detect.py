@@ -1,7 +1,7 @@
-"""Which protocol does a recorded payload look like?
+"""Recognise the protocol of a recorded payload.
 
-Each protocol gives itself away by a field that no other has, or by the word in `type`
-or `object`. A payload that could be anybody's (a bare error, `[DONE]`) tells nothing.
+Each protocol has a field that no other has, or a distinctive word in `type` or `object`. A payload
+without one (a bare error, `[DONE]`) decides nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FIELDS: tuple[tuple[frozenset[str], str], ...] = (
 _EVENT_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
 LONGEST_FIELD = max(map(len, _EVENT_FIELDS))
 BLANKS = b"\xef\xbb\xbf \t\r\n"
-"""What may stand before the first of them."""
+"""Bytes that may precede the first of them."""
 _WHOLE_KINDS = frozenset({"chat.completion", "response", "message"})
 
 
@@ -53,10 +53,10 @@ def detect(payload: Payload) -> str | None:
 
 
 def is_whole(payload: Payload) -> bool:
-    """Whether this is an answer that was not streamed, and no chunk of a stream.
+    """Return True for an answer that was not streamed, not a chunk of a stream.
 
-    Where both have one shape (Gemini, Ollama) it counts as a chunk, which says itself
-    whether it is the last one.
+    If both have one shape (Gemini, Ollama) it counts as a chunk, which itself says whether it is
+    the last one.
     """
     fields = _read_fields(payload)
     if _kind(fields) in _WHOLE_KINDS or "output" in fields:
@@ -68,7 +68,7 @@ def is_whole(payload: Payload) -> bool:
 
 
 def begins_events(body: bytes) -> bool:
-    """Whether a body is a stream of server-sent events, whatever it is called."""
+    """Return True if a body is a stream of server-sent events, whatever its content type."""
     return body.lstrip(BLANKS).startswith(_EVENT_FIELDS)
 
 

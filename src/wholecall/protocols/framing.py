@@ -1,4 +1,4 @@
-"""How a protocol cuts its stream into payloads."""
+"""The framing of a protocol: cut its stream into payloads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NEXT_DATA = _BLANK_LINE + _DATA
 class Framing(Protocol):
     """Takes the stream as bytes or as text, in any pieces; or as lines without their ends.
 
-    How it was cut changes nothing. `TextStream` says how lines are told from pieces of text.
+    How it was cut changes nothing. `TextStream` tells lines from pieces of text.
     """
 
     def feed(self, chunk: Piece) -> list[Payload]:
@@ -71,7 +71,7 @@ class SseFraming:
 
     def _cut_out(self, stream: bytes) -> list[Payload]:
         """The data of whole events. The parser is between two events after each of them."""
-        # The most usual form is looked for in all of them at once: no newline is within one.
+        # The most usual form is searched in all of them at once: none contains a newline.
         if stream.startswith(_DATA):
             found = stream[_DATA_LENGTH:].split(_NEXT_DATA)
             if stream.count(_NEWLINE) == len(_BLANK_LINE) * (len(found) - 1):
@@ -90,7 +90,8 @@ class SseFraming:
 
 
 def _find_data(event: bytes) -> bytes | None:
-    """The data of an event with one line of data, and before it perhaps a name that is no error."""
+    """Return the data of an event with one line of data, perhaps after a name that is not an
+    error."""
     name, newline, data = event.rpartition(_NEWLINE)
     if newline and (not name.startswith(_NAME) or name == _ERROR_NAME or _NEWLINE in name):
         return None

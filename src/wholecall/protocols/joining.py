@@ -1,8 +1,8 @@
-"""What came in one read, with neighbours of the same kind as one.
+"""Join neighbours of the same kind that came in one read.
 
-A quick upstream, or a slow client, makes many chunks come in one read of the socket. How a
-stream was cut changes nothing (law 5), so it is cheaper to look at them together: everything
-behind the decoder then works once for a read and not once for a chunk.
+A fast upstream, or a slow client, makes many chunks come in one read of the socket. How a stream
+was cut changes nothing (law 5), so it is cheaper to handle them together: everything after the
+decoder then works once per read, not once per chunk.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def join(deltas: Iterable[Delta | OfChoice[Delta]]) -> list[Delta | OfChoice[Del
 
 
 def _address(delta: Delta | OfChoice[Delta]) -> Hashable:
-    """What a delta adds to, if it adds nothing but text."""
+    """Return what a delta adds to, if it adds nothing but text."""
     kind = type(delta)
     if kind is Text:
         return Text

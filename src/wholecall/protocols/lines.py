@@ -9,10 +9,10 @@ LIMIT = 8 * 1024 * 1024
 
 
 class LineSplitter:
-    """LF, CRLF and CR end a line. Each byte is looked at once, however it is fed.
+    """LF, CRLF and CR end a line. Each byte is read once, however it is fed.
 
-    A line is decoded when it is whole, so a character may be cut anywhere; its bytes
-    never look like the end of a line. What is no UTF-8 becomes U+FFFD.
+    A line is decoded when it is whole, so a character may be cut anywhere; its bytes never look
+    like the end of a line. Invalid UTF-8 becomes U+FFFD.
     """
 
     __slots__ = ("_after_cr", "_codec", "_limit", "_line", "_what")
@@ -36,11 +36,11 @@ class LineSplitter:
 
     @property
     def is_between(self) -> bool:
-        """Whether the last line is over, with its end, so that the next byte begins another."""
+        """True if the last line is complete, so that the next byte begins another."""
         return not self._line and not self._after_cr
 
     def end(self) -> str:
-        """What stands behind the last end of a line."""
+        """Return the text after the last line ending."""
         return self._decode()
 
     def _take(self, piece: bytes) -> list[str]:

@@ -26,7 +26,7 @@ class NdjsonParser:
 
 
 def is_whole(text: str) -> bool:
-    """Whether a text is one JSON value from beginning to end."""
+    """Return True if a text is one JSON value from beginning to end."""
     try:
         read_json(text)
     except (ProtocolError, RecursionError):

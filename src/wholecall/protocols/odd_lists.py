@@ -16,7 +16,7 @@ _OF_A_CALL = frozenset({"function", "name", "arguments", "custom", "id", "index"
 
 
 def mend_lists(chunk: Any) -> Any:
-    """A chunk in which calls are lists, as far as they can be told."""
+    """Return a chunk in which calls are lists, as far as possible."""
     choices = chunk.get("choices") if isinstance(chunk, Mapping) else None
     if not isinstance(choices, list):
         return chunk
@@ -47,7 +47,7 @@ def _list_calls(calls: Any) -> Any:
 
 
 def _parse(text: str) -> Any:
-    """What a text stands for; itself if that is no list and no call."""
+    """Return the value of a text; the text itself if it is neither a list nor a call."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -142,7 +142,7 @@ class Decoder:
         except UNREADABLE:
             return guard(self._read_mended(payload))
         piece = _only_piece(chunk)
-        # A first call goes the long way: it says that this is no `function_call`.
+        # The first call takes the slow path: it shows that this is not a `function_call`.
         if piece is None or (type(piece) is CallDelta and 0 not in self._modern):
             return guard(self._read(chunk))
         return (piece,)
@@ -229,9 +229,9 @@ def _mend(payload: Payload) -> _Chunk:
     return fit(mend_lists(read_json(payload)), _Chunk)
 
 
-# ── The usual chunk ─────────────────────────────────────────────────────────────────
-# Nearly all chunks of a stream are one piece of text or of a call and nothing else, so that is
-# what is looked for first. `Decoder._read` says the same of it, at three times the cost.
+# ── The usual chunk ───────────────────────────────────────────────────────────────── Nearly all
+# chunks of a stream are one piece of text or of a call and nothing else, so they are tried first.
+# `Decoder._read` gives the same result, at three times the cost.
 
 
 def _only_piece(chunk: _Chunk) -> Text | Reasoning | CallDelta | None:
@@ -259,7 +259,7 @@ def _only_message(chunk: _Chunk) -> _Message | None:
 
 
 def _has_more(message: _Message) -> bool:
-    """Whether there is more than content, reasoning and calls."""
+    """Return True if there is more than content, reasoning and calls."""
     return bool(
         message.reasoning_details
         or message.thinking_blocks
@@ -280,7 +280,7 @@ def _only_arguments(entry: _ToolCall | None) -> CallDelta | None:
 
 
 def _failure(chunk: _Chunk) -> Any:
-    """What a chunk says of a failure. Some servers put no `error` around it."""
+    """Return the error of a chunk. Some servers put no `error` around it."""
     if chunk.error or chunk.object == "error":
         return chunk.error or chunk.message or "error"
     if chunk.choices is None and chunk.usage is None and chunk.object is None:
@@ -368,7 +368,7 @@ def _words(message: _Message) -> Iterator[Delta]:
 
 
 def _notes(logprobs: Any, annotations: Any) -> Iterator[Delta]:
-    """What is said of the text besides, for clients of the same protocol."""
+    """Yield notes on the text, for clients of the same protocol."""
     likely = plain(logprobs) if logprobs else None
     listed = [likely] if isinstance(likely, dict) else None
     notes = present({"logprobs": listed, "annotations": _entries(annotations)})
@@ -377,7 +377,7 @@ def _notes(logprobs: Any, annotations: Any) -> Iterator[Delta]:
 
 
 def _entries(details: Any) -> list[Any] | None:
-    """The objects of a list. What is none cannot be joined to others, and goes back to nobody."""
+    """Return the objects of a list. Anything else cannot be joined and is dropped."""
     entries = plain(details) if isinstance(details, list) else ()
     return [entry for entry in entries if isinstance(entry, dict)] or None
 

@@ -39,7 +39,7 @@ class CallItem(msgspec.Struct):
 
 
 class Address(msgspec.Struct):
-    """Where an event says that its item stands."""
+    """The address of an item in an event."""
 
     index: int | None = None  # missing, or the same for all, from imitators
     item_id: str | None = None  # a new one in each event, or the `call_id`, from some gateways
@@ -47,7 +47,7 @@ class Address(msgspec.Struct):
 
     @property
     def slot(self) -> Slot | None:
-        """The index, or an id where there is none."""
+        """The index, or an id if there is none."""
         return self.item_id or self.call_id if self.index is None else self.index
 
 
@@ -62,7 +62,7 @@ class _Call:
         self.opened = False
         self.held = Pieces("a function call without a name")
         self.filled = False
-        """Whether any arguments came."""
+        """True if any arguments came."""
         self.sealed: str | None = None
         """The whole text with which the call was said to be over."""
         self.repeated = False
@@ -72,7 +72,7 @@ class _Call:
         return not (self.id and item.call_id) or self.id == item.call_id
 
     def says(self, item: CallItem) -> bool:
-        """Whether an item says the same, as far as it is known by now."""
+        """Return True if an item is the same, as far as it is known."""
         told = self.sealed is None or _same_arguments(self.sealed, read_text(item.arguments))
         return self.name == item.name and told
 

@@ -46,7 +46,7 @@ from wholecall.protocols.wire import (
 
 
 class _Kind(msgspec.Struct):
-    """What an item says it is; its other fields depend on it."""
+    """The type of an item; its other fields depend on it."""
 
     type: str | None = None
 
@@ -136,7 +136,7 @@ class Decoder:
 
 
 class _Stream:
-    """What earlier events of the stream said."""
+    """The state from earlier events of the stream."""
 
     def __init__(self) -> None:
         self.calls = FunctionCalls()
@@ -145,7 +145,7 @@ class _Stream:
         self.thought: set[Slot | None] = set()
         """The items whose reasoning came already."""
         self.has_items = False
-        """Whether the stream tells its items one by one, so that the end only repeats them."""
+        """True if the stream sends its items one by one, so that the end only repeats them."""
 
 
 # ── Function calls ──────────────────────────────────────────────────────────────────
@@ -209,7 +209,7 @@ def _message(item: Any) -> Iterator[Delta]:
 
 
 def _envelope(item: Any) -> Iterator[Delta]:
-    """What the text before it goes back with: the reasoning knows its message by the id."""
+    """Yield the envelope of the preceding text: the reasoning refers to its message by the id."""
     message = fit(item, _MessageItem)
     fields = present({"id": message.id, "phase": message.phase})
     if message.content and fields:
@@ -217,7 +217,7 @@ def _envelope(item: Any) -> Iterator[Delta]:
 
 
 def _notes(content: list[_Part]) -> dict[str, Any]:
-    """What is said of the text besides. It counts characters, so several parts have none."""
+    """Return notes on the text. They count characters, so several parts have none."""
     if len(content) != 1:
         return {}
     [part] = content
@@ -233,7 +233,7 @@ def _reasoning_done(stream: _Stream, event: _Event) -> Iterator[Delta]:
 def _reasoning(item: Any, *, told: bool) -> Iterator[Delta]:
     reasoning = fit(item, _ReasoningItem)
     parts = [*(reasoning.summary or ()), *(reasoning.content or ())]
-    # An item without any text goes back as well: the call behind it is refused without it.
+    # An item without any text is sent back as well: without it the next call is refused.
     if parts or reasoning.encrypted_content or reasoning.id:
         text = "" if told else "".join(part.text or "" for part in parts)
         yield Reasoning(text, {"item": plain(item)})

@@ -1,11 +1,11 @@
 """Arguments that Gemini streams as values at JSON paths.
 
-`{"jsonPath": "$.recipe.steps[0]", "stringValue": "Mix", "willContinue": true}` puts a string
-at its place; the next one for the same path is appended to it, until one comes without
-`willContinue`. Objects and arrays are implied by the paths.
+`{"jsonPath": "$.recipe.steps[0]", "stringValue": "Mix", "willContinue": true}` puts a string at its
+place; the next one for the same path is appended to it, until one comes without `willContinue`.
+Objects and arrays are implied by the paths.
 
-A value that contradicts what stands at its place already is an error: it would be a guess
-which of the two the model means.
+A value that contradicts an earlier one at its place is an error: it would be a guess which of the
+two the model means.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class GrowingObject:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no string waits for its rest."""
+        """True if no string is incomplete."""
         return not self._growing
 
     def put(self, path: str, value: Scalar | UnsetType, *, continues: bool) -> None:
@@ -127,7 +127,7 @@ def _place(root: dict[str, Any], steps: tuple[_Step, ...], *, value: Any, path: 
 def _can_hold(node: Any, step: _Step | None) -> bool:
     if isinstance(step, str):
         return isinstance(node, dict)
-    # An array grows at its end: an index beyond it would leave a hole that nobody sent.
+    # An array grows at its end: an index beyond it would leave a hole.
     return isinstance(node, list) and step is not None and step <= len(node)
 
 

@@ -1,4 +1,4 @@
-"""What a decoder has to hold until the rest of it came: text, and blocks of content."""
+"""Content that a decoder holds until the rest has come: text, and blocks."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class OpenBlocks:
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
-        """What the protocol calls a block that is a call."""
+        """The protocol's name for a block that is a call."""
         self._calls: set[int] = set()
         self._growing: dict[int, GrowingBlock] = {}
 
@@ -128,7 +128,7 @@ class OpenBlocks:
         return self._growing.get(index)
 
     def is_call(self, index: int) -> bool:
-        """Whether a call began there."""
+        """Return True if a call began there."""
         return index in self._calls
 
     def add_input(self, index: int, arguments: str | Mapping[str, JSON] | None) -> Iterator[Delta]:

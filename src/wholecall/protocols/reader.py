@@ -42,7 +42,7 @@ Chunk: TypeAlias = bytes | str | Mapping[str, Any] | object
 """Raw bytes or text of the stream, one line of it, a decoded payload, or a client's object."""
 Tools: TypeAlias = Iterable[ToolSpec | Mapping[str, Any]]
 CUT = "!EOF"
-"""Stands among recorded chunks where the connection closed."""
+"""Marks, among recorded chunks, where the connection closed."""
 _BUFFERS = (bytearray, memoryview)
 _BLANK_LINE = b"\n\n"
 _TEXT = (bytes, str, *_BUFFERS)
@@ -53,7 +53,7 @@ _SAID = frozenset({Text, Reasoning, ProviderBlock})
 
 
 class TurnAssembler(Protocol):
-    """Builds the calls of one turn: `Assembler`, or what stands around one."""
+    """Builds the calls of one turn: `Assembler`, or a wrapper of one."""
 
     def feed(self, delta: Delta) -> list[Event]:
         """Take one delta; return what it brought about."""
@@ -77,9 +77,9 @@ class Reader:
         self._protocol = protocol
         self._decoder = decoder_for(protocol)
         self._usual = usual_for(protocol, whole=False)
-        """Oddities that are none in this protocol."""
+        """Oddities that are normal in this protocol."""
         self._stream: tuple[Framing, Stencil] | None = None
-        """What a stream needs, and a whole answer does not."""
+        """Needed for a stream, not for a whole answer."""
         self._tools = None if tools is None else list(tools)
         self._new_assembler = new_assembler
         self._assembler = new_assembler(self._tools)
@@ -96,7 +96,7 @@ class Reader:
 
     @property
     def is_terminated(self) -> bool:
-        """Whether the answer has said its own end: what still comes is no part of it."""
+        """True if the answer has sent its own end: nothing after it is part of it."""
         return self._closed
 
     def feed(self, chunk: Chunk) -> list[Event]:
@@ -142,7 +142,7 @@ class Reader:
 
     def _framed(self, take: Callable[[], list[Payload]], stencil: Stencil) -> list[Event]:
         if self._broken:
-            return []  # nothing can be believed behind the place where the framing broke
+            return []  # nothing after broken framing can be trusted
         try:
             payloads = take()
         except ProtocolError as error:
@@ -226,7 +226,7 @@ class Reader:
         return [OfChoice(choice, event) for event in assembler.feed(delta)]
 
     def _leave_out(self) -> list[Event]:
-        """A choice that begins behind the answer's end is no part of it. That is told once."""
+        """Ignore a choice that begins after the answer's end, and report it once."""
         if self._overrun:
             return []
         self._overrun = True

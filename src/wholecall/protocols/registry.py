@@ -34,7 +34,7 @@ FRAMINGS: dict[str, type[Framing]] = {
     "bedrock-converse": NdjsonFraming,
 }
 _OBJECTS = frozenset({Oddity.ARGUMENTS_OBJECT})
-# No finish reason of theirs says that tools were called.
+# Their finish reasons never say that tools were called.
 _ENDS_ALIKE = frozenset({Oddity.CALLS_WITH_OTHER_HINT})
 _BARE = _OBJECTS | _ENDS_ALIKE | {Oddity.ID_MISSING}
 USUAL: dict[str, tuple[frozenset[Oddity], frozenset[Oddity]]] = {
@@ -44,13 +44,12 @@ USUAL: dict[str, tuple[frozenset[Oddity], frozenset[Oddity]]] = {
     "gemini": (_BARE, _BARE),
     "bedrock-converse": (frozenset(), _OBJECTS),
 }
-"""What is strange elsewhere, and here what the protocol prescribes: in a stream, in a whole
-answer."""
+"""Oddities that the protocol itself prescribes: in a stream, in a whole answer."""
 _NEITHER: tuple[frozenset[Oddity], frozenset[Oddity]] = (frozenset(), frozenset())
 
 
 def usual_for(name: str, *, whole: bool) -> frozenset[Oddity]:
-    """What is nothing to tell of an answer in the protocol of this name."""
+    """Return the oddities that are normal in the protocol of this name."""
     return USUAL.get(name, _NEITHER)[whole]
 
 

@@ -1,10 +1,10 @@
-"""Several chunks where one should stand: gateways glue them together, or send them as a list.
+"""Several chunks in the place of one: gateways glue them together, or send them as a list.
 
     data: {"choices": […]}{"choices": […]}
     data: {"choices": […]} data: [DONE]
 
-Two objects behind each other are no JSON, so such a payload has one reading only, if it is
-nothing but whole objects: what is cut or broken in any of them is told of all of it.
+Two adjacent objects are not JSON, so such a payload has one reading only, if it is nothing but
+whole objects: an error in one of them is reported for all of it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def split_payload(payload: Payload) -> list[Payload] | None:
 
 
 def _split(text: str) -> list[Payload]:
-    """All values of a text; ValueError where something stands that is none of them."""
+    """Return all values of a text; raise ValueError for anything else in it."""
     found: list[Payload] = []
     at = _skip(text, 0)
     while at < len(text):

@@ -26,7 +26,7 @@ Part: TypeAlias = Mapping[str, Any]
 
 
 class Snapshots:
-    """What has come of one candidate."""
+    """The calls of one candidate so far."""
 
     __slots__ = ("_calls", "_tokens")
 
@@ -46,7 +46,7 @@ class Snapshots:
         return frozenset(places[:again])
 
     def _count_again(self, calls: Sequence[Part], *, grown: bool) -> int:
-        """How many of these calls, from the first on, came before."""
+        """Count the leading calls that came before."""
         if not grown and all(call in self._calls for call in calls):
             return len(calls)
         most = len(self._calls)
@@ -59,13 +59,13 @@ class Snapshots:
 
 
 def count_tokens(usage: Mapping[str, Any] | None) -> int:
-    """How many tokens a chunk says that were written so far; 0 if it does not."""
+    """Return the number of tokens written so far, according to a chunk; 0 if it does not say."""
     said = usage or {}
     return read_count(said.get("candidatesTokenCount", said.get("candidates_token_count"))) or 0
 
 
 def _is_plain_call(part: Part) -> bool:
-    """Whether a part is a whole call without an id."""
+    """Return True if a part is a whole call without an id."""
     call = part.get("functionCall", part.get("function_call"))
     return isinstance(call, Mapping) and bool(call.get("name")) and present(call).keys() <= _PLAIN
 

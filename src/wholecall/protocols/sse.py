@@ -1,22 +1,20 @@
 """Server-sent events: from bytes, or from lines, to events.
 
-It follows the WHATWG's grammar. At the end of the stream it departs from it in two
-ways, because servers forget the last blank line: an event whose lines have all come is
-handed out, and so is a last `[DONE]` or a whole object without its newline. Any other line
-that was cut is dropped.
+It follows the WHATWG's grammar. At the end of the stream it departs from it in two ways, because
+servers forget the last blank line: an event whose lines have all come is emitted, and so is a last
+`[DONE]` or a whole object without its newline. Any other line that was cut is dropped.
 
-Servers forget blank lines between events, too. Two objects behind each other are no JSON,
-so data that is a whole one is over where the next one, or `[DONE]`, begins. And they forget the
-name of the field before all lines of an object but the first: lines that are no field go on
-with an object that is open.
+Servers forget blank lines between events, too. Two adjacent objects are not JSON, so data that is a
+whole one ends where the next one, or `[DONE]`, begins. And they forget the name of the field before
+all lines of an object but the first: lines without a field name continue an object that is open.
 
-Servers also send bare JSON instead of events: an error object, the chunks one a line, an
-array of them. No field begins with a brace, so a line that does is JSON:
+Servers also send bare JSON instead of events: an error object, the chunks one a line, an array of
+them. No field begins with a brace, so a line that does is JSON:
 
-- a line that is a whole value is handed out at once;
+- a line that is a whole value is emitted at once;
 - one that is not, before any event came, is the beginning of one value over several lines,
-  which is handed out at the end;
-- one that is not, among events, is handed out too: its decoder says what is wrong with it.
+  which is emitted at the end;
+- one that is not, among events, is emitted too: its decoder says what is wrong with it.
 """
 
 from __future__ import annotations
@@ -51,10 +49,10 @@ class SseParser:
         self._name = ""
         self._data: list[str] = []
         self._goes_on: bool | None = None
-        """Whether the data so far is the beginning of an object; None: nobody has asked."""
+        """True if the data so far is the beginning of an object; None: not checked yet."""
         self._size = 0
         self._is_sse = False
-        """Whether a field of an event came."""
+        """True if a field of an event came."""
         self._bare: list[str] = []
         """The lines of a JSON value so far, if the stream is one instead of events."""
 
@@ -64,7 +62,7 @@ class SseParser:
 
     @property
     def is_between(self) -> bool:
-        """Whether events came, the last one is over, and nothing of the next one came yet."""
+        """True if events came, the last one is complete, and the next one has not begun."""
         idle = not (self._data or self._name or self._bare)
         return self._is_sse and idle and self._lines.is_between
 
@@ -102,7 +100,7 @@ class SseParser:
 
     def _take_field(self, line: str) -> list[ServerSentEvent]:
         """Take a field; return the event before it, if its blank line was left out."""
-        # A comment is a field without a name; fields that nobody knows are skipped.
+        # A comment is a field without a name; unknown fields are skipped.
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         events: list[ServerSentEvent] = []
@@ -118,7 +116,7 @@ class SseParser:
         return events
 
     def _continues(self, line: str) -> bool:
-        """Whether a line without a field's name belongs to the object that the data begins."""
+        """Return True if a line without a field's name belongs to the open object."""
         if _FIELD.match(line):
             return False
         if self._goes_on is None:
@@ -167,7 +165,7 @@ class SseParser:
 
 
 def _is_over(data: str) -> bool:
-    """Whether data needs no end of its line: a closed object is no beginning of other JSON."""
+    """Return True if data needs no line ending: a closed object is never a prefix of other JSON."""
     return is_done(data) or (data.startswith("{") and is_whole(data))
 
 

@@ -1,15 +1,15 @@
-"""Payloads that differ from the one before in one text only.
+"""Payloads that differ from the previous one in one text only.
 
 Nearly all chunks of a stream are alike: the same id, the same model, the same place, and another
-piece of text. Once one of them was decoded, what stands before and behind its text is known. A
-payload that has the same bytes in both places, and one JSON string between them, says the same of
-another text: JSON has no other way to read it.
+piece of text. Once one of them was decoded, the bytes before and after its text are known. A
+payload that has the same bytes in both places, and one JSON string between them, says the same
+about another text: JSON has no other way to read it.
 
-That the text found is the text meant is not believed but tried: the payload is decoded once more
-with another text in its place, and must then say that one, and all else as before.
+That the text found is the text meant is verified: the payload is decoded once more with another
+text in its place, and must then give that text, and everything else as before.
 
-A stencil is cut only from a payload that leaves its decoder as it was (`Decoder.read_piece`), and
-is good until the decoder reads anything else: then the same bytes may mean something new.
+A stencil is made only from a payload that leaves its decoder unchanged (`Decoder.read_piece`), and
+is valid until the decoder reads anything else: then the same bytes may mean something new.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class Stencil:
     def _decode_several(
         self, payload: Payload, *, unread: list[Delta | OfChoice[Delta]]
     ) -> list[Delta | OfChoice[Delta]]:
-        """What the decoder makes of chunks that came as one; else what it made of the payload."""
+        """Decode chunks that came as one payload; return the payload's own deltas if there is only
+        one."""
         chunks = split_payload(payload)
         if chunks is None:
             return unread
@@ -117,7 +118,7 @@ class Stencil:
         if text is None or type(payload) is not bytes:
             return
         self._tries -= 1
-        # Half of a surrogate pair is no character, and is looked for in vain.
+        # A lone surrogate is not a character and is never found.
         written = json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")
         if payload.count(written) != 1 or self._read_piece(payload) != delta:
             return

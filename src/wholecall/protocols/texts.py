@@ -10,7 +10,7 @@ from wholecall.protocols.lines import LIMIT
 from wholecall.protocols.ndjson import is_whole
 
 Piece: TypeAlias = bytes | bytearray | memoryview | str
-"""What a stream may be fed as."""
+"""The forms in which a stream may be fed."""
 _LINE_END = re.compile(r"[\r\n]")
 _FIELD = re.compile(r"(?:data|event|id|retry):")
 _FIELD_OR_COMMENT = re.compile(r"(?:data|event|id|retry)?:")
@@ -19,15 +19,15 @@ _FIELD_OR_COMMENT = re.compile(r"(?:data|event|id|retry)?:")
 class TextStream:
     """Takes text in one of two forms, and finds out which one it is.
 
-    *Lines* come without their ends (`iter_lines()`): each text is one whole line.
-    *Pieces* are cut anywhere (`iter_text()`, a file's lines with their ends): the cut
-    means nothing, a line goes on until its newline comes.
+    *Lines* come without their ends (`iter_lines()`): each text is one whole line. *Pieces* are cut
+    anywhere (`iter_text()`, a file's lines with their ends): the cut means nothing, a line
+    continues until its newline comes.
 
-    1. A text with a newline in it says that they are pieces, for the rest of the stream.
-    2. Until one came, texts are lines as soon as one is empty, is a whole JSON object, or
-       two in a row begin with a field of an event (`data:`).
-    3. Until then they are kept: nobody can tell `data: {"a` from a line. At the end, one text
-       is a line; of more, pieces, unless all of them begin as lines do.
+    1. A text with a newline in it shows that they are pieces, for the rest of the stream.
+    2. Until one came, texts are lines as soon as one is empty, is a whole JSON object, or two in a
+      row begin with a field of an event (`data:`).
+    3. Until then they are kept, because `data: {"a` may be a line or a piece. At the end, one text
+      is a line; several are pieces, unless all of them begin as lines do.
     """
 
     __slots__ = ("_are_lines", "_are_pieces", "_held", "_limit", "_room")
@@ -54,7 +54,7 @@ class TextStream:
         return self._hold(chunk)
 
     def end(self) -> bytes:
-        """What was kept until it is certain: now it is."""
+        """Return the text that was kept, now that its form is certain."""
         if not self._held:
             return b""
         lines = len(self._held) == 1 or all(map(_FIELD_OR_COMMENT.match, self._held))
@@ -66,7 +66,7 @@ class TextStream:
         return text.startswith("{") and is_whole(text)
 
     def _follows_a_line(self, text: str) -> bool:
-        """Whether no line goes on like this, so that what is kept was a line."""
+        """Return True if no line continues like this, so that the kept text was a line."""
         first = self._held[0] if self._held else ""
         return bool(_FIELD_OR_COMMENT.match(first) and _FIELD.match(text))
 
@@ -78,7 +78,7 @@ class TextStream:
         return b""
 
     def _join(self, text: str, *, lines: bool) -> bytes:
-        """All that is kept and a text behind it."""
+        """Return the kept text followed by this text."""
         held, self._held = self._held, []
         self._room = self._limit
         end = "\n" if lines else ""
@@ -86,5 +86,5 @@ class TextStream:
 
 
 def _encode(text: str) -> bytes:
-    # Half of a surrogate pair is no character: as bytes it is what LineSplitter replaces.
+    # A lone surrogate is not a character: as bytes it is what LineSplitter replaces.
     return text.encode("utf-8", "surrogatepass")

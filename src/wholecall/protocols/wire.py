@@ -1,8 +1,9 @@
-"""What all protocols share: payloads in, deltas out, and what cannot be read as a `Fault`.
+"""The shared part of all protocols: payloads in, deltas out, and a `Fault` for an unreadable
+payload.
 
-Inside a protocol's file a payload that cannot be read is a `ProtocolError`, raised where
-it is found. `guard` stands at the border and hands it on as a delta, so that a decoder
-never raises: a broken chunk is a fact about the stream.
+Inside a protocol's file an unreadable payload is a `ProtocolError`, raised where it is found.
+`guard` turns it into a delta at the border, so that a decoder never raises: a broken chunk is a
+fact about the stream.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def guard(deltas: Decoded) -> Decoded:
 
 
 def explain(error: Exception) -> Fault:
-    """What is told of a payload that cannot be read."""
+    """Return the fault for a payload that cannot be read."""
     return Fault(FaultKind.PROTOCOL, str(error))
 
 
@@ -86,9 +87,9 @@ def terminate(deltas: Decoded) -> Decoded:
 
 
 def read_mark(payload: Payload) -> str | None:
-    """What a payload says that is no object: `[DONE]`, or nothing at all (a keep-alive).
+    """Return a payload that is not an object: `[DONE]`, or nothing at all (a keep-alive).
 
-    Servers write it in small letters, with blanks, in quotes.
+    Servers write it in lower case, with blanks, in quotes.
     """
     if not isinstance(payload, _TEXT):
         return None
@@ -100,7 +101,7 @@ def read_mark(payload: Payload) -> str | None:
 
 
 def is_done(text: str) -> bool:
-    """Whether a line says that the stream is over, in whatever letters."""
+    """Return True if a line ends the stream, in any case."""
     return read_mark(text) == DONE
 
 
@@ -144,10 +145,10 @@ def read_json(payload: Payload) -> Any:
 
 
 def _parse_leniently(text: bytes | str) -> Any:
-    """Take what msgspec refuses and servers send.
+    """Accept what msgspec refuses and servers send.
 
-    A BOM, bytes that are no UTF-8, a raw control character, the escape of half a
-    surrogate pair (JavaScript cuts text between the halves), NaN.
+    A BOM, invalid UTF-8, a raw control character, an escaped lone surrogate (JavaScript cuts text
+    between the two), NaN.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
@@ -163,7 +164,7 @@ def _preview(value: Any) -> str:
     text = value if isinstance(value, str) else value.decode("utf-8", "replace")
     if len(text) <= _PREVIEW:
         return repr(text)
-    # Whoever hides secrets knows them by their form, and would not know a half of one.
+    # Redaction recognises secrets by their form, and would not recognise half of one.
     return repr(text[:_PREVIEW].rstrip(_WORD) + "…")
 
 
@@ -177,7 +178,7 @@ class _Model(Protocol):
     def model_dump(
         self, *, mode: str, by_alias: bool, exclude_unset: bool, warnings: bool
     ) -> dict[str, Any]:
-        """What was received, as JSON values."""
+        """Return the received values as JSON."""
 
 
 def plain(value: Any) -> Any:
@@ -202,8 +203,8 @@ def read_arguments(arguments: Any) -> str | Mapping[str, JSON] | None:
 
 
 def decline(text: str) -> tuple[Reasoning, Text]:
-    """What a model of OpenAI's says that will not answer: to its clients it is no content, and they
-    go by the mark before it; to all others it is text."""
+    """Return a refusal of OpenAI's models: their clients read the mark before it and do not treat
+    it as content; to all others it is text."""
     return Reasoning("", {DECLINED: True}), Text(text)
 
 

@@ -1,1 +1,1 @@
-"""The proxy: one address for OpenAI's and Anthropic's clients, any upstream behind it."""
+"""The proxy: one address for OpenAI's and Anthropic's clients, in front of any upstream."""

@@ -33,7 +33,7 @@ class Answering(Protocol):
         """The model answers once more; `void`: what it said before is not wanted any more."""
 
     def report(self, progress: JSON) -> None:
-        """Something for clients that asked for progress."""
+        """Report progress to clients that requested it."""
 
     async def flush(self) -> None:
         """Send what there is; wait while the client is slow."""
@@ -67,7 +67,7 @@ class _Seam:
 
 
 class StreamedAnswer:
-    """Writes a stream. Its head is asked for when the first event comes."""
+    """Writes a stream. Its metadata is read when the first event comes."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class StreamedAnswer:
         self._sink.put((self._encoder or self._begin()).encode(event))
 
     def begin_turn(self, *, void: bool) -> None:  # noqa: ARG002 - what was sent cannot be taken back
-        """What was sent stays; what comes stands apart from it."""
+        """Keep what was sent, and separate it from what follows."""
         self._seam.begin_turn()
 
     def report(self, progress: JSON) -> None:
@@ -152,14 +152,14 @@ class WholeAnswer:
         self._events.append(self._seam.join(event) if isinstance(event, Text) else event)
 
     def begin_turn(self, *, void: bool) -> None:
-        """Drop what is not wanted any more; what comes stands apart from the rest."""
+        """Drop void content, and separate the rest from what follows."""
         if void:
             self._events = [event for event in self._events if isinstance(event, Usage)]
             self._seam = _Seam()
         self._seam.begin_turn()
 
     def report(self, progress: JSON) -> None:
-        """A body has no place for progress; that calls were rejected is told in a header."""
+        """Ignore progress, for which a body has no place; a header reports rejected calls."""
         rejected = progress.get("rejected") if isinstance(progress, Mapping) else None
         if isinstance(rejected, list):
             self._rejected = len(rejected)

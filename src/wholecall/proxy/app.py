@@ -44,7 +44,7 @@ _NOT_READY = 503
 
 
 Around: TypeAlias = "Callable[[Proxy], AbstractAsyncContextManager[None]]"
-"""What holds as long as the proxy lives."""
+"""A context that lasts as long as the proxy."""
 
 
 def make_app(
@@ -55,9 +55,9 @@ def make_app(
     models: Iterable[Served] = (),
     around: Around = lambda _: nullcontext(),
 ) -> Proxy:
-    """The proxy that a configuration describes.
+    """Return the proxy that a configuration describes.
 
-    `tools` run here, and `models` are served, besides those that it names.
+    `tools` and `models` are added to those that it names.
     """
     if isinstance(config, Config):
         config = Loaded(config=config, file=None, places={})
@@ -67,7 +67,7 @@ def make_app(
 
 
 class Proxy:
-    """An ASGI application: the edge, and behind it the routes."""
+    """An ASGI application: the middleware around the routes."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Proxy:
 
     @property
     def limits(self) -> ServerLimits:
-        """What clients may do, at the moment."""
+        """The current limits for clients."""
         return self._loaded.config.limits
 
     def leave(self) -> None:
@@ -240,7 +240,7 @@ class Proxy:
             try:
                 await self._tools.replace(self._loaded)
             except WholecallError as error:
-                # What the operator has to mend needs no traceback of ours.
+                # An operator's mistake needs no traceback of ours.
                 self.observing.log.critical("the proxy cannot start", error=str(error))
                 self._told = True
                 raise
@@ -248,7 +248,7 @@ class Proxy:
             yield
 
     def _hush(self, send: Send) -> Send:
-        """Why it cannot start is not said a second time, as a traceback."""
+        """Suppress a second report, as a traceback, of a failed start."""
 
         async def send_once(message: Message) -> None:
             await send({**message, "message": ""} if self._told else message)

@@ -1,7 +1,7 @@
-"""Where the runs of a proxy ask for approval.
+"""Approvals for the runs of a proxy.
 
-The inspector shows the calls that wait, and takes the answers. Without it there is nobody to ask,
-and such a call is denied at once: nothing may wait for an answer that cannot come.
+The inspector shows the pending calls and takes the answers. Without it a call that needs approval
+is denied at once: nothing may wait for an answer that cannot come.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Approving:
         self._desk = desk
         self._quoting = quoting
         self.seconds = seconds
-        """How long an answer may take."""
+        """The longest wait for an answer."""
 
     def open(self, asker: Asker) -> Approvals:
         """The approvals of one run."""

@@ -1,8 +1,8 @@
-"""What the headers of a request must be before it is let in. Values in, values out.
+"""Check the headers of a request before it is admitted. Values in, values out.
 
-The `Host` check is against DNS rebinding: a website that gives its own name the address of
-this machine reaches us with the browser of whoever looks at it, but under that name. The
-`Origin` check is against websites that call us by our own.
+The `Host` check is against DNS rebinding: a website that gives its own name the address of this
+machine reaches us through its visitor's browser, but under that name. The `Origin` check is against
+websites that call us by our own name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Header: TypeAlias = tuple[bytes, bytes]
 class Headers(Mapping[str, str]):
     """The headers of a request by their names in lower case.
 
-    Clients send a dozen or two, and hardly any is ever asked for: each is decoded when it is.
+    Clients send a dozen or two, and few are ever read: each is decoded on access.
     """
 
     __slots__ = ("_raw",)
@@ -89,16 +89,16 @@ class Arrival:
 
 
 def wants_stream(query: QueryParams) -> bool:
-    """Whether a request for a response that is held asks for its stream."""
+    """Return True if a request for a stored response wants its stream."""
     return query.get("stream") == "true"
 
 
 def choose_request_id(arrival: Arrival) -> str:
-    """The id that the client chose, if it is a plain word; else one of ours."""
+    """Return the id that the client chose, if it is a plain word; else a new one."""
     given = arrival.find(b"x-request-id")
     if len(given) == 1 and _REQUEST_ID.fullmatch(given[0]):
         return given[0]
-    # To find a request again, and no secret: the system need not be asked for each.
+    # It identifies a request and is not a secret: the system's random source is not needed.
     return f"req_{random.getrandbits(96):024x}"
 
 
@@ -129,7 +129,7 @@ def check_host(arrival: Arrival, listen: ListenConfig) -> None:
 
 @lru_cache(maxsize=256)
 def _is_ours(host: str, served: tuple[str, ...]) -> bool:
-    """It is asked for every request, and nearly always of the same name."""
+    """Cached: nearly every request has the same host."""
     name = _PORT.sub("", host).strip("[]").rstrip(".").lower()
     hosts = tuple(each.lower().strip("[]") for each in served)
     return is_loopback(name) or matches(name, hosts)
@@ -154,7 +154,7 @@ def check_origin(arrival: Arrival, listen: ListenConfig) -> str | None:
 
 
 def is_preflight(arrival: Arrival, origin: str | None) -> bool:
-    """Whether a browser asks if a page of an admitted website may call. It sends no key yet."""
+    """Return True for a preflight request from an admitted website. It has no key yet."""
     asks = arrival.method == "OPTIONS" and bool(arrival.find(b"access-control-request-method"))
     return asks and origin is not None
 
@@ -171,9 +171,11 @@ def approve_preflight(arrival: Arrival) -> list[tuple[bytes, bytes]]:
 
 
 def read_key(arrival: Arrival) -> str | None:
-    """The key that a client sent, in the header of OpenAI's clients or in that of Anthropic's.
+    """Return the key that a client sent, in the header of OpenAI's clients or in that of
+    Anthropic's.
 
-    SDKs want some key even where none is needed, so what cannot be one of ours is none.
+    SDKs require some key even if none is needed, so a value that cannot be one of our keys is
+    ignored.
     """
     given = arrival.find(b"x-api-key")
     for value in arrival.find(b"authorization"):

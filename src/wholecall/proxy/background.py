@@ -1,7 +1,7 @@
-"""Responses that are made although nobody waits for them.
+"""Background responses.
 
-The work has a task of its own, and its stream is kept: whoever asks for the response gets it as
-far as it has come, or reads its stream from any event on.
+Each has a task of its own, and its stream is stored: a client can retrieve the response as far as
+it has come, or read its stream from any event on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from wholecall.proxy.turning import Turning
 MOST_BYTES = 16 * 1024 * 1024
 """Of the stream of one response."""
 BUSY_SECONDS = 1.0
-"""When to come back if all places are taken."""
+"""`Retry-After` if all slots are taken."""
 BLANK = b"\n\n"
 """Between two events."""
 NUMBER = re.compile(rb'"sequence_number":(\d+)')
@@ -59,7 +59,7 @@ class Background:
         self._giving_up: asyncio.Task[None] | None = None
         self._cancelled = False
         self._final: bytes | None = None
-        """The response as it ended, if that was told."""
+        """The response as it ended, if it was reported."""
 
     def start(self, turning: Turning, *, seconds: float) -> asyncio.Task[None]:
         """Let it be made, for not more than so many seconds."""
@@ -73,18 +73,18 @@ class Background:
         try:
             await turning.run()
         finally:
-            # Once: a stream is long, and whoever waits for its end asks often.
+            # Once: a stream is long, and a client that waits for its end polls often.
             ends = map(find_response, self.answer.look_back())
             self._final = next((end for end in ends if end), None)
 
     def _let_go(self, alarm: asyncio.TimerHandle) -> None:
-        """It is kept for long: without whoever made it, and all that he knows."""
+        """Drop references to the request: the response is kept for long."""
         alarm.cancel()
         self._turning = self._task = None
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it changes any more."""
+        """True if it does not change any more."""
         return self._cancelled or self.answer.is_over
 
     @property
@@ -110,7 +110,7 @@ class Background:
             await turning.stop(failure)
             task.cancel()
 
-    # ── How it stands ───────────────────────────────────────────────────────────────
+    # ── Its state ───────────────────────────────────────────────────────────────────
 
     def show(self) -> bytes:
         """The response as it is now."""
@@ -124,10 +124,10 @@ class Background:
         return dump(write_response(self._head, [], status=status, **more))
 
     def _say_farewell(self, read: Iterator[bytes]) -> bytes:
-        """For those who read when the server ends: the stream is cut, and that is told.
+        """Return an error event for readers when the server stops: their stream is cut.
 
-        It has the number of the last event that was read: who resumes behind it misses nothing,
-        and reads nothing twice.
+        It has the number of the last event that was read: a client that resumes after it misses
+        nothing and reads nothing twice.
         """
         said = make_encoder("openai-responses", self._head).fail(_LEFT)
         return NUMBER.sub(b'"sequence_number":' + _find_number(read), said, count=1)
@@ -151,9 +151,9 @@ async def serve_background(
     watch: Watch,
     again: Kept | None,
 ) -> None:
-    """Begin to make a response, and answer how it stands; `again`: it has been begun before.
+    """Start a background response, and answer with its state; `again`: it was started before.
 
-    What has been begun is not begun again, whether it is still held or not.
+    A response that was started is not started again, whether it is still stored or not.
     """
     if again is not None:
         watch.end(Fate.DONE)

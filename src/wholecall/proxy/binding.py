@@ -24,7 +24,7 @@ class Binding:
         self._shelf = shelf
 
     async def bind(self, key_id: str, response: bytes) -> None:
-        """This key was given this response. One without an id cannot be asked for."""
+        """Record that this key owns this response. One without an id cannot be retrieved."""
         id = read_id(response)
         if not key_id or not id:
             return
@@ -34,7 +34,8 @@ class Binding:
             _LOG.warning("it cannot be kept whose a response is: %s", error.why)
 
     async def is_of(self, key_id: str, id: str) -> bool:
-        """Whether this key may go on from the response of this id; `StoreFailed`: who knows."""
+        """Return True if this key may continue from the response of this id; raise `StoreFailed` if
+        unknown."""
         if not key_id:
             return True
         found = await asyncio.to_thread(self._shelf.find, (_name(id),))

@@ -70,11 +70,11 @@ def _make_model(name: str, model: ModelConfig, *, environ: Mapping[str, str]) ->
 
 
 def _tell_nobody(_: McpEvent) -> None:
-    """Nobody wants to know."""
+    """Do nothing: there is no listener."""
 
 
 def _forget(_: OSError) -> None:
-    """Nobody wants to know."""
+    """Do nothing: there is no listener."""
 
 
 class Tools:
@@ -97,7 +97,7 @@ class Tools:
 
     @property
     def are_ready(self) -> bool:
-        """Whether every MCP server is there that is required."""
+        """True if every required MCP server is connected."""
         return self._servers is None or self._servers.is_ready
 
     def offer(self) -> tuple[Tool, ...]:
@@ -129,7 +129,7 @@ class Tools:
     def _keep_pins(self, servers: McpTools) -> None:
         try:
             self._pins.keep(servers.pins)
-        except OSError as error:  # a folder that cannot be written is no reason not to serve
+        except OSError as error:  # a folder that cannot be written does not prevent serving
             self.on_trouble(error)
 
     async def close(self) -> None:
@@ -140,11 +140,11 @@ class Tools:
 
 
 def state_path(config: Config) -> Path:
-    """Where the state is kept."""
+    """Return the path of the state file."""
     return Path(config.keys.path).with_name(STATE_FILE)
 
 
 def responses_path(config: Config) -> Path | None:
-    """Where responses are held that several processes serve; None: in the memory of one."""
+    """Return the path for responses that several processes serve; None: in the memory of one."""
     shared = config.listen.workers > 1 and config.responses.kept_seconds > 0
     return Path(config.keys.path).with_name(RESPONSES_FILE) if shared else None

@@ -1,4 +1,4 @@
-"""What is to be had here: models and tools, as clients list them."""
+"""The lists of models and tools for clients."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Catalogue:
         return JSONResponse(page)
 
     async def show_model(self, request: Request) -> Response:
-        """One of them. Behind `*`, an upstream that lists nothing may have any."""
+        """Return one model. For `*`, an upstream without a list may have any."""
         caller: Caller = request.scope[CALLER]
         name = request.path_params["name"]
-        if not name:  # the list, with a slash behind it
+        if not name:  # the list, with a trailing slash
             return await self.list_models(request)
         unlisted = ANY_MODEL in self._service.models and not await self._find_others()
         known = unlisted or name in await self._find_names()
@@ -50,7 +50,7 @@ class Catalogue:
         return JSONResponse(self._describe(name, caller))
 
     async def _find_names(self) -> list[str]:
-        """The models of the configuration; behind them, those that `*` leads to."""
+        """Return the models of the configuration, followed by those that `*` leads to."""
         named = [name for name in self._service.models if name != ANY_MODEL]
         return list(dict.fromkeys([*named, *await self._find_others()]))
 
@@ -64,7 +64,8 @@ class Catalogue:
         return {**_describe_model(name), "wholecall": self._describe_way(name, caller)}
 
     def _describe_way(self, name: str, caller: Caller) -> dict[str, Any] | None:
-        """What becomes of calls, and which of our tools are run; None if it is not served."""
+        """Describe how calls are handled, and which of our tools run; None if the model is not
+        served."""
         served = self._service.models.get(name, self._service.models.get(ANY_MODEL))
         if served is None or not caller.key.may_use(name):
             return None

@@ -11,8 +11,8 @@ from wholecall.proxy.client import ClientProtocol
 
 
 def _read_style(body: Mapping[str, Any]) -> Style:
-    """The usage closes a stream only if the client asked for it: others fail at that chunk. And
-    who offers `functions` reads its call as a `function_call`."""
+    """Read the style: the usage closes a stream only if the client requested it, because others
+    fail at that chunk; and a client that offers `functions` reads its call as a `function_call`."""
     options = body.get("stream_options")
     wanted = isinstance(options, Mapping) and bool(options.get("include_usage"))
     return Style(usage=wanted, functions=knows_only_functions(body))

@@ -1,4 +1,4 @@
-"""What the proxy knows of a client's protocol, and what a client says with one request."""
+"""The proxy's view of a client's protocol, and of one request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PATIENCE = "x-stainless-read-timeout"
 """Seconds after which OpenAI's and Anthropic's SDKs give up if they hear nothing."""
 _NO_HEADERS: Mapping[str, str] = {}
 _SHORTEST_SILENCE = 1.0
-"""Seconds. More often than that nobody needs a sign of life."""
+"""Seconds between two keep-alives, at least."""
 
 
 def _plain_style(_: Mapping[str, Any]) -> Style:
@@ -30,7 +30,7 @@ def _plain_style(_: Mapping[str, Any]) -> Style:
 
 
 class Elsewhere(NamedTuple):
-    """Why a field cannot be obeyed."""
+    """The reason why a field cannot be obeyed."""
 
     why: str
     code: str = "invalid_value"
@@ -48,26 +48,26 @@ class ClientProtocol:
     beta: str = ""
     """The header in which its clients ask for features that are not for everybody yet."""
     holds: bool = False
-    """Whether its answers can be asked for again by their ids."""
+    """True if its answers can be retrieved by their ids."""
     read_style: Callable[[Mapping[str, Any]], Style] = _plain_style
-    """How a request's body says that its stream should look."""
+    """Reads the client's preferences for its stream from a request's body."""
 
 
 class RawRequest(Value, frozen=True, kw_only=True, eq=False):
-    """A request as it came, before anybody looked at its conversation."""
+    """A request as it came, before its conversation is read."""
 
     client: ClientProtocol
     body: bytes
     headers: Mapping[str, str]
     request_id: str
     key: Key = ANONYMOUS
-    """What the client may do."""
+    """The rights of the client."""
     came: float = msgspec.field(default_factory=time.perf_counter)
-    """When all of it had come, by the clock of the taps."""
+    """The time at which all of it had come, by the clock of the taps."""
 
     @classmethod
     def read(cls, client: ClientProtocol, scope: Scope, *, body: bytes) -> RawRequest:
-        """What the headers say, and what the edge found out about the caller."""
+        """Read the headers, and what the middleware found out about the caller."""
         caller: Caller = scope[CALLER]
         return cls(
             client=client,
@@ -78,7 +78,7 @@ class RawRequest(Value, frozen=True, kw_only=True, eq=False):
         )
 
     def shorten(self, silence: float) -> float:
-        """How long this client may hear nothing: it gives up after the time that its SDK tells."""
+        """Return the longest silence for this client: it gives up after its SDK's timeout."""
         if _PATIENCE not in self.headers:
             return silence
         patience = self.headers[_PATIENCE]
@@ -107,5 +107,5 @@ class RawRequest(Value, frozen=True, kw_only=True, eq=False):
 
     @property
     def wants_progress(self) -> bool:
-        """Whether the client wants to see what happens between the turns."""
+        """True if the client wants to see what happens between the turns."""
         return self.headers.get("x-wholecall-events", "").strip().lower() in {"1", "true", "yes"}

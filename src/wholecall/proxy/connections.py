@@ -1,15 +1,15 @@
-"""Connections that do not wait forever, and requests one behind the other: what uvicorn leaves out.
+"""Timeouts, pipelining and trailers, which uvicorn lacks.
 
 - A client that sends its headers one byte a minute, or does not read its answer, holds a connection
   for nothing. The headers of a request must come in time, from its first byte on, and so must the
-  rest of one that was answered before it had come, and what is written must be read in time. A
-  connection between two requests is closed by uvicorn itself.
+  rest of one that was answered before it had come, and what is written must be read in time.
+  uvicorn itself closes an idle connection between two requests.
 - A client may send requests before it has the answer to the first. Few of them wait in line, and a
-  client that leaves is missed by the answer that is under way, not by the last in line. Whatever
-  is wrong with a later request, nothing is written into the midst of that answer.
-- Trailers are no headers (RFC 9110, 6.5.1): what checks headers on the way here has not seen them.
-- Clients that would rather speak another protocol (Java's own asks for `h2c` with its first
-  request) may be answered in this one (RFC 9110, 7.8). httptools takes no body of theirs.
+  disconnect is noticed by the answer in progress, not by the last in line. Whatever is wrong with a
+  later request, nothing is written into the middle of that answer.
+- Trailers are not headers (RFC 9110, 6.5.1): proxies that check headers have not seen them.
+- Clients that request an upgrade (Java's own asks for `h2c` with its first request) may be answered
+  in HTTP/1.1 (RFC 9110, 7.8). httptools skips their bodies.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from wholecall.proxy.config.settings import ServerLimits
 from wholecall.proxy.intake import BODY_CAME
 
 MOST_WAITING = 32
-"""Requests in line behind the one that is being answered. Hardly any client sends a second; but
-each costs a hundred times its bytes, and nobody has asked yet whose they are."""
+"""Pipelined requests that wait for the current answer. Hardly any client sends a second; but each
+costs a hundred times its bytes, and its key is not checked yet."""
 _ENDLESS = "/inspector/api/live"
 """A stream that ends only when one side leaves."""
 _SILENT_SECONDS = 1.0
-"""Who has connected when the server begins to end, and said nothing yet, has so long to ask."""
+"""Seconds for a client that connected before the shutdown to send its request."""
 _UPGRADE = b"upgrade"
 _CLOSE = b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _HEAD = b"HTTP/1.1 "
@@ -40,11 +40,11 @@ _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large" + _CLOSE
 
 
 class _Limited(Protocol):
-    """The application behind a connection."""
+    """The application of a connection."""
 
     @property
     def limits(self) -> ServerLimits:
-        """What clients may do, at the moment."""
+        """The current limits for clients."""
 
     def leave(self) -> None:
         """The server begins to end."""
@@ -84,7 +84,7 @@ class HeadHolder(asyncio.Transport):
         self._held = b""
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send it, behind what is held."""
+        """Send it, after what is held."""
         if self._held:
             held, self._held = self._held, b""
             self._transport.write(held + data)
@@ -105,7 +105,7 @@ class HeadHolder(asyncio.Transport):
         self._transport.abort()
 
     def is_closing(self) -> bool:
-        """Whether nothing more is sent."""
+        """True if nothing more is sent."""
         return self._transport.is_closing()
 
     def _let_go(self) -> None:
@@ -115,10 +115,10 @@ class HeadHolder(asyncio.Transport):
 
 
 class _Nowhere(list[tuple[bytes, bytes]]):
-    """Where trailers go."""
+    """Discards trailers."""
 
     def append(self, _: tuple[bytes, bytes]) -> None:
-        """Nobody needs it."""
+        """Discard it."""
 
 
 _NOWHERE = _Nowhere()
@@ -129,7 +129,7 @@ class _TooManyWait(Exception):
 
 
 class _Parser(HttpRequestParser):
-    """Calls when a request that asks for another protocol ends, with what came behind its head."""
+    """Calls when a request with an `Upgrade` header ends, with what came after its head."""
 
     def __init__(self, protocol: object, call: Callable[[bytes], None]) -> None:
         super().__init__(protocol)
@@ -159,15 +159,15 @@ class TimedProtocol(HttpToolsProtocol):
         self._in_headers = True
         self._in_body = False
         self._empty_bytes = 0
-        """How many came since the last that was of use: a head, or some of a body."""
+        """The number since the last useful one: a head, or part of a body."""
         self._is_read_again = False
-        """Whether the request that is read has a wish for another protocol, and is read without."""
+        """True if the current request has an `Upgrade` header, which is ignored."""
         self.parser: HttpRequestParser = _Parser(self, self._read_again)
         self._late_reading = _Alarm(self._give_up)
         self._silent = _Alarm(self._hang_up)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Somebody connects, and should say what they want."""
+        """Start the timeout of a new connection."""
         super().connection_made(transport)
         self.transport = HeadHolder(transport)
         self._late_headers.set(self._limited.limits.header_seconds)
@@ -257,13 +257,13 @@ class TimedProtocol(HttpToolsProtocol):
         super().shutdown()
 
     def send_400_response(self, msg: str) -> None:
-        """What came is no request, or one too many."""
+        """Answer an invalid request, or one too many."""
         if self._may_answer:
             super().send_400_response(msg)
         else:
             self.transport.close()
 
-    # ── One behind the other ────────────────────────────────────────────────────────
+    # ── Pipelining ──────────────────────────────────────────────────────────────────
 
     @property
     def _answered(self) -> RequestResponseCycle | None:
@@ -280,7 +280,7 @@ class TimedProtocol(HttpToolsProtocol):
 
     @property
     def _may_answer(self) -> bool:
-        """Whether what is written now is the answer to what is read, and not a part of another."""
+        """Return True if a write now belongs to the request being read, not to another answer."""
         answered = self._answered
         if answered is None or answered.response_complete:
             return True
@@ -290,7 +290,7 @@ class TimedProtocol(HttpToolsProtocol):
     def _read_again(self, rest: bytes) -> None:
         """The head of a request was read that asks for another protocol: read it without."""
         if not self._is_read_again:
-            return  # it asks for a tunnel, and is answered; what comes through it is for nobody
+            return  # it asks for a tunnel, and is answered; what comes through it is ignored
         method, version = self.parser.get_method(), self.parser.get_http_version().encode()
         lines = [b"%s %s HTTP/%s" % (method, self.url, version)]
         lines += [b"%s: %s" % each for each in self.headers if each[0] != _UPGRADE]

@@ -59,12 +59,12 @@ class CopyingSink:
 
     @property
     def gone(self) -> bool:
-        """Whether the client hung up."""
+        """True if the client disconnected."""
         return self._sink.gone
 
     @property
     def begun(self) -> bool:
-        """Whether something of the answer is on its way."""
+        """True if a part of the answer was sent."""
         return self._sink.begun
 
     def add_headers(self, headers: RawHeaders) -> None:

@@ -1,7 +1,7 @@
-"""How many tokens a request has, for clients of Anthropic's messages.
+"""Count the tokens of a request, for clients of Anthropic's messages.
 
-Where Anthropic answers, it counts itself. Other upstreams do not, and get an estimate: clients
-use the figure to decide when to shorten a conversation, and for that it is good enough.
+Anthropic counts itself. Other upstreams do not, and get an estimate: clients use the figure to
+decide when to shorten a conversation, and for that it is good enough.
 """
 
 from __future__ import annotations

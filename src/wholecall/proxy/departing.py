@@ -14,7 +14,7 @@ AT_ONCE_SECONDS = 0.1
 
 
 class ClientGone(Exception):
-    """The client hung up: nobody waits for the answer any more."""
+    """The client disconnected: no one waits for the answer any more."""
 
 
 async def read_body(receive: Receive) -> bytes:
@@ -41,7 +41,7 @@ class Lookout:
         self._new: set[UntilGone] = set()
         self._seen: set[UntilGone] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
-        """Where it goes round."""
+        """The event loop of its timer."""
 
     def enter(self, client: UntilGone) -> None:
         """A client is being answered."""
@@ -67,12 +67,12 @@ class Lookout:
 
 
 class UntilGone:
-    """Breaks off its block when the client hangs up; it ends with `ClientGone` then.
+    """Cancels its block when the client disconnects; it then ends with `ClientGone`.
 
-    `tell` is called before: what is broken off may ask why.
+    `tell` is called before: the cancelled code may ask why.
 
-    Whoever is answered at once is not watched at all: to wait for a client's departure takes a
-    task of its own, which costs more than many an answer.
+    A quick answer is not watched at all: waiting for a disconnect takes a task of its own, which
+    costs more than many an answer.
     """
 
     __slots__ = ("_gone", "_lookout", "_receive", "_task", "_tell", "_watcher")
@@ -98,7 +98,7 @@ class UntilGone:
             watcher.cancel()
         # They hold this, and only the collector could free them if this held them, too.
         self._watcher = self._task = None
-        # Our own cancellation is taken back; that of the server goes on.
+        # Our own cancellation is taken back; the server's is passed on.
         ours = self._gone and isinstance(error, asyncio.CancelledError)
         if ours and task is not None and task.uncancel() == 0:
             raise ClientGone from None

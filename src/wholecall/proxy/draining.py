@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Draining:
-    """Counts from when the server began to end; answers and what goes on behind them share it."""
+    """Counts from the beginning of the shutdown; answers and the work after them share it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -19,7 +19,7 @@ class Draining:
             self._began = self._clock()
 
     def left_of(self, seconds: float) -> float:
-        """What is left of so many seconds."""
+        """Return the rest of so many seconds."""
         self.begin()
         spent = self._clock() - (self._began or 0.0)
         return max(0.0, seconds - spent)

@@ -1,8 +1,8 @@
-"""The outermost layer of the proxy: nothing inside is reached but through its checks.
+"""The outermost layer of the proxy: nothing inside is reached without its checks.
 
-Host, Origin, key, rate, and the size of headers and bodies are looked at here, for every
-route, whether it exists or not. Only `/health` says that it is alive to whoever asks, and the
-inspector's page comes without its data.
+Host, Origin, key, rate, and the size of headers and bodies are checked here, for every route,
+whether it exists or not. Only `/health` answers everyone, and the inspector's page comes without
+its data.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from wholecall.proxy.reply import Refusal, Reply, tell_nobody
 
 _LOG = logging.getLogger(__name__)
 CALLER = "wholecall"
-"""Where the scope of a request has its `Caller`."""
+"""The key of the `Caller` in the scope of a request."""
 BUSY_SECONDS = 1.0
-"""When to come back if all places are taken: nobody knows when one of them gets free."""
+"""`Retry-After` if all slots are taken: it is unknown when one becomes free."""
 _ALIVE = "/health"
 _SHELL = "/inspector"
 """A page without anything in it. It asks for a key, and for its data with it."""
@@ -51,9 +51,9 @@ _OPEN = frozenset({_ALIVE, _SHELL})
 _SHELL_FILES = "/inspector/page"
 _LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
 _RUNS = frozenset({"/v1/chat/completions", "/v1/responses", "/v1/messages"})
-"""Where a model is asked, which may take minutes."""
+"""Routes that ask a model, which may take minutes."""
 _HELD = "/v1/responses/"
-"""Where responses are asked for again. To read the stream of one may take as long."""
+"""The prefix of stored responses. Reading the stream of one may take as long."""
 _POLICY_VIOLATION = 1008
 _NO_KEY = "a key is needed: send it as `Authorization: Bearer wc_…` or as `x-api-key: wc_…`"
 _BAD_KEY = "this key is not known, has ended, or was revoked"
@@ -65,11 +65,11 @@ BUG = Refused(
 
 
 def _forget(_: Refused) -> None:
-    """Nobody wants to know."""
+    """Do nothing: there is no listener."""
 
 
 class Caller(Value, frozen=True, eq=False):
-    """Who sent a request that was let in."""
+    """The sender of an admitted request."""
 
     key: Key
     request_id: str
@@ -139,7 +139,7 @@ class Edge:
         except Refused as refused:
             await reply.refuse(refused)
         except Exception:
-            # A mistake of ours: the client is told that, and the server logs what it was.
+            # Our own bug: the client learns that it is one, and the server logs it.
             await reply.refuse(BUG)
             raise
         finally:
@@ -160,7 +160,7 @@ class Edge:
             reply.origin = check_origin(arrival, config.listen)
 
     def _is_open(self, arrival: Arrival) -> bool:
-        """Whoever may look at an open page may not change anything by it."""
+        """Return True if the page needs no key. It is read-only."""
         looks = arrival.method in _LOOKS
         return _is_shell(arrival.path) or (
             looks and _is_below(arrival.path, self._config.keys.open)
@@ -184,7 +184,7 @@ class Edge:
         return key
 
     def _is_admitted(self, arrival: Arrival) -> bool:
-        """Whether a request would still be let in."""
+        """Return True if a request would still be admitted."""
         try:
             self._find_key(arrival)
         except Refused:
@@ -192,7 +192,7 @@ class Edge:
         return True
 
     def _admit(self, arrival: Arrival, key: Key) -> bool:
-        """Whether the request takes one of the places, if there is one; to be given back."""
+        """Take a slot for the request, if there is one; the caller gives it back."""
         wait = self._quotas.take(key)
         if wait:
             why = f"this key has {key.rpm} requests a minute, and they are used up"

@@ -1,4 +1,4 @@
-"""Where clients ask: one plain ASGI application for each of their protocols."""
+"""The API routes: one plain ASGI application for each client protocol."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ClientEndpoint:
             await _read_along(again.answer, sink, watch=watch)
 
     async def _find_again(self, asked: RawRequest) -> Kept | None:
-        """The answer that is asked for a second time; `Refused` if another process made it."""
+        """Return the answer to a resent request; raise `Refused` if another process made it."""
         resends, notices = self._service.resends, self._service.notices
         again = resends.find(asked)
         if again is None and notices.are_kept:
@@ -134,7 +134,7 @@ async def _keep(response: bytes, *, service: Service, prepared: Prepared) -> Non
 
 
 async def _read_along(answer: LiveAnswer, sink: ClientSink, *, watch: Watch) -> None:
-    """Somebody asks for the second time. What happens is told of the first request."""
+    """Let a resend read the answer. Events are reported for the first request."""
     try:
         await answer.copy_to(sink)
     except asyncio.CancelledError:
@@ -146,7 +146,7 @@ async def _read_along(answer: LiveAnswer, sink: ClientSink, *, watch: Watch) -> 
 
 
 def _describe(asked: RawRequest) -> Exchange:
-    """A request that was refused: it could not be read, or nobody answers for its model."""
+    """Describe a refused request: it could not be read, or its model is not served."""
     return Exchange(
         request_id=asked.request_id,
         protocol=asked.client.protocol,

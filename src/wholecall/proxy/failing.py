@@ -1,4 +1,4 @@
-"""What a client is told when its request fails, and what it is never told."""
+"""The failure that a client sees, and what it never sees."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wholecall.upstreams.retry import is_repeatable
 
 _LOG = logging.getLogger(__name__)
 LONGEST_RETRY_AFTER = 60.0
-"""Seconds. SDKs wait as long as they are told, and nobody waits an hour for an answer."""
+"""Seconds. SDKs wait as long as they are told, and no one waits an hour for an answer."""
 NEVER_AGAIN: RawHeaders = ((b"x-should-retry", b"false"),)
 """Official SDKs send a failed request again by themselves. After a tool ran they must not, and
 where a model got its call wrong although it was told what was wrong, it is of no use."""
@@ -57,14 +57,14 @@ def explain(error: WholecallError, *, place: str, request_id: str) -> tuple[Fail
 
 
 def explain_bug(request_id: str) -> Failure:
-    """A mistake of ours. Its words could hold anything, so they stay here."""
+    """Return the failure for our own bug. Its message could hold anything, so it stays here."""
     return Failure(message=_BUG, code="internal_error", request_id=request_id)
 
 
 def explain_break(request_id: str, *, ran: bool, gone: bool) -> Failure:
-    """The answer is broken off: the server ends, or the client left.
+    """Return the failure for a cancelled answer: the server stops, or the client disconnected.
 
-    Whoever left does not read it, but whoever asks for the same answer again may.
+    A disconnected client does not read it, but a resend may.
     """
     if ran:
         return Failure(message=_NOT_AGAIN, status=_CONFLICT, code=BROKEN_OFF, request_id=request_id)
@@ -73,7 +73,7 @@ def explain_break(request_id: str, *, ran: bool, gone: bool) -> Failure:
 
 
 def _find_refusal(error: BaseException | None) -> UpstreamError | None:
-    """The refusal of an upstream, also behind a run that failed for it."""
+    """Return the refusal of an upstream, also as the cause of a failed run."""
     if isinstance(error, RunFailed):
         return _find_refusal(error.__cause__)
     return error if isinstance(error, UpstreamError) else None

@@ -19,7 +19,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from wholecall.proxy.series import PREFIX, Figure, Series
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""Where the figures of several workers lie."""
+"""The folder with the figures of several workers."""
 # From what a proxy adds to what a long answer takes.
 _ADDED = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)

@@ -1,8 +1,8 @@
-"""Requests that need nothing from us: the client's bytes out, the upstream's bytes back.
+"""Pass-through: the client's bytes out, the upstream's bytes back.
 
 Client and upstream speak the same protocol, no tools are offered, nothing is emulated. Then every
-field passes in both directions, known or not. A reader listens all the same: it counts, and it
-knows when an answer was cut. What is cut gets an error behind it, so that it never looks finished.
+field passes in both directions, known or not. A reader still observes: it counts, and it knows when
+an answer was cut. A cut answer is followed by an error, so that it never looks finished.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Forwarding:
         self._reader = Reader(pipe.endpoint.protocol)
         self._frames = Frames()
         self._told: Fault | None = None
-        """What the upstream itself said of its failure, on its way to the client."""
+        """The upstream's own error, which is passed on to the client."""
 
     async def run(self, letter: Letter) -> None:
         """Send the request, and pass its answer on."""
@@ -80,8 +80,8 @@ class Forwarding:
         )
 
     async def _translate(self, content: bytes) -> None:
-        """The upstream sent no stream although one was asked for, or the other way round: write
-        what the client wants of what it sent."""
+        """Translate an answer that is not streamed although the client wants a stream, or the other
+        way round."""
         reader = self._reader
         read = reader.feed if begins_events(content) else reader.feed_response
         events = [*read(content), *reader.end()]
@@ -121,7 +121,7 @@ class Forwarding:
             self._judge(self._reader.end())
         except UpstreamError:
             if self._frames.is_within:
-                self._sink.put(BLANK_LINE)  # the error is no part of what was cut
+                self._sink.put(BLANK_LINE)  # the error is not part of what was cut
             raise
         self._sink.put(self._end_frame(self._frames.rest()))
         await self._sink.close()

@@ -1,7 +1,6 @@
 """Server-sent events on their way through: sent on in whole frames.
 
-Whatever we add to a stream, a sign of life or an error, then stands between two frames and not in
-the midst of one.
+A keep-alive or an error that we add to a stream is then between two frames, not inside one.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ MOST_HELD = 1024 * 1024
 
 
 class Frames:
-    """Holds back what is not a whole frame yet. Each byte is looked at once."""
+    """Holds back an incomplete frame. Each byte is read once."""
 
     __slots__ = ("_held", "_last", "_size", "is_within")
 
@@ -25,10 +24,10 @@ class Frames:
         self._last = b""
         """The last bytes that came, in which a blank line may have begun."""
         self.is_within = False
-        """Whether a part of a frame was sent, and its end was not."""
+        """True if a part of a frame was sent, but not its end."""
 
     def cut(self, chunk: bytes) -> bytes:
-        """What can be sent, now that this has come."""
+        """Return the bytes that can be sent after this chunk."""
         if chunk.endswith(BLANK_LINE):
             self._last, self.is_within = b"", False
             return self._release() + chunk if self._held else chunk
@@ -48,7 +47,7 @@ class Frames:
         return self._release()
 
     def rest(self) -> bytes:
-        """What is held, at the end of the stream."""
+        """Return the held bytes at the end of the stream."""
         return self._release()
 
     def _hold(self, piece: bytes) -> None:

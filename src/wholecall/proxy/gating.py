@@ -75,7 +75,7 @@ _OF_TEXT = LEFT_OUT | {"citations", "message", "notes"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked, and of whom."""
+    """The question and its upstream."""
 
     request: Request
     upstream: Upstream
@@ -83,7 +83,7 @@ class Question:
     reask: int = 0
     """How often the model is asked again for a call that it got wrong."""
     live: bool = False
-    """Whether the client sees calls grow, before they are checked."""
+    """True if the client sees calls grow, before they are checked."""
     limits: RunLimits = field(default_factory=RunLimits)
     """How far the room for a call is raised, and how often a call may be repeated."""
 
@@ -189,7 +189,7 @@ class Gating:
             self._answering.put(usage)
 
     def _take_other(self, event: OfChoice[Event]) -> None:
-        """Other choices than the first cannot be asked for again on their own."""
+        """Report other choices, which cannot be requested again on their own."""
         if not isinstance(event.value, Rejected):
             self._answering.put(event)
 

@@ -41,11 +41,11 @@ _WORD_FINDERS = tuple(re.compile(rf"{word}(?<![^\W_]{word}){ASSIGNS}{VALUE}") fo
 # Letters that are equal to a small one where case does not matter, and have no small form.
 _LONG_S = "\u017f"
 _SLAB = 256
-"""Texts that are looked at together. Meanwhile nobody else can work, so they are not too many."""
+"""Texts that are searched together. Others cannot work meanwhile, so they are not too many."""
 _SHORTEST_FORM = 12
 """Characters of the shortest text that one of the forms fits. Most texts of a log are shorter."""
 _REACH = 64
-"""Characters in which a secret shows its form, with what stands before it."""
+"""Characters in which a secret shows its form, with the text before it."""
 _LONGEST_REACH = 600
 """The same for one in an address."""
 _SHORT = 1024
@@ -95,13 +95,13 @@ class Hiding:
         self._secrets = tuple(sorted(known, key=len, reverse=True))
 
     def tail(self, text: str) -> str:
-        """The end of a text: a secret may have begun in it that goes on behind it."""
+        """Return the end of a text: a secret may begin in it and continue after it."""
         if "://" in text[-_LONGEST_REACH:]:
             return text[-_LONGEST_REACH:]
         return text[-max(_REACH, len(self._secrets[0]) if self._secrets else 0) :]
 
     def finds_in(self, texts: Sequence[str]) -> bool:
-        """Whether a secret is in one of many texts, each of whole lines."""
+        """Return True if a secret is in one of many texts, each of whole lines."""
         for start in range(0, len(texts), _SLAB):
             slab = texts[start : start + _SLAB]
             whole = "".join(slab) if self._secrets else ""

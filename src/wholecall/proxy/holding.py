@@ -1,9 +1,9 @@
-"""Responses that can be asked for again by their ids, and continued.
+"""Stored responses, which can be retrieved by their ids and continued.
 
-Whoever answers OpenAI's Responses keeps them, unless a request says `store: false`; no other
-upstream does, so the proxy holds them itself. A response belongs to the key that asked for it,
-and to anybody else it does not exist. What is held lives in the memory of one process (see
-`sharing` for several), for a while and not more than fits: the oldest goes first.
+OpenAI's Responses stores them, unless a request says `store: false`; no other upstream does, so the
+proxy stores them itself. A response belongs to the key that requested it, and does not exist for
+any other. Responses live in the memory of one process (see `sharing` for several), for a limited
+time and size: the oldest goes first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wholecall.proxy.config.settings import ResponsesConfig
 MOST_HELD = 10_000
 """Responses that are over."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What passes through may be anything."""
+"""Errors of a passed-through body, which may be anything."""
 _MEGABYTE = 1024 * 1024
 
 
@@ -41,11 +41,11 @@ def read_id(response: bytes) -> str:
 
 
 class Work(Protocol):
-    """What makes a response, or has made it."""
+    """The work that makes, or made, a response."""
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it changes any more."""
+        """True if it does not change any more."""
 
     @property
     def size(self) -> int:
@@ -107,18 +107,18 @@ class Holding:
         self._clock = clock
         self._live: dict[str, Held] = {}
         self._dropped: dict[str, Held] = {}
-        """What nobody finds any more, and what has not come to its end: tools may run in it."""
+        """Responses that were removed but have not ended: tools may run in them."""
         self._over: OrderedDict[str, Held] = OrderedDict()
         self._bytes = 0
 
     @property
     def enabled(self) -> bool:
-        """Whether anything is held at all."""
+        """True if anything is stored at all."""
         return self.settings.kept_seconds > 0
 
     @property
     def has_background(self) -> bool:
-        """Whether responses may be made that nobody waits for."""
+        """True if background responses are possible."""
         return self._background and self.enabled
 
     def find(self, key_id: str, id: str) -> Held | None:
@@ -127,11 +127,11 @@ class Holding:
         return held if held is not None and held.key_id == key_id else None
 
     def holds(self, id: str) -> bool:
-        """Whether it is held for anybody."""
+        """Return True if it is stored for any key."""
         return self._look_up(id) is not None
 
     def is_of_another(self, key_id: str, id: str) -> bool:
-        """Whether it is held for somebody else."""
+        """Return True if it is stored for another key."""
         held = self._look_up(id)
         return held is not None and held.key_id != key_id
 
@@ -141,7 +141,7 @@ class Holding:
         return sum(key_id in (None, held.key_id) for held in live)
 
     def put(self, held: Held) -> None:
-        """Hold a response. An id that somebody else's response has stays with it."""
+        """Store a response. An id that another key's response has stays with it."""
         if not self.enabled or self.is_of_another(held.key_id, held.id):
             return
         if held.work.is_over:
@@ -150,7 +150,7 @@ class Holding:
             self._live[held.id] = held
 
     def keep(self, response: bytes, *, key_id: str, items: bytes) -> None:
-        """Hold a response that its client got whole; one without an id cannot be asked for."""
+        """Store a response that its client got whole; one without an id cannot be retrieved."""
         id = read_id(response)
         if id:
             self.put(Held(id=id, key_id=key_id, items=items, work=Made(response)))

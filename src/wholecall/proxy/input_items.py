@@ -27,7 +27,8 @@ _OTHER_PREFIX = "item"
 
 
 def list_items(held: Held, query: Mapping[str, str]) -> dict[str, Any]:
-    """One page: `limit` items behind the item `after`, the newest first unless `order` is `asc`."""
+    """Return one page: `limit` items after the item `after`, the newest first unless `order` is
+    `asc`."""
     limit, order = _read_limit(query), _read_order(query)
     said: list[Any] = msgspec.json.decode(held.items)
     items = [_complete(item, f"{held.id}_{number}") for number, item in enumerate(said)]
@@ -45,7 +46,7 @@ def list_items(held: Held, query: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _complete(item: Any, own: str) -> dict[str, Any]:
-    """An item in full. What it is was checked when the response was asked for."""
+    """Return an item in full. Its type was checked with the request."""
     given = item if isinstance(item, Mapping) else {"role": "user", "content": item}
     kind = str(given.get("type") or _MESSAGE)
     own_id = f"{_PREFIXES.get(kind, _OTHER_PREFIX)}_{own.removeprefix('resp_')}"

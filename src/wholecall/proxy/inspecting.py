@@ -50,14 +50,14 @@ _BAD_CALL = "bad_call"
 
 
 class ApprovalGiven(NamedTuple):
-    """Somebody answered for a call that waited."""
+    """A person answered for a pending call."""
 
     key_id: str
     """Whose answer it is; empty where no key is needed."""
     request_id: str
-    """That brought the answer."""
+    """The request that brought the answer."""
     run_request_id: str
-    """That began the run which waited."""
+    """The request that began the waiting run."""
     tool: str
     approved: bool
 
@@ -87,7 +87,7 @@ class Inspecting:
             quoting=lambda: self._quoting,
             seconds=config.inspector.approval_seconds,
         )
-        """Where runs ask for approval."""
+        """The approvals of runs."""
 
     def make_routes(self) -> list[Route]:
         """The page and its data. Who comes with a key sees the runs of this key."""
@@ -115,7 +115,7 @@ class Inspecting:
         self.approving.seconds = config.inspector.approval_seconds
 
     def forget_names(self) -> None:
-        """There are other secrets: a name that was told before may hold one."""
+        """Clear the cache of names after the secrets changed."""
         if self._quoting.names:
             self._quoting.names.clear()
 
@@ -152,7 +152,7 @@ def _describe(exchange: Exchange, quoting: Quoting) -> About:
     return About(head, exchange.key_id, exchange.started)
 
 
-# ── What is told of an exchange ─────────────────────────────────────────────────────
+# ── What is reported of an exchange ─────────────────────────────────────────────────
 
 
 def _tell_retried(event: UpstreamRetried, _: Quoting) -> Shown:
@@ -192,7 +192,7 @@ _ENCODERS: Encoders = {
     ExchangeEnded: _tell_ended,
 }
 _LONG = (Released, Rejected, ToolEnded)
-"""Events that hold arguments and results, which need not wait where nobody wants them."""
+"""Events that hold arguments and results, which are dropped early if bodies are not kept."""
 # Of others nothing is made at once: that has time, and is done elsewhere.
 _READS = Reads(
     {
@@ -214,5 +214,5 @@ _READS_WITH_BODIES = Reads(
 
 
 def _find_owner(request: Request) -> str | None:
-    """The key by which somebody was let in; None for those who needed no key."""
+    """Return the key of the viewer; None for those who need no key."""
     return request.scope[CALLER].key.id or None

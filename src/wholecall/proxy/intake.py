@@ -12,16 +12,16 @@ from wholecall.proxy.refusing import Refused
 from wholecall.proxy.reply import Reply
 
 BODY_CAME = "wholecall.body_came"
-"""Where the scope of a request says that all of its body is here. It is set by our own server;
-under another one a body is waited for in any case."""
+"""The key in a request's scope that says that its whole body is here. Our own server sets it; under
+another one a body is always awaited."""
 _GONE: Message = {"type": "http.disconnect"}
 
 
 class Intake:
-    """Stands between the server and the application.
+    """Wraps `receive` and `send` of one request.
 
-    When a limit is passed the client gets its answer from here, and to the application it
-    looks as if the client were gone: then nothing is done for it any more.
+    When a limit is exceeded the client is answered from here, and the application sees a
+    disconnect, so that it stops working.
     """
 
     def __init__(

@@ -1,11 +1,11 @@
-"""The keys of clients: what each may do, and the file that remembers them.
+"""Client keys: their rights, and the file that stores them.
 
-A key is 256 random bits, so its SHA-256 can be stored without salt or stretching: nobody
-finds it by trying words. It is looked up by that digest. How long the lookup takes tells
-something about the digest of a guess, which says nothing about how to come closer.
+A key is 256 random bits, so its SHA-256 can be stored without salt or stretching: it cannot be
+guessed. It is looked up by that digest. The duration of the lookup reveals something about the
+digest of a guess, which does not help to find a better guess.
 
-Requests ask a copy in memory. It is compared with the file every `FRESH_SECONDS`, so that a
-key that another process makes or revokes counts that much later, at most.
+Requests use a copy in memory. It is compared with the file every `FRESH_SECONDS`, so a key that
+another process creates or revokes takes effect at most that much later.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from wholecall.files.database import damage, diagnose
 from wholecall.proxy.config.settings import ANYTHING, Config, matches
 
 PREFIX = "wc_"
-"""By it a key of ours is known from those of others, also to programs that look for lost ones."""
+"""Distinguishes our keys from others, also for programs that scan for leaked keys."""
 FRESH_SECONDS = 2.0
 _KEY_BYTES = 32
 _ID_CHARACTERS = 12
@@ -49,13 +49,13 @@ class KeyStoreFailed(WholecallError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """What the holder of a key may do."""
+    """The rights of a key."""
 
     id: str
     """The beginning of the digest: a lost key can be traced to its entry, but not back."""
     name: str
     models: tuple[str, ...] = ANYTHING
-    """Models it may use; `*` stands for anything."""
+    """Models it may use; `*` is a wildcard."""
     tools: tuple[str, ...] = ()
     """The server's tools that are run for it."""
     rpm: int | None = None
@@ -63,22 +63,22 @@ class Key:
     concurrent: int | None = None
     """Requests to models at a time."""
     expires: float | None = None
-    """When it ends, in seconds since 1970."""
+    """The expiry, in seconds since 1970."""
 
     def may_use(self, model: str) -> bool:
-        """Whether the model may be asked with this key."""
+        """Return True if the model may be used with this key."""
         return matches(model, self.models)
 
     def may_call(self, tool: str) -> bool:
-        """Whether the server's tool is run for this key."""
+        """Return True if the server's tool runs for this key."""
         return matches(tool, self.tools)
 
 
 ANONYMOUS = Key(id="", name="anonymous", tools=ANYTHING)
-"""Who comes without a key where none is needed: on a loopback address, whoever started it."""
+"""A client without a key if none is needed: on a loopback address, the user who started it."""
 
 STRANGER = Key(id="", name="stranger", models=())
-"""Who looks at a page that needs no key."""
+"""A viewer of a page that needs no key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ class KeyStore:
             ]
 
     def revoke(self, id: str) -> bool:
-        """End a key; False if there is none of this id that is still good."""
+        """Revoke a key; return False if no valid key has this id."""
         query = "UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL"
         with self._telling(), self._file:
             changed = self._file.execute(query, (self._clock(), id)).rowcount
@@ -134,7 +134,7 @@ class KeyStore:
         return bool(changed)
 
     def check(self, text: str) -> Key | None:
-        """Whose key this is; None if it is nobody's, or no longer good."""
+        """Return the key; None if it is unknown, revoked or expired."""
         now = self._clock()
         # A clock that was set back must not keep a revoked key alive.
         if not self._looked_at <= now < self._looked_at + FRESH_SECONDS:
@@ -164,7 +164,7 @@ class KeyStore:
         self._looked_at = now
 
     def _forget(self) -> None:
-        """What this store wrote itself, the file's version does not show."""
+        """Drop the copy: the file's version does not show our own writes."""
         self._seen_version = None
         self._looked_at = float("-inf")
 
@@ -183,12 +183,12 @@ class KeyStore:
 
 
 def needs_keys(config: Config) -> bool:
-    """Whether keys are looked at: they are asked for, or there are some."""
+    """Return True if keys are checked: they are required, or there are some."""
     return config.keys.required or Path(config.keys.path).is_file()
 
 
 def find_key_trouble(path: str) -> str:
-    """Why a file cannot hold the keys, and what to do; empty if it can. Nothing is written."""
+    """Return why a file cannot hold the keys, and what to do; empty if it can. Write nothing."""
     file, folder = Path(path), Path(path).parent
     if not folder.is_dir():
         return f"there is no folder {str(folder)!r}: make it, or name another file"

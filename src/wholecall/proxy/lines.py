@@ -1,4 +1,4 @@
-"""How lines of the log are written: as JSON, or in words for people; never with a secret."""
+"""The formatting of log lines: as JSON, or for people; never with a secret."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OURS = frozenset({"upstream", "way", "outcome", "finish_reason"})
 """Fields with a word out of few, all of which are ours."""
 _SECOND, _MICROSECOND = 1_000_000_000, 1_000
 _DEEPEST = 6
-"""Levels of a field that are looked through; deeper ones are left out."""
+"""Levels of a field that are searched for secrets; deeper ones are omitted."""
 
 
 class LogWriter:
@@ -46,7 +46,7 @@ class LogWriter:
 
     @property
     def bodies(self) -> bool:
-        """Whether texts, arguments and results are written."""
+        """True if texts, arguments and results are logged."""
         return self._settings.bodies
 
     def reload(self, settings: LogConfig) -> None:
@@ -111,7 +111,7 @@ class _Clock:
 
 
 class _Lines:
-    """Writes lines. A log that nobody reads any more is no reason to stop serving."""
+    """Writes lines. A closed log does not stop the server."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -1,7 +1,7 @@
-"""The models of an upstream, as it lists them itself: for `*`, where nobody else names them.
+"""The models of an upstream, by its own list: for `*`.
 
-{"data": [{"id": "…"}]}       OpenAI, Anthropic, and most others
-{"models": [{"name": "…"}]}   Ollama, and Gemini, whose names begin with `models/`
+    {"data": [{"id": "…"}]}       OpenAI, Anthropic, and most others
+    {"models": [{"name": "…"}]}   Ollama, and Gemini, whose names begin with `models/`
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wholecall.errors import UpstreamError
 from wholecall.proxy.piping import Pipe
 
 FRESH_SECONDS = 60.0
-"""How long a list is believed, however often somebody asks; also that there is none."""
+"""Seconds for which a list, or its absence, is cached."""
 MOST_LISTED = 1000
 _GEMINI = "models/"
 
@@ -35,7 +35,7 @@ _PAGE = msgspec.json.Decoder(_Page)
 
 
 class Listing:
-    """What one pipe leads to. A list that cannot be had is empty: nothing depends on it."""
+    """The models of one pipe. An unavailable list is empty: nothing depends on it."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -61,7 +61,7 @@ async def _ask(pipe: Pipe) -> tuple[str, ...]:
 
 
 def read_names(page: bytes) -> tuple[str, ...]:
-    """The names in a list of models; none if it is no such list."""
+    """Return the names in a list of models; none if it is not such a list."""
     try:
         read = _PAGE.decode(page)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,8 +1,8 @@
-"""An answer that is made for whoever reads it: now, or a moment later.
+"""An answer with several readers: now, or a moment later.
 
-The run that makes it has a task of its own. All that it wrote is kept, so that a client that
-lost its connection and asks again reads the same answer from the beginning, instead of a second
-run doing the same things a second time.
+The run that makes it has a task of its own. Everything it wrote is kept, so that a client that lost
+its connection and resends its request reads the same answer from the beginning, instead of a second
+run doing the same things again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_BYTES = 64 * 1024 * 1024
 
 
 async def _do_nothing() -> None:
-    """Nobody has begun to write."""
+    """Do nothing: there is no writer yet."""
 
 
 def _say_nothing(_: Iterator[bytes]) -> bytes:
@@ -30,7 +30,7 @@ def _take_all(frames: bytes) -> bytes:
 
 
 class _Reading:
-    """How far one client has read, and what it wants to read."""
+    """The position and the format of one reader."""
 
     def __init__(self, frames: list[bytes], trim: Callable[[bytes], bytes]) -> None:
         self._frames = frames
@@ -47,7 +47,7 @@ class _Reading:
         return self._trim(frames)
 
     def look_back(self) -> Iterator[bytes]:
-        """What was taken, the last of it first."""
+        """Yield what was read, the last of it first."""
         return (self._frames[at] for at in range(self.count - 1, -1, -1))
 
 
@@ -64,15 +64,15 @@ class LiveAnswer:
         self._over = False
         self._gone = False
         self._left = False
-        """Whether it was broken off. To do so twice would also break off what still has to end."""
+        """True if it was cancelled. A second cancellation would also cancel the cleanup."""
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._break_off: Callable[[], Coroutine[None, None, None]] = _do_nothing
         self._readers = 0
         self.beat: Callable[[], bytes] = bytes
         self.farewell: Callable[[Iterator[bytes]], bytes] = _say_nothing
-        """What a reader gets whose stream ends before the answer does, if that outlives it; made
-        of what he has read, the last of it first."""
+        """Makes the last event for a reader whose stream ends before the answer does, if the answer
+        outlives it; from what it has read, the last of it first."""
 
     # ── Writing ─────────────────────────────────────────────────────────────────────
 
@@ -89,7 +89,7 @@ class LiveAnswer:
                 await make()
             finally:
                 self._over = True
-                # It may be kept for long: not whoever made it, with all that he knows.
+                # It may be kept for long: drop the references to the request.
                 self._break_off, self._task = _do_nothing, None
                 self.beat, self.farewell = bytes, _say_nothing
                 self._changed.set()
@@ -100,17 +100,17 @@ class LiveAnswer:
 
     @property
     def gone(self) -> bool:
-        """Whether the last of its readers hung up before it was over."""
+        """True if the last of its readers disconnected before its end."""
         return self._gone
 
     @property
     def begun(self) -> bool:
-        """Whether something of it may have been read."""
+        """True if a part of it may have been read."""
         return bool(self._frames)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is written."""
+        """True if nothing more is written."""
         return self._over
 
     @property
@@ -192,12 +192,12 @@ class LiveAnswer:
             await sink.close()
 
     async def _say_farewell(self, sink: ClientSink, reading: _Reading) -> None:
-        """A reader goes, or the server does: whoever still listens hears that it is not the end."""
+        """Tell a reader that its stream ends before the answer does."""
         sink.put(b"" if self._over else self.farewell(reading.look_back()))
         await sink.close()
 
     async def _leave(self, sink: ClientSink, reading: _Reading) -> None:
-        """Nobody reads any more, or the server ends. Whoever still listens hears of it."""
+        """Cancel the answer: it has no readers any more, or the server stops."""
         if not self._over and not self._left:
             self._left, self._gone = True, sink.gone
             await self._break_off()

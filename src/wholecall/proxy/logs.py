@@ -1,8 +1,8 @@
 """The log: one line for each exchange when it is over, and warnings when they arise.
 
-Without `log.bodies` nothing is written that a client or a model said: neither texts, arguments
-and results nor the words that quote them. Secrets are never written. The words with which an
-upstream refuses are, because nobody could find out without them why it does.
+Without `log.bodies` nothing is logged that a client or a model said: neither texts, arguments and
+results nor messages that quote them. Secrets are never logged. The message of an upstream's refusal
+is, because without it no one could find out the reason.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from wholecall.runs.telling import CAPS
 from wholecall.tools.mcp.events import McpEvent, ServerLost, ServerStarted, ToolsListed
 
 Fields: TypeAlias = dict[str, Any]
-"""What stands in a line."""
+"""The fields of a line."""
 
 MOST_CALLS = 64
 """Calls that are described in a line; more are counted."""
@@ -273,7 +273,7 @@ class _Line:
         return _fill(who, {"model": _name(self._exchange.model)})
 
     def _quote(self, **texts: str) -> Fields:
-        """What was said, if it may be written down."""
+        """Return content, if it may be logged."""
         return {name: _cut(text) for name, text in texts.items()} if self._bodies else {}
 
 
@@ -379,7 +379,7 @@ def log_server_event(log: FilteringBoundLogger, event: McpEvent) -> None:
                 delay=event.delay,
             )
         case ToolsListed():
-            # What changed behind a name that was known is not offered until somebody looks.
+            # A changed tool under a known name is not offered until an operator accepts it.
             changed = [each.tool for each in event.changed]
             refused = {each.tool: each.reason for each in event.refused}
             level = logging.WARNING if changed or refused else logging.INFO
@@ -404,7 +404,7 @@ def log_print(log: FilteringBoundLogger, line: str) -> None:
 
 
 class _Forwarder(logging.Handler):
-    """Takes the lines of libraries, and ours about mistakes of ours, into the same log."""
+    """Forwards the lines of libraries, and ours about our own bugs, to the same log."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         super().__init__()

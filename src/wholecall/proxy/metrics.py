@@ -46,7 +46,7 @@ def _nobody() -> Container[str]:
 
 
 class Names(NamedTuple):
-    """What has a label of its own, asked for anew with each exchange: settings may change."""
+    """The label names, computed anew for each exchange: settings may change."""
 
     models: Callable[[], Container[str]] = _nobody
     tools: Callable[[], Container[str]] = _nobody
@@ -120,7 +120,8 @@ class _Counting:
         self._figures.count("turn_retries", self._model)
 
     def _take_usage(self, usage: Usage) -> None:
-        """It is told anew as a turn goes on, and by some in parts; the last word counts."""
+        """Take usage, which is reported repeatedly, and by some in parts, during a turn; the last
+        value counts."""
         self._usage = merge_usage(self._usage, usage)
 
     def _end_turn(self, _: Ended) -> None:

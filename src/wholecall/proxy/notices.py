@@ -1,8 +1,8 @@
 """Requests in which a tool has begun, for other processes than the one that began it.
 
-A resend (see `resends`) may reach another worker behind the same port, or the one that was started
-after the first had died: both know nothing of it. So it is written down before a tool begins that
-must not begin twice, and a resend that finds it written is refused. What cannot be written down
+A resend (see `resends`) may reach another worker on the same port, or the one that was started
+after the first had died: both know nothing about it. So a row is written before a tool begins that
+must not begin twice, and a resend that finds it is refused. If the row cannot be written, the tool
 does not begin.
 """
 
@@ -29,7 +29,7 @@ _TIME = msgspec.json.Decoder(float)
 
 
 class Notice:
-    """That a tool begins for one request."""
+    """The record that a tool begins for one request."""
 
     def __init__(self, write: Callable[[], None]) -> None:
         self._write = write
@@ -55,11 +55,12 @@ class Notices:
 
     @property
     def are_kept(self) -> bool:
-        """Whether anything is written down."""
+        """True if records are kept."""
         return self._shelf is not None
 
     def prepare(self, asked: RawRequest) -> Notice | None:
-        """For a request whose tools may run; None: nobody else has to know."""
+        """Return the record for a request whose tools may run; None if no other process needs
+        it."""
         return None if self._shelf is None else Notice(partial(self._write, self._shelf, asked))
 
     async def check(self, asked: RawRequest) -> None:

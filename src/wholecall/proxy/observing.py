@@ -24,7 +24,7 @@ from wholecall.tools.tool import Tool
 
 
 class Observing:
-    """What is written down of what happens."""
+    """The log, the metrics and the traces."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Observing:
             self.figures.count("refusals", str(refusal.status), refusal.code)
 
     def take_approval(self, given: ApprovalGiven) -> None:
-        """Somebody answered for a call that waited."""
+        """A person answered for a pending call."""
         log_approval(self.log, given)
 
     def take_server_event(self, event: McpEvent) -> None:
@@ -84,7 +84,7 @@ class Observing:
         log_server_event(self.log, event)
 
     def take_pin_trouble(self, error: OSError) -> None:
-        """What MCP tools were cannot be written down."""
+        """Log that the pins of MCP tools cannot be written."""
         self.log.warning("the pins of MCP tools cannot be kept", error=str(error))
 
     def reload(self, config: Config) -> None:

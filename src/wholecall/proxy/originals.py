@@ -20,7 +20,7 @@ from wholecall.proxy.holding import UNREADABLE
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """Where the fields stand in one protocol, and which of them the encoder writes itself."""
+    """The place of the fields in one protocol, and which of them the encoder writes itself."""
 
     within: str
     """The field of the stream's first event that holds them; empty: its top level."""
@@ -52,7 +52,7 @@ _DATA = b"data:"
 
 
 class Original:
-    """What an upstream that speaks `protocol` says of itself, in the first chunk of all."""
+    """The metadata of an upstream's answer, from its first chunk."""
 
     def __init__(self, protocol: str) -> None:
         self._protocol = protocol
@@ -64,7 +64,7 @@ class Original:
             self._first = chunk if isinstance(chunk, bytes) else b""
 
     def make_head(self, protocol: str, model: str) -> Head:
-        """The head of the answer in a client's protocol; `model` is the name that it asked for."""
+        """Return the metadata in a client's protocol; `model` is the name that the client used."""
         fields = self._fields() if protocol == self._protocol else {}
         form = _FORMS[protocol]
         rest = {name: value for name, value in fields.items() if name not in form.written}

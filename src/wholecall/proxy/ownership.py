@@ -59,9 +59,9 @@ class Ownership:
         return tuple(replace(call, id=ids[call.id]) for call in result.pending)
 
     async def restore(self, key_id: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """The history with what was kept of it. What nobody kept stays as it came.
+        """Return the history with the stored turns. Other messages stay as they came.
 
-        `StoreFailed` if that cannot be found out: without it a tool could run a second time.
+        Raise `StoreFailed` if that is unknown: without it a tool could run a second time.
         """
         wanted = {id: f"{key_id} {id}" for message in messages for id in _own_ids(message)}
         if not wanted:
@@ -95,7 +95,7 @@ def _own_ids(message: Message) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What one side said without a break."""
+    """Consecutive messages of one side."""
 
     role: Role
     messages: tuple[Message, ...]
@@ -129,7 +129,7 @@ def _find_kept(said: _Said, found: Mapping[str, tuple[Message, ...]]) -> tuple[M
 
 
 def _join(kept: tuple[Message, ...], brought: tuple[Message, ...]) -> Iterator[Message]:
-    """All turns that were kept; behind the last one, the results of both sides in call order."""
+    """Return all stored turns; after the last one, the results of both sides in call order."""
     ours = tuple(takewhile(lambda m: m.role is not Role.ASSISTANT, reversed(kept)))
     turns = kept[: len(kept) - len(ours)]
     yield from turns

@@ -1,7 +1,7 @@
-"""What MCP tools were when they were first seen, kept over a restart.
+"""The pins of MCP tools, kept over a restart.
 
-A tool that is not what it was is not offered. Who has looked at it and accepts it deletes its
-line from the file, or all of it, and lets the proxy read its configuration again.
+A tool that changed is not offered. To accept it, the operator deletes its line from the file, or
+the whole file, and reloads the configuration.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PinFile:
         self._kept = Pins()
 
     def read(self) -> Pins:
-        """The pins; none if there is no file. One that is none is a `ConfigError`."""
+        """Return the pins; none without a file. Raise `ConfigError` for an invalid file."""
         if self._path is None:
             return Pins()
         try:

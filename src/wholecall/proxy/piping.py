@@ -30,7 +30,7 @@ from wholecall.upstreams.refusals import read_refusal
 from wholecall.upstreams.retry import FailedAttempt, ask
 
 LISTING_SECONDS = 5.0
-"""How long a list of models may take."""
+"""Seconds for a list of models."""
 LISTING_BYTES = 4 * 1024 * 1024
 
 
@@ -43,7 +43,7 @@ class Letter(Value, frozen=True, kw_only=True):
     below: str = ""
     """A path below the protocol's own: `count_tokens`."""
     headers: Mapping[str, str] = {}
-    """What the client says in headers for this protocol."""
+    """The client's headers for this protocol."""
 
 
 class Pipe:
@@ -59,7 +59,7 @@ class Pipe:
         return _Sending(self, letter)
 
     async def open(self, letter: Letter) -> Response:
-        """The same for whoever closes the response on its own."""
+        """The same for a caller that closes the response itself."""
         return await ask(partial(self._attempt, letter), self._settings.retry)
 
     async def fetch_models(self) -> bytes:
@@ -83,7 +83,7 @@ class Pipe:
         await self._pools.close()
 
     def fail(self, error: OSError) -> UpstreamError:
-        """What is told of a connection that failed."""
+        """Return the error for a failed connection."""
         return UpstreamError(_describe(error), code=judge(error).code)
 
     async def _attempt(self, letter: Letter) -> Response | FailedAttempt:

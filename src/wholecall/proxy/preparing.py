@@ -1,4 +1,4 @@
-"""What a request asks for, and which way it takes."""
+"""Plan a request: what it asks, and which path it takes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TOOLS = ("tools", "functions")
 _NO_STYLE = Style()
 """Of what passes through as it came."""
 _MOST_OF_A_NAME = 128
-"""Characters. What is longer is no name, and too much to be told with each request."""
+"""Characters. A longer text is not a name, and too long for each log line."""
 _THREAD = "thread"
 _CONVERSATION = "conversation"
 
@@ -72,22 +72,22 @@ class Prepared(Value, frozen=True, kw_only=True, eq=False):
     style: Style
     way: Forward | Gate | Run
     progress: bool = False
-    """Whether the client wants to see what happens between the turns."""
+    """True if the client wants to see what happens between the turns."""
     terms: Terms | None = None
-    """How the answer is held; None: not at all."""
+    """The way in which the answer is stored; None: not at all."""
     bound: bool = False
-    """Whether the upstream holds the answer, too, in an account that several keys share."""
+    """True if the upstream stores the answer as well, in an account that several keys share."""
     head: Head | None = None
-    """What the answer says of itself, where that was promised before there is one."""
+    """The metadata of the answer, if it was promised before there is one."""
 
     @property
     def in_background(self) -> bool:
-        """Whether the answer is made although nobody waits for it."""
+        """True if the answer is made in the background."""
         return self.terms is not None and self.terms.background
 
 
 def find_model(service: Service, asked: RawRequest) -> tuple[Served, Letter]:
-    """Who answers, and the request as it would pass through."""
+    """Return the route of the model, and the request as it would pass through."""
     _, fields, body = _read_body(asked)
     served = service.find(_read_model(fields), asked)
     return served, _write_letter(served, body, fields=fields, headers=asked.passed_headers)
@@ -165,8 +165,9 @@ async def _choose(
 
 
 def _refuse_threads(fields: Mapping[str, msgspec.Raw]) -> None:
-    """A conversation that the upstream holds brings tools that we do not see, so that their
-    calls could not be checked. Anthropic's clients send all of it, when they are told."""
+    """Refuse a conversation that the upstream stores: it may bring tools that we do not see, so
+    that their calls could not be checked. Anthropic's clients send all of it when they are asked
+    to."""
     if _says(fields, _THREAD):
         raise UnreadableRequest(
             "threads are not served: send the whole conversation without `thread`",
@@ -176,7 +177,7 @@ def _refuse_threads(fields: Mapping[str, msgspec.Raw]) -> None:
 
 
 def _refuse_foreign(only_there: Mapping[str, Elsewhere], fields: Mapping[str, msgspec.Raw]) -> None:
-    """What would be passed over in silence is refused instead."""
+    """Refuse fields that would otherwise be dropped in silence."""
     for name, elsewhere in only_there.items():
         if _says(fields, name):
             raise UnreadableRequest(elsewhere.why, param=name, code=elsewhere.code)
@@ -211,10 +212,10 @@ def _choose_run(request: Request, tools: Toolbox) -> Gate | Run:
 
 
 def _read_body(asked: RawRequest) -> tuple[Wishes, dict[str, msgspec.Raw], bytes]:
-    """What is meant for the proxy; the other fields; and the body without the former.
+    """Return the fields for the proxy, the other fields, and the body without the former.
 
-    What a key may ask for is looked up in the fields, of several with one name in the last. An
-    upstream might go by the first, so that for a key they are written anew.
+    The rights of a key are checked on the decoded fields, where the last of several with one name
+    counts. An upstream might use the first, so for a key the body is written anew.
     """
     given = _read_fields(asked.body)
     wishes, fields = take_wishes(given)
@@ -224,7 +225,7 @@ def _read_body(asked: RawRequest) -> tuple[Wishes, dict[str, msgspec.Raw], bytes
 
 def _read_fields(body: bytes) -> dict[str, msgspec.Raw]:
     try:
-        body.decode()  # what is read later, and a part at a time, is not looked through by then
+        body.decode()  # parts that are decoded later are not searched yet
         return _FIELDS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableRequest(f"the body is no JSON object: {error}", param="") from None
@@ -246,8 +247,8 @@ def _read(fields: Mapping[str, msgspec.Raw], name: str) -> Any:
 
 
 def decode_body(content: bytes | msgspec.Raw) -> Any:
-    """All of a body, or of a field, whose form was looked at before. Its numbers were not: one
-    may be larger than any that can be held."""
+    """Decode a body, or a field, whose form was checked before. Its numbers were not: one may be
+    larger than any that can be represented."""
     try:
         return msgspec.json.decode(content)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -257,7 +258,7 @@ def decode_body(content: bytes | msgspec.Raw) -> Any:
 def _needs_nothing(
     served: Served, fields: Mapping[str, msgspec.Raw], *, terms: Terms | None
 ) -> bool:
-    """Whether a request for this model can be answered by its upstream alone."""
+    """Return True if the upstream alone can answer a request for this model."""
     if served.mode is not Mode.GATE or (terms is not None and terms.background):
         return False
     return not any(name in fields and bytes(fields[name]) not in _NOTHING for name in _TOOLS)

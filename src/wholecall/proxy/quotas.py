@@ -1,8 +1,7 @@
-"""How much each key may ask for: requests a minute, and requests at a time.
+"""Rate limits: requests a minute, and concurrent requests, for each key.
 
-A minute's requests are a bucket that fills at a steady rate and holds a minute's worth: a
-key may use them all at once and then has to wait, and no minute sees more than twice as many.
-The figures are of this process.
+A token bucket fills at a steady rate and holds a minute's worth: a key may use them all at once and
+then has to wait, and no minute sees more than twice as many. The figures are per process.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _MINUTE = 60.0
 
 @dataclass(slots=True)
 class _Bucket:
-    """What is left of a key's requests, and when that was counted."""
+    """The remaining requests of a key, and the time of the count."""
 
     left: float
     at: float

@@ -1,4 +1,4 @@
-"""Whether what stands behind the proxy can be reached."""
+"""Check whether the upstreams can be reached."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wholecall.proxy.serving import Served
 from wholecall.upstreams.network import find_proxy
 
 FRESH_SECONDS = 10.0
-"""How long an answer is believed, however often somebody asks."""
+"""Seconds for which a result is cached."""
 _CONNECT_SECONDS = 3.0
 
 

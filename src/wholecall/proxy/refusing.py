@@ -32,7 +32,7 @@ class Refused(Exception):
         self.code = code
         self.headers = headers
         self.unread = unread
-        """Whether the client is probably still sending a body that nobody wants."""
+        """True if the client is probably still sending its body."""
 
 
 def refuse_for_now(status: int, message: str, *, code: str, seconds: float) -> Refused:

@@ -19,7 +19,7 @@ _UNREACHED = "the upstream's address cannot be reached: is it right, and does so
 
 
 class Rehearsal(NamedTuple):
-    """What came of it."""
+    """The result of a rehearsal."""
 
     problems: tuple[ConfigProblem, ...] = ()
     """They keep the proxy, or a model, from doing its work."""
@@ -47,7 +47,7 @@ async def rehearse_servers(loaded: Loaded) -> Rehearsal:
 
 
 async def _start(tool: McpTool) -> str:
-    """Why a server does not start; empty if it does."""
+    """Return why a server does not start; empty if it does."""
     server = replace(tool, required=True).make_server()
     try:
         async with McpTools(server):

@@ -31,11 +31,11 @@ class Refusal(NamedTuple):
 
 
 def tell_nobody(_: Refusal) -> None:
-    """Nobody wants to know."""
+    """Do nothing: there is no listener."""
 
 
 async def _send_nowhere(_: Message) -> None:
-    """Nobody listens any more."""
+    """Discard it: there is no listener any more."""
 
 
 async def _receive_nothing() -> Message:
@@ -43,14 +43,14 @@ async def _receive_nothing() -> Message:
 
 
 class Reply:
-    """Stands between the application and the server."""
+    """Wraps `send` of one request."""
 
     def __init__(self, send: Send, path: str, *, receive: Receive, request_id: str) -> None:
         self.request_id = request_id
         self.origin: str | None = None
         """The website whose pages may read the answer."""
         self.refused = False
-        """Whether it was answered here. What the application still says is not sent."""
+        """True if it was answered here. Further output of the application is discarded."""
         self.key_id = ""
         """Whose request it is, as soon as that is known."""
         self.on_refusal: Callable[[Refusal], None] = tell_nobody

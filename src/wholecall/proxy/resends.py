@@ -1,15 +1,16 @@
-"""Requests that come twice.
+"""Resent requests.
 
-Official SDKs send a request again by themselves, up to two times: after a timeout, a dropped
-connection, a 5xx. If tools run here, doing it all again would run them again. So the second one
-reads the answer to the first. What tells a resend from a new request with the same words:
+Official SDKs resend a request by themselves, up to two times: after a timeout, a dropped
+connection, a 5xx. If tools run here, doing it all again would run them again. So the second request
+reads the answer to the first. A resend is distinguished from a new, equal request by:
 
-- `Idempotency-Key`: the client says so itself. With other words it is a mistake, and refused.
-- `x-stainless-retry-count`, which the official SDKs count up: above 0 it is a resend, at 0 none.
-- Without either: the same words while the first request is still being answered.
+- `Idempotency-Key`: the client says so itself. With another body it is a mistake, and refused.
+- `x-stainless-retry-count`, which the official SDKs count up: above 0 it is a resend, at 0 it is
+  not.
+- Without either: an equal body while the first request is still being answered.
 
-After a client is gone the run is broken off (see `departing`). If a tool had begun by then, what
-it did is done, and a resend is told so instead of doing it again.
+After a disconnect the run is cancelled (see `departing`). If a tool had begun by then, its effects
+remain, and a resend is told so instead of running it again.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from wholecall.proxy.client import TOOLS_HEADER, RawRequest
 from wholecall.proxy.live import LiveAnswer
 
 KEPT_SECONDS = 120.0
-"""How long a finished answer is kept: SDKs wait at most 8 seconds, or as long as they are told."""
+"""Seconds for which a finished answer is kept: SDKs wait at most 8 seconds, or as long as they are
+told."""
 MOST_KEPT = 256
 """Finished answers that are kept. The oldest goes first; what is being made never does."""
 
@@ -36,7 +38,7 @@ MOST_KEPT_BYTES = 256 * 1024 * 1024
 
 
 class Name(NamedTuple):
-    """What a resend has in common with the request that came before it."""
+    """The identity that a resend shares with the first request."""
 
     key_id: str
     path: str
@@ -50,7 +52,7 @@ class Kept:
     answer: LiveAnswer
     digest: str
     show: Callable[[], bytes] = bytes
-    """How it stands, for those who do not wait for its end."""
+    """Returns its state, for clients that do not wait for its end."""
 
 
 class _Finished(NamedTuple):
@@ -122,7 +124,7 @@ class Resends:
 
 
 def name_all(asked: RawRequest, digest: str = "") -> set[Name]:
-    """Under which a request is remembered; the digest, if somebody has it."""
+    """Return the names under which a request is remembered; `digest` if the caller has it."""
     digest = digest or _digest(asked)
     words = {digest, asked.headers.get("idempotency-key") or digest}
     return {_name(asked, word) for word in words}

@@ -1,8 +1,8 @@
-"""What a reload takes out of service: connections, local models, MCP servers.
+"""Close what a reload removed: connections, local models, MCP servers.
 
-Whoever asked before the reload may need it until its answer is over; so may what still goes on
-behind an answer. When the last of them is done it is closed, and not when the proxy ends: an
-operator who reloads every day would gather processes.
+Requests from before the reload may need it until their answer is over; so may work that continues
+after an answer. It is closed when the last of them is done, not when the proxy ends: an operator
+who reloads every day would accumulate processes.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ Close: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Retirement:
-    """Knows who is under way, and closes things behind them."""
+    """Tracks current users, and closes resources after them."""
 
     def __init__(self) -> None:
         self._users: set[Hashable] = set()
         self._waiting: list[tuple[set[Hashable], Close]] = []
-        """What is to be closed, and who may still use it."""
+        """Resources to close, and their possible users."""
         self._closing: set[asyncio.Task[None]] = set()
 
     def begin(self, user: Hashable) -> None:
-        """Somebody uses what is in service now."""
+        """Register a user of the current resources."""
         self._users.add(user)
 
     def end(self, user: Hashable) -> None:
@@ -36,14 +36,14 @@ class Retirement:
             self._look_through(user)
 
     def retire(self, close: Close) -> None:
-        """Close something as soon as nobody who is under way can use it any more."""
+        """Close a resource as soon as no current user can need it any more."""
         if self._users:
             self._waiting.append((set(self._users), close))
         else:
             self._start(close)
 
     async def close(self) -> None:
-        """Close what is left, whoever uses it."""
+        """Close the rest, even if it is in use."""
         for _, close in self._waiting:
             self._start(close)
         self._waiting.clear()

@@ -1,13 +1,13 @@
-"""Responses that are asked for again: as they are now, as a stream, to be cancelled or forgotten.
+"""Stored responses: retrieve, stream, cancel, list input items, delete.
 
     GET    /v1/responses/{id}                               the response
-    GET    /v1/responses/{id}?stream=true&starting_after=7  the stream, behind its event 7
+    GET    /v1/responses/{id}?stream=true&starting_after=7  the stream after its event 7
     POST   /v1/responses/{id}/cancel                        ends work in the background
-    GET    /v1/responses/{id}/input_items                   what it answers, page by page
-    DELETE /v1/responses/{id}                               forgets it
+    GET    /v1/responses/{id}/input_items                   its input, page by page
+    DELETE /v1/responses/{id}                               deletes it
 
-Only responses that are held here are found (see `holding`), and each only by its own key. What
-an upstream holds besides is not asked for: an id does not say whose it is.
+Only responses that are stored here are found (see `holding`), and each only by its own key. An
+upstream's own responses are not retrieved: an id does not say which key it belongs to.
 """
 
 from __future__ import annotations

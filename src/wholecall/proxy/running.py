@@ -26,7 +26,7 @@ _BETWEEN_CHUNKS = (ToolReported, ToolEnded, ApprovalAsked)
 
 
 class PatientExecutor(Executor):
-    """Lets tools that must not be broken off come to their end, although nobody waits for them."""
+    """Lets tools that must not be cancelled finish, although no one waits for them."""
 
     async def cancel(self, *, keep_unsafe: bool = True) -> None:
         """Begin nothing more; stop what may be stopped."""
@@ -46,13 +46,13 @@ def join_tools(server: Toolbox, request: Request) -> tuple[Toolbox, Request]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Who a run is for."""
+    """The client of a run."""
 
     key_id: str
     request_id: str
     ownership: Ownership
     approvals: Approvals
-    """Where its calls that need it are approved."""
+    """The approvals of its calls."""
     notice: Notice | None = None
     """Put up before a tool begins that must not begin twice."""
 
@@ -78,7 +78,7 @@ class Running:
 
     @property
     def ran(self) -> bool:
-        """Whether a tool has begun."""
+        """True if a tool has begun."""
         return self._view.ran
 
     async def run(self) -> None:

@@ -24,7 +24,7 @@ _TELLS_CREATION = os.environ.get("PROMETHEUS_DISABLE_CREATED_SERIES", "").lower(
 
 
 class Figure(NamedTuple):
-    """What is counted or measured."""
+    """A metric."""
 
     meaning: str
     labels: tuple[str, ...]
@@ -32,7 +32,7 @@ class Figure(NamedTuple):
 
 
 class Count:
-    """How often something happened."""
+    """A counter."""
 
     __slots__ = ("created", "value")
 
@@ -46,7 +46,7 @@ class Count:
 
 
 class Spread:
-    """How large something was, each time."""
+    """A histogram."""
 
     __slots__ = ("_bounds", "_counts", "created", "total")
 

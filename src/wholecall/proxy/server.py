@@ -1,8 +1,8 @@
-"""The proxy on a socket: processes, signals, and an end that is told to clients.
+"""The proxy on a socket: processes, signals, and a graceful shutdown.
 
-On SIGTERM nothing new is let in, and answers that are under way have `limits.drain_seconds` to
-come to their end; then each of them ends with an error in its client's shape. On SIGHUP the
-configuration is read again: one process takes over what it can, several are replaced one by one.
+On SIGTERM no new request is admitted, and answers in progress have `limits.drain_seconds` to
+finish; then each of them ends with an error in its client's format. On SIGHUP the configuration is
+read again: one process applies what it can, several are replaced one by one.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from wholecall.proxy.workers import START_SECONDS, Workers, find_patience
 from wholecall.runs.tool_output import take_prints
 
 _IDLE_SECONDS = 75
-"""How long a connection is kept between two requests: longer than the clients' own pools do, so
-that it is not closed under a request that is just being sent."""
+"""Seconds for which an idle connection is kept: longer than the clients' own pools do, so that it
+is not closed while a request is being sent."""
 
 
 _UVICORN_LOG = logging.getLogger("uvicorn.error")
@@ -52,9 +52,9 @@ def make_worker_app() -> Proxy:
     """The application of one process, as the environment and the file describe it."""
     proxy = make_app(load(find_file(None, os.environ), os.environ), around=lifespan)
     _take_logs(proxy)
-    # What is there by now stays until the end, and requests leave no cycles of our objects behind,
-    # which tests/e2e/test_proxy_memory.py holds; only connections do that are closed. To look for
-    # them as often as a script does took a fifth of the time of a request.
+    # Objects that exist by now stay until the end, and requests leave no reference cycles, which
+    # tests/e2e/test_proxy_memory.py checks; only closed connections do. Collecting as often as by
+    # default took a fifth of a request's time.
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
@@ -106,7 +106,7 @@ async def reload(proxy: Proxy) -> None:
 
 
 def make_server_config(config: Config, app: Proxy | None = None) -> uvicorn.Config:
-    """How uvicorn serves this configuration; without `app`, each process makes its own."""
+    """Return uvicorn's configuration; without `app`, each process makes its own."""
     return uvicorn.Config(
         app or f"{__name__}:{make_worker_app.__name__}",
         factory=app is None,
@@ -153,8 +153,8 @@ def run_app(app: Proxy, bound: socket.socket, *, leave: Callable[[], None]) -> N
 
 
 class _Server(uvicorn.Server):
-    """Heeds a signal that comes before it has begun: it would otherwise end in the midst of that,
-    and with words of Python's."""
+    """Handles a signal that comes before the start is complete: otherwise the start would end with
+    Python's traceback."""
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)
@@ -171,7 +171,7 @@ class _Server(uvicorn.Server):
 
 
 class _LeavingServer(_Server):
-    """Tells of a signal before it waits for the answers that are under way."""
+    """Reports a signal before it waits for the answers in progress."""
 
     def __init__(self, config: uvicorn.Config, leave: Callable[[], None]) -> None:
         super().__init__(config)
@@ -188,17 +188,17 @@ def _take_logs(app: Proxy) -> None:
 
 
 def is_news(record: logging.LogRecord) -> bool:
-    """Whether a line of uvicorn's log says what we do not know.
+    """Return True if a line of uvicorn's log is new information.
 
-    At the end it cancels the answers that take too long and logs each as a failure; but their
-    clients are told, and our own log tells of them.
+    At shutdown uvicorn cancels slow answers and logs each as a failure; but their clients get an
+    error, and our own log has them.
     """
     error = record.exc_info[1] if record.exc_info else None
     return not isinstance(error, asyncio.CancelledError) and _KNOWN not in record.msg
 
 
 def listen(place: ListenConfig) -> socket.socket:
-    """Take the port: `OSError` if somebody else has it."""
+    """Bind the port; raise `OSError` if it is taken."""
     family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
     bound = socket.socket(family)
     try:
@@ -214,6 +214,6 @@ def listen(place: ListenConfig) -> socket.socket:
 
 
 def write_address(bound: socket.socket) -> str:
-    """Where a socket is reached."""
+    """Return the address of a socket."""
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,4 +1,4 @@
-"""What the proxy serves: models, the server's tools, and the answers that are under way."""
+"""The service: models, the server's tools, and the answers in progress."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from wholecall.upstreams.base import Upstream
 ANY_MODEL = "*"
 """The name under which every model is served that has no entry of its own."""
 ENDING_SECONDS = 5.0
-"""What is broken off when the server ends has so long to tell of it, and tools that must not be
-broken off to come to their end."""
+"""Seconds at shutdown for cancelled answers to send their error, and for tools that must not be
+cancelled to finish."""
 
 
 class Mode(enum.Enum):
-    """Who runs calls."""
+    """The mode of a model: who runs its calls."""
 
     GATE = "gate"
     """The client: calls are checked here and handed over."""
@@ -71,7 +71,7 @@ class Served:
     pipe: Pipe | None = None
     """For requests that need nothing from us; None where nothing may pass through."""
     place: str = ""
-    """The upstream's address, which is none of the client's business."""
+    """The upstream's address, which clients never see."""
 
     async def close(self) -> None:
         """Give back connections."""
@@ -113,23 +113,23 @@ class Service:
         """Tells other processes in which requests a tool has begun."""
         self.hold_responses(Holding())
         self.approving = Approving()
-        """Where runs ask for approval."""
+        """The approvals of runs."""
         self.beat_seconds = BEAT_SECONDS
-        """How long a stream may be silent."""
+        """The longest silence of a stream."""
         self.taps: tuple[Tap, ...] = ()
-        """Who reads along."""
+        """The taps."""
 
     def hold_responses(self, holding: Holding, shelf: Shelf | None = None) -> None:
         """Hold responses here; with a shelf, together with other processes."""
         self.holding = holding
-        """Responses that can be asked for again."""
+        """Stored responses."""
         self.sharing = Sharing(holding, shelf)
 
     # ── Models and tools ────────────────────────────────────────────────────────────
 
     @property
     def models(self) -> Mapping[str, Served]:
-        """What is served, by the names that clients use."""
+        """The models, by the names that clients use."""
         return self._models
 
     def serve(self, models: Iterable[Served]) -> tuple[Served, ...]:
@@ -139,7 +139,7 @@ class Service:
         return before
 
     def find(self, model: str, asked: RawRequest) -> Served:
-        """Who answers for a model. One that the key may not use does not exist for it."""
+        """Return the route of a model. One that the key may not use does not exist for it."""
         served = self._models.get(model)
         if served is None and ANY_MODEL in self._models:
             served = replace(self._models[ANY_MODEL], name=model, model=model)
@@ -167,18 +167,18 @@ class Service:
                 raise UnreadableRequest(said, param=TOOLS_HEADER)
         return Toolbox(offered[name] for name in dict.fromkeys(wanted))
 
-    # ── What goes on ────────────────────────────────────────────────────────────────
+    # ── Work in progress ────────────────────────────────────────────────────────────
 
     def hold(self, task: asyncio.Task[Any]) -> None:
-        """Hold a task that goes on although its request may be over."""
+        """Keep a reference to a task that continues although its request may be over."""
         self._tasks.add(task)
         self.retirement.begin(task)
         task.add_done_callback(self._forget)
 
     async def settle(self, seconds: float) -> None:
-        """Wait for what goes on behind requests that are over; then break it off.
+        """Wait for work that continues after its request; then cancel it.
 
-        What is broken off is waited for as well, for a moment: it still uses what is closed next.
+        Cancelled work is awaited for a moment as well: it still uses what is closed next.
         """
         late: set[asyncio.Task[Any]] = set(self._tasks)
         if late:

@@ -30,7 +30,7 @@ _KEPT = msgspec.msgpack.Decoder(_Kept)
 
 
 class Sharing:
-    """Stands between the memory of one process and the file of all; without one it does nothing."""
+    """Connects the memory of one process with the shared file; without a file it does nothing."""
 
     def __init__(self, holding: Holding, shelf: Shelf | None = None) -> None:
         self._holding = holding

@@ -12,9 +12,9 @@ from wholecall.files.database import changing, decoding, open_database, telling
 from wholecall.files.room import find_last_to_go, give_back, measure_excess
 
 KEPT_SECONDS = 7 * 24 * 3600.0
-"""How long a conversation may rest before it goes on without what was kept of it."""
+"""Seconds for which a conversation may rest before its stored turns are dropped."""
 MOST_BYTES = 256 * 1024 * 1024
-"""How long the file may become. The oldest goes first."""
+"""The largest size of the file. The oldest rows go first."""
 _SCHEMA = """
 PRAGMA auto_vacuum = INCREMENTAL; -- of a new file; others keep their length
 PRAGMA journal_mode = WAL;
@@ -44,9 +44,9 @@ class Shelf:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.seconds = seconds
-        """How long a text is kept."""
+        """Seconds for which a text is kept."""
         self.most_bytes = most_bytes
-        """How long the file may become."""
+        """The largest size of the file."""
         self._clock = clock
         self._lock = threading.Lock()
         self._path = path

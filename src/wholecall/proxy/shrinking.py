@@ -1,4 +1,4 @@
-"""A stream without what all of its lines have in common, in which secrets are looked for faster.
+"""Search secrets in a stream faster, without what all of its lines have in common.
 
 The chunks of a stream are all alike but for a few characters:
 
@@ -6,12 +6,12 @@ The chunks of a stream are all alike but for a few characters:
     data: {"id":"x","choices":[{"delta":{"content":" sky"},"finish_reason":null}]}
     └────────────────── head ─────────────────────┘   └───────── rest ──────────┘
 
-Head and rest are looked at once. That loses no secret, because none can reach over the quotes
+Head and rest are searched once. That misses no secret, because none can extend over the quotes
 between which the lines differ:
 
 - No form of a secret goes over the end of a line.
 - The head ends with a quote and the rest begins with one. Only the form `word": "value"` has
-  quotes inside. Where the head ends as such a form begins, or the rest begins as one goes on, the
+  quotes inside. If the head ends as such a form begins, or the rest begins as one continues, the
   text stays as it is.
 """
 
@@ -28,8 +28,8 @@ _FEW = 4
 """Texts that are not worth it."""
 _LEAST = 64
 """Characters that two lines must have in common."""
-# Where case does not matter, `[kK]` has a third letter and `[sS]` as well: not worth a rule, so
-# whatever is no plain ASCII is left alone.
+# Without case, `[kK]` has a third letter and `[sS]` as well: not worth a rule, so text that is not
+# plain ASCII is left alone.
 _BEGINS = re.compile(
     rf"(?:{'|'.join(WORDS)})[\"']?[ \t]{{0,4}}(?:[=:][ \t]{{0,4}}[\"']?)?\Z",
     re.IGNORECASE | re.ASCII,
@@ -78,7 +78,7 @@ def _find_lines(text: str) -> tuple[str, str]:
 
 
 def _find_common(one: str, other: str) -> tuple[str, str]:
-    """What both begin with, up to a quote, and what both end with, from a quote on."""
+    """Return the common prefix up to a quote, and the common suffix from a quote on."""
     head = one[: _count_common(one, other)]
     head = head[: head.rfind('"') + 1]
     if _BEGINS.search(head):

@@ -1,8 +1,8 @@
-"""Where an answer is written: to the client that waits for it, over ASGI.
+"""The writer of an answer to its client, over ASGI.
 
-Frames are collected and sent in one piece by `flush`, which is called once for each chunk that
-came from the upstream. The headers go out with the first bytes, so that whatever fails before
-them is told with a status of its own. A client that hears nothing for long gets a sign of life.
+Frames are collected and sent in one piece by `flush`, which is called once for each chunk from the
+upstream. The headers leave with the first bytes, so that an earlier failure has a status of its
+own. A client that hears nothing for long gets a keep-alive.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Body(Value, frozen=True):
 
 
 def _do_nothing() -> None:
-    """Nobody wants to know."""
+    """Do nothing: there is no listener."""
 
 
 class Sink(Protocol):
@@ -56,11 +56,11 @@ class Sink(Protocol):
 
     @property
     def gone(self) -> bool:
-        """Whether its client hung up: nobody reads what is written to it."""
+        """True if its client disconnected."""
 
     @property
     def begun(self) -> bool:
-        """Whether something of the answer is on its way, so that its status is settled."""
+        """True if a part of the answer was sent, so that its status is fixed."""
 
     def add_headers(self, headers: RawHeaders) -> None:
         """More headers, as long as none were sent."""
@@ -69,7 +69,7 @@ class Sink(Protocol):
         """Add to the stream."""
 
     async def flush(self) -> None:
-        """Send what was added; wait while whoever reads is slow."""
+        """Send what was added; wait for a slow reader."""
 
     def wake(self) -> None:
         """Send soon what was added: no `flush` is near."""
@@ -86,13 +86,13 @@ class ClientSink:
 
     def __init__(self, send: Send, *, beat_seconds: float = BEAT_SECONDS) -> None:
         self.beat_seconds = beat_seconds
-        """How long the client may hear nothing."""
+        """The longest silence for the client."""
         self._send = send
         self._headers: RawHeaders = ()
         self._pending: list[bytes] = []
         self._begun = False
         self._over = False
-        """Whether the last byte is on its way, or was: whoever comes late says nothing."""
+        """True if the last byte was sent: later output is discarded."""
         self._gone = False
         self._whole_frames = True
         self._written_at = 0.0
@@ -104,7 +104,7 @@ class ClientSink:
 
     @property
     def gone(self) -> bool:
-        """Whether the client hung up."""
+        """True if the client disconnected."""
         return self._gone
 
     def note_departure(self) -> None:
@@ -113,7 +113,7 @@ class ClientSink:
 
     @property
     def begun(self) -> bool:
-        """Whether the status has been sent."""
+        """True if the status has been sent."""
         return self._begun
 
     def add_headers(self, headers: RawHeaders) -> None:
@@ -167,8 +167,8 @@ class ClientSink:
             self._timer = None
 
     def let_go(self) -> None:
-        """The request is over. Whoever made the answer holds this sink, and is held by it; without
-        the latter all of it is freed at once, and not when the collector comes by."""
+        """End the request. The writer of the answer and this sink refer to each other; without this
+        reference all of it is freed at once, not by the garbage collector."""
         self.stop()
         self.beat, self.on_begin = bytes, _do_nothing
 
@@ -195,6 +195,6 @@ class ClientSink:
         rest = self._written_at + self.beat_seconds - loop.time()
         if rest <= 0:
             rest = self.beat_seconds
-            if self._whole_frames:  # in the midst of a frame it would be taken for a part of it
+            if self._whole_frames:  # inside a frame it would become part of it
                 self._beating = loop.create_task(self._write(self.beat()))
         self._timer = loop.call_later(rest, self._tick)

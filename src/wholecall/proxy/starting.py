@@ -1,4 +1,4 @@
-"""What would keep the proxy from starting, found before it listens."""
+"""Preflight: find what would prevent the proxy from starting, before it listens."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _find_stores(config: Config) -> Iterator[Path]:
 
 
 def _find_place(loaded: Loaded) -> Position:
-    """Where it is said in which folder the files are; the usual one was written nowhere."""
+    """Return the position of the folder setting; the default has none."""
     return loaded.places.get(_KEYS, Position(str(loaded.file or FILE_NAME)))
 
 

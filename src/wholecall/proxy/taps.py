@@ -1,8 +1,8 @@
 """Taps: readers of what happens to requests. They see every event and change none.
 
-A tap names the types of events that it wants to see. An event that nobody wants costs one look
-into a dictionary, and nearly all events of a stream are such: text, and arguments that grow. The
-chunks of an answer are no events: whoever wants them is handed the bytes themselves.
+A tap names the types of events that it wants. Any other event costs one dictionary lookup, and
+nearly all events of a stream are such: text, and growing arguments. The chunks of an answer are not
+events: a tap that wants them gets the bytes themselves.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ class Exchange(Value, frozen=True, kw_only=True, eq=False):
     """The upstream's protocol."""
     upstream_model: str = ""
     started: float = msgspec.field(default_factory=time.perf_counter)
-    """When the request came, by the clock of the taps."""
+    """The time at which the request came, by the clock of the taps."""
     trace_headers: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """`traceparent` and `tracestate`, by which the client's trace goes on here."""
+    """`traceparent` and `tracestate`, which continue the client's trace."""
 
 
-# ── What happens besides the events of runs ─────────────────────────────────────────
+# ── Events other than those of runs ─────────────────────────────────────────────────
 
 
 class Fate(enum.Enum):
-    """How an exchange ended."""
+    """The end of an exchange."""
 
     DONE = "done"
     FAILED = "failed"
@@ -66,7 +66,7 @@ class Fate(enum.Enum):
 
 
 CLIENT_GONE = "client_gone"
-"""The code of answers that nobody waited for any more."""
+"""The code of answers whose client disconnected."""
 _CLIENT_CLOSED_REQUEST = 499
 """No status of HTTP, but what nginx writes into its log for such a client."""
 
@@ -93,8 +93,8 @@ class UpstreamAnswered(Value, frozen=True):
 
 
 class ChunksBegan(Value, frozen=True):
-    """Chunks of an answer come now. Whoever wants to see them returns what takes each of them, as
-    the upstream sent it."""
+    """The chunks of an answer begin. A tap that wants them returns a function that takes each of
+    them, as the upstream sent it."""
 
     protocol: str
     """The upstream's."""
@@ -128,7 +128,7 @@ class ExchangeEnded(Value, frozen=True, kw_only=True):
     """Of HTTP, or what it would have been if the answer had not begun before it failed."""
     code: str = ""
     message: str = ""
-    """What the client was told of a failure."""
+    """The error message that the client got."""
 
 
 ExchangeEvent: TypeAlias = (
@@ -145,9 +145,9 @@ TakeChunk: TypeAlias = Callable[[Chunk], None]
 
 
 class Reads:
-    """What a tap does with each type of event that it wants to see: methods of its readers.
+    """A tap's handler for each type of event that it wants: methods of its readers.
 
-    There are few of these tables, and what is made of several of them together is remembered.
+    There are few of these tables, and their combinations are cached.
     """
 
     __slots__ = ("by_type",)
@@ -157,7 +157,7 @@ class Reads:
 
 
 Reading: TypeAlias = tuple[Any, Reads]
-"""Who reads one exchange, and how."""
+"""The reader of one exchange, and its handlers."""
 
 
 class Tap(Protocol):
@@ -214,7 +214,7 @@ class Watch:
             read(self._readers[place], event)
 
     def begin(self) -> None:
-        """The first bytes are on their way to the client. Further ones are none of our business."""
+        """Note the first bytes to the client. Further ones do not matter."""
         if self._begun:
             return
         self._begun = True
@@ -234,7 +234,7 @@ class Watch:
         )
 
     def leave(self) -> None:
-        """The client hung up. Whatever it was told, nobody heard it."""
+        """Note that the client disconnected, whatever it was sent."""
         self.end(Fate.GONE, status=_CLIENT_CLOSED_REQUEST, code=CLIENT_GONE)
 
     def asking(
@@ -261,7 +261,7 @@ class Watch:
         self.take(UpstreamFailed(error, self._retries))
 
     def open_chunks(self, began: ChunksBegan) -> TakeChunk | None:
-        """What takes the chunks of an answer as they come; None if nobody wants to see them."""
+        """Return what takes the chunks of an answer as they come; None if no tap wants them."""
         wanted = self._shows.get(ChunksBegan, ())
         takes = [read(self._readers[place], began) for place, read in wanted]
         if len(takes) > 1:
@@ -286,7 +286,7 @@ _ASKING: ContextVar[Watch | None] = ContextVar("asking", default=None)
 
 
 async def sleep_and_tell(delay: float) -> None:
-    """For `Retry.sleep`: a retry is told by the wait before it."""
+    """For `Retry.sleep`: report a retry by the wait before it."""
     watch = _ASKING.get()
     if watch is not None:
         watch.retry(delay)
@@ -342,7 +342,7 @@ class WatchedUpstream:
         peek: TakeChunk | None = None,
         on_headers: Callable[[Mapping[str, str]], None] | None = None,
     ) -> None:
-        """`peek` is shown the first chunk of each answer, `on_headers` what stands above it."""
+        """`peek` gets the first chunk of each answer, `on_headers` its headers."""
         self._upstream = upstream
         self._watch = watch
         self._peek = peek

@@ -1,8 +1,8 @@
-"""What a client of OpenAI's Responses says about holding: `store`, `background`, and the
-response that its own goes on from.
+"""Parameters of OpenAI's Responses about storing: `store`, `background`, and
+`previous_response_id`.
 
-What we hold we put together ourselves, for any upstream: the conversation before, its answer,
-and what is new. What we do not hold is left to an upstream that speaks Responses, too.
+For a response that is stored here we join the earlier conversation, its answer and the new
+input, for any upstream. Others are left to an upstream that speaks Responses, too.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _INPUT = msgspec.json.Decoder(str | list[msgspec.Raw] | None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """How a response is held."""
+    """The way in which a response is stored."""
 
     items: bytes
     """The items of the whole conversation that it answers, as a JSON array."""
     background: bool = False
-    """Whether it is made although nobody waits for it."""
+    """True if it is made in the background."""
     streamed: bool = False
-    """Whether the client wants it as a stream. In the background it always is one for us."""
+    """True if the client wants a stream. In the background it always is one for us."""
     echo: Mapping[str, Any]
-    """What the response says of it."""
+    """The parameters that the response repeats."""
 
 
 def read_terms(holding: Holding, fields: Fields, *, key_id: str) -> tuple[Terms | None, Fields]:
@@ -123,7 +123,7 @@ def _continue(fields: Fields, before: Held) -> Fields:
 
 
 def _read_answer(response: bytes) -> _Answer:
-    """What passed through from an upstream may have another form; then there is no answer."""
+    """Read the answer. A passed-through response may have another form; then there is none."""
     try:
         return _ANSWER.decode(response)
     except UNREADABLE:
@@ -131,7 +131,7 @@ def _read_answer(response: bytes) -> _Answer:
 
 
 def _read_items(fields: Fields) -> list[Any]:
-    """The items of the input. What is none of its forms is refused by whoever reads all of it."""
+    """Return the items of the input. The decoder refuses other forms."""
     try:
         given = _INPUT.decode(fields["input"]) if "input" in fields else None
     except msgspec.DecodeError:
@@ -142,7 +142,7 @@ def _read_items(fields: Fields) -> list[Any]:
 
 
 def read_previous(fields: Fields) -> str:
-    """The id of the response that a request goes on from; empty: of none."""
+    """Return the id of the previous response; empty without one."""
     try:
         return msgspec.json.decode(fields[PREVIOUS], type=str) if PREVIOUS in fields else ""
     except msgspec.DecodeError:
@@ -154,5 +154,5 @@ def _says(fields: Fields, name: str) -> bool:
 
 
 def is_stored(fields: Fields) -> bool:
-    """Whether a response may be kept, by whoever answers."""
+    """Return True if a response may be stored."""
     return "store" not in fields or bytes(fields["store"]) != _FALSE

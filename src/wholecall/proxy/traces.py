@@ -1,12 +1,12 @@
 """Spans of OpenTelemetry, by its conventions for generative AI.
 
-    POST /v1/chat/completions        SERVER, goes on with the client's trace
+    POST /v1/chat/completions        SERVER, continues the client's trace
     ├── chat gpt-x                   CLIENT, one for each time that a model is asked
     ├── execute_tool get_weather     INTERNAL, one for each call that runs here
     └── chat gpt-x
 
-Nothing that was said stands in a span. Whoever starts the proxy decides where spans go:
-`opentelemetry-instrument wholecall serve`. As long as nobody listens there is no tap.
+Spans hold no content. The operator decides where spans go: `opentelemetry-instrument wholecall
+serve`. Without an exporter there is no tap.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NO_ERROR = frozenset({Status.DONE, Status.SKIPPED, Status.DENIED})
 
 
 def find_trace_tap() -> TraceTap | None:
-    """The tap, if OpenTelemetry is installed and somebody listens."""
+    """Return the tap, if OpenTelemetry is installed and has an exporter."""
     try:
         from opentelemetry import trace  # noqa: PLC0415 - an extra
     except ImportError:
@@ -184,18 +184,18 @@ class _Spans:
 
     def _end(self, event: ExchangeEnded) -> None:
         self._close_chat()
-        for span in self._tools.values():  # it runs on, but nobody waits for it here
+        for span in self._tools.values():  # it runs on, but is not awaited here
             span.end()
         self._tools.clear()
         self._root.set_attribute("http.response.status_code", event.status)
-        # By the conventions for servers a client's mistake is no error of ours.
+        # By the conventions for servers a client's mistake is not an error of the server.
         if event.fate is Fate.FAILED and event.status >= _SERVER_FAULT:
             self._blame(self._root, event.code or str(event.status))
         self._root.end()
 
     @property
     def _place(self) -> Span:
-        """Where things happen now: in an answer, or between two of them."""
+        """Return the current span: of an answer, or of the exchange between two answers."""
         return self._chat or self._root
 
     def _close_chat(self) -> None:

@@ -61,7 +61,7 @@ class Turning:
         self._running: Running | None = None
         self._gating: Gating | None = None
         self._end: Callable[[], None] | None = None
-        """Tells those who watch how it ended: as it was told to the client, once."""
+        """Reports the end once, as the client got it."""
 
     @property
     def request_id(self) -> str:
@@ -70,7 +70,7 @@ class Turning:
 
     @property
     def ran(self) -> bool:
-        """Whether a tool has begun: what it did is done."""
+        """True if a tool has begun: its effects remain."""
         return self._running is not None and self._running.ran
 
     async def run(self) -> None:
@@ -88,12 +88,12 @@ class Turning:
             # ask for the same answer again.
             await self.break_off()
             raise
-        # A mistake of ours would otherwise cut the connection without a word.
+        # Our own bug would otherwise cut the connection without a message.
         except Exception:  # noqa: BLE001
             _LOG.exception("request %s failed", request_id)
             await self._fail(explain_bug(request_id))
         finally:
-            # Not when the client is told: what tools do that come to their end is seen first.
+            # Not when the client is answered: tools that finish are seen first.
             if self._end is not None:
                 self._end()
 
@@ -105,7 +105,7 @@ class Turning:
         await self._fail(failure, end=end)
 
     async def stop(self, failure: Failure) -> None:
-        """Say that the answer ends here, and why. Whoever calls this cancels the work."""
+        """Write that the answer ends here, and why. The caller cancels the work."""
         await self._fail(failure)
 
     # ── Three ways ──────────────────────────────────────────────────────────────────
@@ -170,7 +170,7 @@ class Turning:
 
     def _make_answering(self) -> Answering:
         prepared, protocol = self._prepared, self._prepared.asked.client.protocol
-        # Not `self.…`: what refers to itself is freed only when the collector comes by.
+        # Not `self.…`: a reference cycle is freed only by the garbage collector.
         make_head = partial(_make_head, self._original, prepared)
         if not prepared.stream:
             return WholeAnswer(self._sink, protocol, make_head=make_head, style=prepared.style)
@@ -210,7 +210,7 @@ def _encode(text: str) -> bytes:
 
 
 def _make_head(original: Original, prepared: Prepared) -> Head:
-    """What the answer says of itself: as it was promised, or as the upstream said."""
+    """Return the metadata of the answer: as it was promised, or as the upstream gave it."""
     if prepared.head is not None:
         return prepared.head
     head = original.make_head(prepared.asked.client.protocol, prepared.served.name)

@@ -1,4 +1,4 @@
-"""What the routes do not serve, in the client's shape: unknown paths, wrong methods, and bugs."""
+"""404, 405 and 500 bodies in the client protocol's error format."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _read(request: Request, error: Exception) -> tuple[Refused, Mapping[str, str
 
 
 def _advise(path: str) -> str:
-    """What who asks there most likely meant: the page, or another base URL."""
+    """Return what the client most likely meant: the page, or another base URL."""
     if path == "/":
         return f". The page to look at, where it is turned on, is {_PAGE}"
     if path.startswith(f"{_VERSION}{_VERSION}/"):
@@ -62,7 +62,7 @@ ERROR_HANDLERS: Mapping[type[Exception], Callable[[Request, Exception], Awaitabl
     HTTPException: _tell,
     Refused: _tell,
     StoreFailed: _tell,
-    # The server logs it: whoever calls the handler raises the error again.
+    # The server logs it: the caller of the handler raises the error again.
     Exception: _tell,
 }
 """For `Starlette(exception_handlers=…)`, inside of an `Edge`."""

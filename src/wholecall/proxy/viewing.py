@@ -1,9 +1,9 @@
-"""What a client gets to see of a run: one answer.
+"""A run as its client sees it: one answer.
 
-The server's tools, their calls and results stay here. The model's words are shown as they come,
-those of turns in between as well: nobody knows that a turn is not the last before it is over,
-and words that wait for that are no stream. The client's own calls, the sum of the usage and the
-one finish come at the end.
+The server's tools, their calls and results stay here. The model's text is shown as it comes, that
+of turns in between as well: it is unknown whether a turn is the last before it is over, and text
+that waits for that is not a stream. The client's own calls, the sum of the usage and the one finish
+reason come at the end.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class View:
         self._answering = answering
         self._ended: Ended | None = None
         self._shown = False
-        """Whether the client has seen something of this turn."""
+        """True if the client has seen a part of this turn."""
         self._turns = 0
         self.ran = False
-        """Whether a tool has begun: what it did is done."""
+        """True if a tool has begun: its effects remain."""
 
     def take(self, event: RunEvent) -> None:
         """Show what may be shown."""
@@ -95,7 +95,7 @@ class View:
         self._answering.put(event)
 
     def _take_usage(self, usage: Usage) -> None:
-        """Of further turns only the sum is told, at the end."""
+        """Report only the sum of later turns, at the end."""
         if self._turns == 1:
             self._answering.put(usage)
 
@@ -137,7 +137,7 @@ def _describe_turn(event: TurnStarted) -> JSON:
 
 
 def describe_retry(event: TurnRetried) -> JSON:
-    """An answer is asked for again."""
+    """Describe a retried answer."""
     return {"type": "turn_retried", "turn": event.turn, "why": event.why}
 
 

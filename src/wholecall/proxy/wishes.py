@@ -1,8 +1,8 @@
-"""What a client says to the proxy alone: a field of its request that no upstream gets to see.
+"""The client's options for the proxy itself: a field of its request that no upstream sees.
 
     {"model": …, "messages": […], "wholecall": {"events": true}}
 
-It says the same as the header `X-Wholecall-Events: 1`, for clients that cannot send headers.
+It equals the header `X-Wholecall-Events: 1`, for clients that cannot send headers.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from wholecall.protocols.answers import PRIVATE
 
 
 class Wishes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a client wants of the proxy."""
+    """A client's options for the proxy."""
 
     events: bool = False
-    """Whether it wants to see what happens between the turns."""
+    """Report what happens between the turns."""
 
 
 NONE = Wishes()

@@ -1,8 +1,7 @@
-"""Several processes behind one port, replaced one by one when the configuration changes.
+"""Several processes on one port, replaced one by one when the configuration changes.
 
-uvicorn gives a new process five seconds to be ready, and else drops the whole change without a
-word to whoever asked for it. A process of ours waits for its MCP servers, and on a busy machine
-imports alone take that long.
+uvicorn gives a new process five seconds to be ready, and otherwise drops the whole change without a
+message. Our process waits for its MCP servers, and on a busy machine imports alone take that long.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from uvicorn.supervisors.multiprocess import Multiprocess, Process
 from wholecall.proxy.config.settings import Config, McpTool
 
 START_SECONDS = 60
-"""For a process to be ready, besides what its MCP servers take; and for one to show that it
-lives. One that hangs longer is killed, and replaced."""
+"""Seconds for a process to be ready, in addition to its MCP servers; and for one to show that it
+lives. One that hangs longer is killed and replaced."""
 _LOG = logging.getLogger(__name__)
 _ENDING = frozenset({signal.SIGINT, signal.SIGTERM})
 _PAUSE = 0.1
@@ -53,7 +52,7 @@ class Workers(Multiprocess):
             self.processes[place] = after
 
     def _wait_for(self, process: Process) -> str:
-        """Why a new process does not take over; empty when it is ready to."""
+        """Return why a new process does not take over; empty when it is ready."""
         deadline = time.monotonic() + self.patience
         while not self._is_leaving():
             if not process.process.is_alive():
@@ -66,5 +65,5 @@ class Workers(Multiprocess):
         return "is not wanted any more"
 
     def _is_leaving(self) -> bool:
-        """Whether all of them shall end: that comes before any change."""
+        """Return True if all of them shall end: that precedes any change."""
         return self.should_exit.is_set() or not _ENDING.isdisjoint(self.signal_queue)

@@ -1,11 +1,11 @@
-"""Calls that somebody must approve before they run.
+"""Calls that a person must approve before they run.
 
-It fails closed. Only a rule that says `False` lets a call pass unasked, and only an
-answer that is `True` lets it run: a rule or an approver that raises, an answer of another
-type, and no answer in time are all a no.
+It fails closed. Only a rule that returns `False` lets a call pass unasked, and only an answer that
+is `True` lets it run: a rule or an approver that raises, an answer of another type, and no answer
+in time are all a no.
 
-Everybody who is asked or told gets a call of their own: what one of them does to it, nobody else
-sees, and what was approved is what runs.
+Every recipient gets a copy of the call: changes to it are not seen by others, and what was approved
+is what runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Emit: TypeAlias = Callable[[ApprovalAsked | ApprovalAnswered], None]
 
 
 class Approval(NamedTuple):
-    """Whether a call may run."""
+    """The decision whether a call may run."""
 
     approved: bool
     why: str = ""
@@ -66,7 +66,8 @@ class Approvals:
         return True
 
     async def ask(self, call: Call, rule: Approve, *, emit: _Emit) -> Approval:
-        """Whether a call may run, by the rule of its tool. It may take until somebody answers."""
+        """Decide whether a call may run, by the rule of its tool. It may take until a person
+        answers."""
         if rule is False:
             return Approval(True)
         try:
@@ -105,7 +106,8 @@ class Approvals:
             given = await approver(copy_call(waiting.call))
             approved, why = given if isinstance(given, Approval) else Approval(given)
         except asyncio.CancelledError:
-            # Ours, and nobody waits any more; or the approver's own, and nobody else will answer.
+            # Ours, and there is no waiter any more; or the approver's own, and no other answer will
+            # come.
             self._answer(waiting, Approval(False, "the approver broke off"))
             raise
         # The approver is the user's code, and whatever is wrong with it is a no.
@@ -118,7 +120,7 @@ class Approvals:
             waiting.arrive(approval)
 
     def _leave(self, waiting: _Waiting) -> bool:
-        """Wait no more; False if somebody has answered already."""
+        """Stop waiting; return False if it was answered already."""
         id = waiting.call.id
         with self._lock:
             waits = self._waiting.get(id) is waiting

@@ -1,7 +1,7 @@
-"""One attempt at running a call: begun, waited for, ended.
+"""One attempt at running a call: begun, awaited, ended.
 
-The tool gets a task of its own. So its time can end although it does not, its own
-cancellation can be told from ours, and what it raises harms nobody else.
+The tool gets a task of its own. So it can time out although it does not end, its own cancellation
+can be told from ours, and its exceptions harm nothing else.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Attempt:
         self._over = threading.Event()
 
     def is_over(self) -> bool:
-        """Whether nobody waits for the tool any more. May be asked from any thread."""
+        """True if no one waits for the tool any more. Safe in any thread."""
         return self._over.is_set()
 
     async def run(self, code: ToolCode, *, seconds: float) -> Result | BaseException:
-        """What the tool gave: a result, what it raised, or `OutOfTime`."""
+        """Return what the tool gave: a result, what it raised, or `OutOfTime`."""
         task = asyncio.create_task(_guard(code))
         try:
             await _wait_for(task, seconds)
@@ -62,7 +62,7 @@ class Attempt:
         return OutOfTime()
 
     async def _end(self, task: asyncio.Task[Result | BaseException]) -> None:
-        """Cancel a task that goes on, and wait a little for it to give way."""
+        """Cancel a running task, and wait a little for its end."""
         if task.done():
             return
         task.cancel()
@@ -132,7 +132,7 @@ def time_steps(
 
 
 def _read(task: asyncio.Task[Result | BaseException]) -> Result | BaseException:
-    # Nobody of ours cancelled it yet: the tool did it.
+    # We did not cancel it yet: the tool did.
     if task.cancelled():
         return asyncio.CancelledError()
     error = task.exception()

@@ -46,21 +46,21 @@ _LONGEST_BACK_OFF = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorSettings:
-    """How the calls of one run are run."""
+    """Settings for the calls of one run."""
 
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     user: str | None = None
-    """Who the tools work for; they find it in their context."""
+    """The user on whose behalf the tools work; tools find it in their context."""
     approvals: Approvals = field(default_factory=Approvals)
     around: tuple[Around, ...] = ()
     """Wrappers around every call; the first is the outermost."""
     reveal_errors: bool = True
-    """Whether the model reads class and message of an unexpected exception."""
+    """True if the model reads class and message of an unexpected exception."""
     grace: float = 1.0
-    """Seconds that a tool has to give way when it is told to stop."""
+    """Seconds for a tool to stop when it is cancelled."""
     threads: Threads = THREADS
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    """How to wait before another attempt."""
+    """Waits before another attempt."""
     clock: Callable[[], float] = time.monotonic
     """By which the steps of `async def` tools are timed. Not that of the loop, which may stand
     still within a step."""
@@ -68,13 +68,13 @@ class ExecutorSettings:
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """How a call ended."""
+    """The outcome of a call."""
 
     status: Status
     result: Result
     error: BaseException | None = None
     transient: bool = False
-    """Whether the same call may succeed another time."""
+    """True if the same call may succeed another time."""
 
 
 class Calling:
@@ -85,7 +85,7 @@ class Calling:
     ) -> None:
         self._call = call
         self.shown = copy_call(call)
-        """What is told of it. Whatever is done to that changes nothing of what runs."""
+        """The copy that is reported. Changes to it do not affect what runs."""
         self._tool = tool
         self._limits = limits
         self._settings = settings
@@ -261,7 +261,7 @@ def _from_any_thread(
         if threading.get_ident() == home:
             tell(value)
             return
-        with suppress(RuntimeError):  # the loop was closed: nobody listens
+        with suppress(RuntimeError):  # the loop was closed: no one listens
             loop.call_soon_threadsafe(tell, value)
 
     return tell_home

@@ -1,4 +1,4 @@
-"""What a run reports besides the events of its turns."""
+"""The events of a run, in addition to those of its turns."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from wholecall.runs.ledger import Stop
 
 
 def copy_call(call: Call) -> Call:
-    """The same call, with arguments of its own: for whoever must not change what runs."""
+    """Return the same call with a copy of its arguments, for readers that must not change what
+    runs."""
     return replace(call, arguments=copy.deepcopy(call.arguments))
 
 
 class Status(enum.Enum):
-    """How a call ended."""
+    """The outcome of a call."""
 
     DONE = "done"
     FAILED = "failed"
@@ -39,7 +40,7 @@ class TurnStarted:
 
 @dataclass(frozen=True, slots=True)
 class TurnRetried:
-    """The answer to this turn is asked for again; what came of it is void."""
+    """The answer to this turn is requested again; what came of it is void."""
 
     turn: int
     why: str
@@ -64,7 +65,7 @@ class ToolStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolReported:
-    """A tool told how far it is."""
+    """A tool reported its progress."""
 
     call_id: str
     progress: JSON
@@ -79,7 +80,7 @@ class ToolEnded:
     result: Result
     seconds: float = 0.0
     error: BaseException | None = field(default=None, compare=False)
-    """What the tool raised, for logs. The model gets to read only what is in the result."""
+    """The tool's exception, for logs. The model reads only what is in the result."""
     blocked: float = 0.0
     """Seconds for which an `async def` tool kept the event loop from everybody else."""
 
@@ -106,21 +107,21 @@ class ToolPrinted:
 
 @dataclass(frozen=True, slots=True)
 class ToolAbandoned:
-    """A tool was told to stop and goes on all the same. Nobody waits for it any more."""
+    """A tool was cancelled and still runs. The run stopped waiting for it."""
 
     call: Call
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalAsked:
-    """A call waits until somebody answers `approvals.answer(call.id, …)`."""
+    """A call waits for `approvals.answer(call.id, …)`."""
 
     call: Call
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalAnswered:
-    """Somebody answered, or nobody did in time."""
+    """A call was approved or denied, or timed out."""
 
     call: Call
     approved: bool

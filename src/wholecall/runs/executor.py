@@ -43,9 +43,9 @@ class _Job:
 
 
 class Executor:
-    """Runs calls as they are started; `settle` gives the results of a turn.
+    """Runs calls as they are started; `settle` returns the results of a turn.
 
-    Used as a context, it leaves no tool running behind.
+    Used as a context, it leaves no tool running.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Executor:
         await self._wait()
 
     def halt(self) -> None:
-        """Begin nothing more, from this moment on. What runs goes on; `cancel` stops it."""
+        """Start nothing more. Running tools continue; `cancel` stops them."""
         self._cancelled = True
         for task, job in self._working.items():
             job.calling.halt()
@@ -157,7 +157,7 @@ class Executor:
         self._turns[call.id] = asyncio.Event()
         task = asyncio.create_task(self._serve(job), name=f"call {call.id}")
         self._working[task] = job
-        # Even a task that is cancelled before its first step comes by there.
+        # Even a task that is cancelled before its first step passes here.
         task.add_done_callback(self._finish)
 
     async def _serve(self, job: _Job) -> CallOutcome:

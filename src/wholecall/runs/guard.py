@@ -1,7 +1,7 @@
-"""Whether a released call may run: the caps, calls that repeat, tools that fail.
+"""Decide whether a released call may run: the caps, identical calls, failing tools.
 
-A call that may not run is not dropped: it gets a result that says why, so that the model
-can do something else.
+A call that may not run is not dropped: it gets a result that says why, so that the model can do
+something else.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Guard:
         self.calls = 0
         """Let through so far."""
         self.stuck = False
-        """Whether the model repeats itself: it should get no further tools."""
+        """True if the model repeats itself: it should get no further tools."""
 
     @property
     def withdrawn(self) -> frozenset[str]:
@@ -50,7 +50,7 @@ class Guard:
         return refused
 
     def warning(self, call: Call | PastCall) -> str:
-        """What the result of a call says about its repetition; empty if there is nothing."""
+        """Return the warning about a repetition for a call's result; empty without one."""
         times = self._identical[_key(call)]
         if times < self._limits.warn_identical:
             return ""

@@ -1,4 +1,4 @@
-"""What a run has spent, and which of its caps is reached."""
+"""The budget of a run: what it has spent, and which cap is reached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wholecall.runs.limits import RunLimits
 
 
 class Stop(enum.Enum):
-    """Why a run ended."""
+    """The reason why a run ended."""
 
     ANSWER = "answer"
     """The model gave its final answer."""
@@ -43,7 +43,7 @@ class Ledger:
 
     @property
     def deadline(self) -> float | None:
-        """When the run's time is over, on the loop's clock."""
+        """The end of the run's time, on the loop's clock."""
         seconds = self._limits.seconds
         return None if seconds is None else self._started + seconds
 
@@ -66,7 +66,7 @@ class Ledger:
 
 
 def add_usage(one: Usage, other: Usage) -> Usage:
-    """The sum of two figures; what a provider counts besides is summed by its own names."""
+    """Return the sum of two usages; the provider's further figures are summed by their names."""
     return Usage(
         _add(one.input_tokens, other.input_tokens),
         _add(one.output_tokens, other.output_tokens),

@@ -1,4 +1,4 @@
-"""How far a run may go. Each limit has a name and a reason."""
+"""The limits of a run. Each has a name and a reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class RunLimits:
     """The defaults suit a question with a handful of tools."""
 
     turns: int = 10
-    """Answers of the model; then one last is asked for without tools."""
+    """Answers of the model; then a last one is requested without tools."""
     calls: int = 200
     """Calls of the whole run."""
     seconds: float | None = None
@@ -26,16 +26,16 @@ class RunLimits:
     attempts: int = 3
     """Failed or rejected calls of one tool in a row; then it is withdrawn."""
     warn_identical: int = 3
-    """The same call (name and arguments) this often: the model is told."""
+    """Identical calls (name and arguments) after which the model is warned."""
     stop_identical: int = 5
     """The same call this often: it is not run, and the tools are withdrawn."""
     result_limit: int = 262_144
     """Characters of one result, unless its tool says otherwise; the rest is cut off, and the
     result says so."""
     turn_retries: int = 2
-    """How often a dropped or empty answer is asked for again before any of its tools ran."""
+    """Retries of a dropped or empty answer before any of its tools ran."""
     output_tokens: int = 32_768
-    """How far `max_tokens` is raised for a call that the output limit cut off."""
+    """The largest `max_tokens` for a call that the output limit cut off."""
     lost_threads: int = 32
     """Threads of timed-out tools that do not end; beyond it no further one is begun."""
 
@@ -56,6 +56,6 @@ class RunLimits:
 
 
 def default_limits(model: str) -> RunLimits:
-    """How far a run of this model may go, where nobody says."""
+    """Return the default limits of a run of this model."""
     times = traits_of(model).identical
     return RunLimits() if times is None else RunLimits(warn_identical=times, stop_identical=times)

@@ -38,7 +38,7 @@ from wholecall.runs.telling import tell_late, tell_stop
 from wholecall.runs.turn import ReadAnswer, Turn
 
 LAST_ANSWER_SECONDS = 30.0
-"""What the one last answer may take, where the time of the run is over."""
+"""Seconds for the last answer if the run's time is over."""
 _GO_ON = "Go on exactly where you stopped, without repeating anything."
 _SILENT_ENDS = {
     Stop.CONTENT_FILTER: "a content filter stopped the answer before its first word",
@@ -51,7 +51,7 @@ _NO_MISTAKES = frozenset({Reason.UNKNOWN_TOOL, Reason.LIMIT, Reason.CONTENT_FILT
 
 @dataclass(slots=True)
 class _Wanted:
-    """An answer that was asked for, and what its calls have come to. Asked again, it is void."""
+    """A requested answer, and the results of its calls. A retry makes it void."""
 
     cap: Stop | None = None
     """The cap that is reached: the answer is the last one, and without tools."""
@@ -59,7 +59,7 @@ class _Wanted:
     pending: list[Call] = field(default_factory=list)
     """Calls of tools that only the caller can run."""
     ended_before: int = 0
-    """Tools that had ended when it was asked for."""
+    """The number of ended tools at the time of the request."""
 
 
 class Loop:
@@ -219,7 +219,7 @@ class Loop:
             self._messages.append(Message(Role.USER, told))
 
     def _is_silent(self) -> bool:
-        """Whether there are tools and none may be called: at a cap, or withdrawn to the last."""
+        """Return True if there are tools and none may be called: at a cap, or all withdrawn."""
         base = self._plan.request
         if self._wanted.cap is not None:
             return bool(base.tools or base.native_tools)
@@ -262,7 +262,7 @@ class Loop:
         in_order = tuple(result for _, result in sorted(answers, key=lambda answer: answer[0]))
         if in_order:
             self._messages.append(Message(Role.TOOL, in_order))
-        # What is no call has no result: the model is told as the user would tell it.
+        # A text that is not a call has no result: the model is told in a user message.
         told = tuple(Text(self._explain(each)) for each in outcome.rejected if not each.id)
         if told:
             self._messages.append(Message(Role.USER, told))
@@ -275,7 +275,7 @@ class Loop:
                 return await self._executor.settle()
         except TimeoutError:
             if not limit.expired():
-                raise  # somebody else's, and none of a tool: those are results
+                raise  # not from a tool: those are results
             await self._executor.cancel()
             return await self._executor.settle()
 
@@ -303,7 +303,7 @@ class Loop:
         return None
 
     def _ended_now(self) -> list[ToolEnded]:
-        """What the calls of the present answer have come to."""
+        """Return the results of the current answer's calls."""
         return self._ended[self._wanted.ended_before :]
 
     def _count(self, ended: ToolEnded) -> None:
@@ -352,7 +352,7 @@ class Loop:
             return self._close(self._wanted.cap, outcome)
         self._texts.append(outcome.text)
         if read_hint(outcome.native_finish_reason or "") is Hint.PAUSE:
-            return None  # the provider's own tools took long: with all that it said it goes on
+            return None  # the provider's own tools took long: continue with what it has said
         breach = None if self._is_silent() else ask_again(self._choice, outcome)
         if breach is not None:
             return self._remind(breach, f"the model did not do as it was told: {breach}")

@@ -1,4 +1,4 @@
-"""What a run is to do, and what it gave."""
+"""The plan and the result of a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wholecall.upstreams.base import Upstream
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What a stop condition sees after each turn."""
+    """The input of a stop condition after each turn."""
 
     turns: int
     usage: Usage
@@ -32,7 +32,7 @@ StopCondition: TypeAlias = Callable[[Progress], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a run is to do."""
+    """The plan of a run."""
 
     request: Request
     upstream: Upstream
@@ -42,26 +42,26 @@ class Plan:
     stop_when: tuple[StopCondition, ...] = ()
     output: OutputForm = field(default_factory=AnyText)
     continue_text: bool = False
-    """Whether a final answer that the output limit cut off is continued."""
+    """Continue a final answer that the output limit cut off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What a run gave."""
+    """The result of a run."""
 
     text: str
     """The final answer. Where a run was stopped and the model gave none: a sentence that says why,
     with the results so far."""
     stop: Stop
-    """Why the run ended."""
+    """The reason why the run ended."""
     no_answer: str = ""
     """Why there is no answer of the model, or none in the form that was asked for; empty if there
     is one. `ask` raises it as a `RunFailed`."""
     output: object = None
-    """The final answer in the form that was asked for. None where the run did not come to one:
-    it stopped before, or with a last answer or a tool's result that is of another form."""
+    """The final answer in the requested form. None if the run did not produce one: it stopped
+    before, or with a last answer or a tool's result of another form."""
     messages: tuple[Message, ...] = ()
-    """What the run added to the conversation: answers and results."""
+    """The messages that the run added to the conversation: answers and results."""
     ended: tuple[ToolEnded, ...] = ()
     """Every call that has a result, in the order in which they got it."""
     late: tuple[ToolEndedLate, ...] = ()

@@ -1,7 +1,7 @@
-"""What to do with an answer that cannot be used as it is: ask again, or give up and say so.
+"""Decide about an answer that cannot be used as it is: ask again, or fail.
 
-An answer is only ever asked for again while none of its calls has begun. Whatever a tool
-did is done; asking again behind its back would do it twice.
+An answer is requested again only while none of its calls has begun. The effects of a tool remain;
+asking again would do it twice.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from wholecall.errors import RunFailed, UpstreamError
 from wholecall.runs.limits import RunLimits
 
 FIRST_ROOM = 8_192
-"""Tokens asked for where neither the request nor the upstream said what the limit was."""
+"""Tokens to request if neither the request nor the upstream named the limit."""
 ROOM_RAISES = 2
-"""How often a turn is asked for again with twice the room, before the model is told to be brief."""
+"""Retries of a turn with twice the room, before the model is told to be brief."""
 _BROKEN = frozenset(kind.value for kind in FaultKind)
 _REFUSED = frozenset({400, 422})
 _FINISHED_BY_LENGTH = "length"
@@ -61,9 +61,9 @@ class Recovery:
     def after_error(
         self, request: Request, error: UpstreamError, *, began: tuple[Call, ...]
     ) -> Again | None:
-        """What to do about an upstream that gave no usable answer; None: its error is the end.
+        """Return what to do about an upstream that gave no usable answer; None: its error is final.
 
-        It is not raised here: an error that is held where it is raised holds itself.
+        It is not raised here: an error that is stored where it is raised refers to itself.
         """
         if began:
             raise _failed(f"the upstream failed: {error}", began) from error
@@ -77,7 +77,7 @@ class Recovery:
             self._unforced = error
             return Again(f"the forced choice was refused: {error}", _unforced(request))
         if error.status is not None or error.attempts > 1:
-            return None  # the upstream's own attempts are behind us
+            return None  # the upstream's own retries are over
         if self._retries >= self._limits.turn_retries:
             return None
         return self._retry(request, str(error), began=())

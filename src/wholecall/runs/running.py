@@ -15,12 +15,12 @@ from wholecall.runs.events import RunEvent, ToolReported
 from wholecall.runs.plan import RunResult
 
 UNREAD = 1_000
-"""Events that wait for a reader; then the upstream's answer is read no further, unless somebody
-waits for the result."""
+"""Events that wait for a reader; beyond it the upstream's answer is not read further, unless the
+result is awaited."""
 
 
 class Errand(Protocol):
-    """What a run does."""
+    """The work of a run."""
 
     async def __call__(self, channel: Channel) -> RunResult:
         """Do it, and tell of it."""
@@ -36,9 +36,9 @@ class Errand(Protocol):
 class Channel:
     """Events on their way from a run to its reader.
 
-    A tool's reports are dropped rather than kept where the reader is slow: they say how far
-    a tool is, and the next one says it again. While somebody waits for the end, nobody is
-    waited for: whoever waits may be the reader, and would wait for itself.
+    A tool's progress is dropped if the reader is slow: the next report replaces it. While the end
+    is awaited, there is no back-pressure: the waiting task may be the reader, and would wait for
+    itself.
     """
 
     def __init__(self) -> None:
@@ -50,25 +50,25 @@ class Channel:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for the end."""
+        """True if the end is awaited."""
         return self._awaited > 0
 
     def put(self, event: RunEvent) -> None:
-        """Add an event. Without a reader there is nobody to keep it for."""
+        """Add an event. Without a reader it is dropped."""
         crowded = len(self._events) >= UNREAD and isinstance(event, ToolReported)
         if self.is_read and not crowded:
             self._events.append(event)
             self._changed.set()
 
     async def room(self) -> None:
-        """Wait until the reader has caught up, or somebody waits for the end."""
+        """Wait until the reader has caught up, or the end is awaited."""
         while self.is_read and not self.is_awaited and len(self._events) >= UNREAD:
             self._changed.clear()
             await self._changed.wait()
 
     @contextmanager
     def without_back_pressure(self) -> Iterator[None]:
-        """Hold the run back for nobody; unread events are kept."""
+        """Suspend back-pressure; unread events are kept."""
         self._awaited += 1
         self._changed.set()
         try:
@@ -77,7 +77,7 @@ class Channel:
             self._awaited -= 1
 
     def leave(self) -> None:
-        """Nobody reads any more."""
+        """Stop keeping events: the reader left."""
         self.is_read = False
         self._events.clear()
         self._changed.set()
@@ -100,14 +100,13 @@ class Channel:
 
 
 class Run:
-    """Turns until the final answer, under way or about to begin.
+    """Turns until the final answer, in progress or about to begin.
 
-    It begins when it is first read or waited for. Iterate over it for the events, or wait
-    for `result`, or both. Leaving the `async with` block cancels it; so does leaving the
-    iteration early, unless somebody waits for the result. It has one reader at a time, who
-    gets the events from then on.
-    A run waits for a reader who falls behind by a thousand events, unless somebody waits for
-    the result: then it goes on, and keeps what is unread, as it keeps the answers themselves.
+    It begins when it is first read or awaited. Iterate over it for the events, or await `result`,
+    or both. Leaving the `async with` block cancels it; so does leaving the iteration early, unless
+    the result is awaited. It has one reader at a time, who gets the events from then on. A run
+    waits for a reader that lags by a thousand events, unless the result is awaited: then it
+    continues and keeps the unread events, as it keeps the answers themselves.
     """
 
     def __init__(self, errand: Errand, *, approvals: Approvals) -> None:
@@ -115,7 +114,7 @@ class Run:
         self._channel = Channel()
         self._task: asyncio.Task[RunResult] | None = None
         self.approvals = approvals
-        """Calls that wait for somebody's approval, and where it is given."""
+        """Pending approvals, and where they are answered."""
 
     @property
     def ran(self) -> tuple[Call, ...]:
@@ -123,9 +122,9 @@ class Run:
         return self._errand.ran
 
     async def result(self) -> RunResult:
-        """Wait for the end. A run that fails raises here, and where it is iterated over.
+        """Wait for the end. A failed run raises here, and in the iteration.
 
-        Whoever stops waiting does not stop the run: `cancel` does, or leaving its block.
+        A caller that stops waiting does not stop the run: `cancel` does, or leaving its block.
         """
         task = self._begin()
         with self._channel.without_back_pressure():
@@ -133,9 +132,9 @@ class Run:
         return self._read(task)
 
     async def cancel(self) -> None:
-        """Stop: no further turn, no further tool; those that run are cancelled.
+        """Stop: no further turn, no further tool; running tools are cancelled.
 
-        Whoever reads the run or waits for it gets a `RunCancelled`.
+        Readers of the run and callers that await it get a `RunCancelled`.
         """
         task = self._begin()
         self._errand.halt()
@@ -166,7 +165,7 @@ class Run:
     def _begin(self) -> asyncio.Task[RunResult]:
         if self._task is None:
             self._task = asyncio.create_task(self._carry_out(), name="wholecall run")
-            # Even a task that is cancelled before its first step comes by there.
+            # Even a task that is cancelled before its first step passes here.
             self._task.add_done_callback(self._end)
         return self._task
 
@@ -174,7 +173,7 @@ class Run:
         return await self._errand(self._channel)
 
     def _read(self, task: asyncio.Task[RunResult]) -> RunResult:
-        # As `CancelledError` it would look as if whoever reads or waits had been cancelled.
+        # As `CancelledError` it would look as if the reader's task had been cancelled.
         if task.cancelled():
             raise RunCancelled("the run was cancelled", ran=self._errand.ran)
         return task.result()
@@ -182,7 +181,7 @@ class Run:
     def _end(self, task: asyncio.Task[RunResult]) -> None:
         self._channel.close()
         if not task.cancelled():
-            task.exception()  # whoever only reads the events learns of the failure there
+            task.exception()  # a task that only reads the events sees the failure there
 
 
 async def _wait_for(task: asyncio.Task[RunResult]) -> None:

@@ -1,12 +1,12 @@
-"""Which calls of a turn may begin now.
+"""Decide which calls of a turn may begin now.
 
-Calls run side by side, with three exceptions: a barrier runs alone, after every call
-before it and before every call behind it; no more than `concurrency` calls run at a time;
-and no more calls of a tool than its own limit. "Before" is the order in which the model
-made the calls. A call that comes to be known late, because its tool asks for more
-evidence, may find calls behind it running already; a barrier then waits for them.
+Calls run in parallel, with three exceptions: a barrier runs alone, after every call before it and
+before every call after it; no more than `concurrency` calls run at a time; and no more calls of a
+tool than its own limit. "Before" is the order in which the model made the calls. A call that is
+released late, because its tool needs more evidence, may find later calls already running; a barrier
+then waits for them.
 
-The first call that is not over can always begin once nothing runs, so no call waits for ever.
+The first unfinished call can always begin once nothing runs, so no call waits for ever.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Schedule:
         self._in_order: list[_Place] = []
         self._added = 0
         self._running: Counter[str] = Counter()
-        """How many calls of a tool run, by its name."""
+        """The number of running calls of a tool, by its name."""
         self._alone = False
-        """Whether a barrier runs."""
+        """True if a barrier runs."""
 
     def add(
         self, call_id: str, number: int, *, name: str, barrier: bool, concurrency: int | None

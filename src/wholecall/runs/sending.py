@@ -1,4 +1,4 @@
-"""How a request goes out and how its answer is read: with native tools, or in a dialect."""
+"""Send a request and read its answer: with native tools, or in a dialect."""
 
 from __future__ import annotations
 

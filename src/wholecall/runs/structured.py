@@ -1,7 +1,7 @@
-"""The final answer in a form: read like the arguments of a call, by the same rules.
+"""Structured output: read like the arguments of a call, by the same rules.
 
-A form that is no object is asked for inside of one (`{"value": …}`), because upstreams
-constrain objects only.
+A form that is not an object is requested inside one (`{"value": …}`), because upstreams constrain
+objects only.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _VALUE = "value"
 
 
 class OutputForm(Protocol):
-    """What the final answer must be."""
+    """The form of the final answer."""
 
     @property
     def schema(self) -> OutputSchema | None:
-        """The form as the upstream is told it; None: any text."""
+        """The form for the upstream; None: any text."""
 
     def read(self, text: str) -> tuple[object, str]:
         """The answer in its form, or, in words for the model, what is wrong with it."""

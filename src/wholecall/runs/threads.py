@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Threads:
-    """Runs functions in threads, and knows how many of them nobody waits for any more."""
+    """Runs functions in threads, and counts those that were abandoned."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -91,7 +91,7 @@ class _Job(Generic[T]):
     def deliver(self, outcome: T | BaseException) -> None:
         try:
             self.ended.get_loop().call_soon_threadsafe(self._arrive, outcome)
-        except RuntimeError:  # the loop was closed: nobody waits
+        except RuntimeError:  # the loop was closed: no one waits
             return
 
     def _arrive(self, outcome: T | BaseException) -> None:

@@ -90,5 +90,5 @@ class Turn:
 
 
 def _as_said(event: Event) -> Event:
-    """What never became a call of its own, with a name and an id, stays what it was: text."""
+    """Return a rejected text without a name and an id as what it was: text."""
     return Text(event.raw) if isinstance(event, Rejected) and not event.id else event

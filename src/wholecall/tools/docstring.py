@@ -1,4 +1,4 @@
-"""What a docstring says of a function and of its parameters.
+"""Parse a docstring: the description of a function and of its parameters.
 
 Three styles are read, and may be mixed:
 
@@ -7,7 +7,7 @@ Three styles are read, and may be mixed:
                             city : str
                                 Where.
 
-In each of them an entry is a line with a name, and what is indented deeper goes on with it.
+In each of them an entry is a line with a name, and deeper indented lines continue it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _summary(lines: list[str]) -> Iterator[str]:
 
 
 def _find_entries(lines: list[str]) -> Iterator[_Entry]:
-    """Each entry; what goes on with it comes as a further entry of the same names."""
+    """Yield each entry; its continuation comes as a further entry of the same names."""
     style: re.Pattern[str] | None = None
     names, depth = "", 0
     for line, following in pairwise([*lines, ""]):
@@ -98,7 +98,7 @@ def _find_entries(lines: list[str]) -> Iterator[_Entry]:
 def _style_at(
     line: str, following: str, *, before: re.Pattern[str] | None
 ) -> re.Pattern[str] | None:
-    """The style of the entries behind a line that is not indented."""
+    """Return the style of the entries after a line that is not indented."""
     if _UNDERLINE.fullmatch(following):
         return _NUMPY if line in _NUMPY_PARAMETERS else None
     if _UNDERLINE.fullmatch(line):

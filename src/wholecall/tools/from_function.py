@@ -46,14 +46,14 @@ class Rules(TypedDict, total=False):
 
 
 class Options(Rules, total=False):
-    """What can be said about a function besides what it says itself."""
+    """Options of a tool that the function itself does not state."""
 
     name: str
     """Instead of the function's own."""
     description: str
     """Instead of the first paragraph of the docstring."""
     start: Start | StartWord
-    """How much evidence a call needs before it may run. Without it: `closed` for a read-only or
+    """The evidence that a call needs before it may run. Default: `closed` for a read-only or
     idempotent tool that needs no approval, else `confirmed`."""
 
 
@@ -157,7 +157,7 @@ def _find_name(function: Function) -> str:
 
 def _default_start(rules: Rules) -> Start:
     repeatable = rules.get("read_only", False) or rules.get("idempotent", False)
-    # Nobody should be asked to approve a call that may yet turn out not to be one.
+    # A call that may still be rejected must not request approval.
     return Start.CLOSED if repeatable and rules.get("approve", False) is False else Start.CONFIRMED
 
 
@@ -196,7 +196,7 @@ class _Body:
         return to_result(_drain(value, context) if isinstance(value, Generator) else value)
 
     def _read(self, arguments: Mapping[str, JSON], context: Context) -> dict[str, object] | Result:
-        """What to call the function with; or a failure, if the arguments do not fit after all."""
+        """Return the arguments of the function; or a failure, if they do not fit after all."""
         values = self._parameters.read(arguments)
         if isinstance(values, tuple):
             return Result((Text(feedback(values, self._spec)),), failed=True)
@@ -214,7 +214,7 @@ async def _drain_async(values: AsyncGenerator[object, None], context: Context) -
 
 
 def _drain(values: Generator[object, None, object], context: Context) -> object:
-    """Take what a generator yields, until it ends or nobody waits for it any more."""
+    """Consume a generator, until it ends or its result is not awaited any more."""
     last: object = None
     with closing(values):
         while not context.is_cancelled():

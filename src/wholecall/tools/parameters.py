@@ -28,7 +28,7 @@ Function = Callable[..., object]
 
 
 class Parameters:
-    """What a function takes from the model."""
+    """The parameters that a function takes from the model."""
 
     def __init__(
         self, model: type[BaseModel], taken: tuple[_Parameter, ...], *, context: str
@@ -89,7 +89,7 @@ def underlying(function: Function) -> Function:
 
 
 def name_of(function: Function) -> str:
-    """What to call a function in a message."""
+    """Return the name of a function for a message."""
     return underlying(function).__qualname__
 
 
@@ -155,7 +155,7 @@ class _Parameter:
 
     @property
     def has_default(self) -> bool:
-        """Whether the function itself knows what to take if nothing is given."""
+        """True if the function has a default for it."""
         default = self.parameter.default
         return default is not inspect.Parameter.empty and not isinstance(default, FieldInfo)
 
@@ -207,7 +207,7 @@ def _complain_of_type(function: Function, taken: list[_Parameter], *, error: Exc
 class _Generator(GenerateJsonSchema):
     """Without what costs tokens and says nothing."""
 
-    # A default that is no JSON is left out of the schema; the function has it all the same.
+    # A default that is not JSON is omitted from the schema; the function still has it.
     ignored_warning_kinds = {  # noqa: RUF012  # pydantic declares it
         "skipped-choice",
         "non-serializable-default",

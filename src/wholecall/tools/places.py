@@ -1,7 +1,7 @@
-"""How many calls of one tool run at a time, in the whole process.
+"""Limit the concurrent calls of one tool, in the whole process.
 
-A tool outlives its runs and may be used by several event loops, each in a thread of its
-own (`ask_sync`). `asyncio.Semaphore` belongs to one loop, so it will not do.
+A tool outlives its runs and may be used by several event loops, each in a thread of its own
+(`ask_sync`). `asyncio.Semaphore` belongs to one loop, so it cannot be used.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Places:
 
 
 def _call_in(waiter: _Waiter) -> bool:
-    """Whether there was still somebody to be called in."""
+    """Return True if the waiter was still there to be woken."""
     try:
         waiter.loop.call_soon_threadsafe(_arrive, waiter.arrived)
     except RuntimeError:  # its loop was closed

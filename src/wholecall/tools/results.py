@@ -1,4 +1,4 @@
-"""What a function returned, as a result that can be told to the model."""
+"""Convert a function's return value to a result for the model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wholecall.core.words import cut
 from wholecall.tools.signals import Failed
 
 NO_OUTPUT = "(no output)"
-"""What the model reads of a tool that returned nothing. Some providers refuse an empty result."""
+"""The result of a tool that returned nothing. Some providers refuse an empty result."""
 MEDIA_BYTES = 20 * 1024 * 1024
 """Of one image, sound or document. No provider takes more."""
 STRUCTURED_BYTES = 4 * 1024 * 1024
@@ -26,7 +26,7 @@ PROGRESS_CHARACTERS = 16_384
 
 
 def to_result(value: object) -> Result:
-    """Make a result of whatever a tool returned. What nobody could be told raises `Failed`."""
+    """Convert any return value to a result. Raise `Failed` for one that cannot be expressed."""
     match value:
         case Result():
             return _check(value)
@@ -42,7 +42,7 @@ def to_result(value: object) -> Result:
 
 
 def to_progress(value: object) -> JSON:
-    """What a generator yielded, as a progress report; None if it cannot or should not be one."""
+    """Convert a yielded value to a progress report; None if it cannot or should not be one."""
     if isinstance(value, str):
         return value if len(value) <= PROGRESS_CHARACTERS else None
     if isinstance(value, Result | Text | Media | bytes | bytearray | memoryview):
@@ -56,7 +56,7 @@ def to_progress(value: object) -> JSON:
 
 
 def _check(result: Result) -> Result:
-    """A result that a tool made itself, its content in the form in which it can be told."""
+    """Check a result that a tool made itself, and normalise its content."""
     if result.structured is not None:
         result = replace(result, structured=_read_back(_to_json(result.structured)))
     content: object = result.content
@@ -120,7 +120,7 @@ def _escape(value: object) -> bytes | None:
 
 
 class _Signature(NamedTuple):
-    """How the bytes of a format begin; `at` eight, formats in a RIFF file say which they are."""
+    """The first bytes of a format; `at` eight, formats in a RIFF file name themselves."""
 
     head: bytes
     at_eight: bytes

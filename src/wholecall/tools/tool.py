@@ -14,7 +14,7 @@ from wholecall.tools.places import Places
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a tool may know of the call that it serves."""
+    """A tool's information about the call that it serves."""
 
     call_id: str
     run_id: str
@@ -25,7 +25,7 @@ class Context:
     """Tell how far the tool is; it becomes an event of the run, if it is JSON of at most 16,384
     characters. May be called from any thread."""
     is_cancelled: Callable[[], bool] = field(default=lambda: False)
-    """Whether nobody waits for the result any more: a thread should look now and then."""
+    """Returns True if the result is not awaited any more: a thread should check it now and then."""
 
 
 Runner: TypeAlias = Callable[[Mapping[str, JSON], Context], Awaitable[Result]]
@@ -40,12 +40,12 @@ class Blocking:
 
 
 Approve: TypeAlias = bool | Callable[[Call], bool | Awaitable[bool]]
-"""Whether a call needs somebody's approval: never, always, or as the predicate says."""
+"""When a call needs approval: never, always, or as the predicate says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """What a run knows of a tool."""
+    """A tool of a run."""
 
     spec: ToolSpec
     run: Runner | Blocking | None
@@ -57,19 +57,19 @@ class Tool:
     timeout: float | None = None
     """Seconds; None: the run's default."""
     barrier: bool = False
-    """It runs alone: after every call before it, and before every call behind it."""
+    """It runs alone: after every call before it, and before every call after it."""
     approve: Approve = False
     retries: int = 0
-    """How often a failed call of an idempotent or read-only tool is tried again."""
+    """Retries of a failed call of an idempotent or read-only tool."""
     concurrency: int | None = None
-    """How many calls of it may run at a time in this process; None: no limit of its own."""
+    """The largest number of concurrent calls in this process; None: no limit of its own."""
     result_limit: int | None = None
     """Characters of a result that the model gets to see; None: the run's default."""
     ends_run: bool = False
     """Its result is the run's final answer, read as the type that `output=` asks for."""
     places: Places | None = field(default=None, repr=False, compare=False)
-    """Where its calls wait for each other, over all runs. `concurrency` makes them; tools that
-    share a limit, as those of one MCP server, are given the same ones."""
+    """The slots of its concurrent calls, over all runs. `concurrency` makes them; tools that share
+    a limit, such as those of one MCP server, get the same ones."""
 
     def __post_init__(self) -> None:
         # Written so that NaN, which is neither more nor less than anything, is refused as well.
@@ -90,5 +90,5 @@ class Tool:
 
     @property
     def repeatable(self) -> bool:
-        """Whether a second run of the same call, or a half one, does no harm."""
+        """True if a second or partial run of the same call does no harm."""
         return self.read_only or self.idempotent

@@ -13,7 +13,7 @@ from wholecall.tools.tool import Tool
 Offered: TypeAlias = (
     Tool | FunctionTool[..., Any] | Callable[..., Any] | ToolSpec | Mapping[str, Any]
 )
-"""What can be offered: a tool, a function, or a definition whose calls the client runs itself."""
+"""A tool, a function, or a definition whose calls the client runs itself."""
 
 
 class Toolbox:
@@ -37,14 +37,14 @@ class Toolbox:
         """Definitions of tools that the upstream itself runs, in its own form."""
         self._tools = {tool.name: tool for tool in found}
         self.offer: Offer = {name: tool.spec for name, tool in self._tools.items()}
-        """What the model is told of them."""
+        """Their definitions for the model."""
 
     def find(self, name: str) -> Tool | None:
         """The tool of this name."""
         return self._tools.get(name)
 
     def runs(self, name: str) -> bool:
-        """Whether calls of this tool are run here, and not handed to the client."""
+        """Return True if calls of this tool run here, instead of being handed to the client."""
         tool = self._tools.get(name)
         return tool is not None and tool.run is not None
 

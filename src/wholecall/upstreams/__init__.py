@@ -1,1 +1,1 @@
-"""Who answers for the model: HTTP endpoints, LiteLLM, recordings."""
+"""Upstreams: HTTP endpoints, LiteLLM, local models, recordings."""

@@ -13,19 +13,19 @@ _NO_HOST = re.compile(r"[\x00-\x20\x7f\"<>\\^`{|}]")
 # RFC 9110, chapter 5.6.2: a token.
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-# Halves of characters, as they come from variables that are no UTF-8.
+# Lone surrogates, which come from environment variables that are not UTF-8.
 _HALF = re.compile(r"[\ud800-\udfff]")
-# Whoever sends a body says how long it is; said twice, the next request could begin anywhere.
+# The sender of a body gives its length; given twice, the next request could begin anywhere.
 _OF_THE_BODY = ("content-length", "transfer-encoding")
 
 
 def parse_address(text: str) -> URL:
-    """An http:// or https:// address; `ValueError` says why it is none."""
+    """Parse an http:// or https:// address; raise `ValueError` with the reason if it is not one."""
     why = f"{text.rpartition('@')[2]!r} is no http:// or https:// address"  # without a password
     try:
         url = URL(text.strip())
         host, port = url.host or "", url.port
-        (url.raw_host or "").encode("idna")  # as a resolver does; an empty label is none
+        (url.raw_host or "").encode("idna")  # as a resolver does; an empty label is invalid
     except ValueError as error:
         raise ValueError(f"{why} ({error}): {_EXAMPLE}") from None
     if url.scheme not in ("http", "https") or not host or _NO_HOST.search(host):

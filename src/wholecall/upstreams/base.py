@@ -1,4 +1,4 @@
-"""What an upstream is: somebody who answers requests in one protocol."""
+"""The interface of an upstream, which answers requests in one protocol."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What a run has to know of an upstream to use it well."""
+    """Properties of an upstream that a run must know."""
 
     emulation: str = "native"
-    """How tools are offered where nobody says: `native`, `constrained`, or in a dialect."""
+    """The default way of offering tools: `native`, `constrained`, or a dialect."""
     constraint: Constraint = "json_schema"
-    """How it is asked to constrain decoding."""
+    """The way of constraining its decoding."""
     forces_natively: bool = True
-    """Whether a call can be demanded of it where tools are offered natively."""
+    """True if a call can be required natively."""
     identical: int | None = None
     """The same call this often means that the model will make no other; None: as usual."""
 
@@ -34,10 +34,10 @@ class Answer:
 
     protocol: str
     chunks: AsyncIterator[Chunk]
-    """What `Reader.feed` takes; or, not streamed, one body for `Reader.feed_response`."""
+    """Chunks for `Reader.feed`; or, not streamed, one body for `Reader.feed_response`."""
     streamed: bool = True
     hides_truncation: bool = False
-    """Whether a cut answer may look like a finished one (LiteLLM)."""
+    """True if a cut answer may look like a finished one (LiteLLM)."""
     headers: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -1,8 +1,8 @@
-"""The end of a stream whose answer has said its own end.
+"""Drain a stream after the answer's own end.
 
-Most servers end the body of their answer behind its terminator. Some leave the connection open,
-or go on with signs of life. All of the answer is there, and whoever waits for the rest waits for
-nothing; but to hang up at once would cost the connection of all those who are about to end it.
+Most servers end the body of their answer after its terminator. Some leave the connection open, or
+continue with keep-alives. The answer is complete, so waiting is useless; but closing at once would
+lose the connection of all those servers that are about to end the body.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from weakref import WeakKeyDictionary
 from wholecall.protocols.reader import Reader
 
 PATIENCE_SECONDS = 1.0
-"""How long a stream may go on behind the answer's own end."""
+"""Seconds for which a stream may continue after the answer's own end."""
 
 
 class EndOfStream:
-    """Leaves its block, as if the stream were over, a moment behind the end of the answer."""
+    """Leaves its block, as if the stream were over, a moment after the end of the answer."""
 
     __slots__ = ("_before", "_expired", "_lingering", "_task")
 
     def __init__(self) -> None:
         self._task: asyncio.Task[Any] | None = None
         self._before = 0
-        """Requests to cancel the task that are none of ours."""
+        """Cancellations of the task that are not ours."""
         self._lingering: _Lingering | None = None
         self._expired = False
 
@@ -45,7 +45,7 @@ class EndOfStream:
             lingering.leave(self)
         if task is None or not self._expired:
             return False
-        # Our own cancellation is taken back; that of others goes on.
+        # Our own cancellation is taken back; others are passed on.
         return task.uncancel() <= self._before and kind is asyncio.CancelledError
 
     def look(self, reader: Reader) -> None:
@@ -67,7 +67,7 @@ class _Lingering:
 
     def __init__(self) -> None:
         self._until: dict[EndOfStream, float] = {}
-        """How long each may go on; who came first has the least time left."""
+        """The deadline of each; the first has the least time left."""
         self._timer: asyncio.TimerHandle | None = None
 
     @classmethod

@@ -1,6 +1,6 @@
-"""Where the requests of a protocol go and what stands in their headers.
+"""The URL and the headers of a protocol's requests.
 
-What users write as a base URL differs by a slash, a `/v1`, or the whole path. The rule:
+Base URLs of users differ by a slash, a `/v1`, or the whole path. The rule:
 
 - a URL that ends with the protocol's path is taken as it is;
 - a bare host gets the protocol's version (`/v1`) and its path;
@@ -26,7 +26,7 @@ _VERSION = re.compile(r"v\d+[a-z0-9]*")
 _HEADERS = {
     "User-Agent": "wholecall",
     "Accept": "*/*",
-    # A compressed stream comes in lumps: whoever compresses holds it back.
+    # A compressed stream comes in lumps: the compressor holds it back.
     "Accept-Encoding": "identity",
     "Content-Type": "application/json",
 }
@@ -34,19 +34,19 @@ _HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class _Convention:
-    """How one protocol is spoken over HTTP."""
+    """The HTTP conventions of one protocol."""
 
     path: str
     version: str = ""
     base_has_version: bool = False
-    """Whether its own clients expect the version in the base URL."""
+    """True if its own clients expect the version in the base URL."""
     key_header: str = "Authorization"
     key_form: str = "Bearer {key}"
     headers: Mapping[str, str] = field(default_factory=dict)
     model_in_path: bool = False
-    """Whether the path says which model is asked, and for what."""
+    """True if the path names the model and the method."""
     streams_json: bool = False
-    """Whether a stream begins as a whole answer does: with JSON."""
+    """True if a stream begins with JSON, as a whole answer does."""
     models: str = "models"
     """The path under which the models are listed."""
 
@@ -94,7 +94,7 @@ class Endpoint:
             raise ValueError("give a user in the base URL or an Authorization header, not both")
 
     def url_for(self, model: str, *, stream: bool) -> URL:
-        """Where a request for this model goes."""
+        """Return the URL of a request for this model."""
         if not self._convention.model_in_path:
             return self._url
         method = "streamGenerateContent" if stream else "generateContent"
@@ -105,7 +105,7 @@ class Endpoint:
 
     @property
     def models_url(self) -> URL:
-        """Where it lists its models."""
+        """The URL of its list of models."""
         convention = self._convention
         path = self._url.raw_path.removesuffix(convention.path) + convention.models
         return self._url.with_path(path, encoded=True, keep_query=True)
@@ -134,16 +134,16 @@ class Endpoint:
 
     @property
     def streams_json(self) -> bool:
-        """Whether a stream begins as a whole answer does, with JSON."""
+        """True if a stream begins with JSON, as a whole answer does."""
         return self._convention.streams_json
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must never be shown."""
+        """Values that must never be shown."""
         return self._secrets
 
     def hide_secrets(self, text: str) -> str:
-        """The text without keys that somebody echoed."""
+        """Return the text without keys that were echoed."""
         return hide_known(text, self._secrets)
 
 
@@ -202,7 +202,7 @@ def _find_secrets(headers: Mapping[str, str], url: URL) -> tuple[str, ...]:
 
 def _read_secrets(name: str, value: str) -> Iterator[str]:
     if name.lower() != "cookie":
-        # "Bearer sk-…": the word before the key is none.
+        # "Bearer sk-…": the word before the key is not a secret.
         yield value.rsplit(" ", 1)[-1]
         return
     for pair in value.split(";"):

@@ -1,15 +1,15 @@
 """Upstreams over HTTP: any endpoint that speaks one of the protocols.
 
-The bytes go from the socket to the reader as they come; nothing here looks into a stream.
+The bytes go from the socket to the reader as they come; nothing here parses a stream.
 
-What goes wrong *before* an answer begins is an `UpstreamError`, after the attempts that
-`RetryPolicy` allows. What goes wrong *in* a stream:
+A failure *before* an answer begins is an `UpstreamError`, after the attempts that `RetryPolicy`
+allows. Failures *in* a stream:
 
 - The connection drops, cleanly or not: the chunks just end. Whether the answer was over by
-  then is written in the answer itself, and the reader judges it: many servers hang up
-  rudely behind their last event, and a cut answer lacks its end however politely it was cut.
+  then is written in the answer itself, and the reader judges it: many servers reset
+  the connection after their last event, and a cut answer lacks its end however it was cut.
 - The upstream falls silent: an `UpstreamError` with the code `timeout`, because nothing
-  more comes and nobody else would notice.
+  more comes and nothing else would notice.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ MOST_BODY_BYTES = 64 * 1024 * 1024
 """Bytes of an answer that is not streamed. The longest have a few megabytes, with images."""
 # White space may come first, as a sign of life. More of it says nothing of what follows.
 _MOST_BLANK_BYTES = 1024
-# Under these types, the last of which stands for none at all, a body may be one JSON document
-# although a stream was asked for.
+# Under these types, the last of which means no type at all, a body may be one JSON document
+# although a stream was requested.
 _WHOLE_TYPES = frozenset({"application/json", "text/plain", "application/octet-stream"})
 _PROTOCOL = FaultKind.PROTOCOL.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSettings:
-    """How an upstream is reached."""
+    """Settings of the connections to an upstream."""
 
     timeouts: Timeouts = field(default_factory=Timeouts)
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    """Where proxies and certificates are looked up."""
+    """The environment with proxies and certificates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class HttpUpstream:
         return _Begun(response, body, streamed=streamed)
 
     def _may_be_whole(self, response: Response, start: bytes) -> bool:
-        """Whether the upstream ignores that a stream was asked for."""
+        """Return True if the upstream ignores that a stream was requested."""
         return (
             not self.endpoint.streams_json
             and response.content_type in _WHOLE_TYPES
@@ -244,7 +244,7 @@ class HttpUpstream:
         )
 
     def _explain(self, error: OSError) -> FailedAttempt:
-        """Why no answer began."""
+        """Return why no answer began."""
         code, repeatable = judge(error)
         said = self.endpoint.hide_secrets(self._describe(error))
         failed = UpstreamError(said, code=code)

@@ -1,11 +1,11 @@
 """LiteLLM as an upstream: `litellm/<model>`, for the providers that it reaches.
 
-LiteLLM is an extra. It is imported on first use, in a thread, for that takes seconds; none
-of its settings, callbacks or loggers is touched.
+LiteLLM is an extra. It is imported on first use, in a thread, for that takes seconds; none of its
+settings, callbacks or loggers is touched.
 
-It hands out an answer in OpenAI's chat form, and it hides a truncation: a dropped stream
-arrives with the finish reason `stop`, empty arguments as `{}`. The answer says so
-(`hides_truncation`), and whoever reads it must not take these for a proof.
+It returns an answer in OpenAI's chat form, and it hides a truncation: a dropped stream arrives with
+the finish reason `stop`, empty arguments as `{}`. The answer says so (`hides_truncation`), and its
+reader must not take these for a proof.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from wholecall.upstreams.secrets import hide_known
 
 _PROTOCOL = "openai-chat"
 _CODES = {404: "not_found"}
-"""What it means by a status, for it hands on no word of the upstream's apart from its message."""
+"""The meaning of a status, because LiteLLM passes on only the upstream's message."""
 
 
 class LiteLLMUpstream:
@@ -48,7 +48,7 @@ class LiteLLMUpstream:
         headers: Mapping[str, str] | None = None,
         retry: RetryPolicy | None = None,
     ) -> None:
-        """What is not given LiteLLM looks up itself, in the environment variables it knows."""
+        """LiteLLM looks up missing values itself, in the environment variables it knows."""
         self._options = {
             "base_url": base_url,
             "api_key": api_key,
@@ -118,7 +118,7 @@ class LiteLLMUpstream:
 
 
 def _unwrap(error: Exception) -> Exception:
-    """What breaks off a stream comes wrapped in an error for LiteLLM's own fallbacks."""
+    """Unwrap an error of a broken stream, which LiteLLM wraps for its own fallbacks."""
     match error:
         case object(original_exception=Exception() as original):
             return original

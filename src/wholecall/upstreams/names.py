@@ -21,12 +21,12 @@ _LITELLM = "litellm"
 _LOCAL = PREFIX.rstrip("/")
 _OLLAMA_PORT = 11434
 _KEY_HEADER = "Authorization"
-# What a server listens on is no address to call.
+# A listening address is not one to connect to.
 _ANYWHERE = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - nothing is bound here
 
 
 class Route(NamedTuple):
-    """Who answers, and the name of the model that they know."""
+    """The upstream, and its name for the model."""
 
     upstream: Upstream
     model: str
@@ -45,14 +45,14 @@ class NamedModel:
 
 @dataclass(frozen=True, slots=True)
 class _Service:
-    """What a prefix stands for."""
+    """The meaning of a prefix."""
 
     protocol: str
     base_url: str
     url_variable: str
     key_variables: tuple[str, ...]
     read_url: Callable[[str], str] = str.strip
-    """What is made of the variable, or of what the user gives."""
+    """Converts the variable, or the user's value."""
 
 
 def read_ollama_host(host: str) -> str:
@@ -96,7 +96,7 @@ _SERVICES: dict[str, _Service] = {
 }
 PREFIXES = (*_SERVICES, _LITELLM, _LOCAL)
 _PACKAGES = {_LITELLM: "litellm", _LOCAL: "xllamacpp"}
-"""What an extra of the prefix's name installs."""
+"""The package that the extra of the prefix's name installs."""
 
 
 def find_upstream(
@@ -151,7 +151,7 @@ def check_environment(asked: NamedModel, environ: Mapping[str, str]) -> None:
 
 
 def find_lack(model: str, environ: Mapping[str, str]) -> str:
-    """What this machine lacks to ask a model: a package, a file. Empty: nothing."""
+    """Return what is missing to ask a model: a package, a file. Empty: nothing."""
     prefix, _, name = model.partition("/")
     package = _PACKAGES.get(prefix)
     if package is not None and find_spec(package) is None:

@@ -32,7 +32,7 @@ def find_proxy(url: URL, environ: Mapping[str, str]) -> URL | None:
 def _read_proxies(environ: Mapping[str, str]) -> dict[str, str]:
     upper = {name.lower(): value for name, value in environ.items() if name.isupper()}
     if "REQUEST_METHOD" in environ:
-        # In a CGI program `HTTP_PROXY` is the header `Proxy` of whoever asks.
+        # In a CGI program `HTTP_PROXY` is the header `Proxy` of the request.
         upper.pop("http_proxy", None)
     lower = {name: value for name, value in environ.items() if name.islower()}
     return {
@@ -43,7 +43,7 @@ def _read_proxies(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_exempt(url: URL, exempt: str) -> bool:
-    """Whether a list of hosts and domains (`*` is all of them) names this address."""
+    """Return True if a list of hosts and domains (`*` is all of them) names this address."""
     host = url.host or ""
     for entry in exempt.lower().split(","):
         name = entry.strip().lstrip(".")

@@ -19,8 +19,8 @@ from aiohappyeyeballs import AddrInfoType
 from wholecall.upstreams.http1.pool import OpenSocket, Pool, open_socket
 
 OTHER_LOOP_SECONDS = 5.0
-"""How long is waited for loops of other threads to close their own. One that is busy for longer
-closes them when it gets to it."""
+"""Seconds to wait for loops of other threads to close their own. A loop that is busy for longer
+closes them later."""
 
 
 class Pools:

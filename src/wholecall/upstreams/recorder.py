@@ -1,7 +1,7 @@
-"""An upstream that keeps what another one sends, as a case that `replay` and `check` read.
+"""An upstream that records another one, as a case that `replay` and `check` read.
 
-One line of JSON an answer. A stream is kept in whole lines, as text, so that a key which
-somebody echoed is found wherever the network cut it.
+One line of JSON for each answer. A stream is kept in whole lines, as text, so that an echoed key is
+found wherever the network cut it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class RecordingUpstream:
 
     @property
     def protocol(self) -> str:
-        """The protocol of the upstream behind it."""
+        """The protocol of the recorded upstream."""
         return self._upstream.protocol
 
     @asynccontextmanager
@@ -73,7 +73,7 @@ class RecordingUpstream:
                     self._save(request, {"protocol": answer.protocol, **contents})
 
     async def close(self) -> None:
-        """Close the upstream behind it."""
+        """Close the recorded upstream."""
         await self._upstream.close()
 
     def _save(self, request: Request, answered: Mapping[str, Any]) -> None:
@@ -93,14 +93,14 @@ class Tape:
         self._bytes = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._line: list[str] = []
-        """What came of a line that is not over."""
+        """The incomplete line."""
         self._events: list[Any] = []
         self._pauses: list[float] = []
         self._last = clock()
 
     @property
     def full(self) -> bool:
-        """Whether more came than it may keep."""
+        """True if more came than it may keep."""
         return self._bytes > self._most_bytes
 
     async def keep(
@@ -124,7 +124,7 @@ class Tape:
         )
 
     def contents(self, *, streamed: bool) -> dict[str, Any]:
-        """What a case says of them."""
+        """Return the fields of a case."""
         self._add(self._rest(streamed=streamed))
         if streamed:
             return {"events": self._events, "pauses": self._pauses}
@@ -134,7 +134,7 @@ class Tape:
         return {"response": self._events[0]}
 
     def _rest(self, *, streamed: bool) -> str:
-        """What came behind the last line."""
+        """Return the text after the last line."""
         rest = "".join([*self._line, self._decoder.decode(b"", final=True)])
         # A lone text without a newline would be read as a line without its end, and this is
         # the piece of one. A blank line before it says so, and nothing else.
@@ -187,7 +187,7 @@ def _title(request: Request) -> str:
 
 
 def describe_offer(request: Request | None) -> dict[str, Any]:
-    """What a case says of the tools, natively offered or in the prompt; None: nobody knows."""
+    """Return the tools of a case, natively offered or in the prompt; None if unknown."""
     if request is None or request.prompted is None:
         tools = () if request is None else request.tools
         return {"tools": [_define(tool) for tool in tools] or None}

@@ -1,12 +1,12 @@
-"""What an upstream says when it refuses: one error of ours out of everybody's shapes.
+"""Error bodies of upstreams: one error of ours for all their shapes.
 
-{"error": {"message", "type", "code"}}          OpenAI and most others
-{"type": "error", "error": {"type", "message"}} Anthropic
-[{"error": {"message", "status"}}]              Gemini, when a stream was asked for
-{"error": "…"}                                  Ollama
-{"error": {"message", "code": 403, "metadata"}} OpenRouter
-{"detail": "…"} or {"detail": [{"msg", "loc"}]} servers made with FastAPI
-{"message": "…"}, {"errors": [{"message"}]}     gateways
+    {"error": {"message", "type", "code"}}          OpenAI and most others
+    {"type": "error", "error": {"type", "message"}} Anthropic
+    [{"error": {"message", "status"}}]              Gemini, if a stream was requested
+    {"error": "…"}                                  Ollama
+    {"error": {"message", "code": 403, "metadata"}} OpenRouter
+    {"detail": "…"} or {"detail": [{"msg", "loc"}]} servers made with FastAPI
+    {"message": "…"}, {"errors": [{"message"}]}     gateways
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from wholecall.upstreams.retry import FailedAttempt, is_repeatable, read_retry_a
 MOST_BYTES = 64 * 1024
 """Bytes of a refusal that are read; a page of HTML may go on for long."""
 MOST_SECONDS = 5.0
-"""How long the words of a refusal may take. Its status has come before them."""
+"""Seconds for the body of a refusal. Its status has come before."""
 _LONGEST_MESSAGE = 500
 _LONGEST_BODY = 2000
 # Where the words stand, and the wrappers around them, in the order in which they are tried.
@@ -40,7 +40,7 @@ _DEEPEST = 4
 
 
 async def read_refusal(endpoint: Endpoint, response: Response) -> FailedAttempt:
-    """What an answer says whose status is no success. Its words may come slowly, or be cut."""
+    """Read an answer without a success status. Its body may come slowly, or be cut."""
     with closing(response):
         try:
             async with asyncio.timeout(MOST_SECONDS):
@@ -53,7 +53,7 @@ async def read_refusal(endpoint: Endpoint, response: Response) -> FailedAttempt:
 def refuse(
     endpoint: Endpoint, status: int, *, headers: Mapping[str, str], body: bytes
 ) -> FailedAttempt:
-    """An attempt that was answered with a status that is no success."""
+    """Return the failed attempt for a status that is not a success."""
     text = endpoint.hide_secrets(body.decode("utf-8", "replace")).strip()
     said = _parse(text)
     message = (
@@ -73,7 +73,8 @@ def refuse(
 
 
 def _redirect(headers: Mapping[str, str]) -> str:
-    """Redirects are not followed: the key would go to whoever the upstream names."""
+    """Describe a redirect. Redirects are not followed: the key would go to the host that the
+    upstream names."""
     target = headers.get("location")
     if target is None:
         return ""

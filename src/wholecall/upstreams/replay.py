@@ -24,7 +24,7 @@ class Recorded(Protocol):
 
     @property
     def chunks(self) -> Sequence[Chunk]:
-        """What came, in order."""
+        """The chunks in order."""
 
     @property
     def body(self) -> Mapping[str, Any] | None:
@@ -32,7 +32,7 @@ class Recorded(Protocol):
 
     @property
     def pauses(self) -> Sequence[float]:
-        """Seconds before each chunk; missing ones are none."""
+        """Seconds before each chunk; missing ones are zero."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class ScriptedAnswer:
 
 
 Reaction: TypeAlias = Recorded | UpstreamError
-"""What an upstream does when it is asked: it answers, or it refuses."""
+"""An upstream's reaction to a request: an answer, or a refusal."""
 
 
 class ReplayUpstream:
@@ -66,7 +66,7 @@ class ReplayUpstream:
         self._pace = pace
         self._sleep = sleep
         self.requests: list[Request] = []
-        """What it was asked so far."""
+        """The requests so far."""
 
     @property
     def protocol(self) -> str:

@@ -1,7 +1,7 @@
-"""When an upstream is asked again, and how long to wait before it.
+"""The retry policy: when an upstream is asked again, and how long to wait.
 
-Only an attempt that brought no byte of an answer is repeated: after the first byte the
-model has begun to speak, and somebody may have heard it.
+Only an attempt without a single byte of an answer is repeated: after the first byte the model has
+begun to answer, and a client may have read it.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class FailedAttempt:
 
     error: UpstreamError
     repeatable: bool
-    """Whether another attempt may bring one."""
+    """True if another attempt may succeed."""
     cause: BaseException | None = None
     at_once: bool = False
-    """Whether there is nothing to wait for: the upstream did not even hear of it."""
+    """True if there is nothing to wait for: the upstream never got the request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often and after how long an upstream is asked again."""
+    """The number of retries, and the pauses before them."""
 
     retries: int = 2
     """Attempts after the first."""
@@ -47,8 +47,8 @@ class RetryPolicy:
     longest_delay: float = 8.0
     """Seconds, where the upstream does not say itself how long to wait."""
     longest_asked: float = 60.0
-    """Seconds that an upstream may ask for. One that asks for more is asked again earlier:
-    nobody waits an hour for an answer."""
+    """The longest `Retry-After` that is respected. An upstream that demands more is asked again
+    earlier: no one waits an hour for an answer."""
     jitter: Callable[[], float] = random.random  # noqa: S311 - it spreads delays, it keeps no secret
     """From 0 to 1: how much of the random half of a delay is waited."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -89,7 +89,7 @@ async def ask(
 
 
 def is_repeatable(status: int, headers: Mapping[str, str]) -> bool:
-    """Whether a refusal may be followed by an answer. The upstream's own word decides."""
+    """Return True if an answer may follow a refusal. The upstream's own word decides."""
     match headers.get("x-should-retry"):
         case "true":
             return True

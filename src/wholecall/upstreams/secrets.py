@@ -1,11 +1,11 @@
-"""What a secret looks like. Whoever shows, keeps or hands on a text asks here.
+"""The forms of secrets, for all code that shows, stores or passes on a text.
 
-A secret is known because we were given it, by the name that stands before it, or by its form.
-How far a form is believed depends on what the text is for:
+A secret is known because we were given it, by the name before it, or by its form. How far a form is
+trusted depends on the purpose of the text:
 
-- Logs and the inspector are only looked at. There whatever may be a secret is hidden (`FORMS`),
-  even if it was prose; how to do that fast is the matter of `proxy/hiding.py`.
-- A recording is played again, so only what is certainly a key is taken out of it (`hide_keys`).
+- Logs and the inspector are only read. There everything that may be a secret is hidden (`FORMS`),
+  even if it was prose; `proxy/hiding.py` does that fast.
+- A recording is played again, so only certain keys are removed from it (`hide_keys`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable
 
 HIDDEN = "***"
-"""What stands in the place of a secret."""
+"""The replacement of a secret."""
 SHORTEST = 8
 """A shorter secret is a word such as "none" that local servers take; hiding it hides prose."""
 
@@ -25,18 +25,18 @@ _SURE_MAKERS = (
     *("xoxa", "xoxb", "xoxp"),
 )
 MAKERS = (*_SURE_MAKERS, "pk", "rk", "wc")
-"""Keys begin with the word of whoever made them: sk-ant-…, wc_…, ghp_…. Some of these words are
-also beginnings of names in programs: wc_get_product_by_id."""
+"""Keys begin with their maker's prefix: sk-ant-…, wc_…, ghp_…. Some of these prefixes also begin
+names in programs: wc_get_product_by_id."""
 JOINT = "[-_]"
 """Between that word and the key."""
 BARE_MAKERS = ("AIza", "AKIA")
 """Words with nothing between them and the key."""
 KEY = r"[\w-]{12}"
-"""A key behind the word of its maker, at least."""
+"""The least of a key after its maker's prefix."""
 SCHEMES = ("bearer", "basic")
-"""How a header of authorization begins."""
+"""The beginnings of an authorization header."""
 CREDENTIALS = r"[ \t]{1,16}[\w.~+/=-]{8}"
-"""What follows a scheme, at least."""
+"""The least that follows a scheme."""
 USER = r"://[^/\s@\"'<>]{1,512}@"
 """https://user:password@host"""
 WORDS = ("key", "token", "secret", "password", "signature", "cookie")
@@ -44,7 +44,7 @@ WORDS = ("key", "token", "secret", "password", "signature", "cookie")
 ASSIGNS = r"[\"']?[ \t]{0,4}[=:][ \t]{0,4}[\"']?"
 """Between such a word and the secret."""
 VALUE = r"[^\s&\"',;})]{8}"
-"""The secret behind such a word, at least."""
+"""The least of a secret after such a word."""
 
 FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(rf"\b({'|'.join(MAKERS)}){JOINT}{KEY}[\w-]*"), rf"\1-{HIDDEN}"),
@@ -74,7 +74,7 @@ _NAME = re.compile(
 
 
 def names_secret(name: str) -> bool:
-    """Whether a header, parameter or variable of this name holds a secret."""
+    """Return True if a header, parameter or variable of this name holds a secret."""
     return _NAME.search(name) is not None
 
 

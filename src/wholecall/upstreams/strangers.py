@@ -1,20 +1,21 @@
-"""Who answers in the place of a model: a captive portal, a web server's own page, nobody.
+"""Recognise an answer that is not from an API: a captive portal, a web server's own page, an empty
+body.
 
-Such an answer has a good status, so that only its body tells. It is told before anything of it
-is taken for a stream that was cut.
+Such an answer has a good status, so only its body shows it. It is reported before it could be taken
+for a stream that was cut.
 """
 
 from __future__ import annotations
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MARKUP = b"<"
-# How JSON and events begin. Whatever else stands under the type of plain text is prose.
+# The beginnings of JSON and events. Anything else of type plain text is prose.
 _BEGINNINGS = (b"{", b"[", b":", b"data:", b"event:", b"id:", b"retry:")
 _PROSE = "text/plain"
 
 
 def find_stranger(status: int, media_type: str, *, start: bytes) -> str:
-    """What stands where a model's answer should be, if that is known by its first bytes."""
+    """Describe an answer that is not from a model, if its first bytes show it."""
     said = start.removeprefix(_BYTE_ORDER_MARK).lstrip()
     if not said:
         return f"answered with status {status} and an empty body"

@@ -1,4 +1,4 @@
-"""What is known of who answers for a model, by the prefix of its name."""
+"""Traits of an upstream, by the prefix of the model's name."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ _BY_PREFIX = {local.PREFIX: local.TRAITS}
 
 
 def traits_of(model: str) -> Traits:
-    """What is known of who answers for a model; where nothing is, what most of them want."""
+    """Return the traits of a model's upstream; the usual ones if it is unknown."""
     prefix, slash, _ = model.partition("/")
     return _BY_PREFIX.get(prefix + slash, _USUAL)

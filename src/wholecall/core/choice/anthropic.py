@@ -34,7 +34,7 @@ class AnthropicForm:
             # Nothing that may be called can be named, and nothing else may be called.
             return Encoded({"tool_choice": {"type": "none"}}, unsaid=choice.specials)
         value: dict[str, Any] = {"type": _WORDS[choice.mode]}
-        # There is no list of allowed tools, so those that are not allowed leave the offer.
+        # The protocol has no list of allowed tools, so the others are not offered.
         offer = choice.names or None
         if choice.mode is Mode.REQUIRED and len(choice.names) == 1:
             value, offer = {"type": _TOOL, "name": choice.names[0]}, None

@@ -1,4 +1,4 @@
-"""Whether an answer obeyed the choice. Upstreams promise it; not all of them keep it."""
+"""Check whether an answer obeys the tool choice. Not all upstreams enforce it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wholecall.core.values import Call, Rejected
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """How an answer broke the choice."""
+    """A violation of the tool choice."""
 
     message: str
     """Words for the model."""
@@ -21,9 +21,9 @@ class Breach:
 
 
 def obeyed(choice: Choice, answer: Sequence[Call | Rejected]) -> Breach | None:
-    """How the calls of an answer broke the choice, or None if they obeyed it.
+    """Return how the calls of an answer violate the choice, or None.
 
-    A rejected call counts as an attempt: the model did call, and hears of its mistake elsewhere.
+    A rejected call counts as an attempt: the model did call, and its feedback comes from elsewhere.
     """
     if choice.mode is Mode.NONE:
         return _check_silence(answer)

@@ -52,16 +52,16 @@ _HOSTED = (
 
 @dataclass(frozen=True, slots=True)
 class OpenAIForm:
-    """How one of the two protocols wraps a choice."""
+    """The form in which one of the two protocols writes a choice."""
 
     words: Mapping[str, Mode]
     readers: Mapping[str, _Reader]
-    """How a tool of each type is named."""
+    """Readers of a tool's name, by the tool's type."""
     write: Callable[[Tool], dict[str, Any] | None]
     wrapped: bool
-    """Whether the body of `allowed_tools` stands under a second key of that name."""
+    """True if the body of `allowed_tools` is nested under a second key of that name."""
     legacy: bool
-    """Whether the deprecated `function_call` is read."""
+    """True if the deprecated `function_call` is read."""
 
     def decode(self, request: Wire, offered: Offered) -> Choice:
         """Read the choice from a request's fields."""

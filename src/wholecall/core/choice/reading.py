@@ -12,7 +12,7 @@ Wire: TypeAlias = Mapping[str, Any]
 Offered: TypeAlias = Collection[str]
 
 _PREVIEW = 200
-# An error that lists a thousand tools helps nobody.
+# An error that lists a thousand tools does not help.
 _LISTED = 20
 
 
@@ -53,7 +53,7 @@ class Field(NamedTuple):
         raise self.refuse("true, false")
 
     def read_object(self) -> Wire:
-        """An object, its fields not yet looked at."""
+        """Return an object whose fields are not checked yet."""
         if isinstance(self.value, Mapping):
             return self.value
         raise self.refuse("an object")

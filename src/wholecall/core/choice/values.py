@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 
 class Mode(enum.Enum):
-    """Whether an answer may, must or must not call tools."""
+    """The mode: may, must or must not an answer call tools?"""
 
     AUTO = "auto"
     NONE = "none"
@@ -18,7 +18,7 @@ class Mode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """A tool that is no function: a custom one, or one that the upstream itself runs."""
+    """A tool that is not a function: a custom one, or one that the upstream runs itself."""
 
     type: str
     name: str = ""
@@ -31,13 +31,13 @@ Tool: TypeAlias = str | Special
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a request says about calling tools."""
+    """A request's rules for calling tools."""
 
     mode: Mode = Mode.AUTO
     names: tuple[str, ...] = ()
     """The only functions that may be called; without names and specials, all that are offered."""
     parallel: bool = True
-    """Whether an answer may hold more than one call."""
+    """True if an answer may hold more than one call."""
     specials: tuple[Special, ...] = ()
     """The only other tools that may be called."""
 
@@ -60,7 +60,7 @@ class Encoded:
     offer: tuple[str, ...] | None = None
     """The only tools to offer, where the protocol cannot name them otherwise; None: all."""
     unsaid: tuple[Special, ...] = ()
-    """What the protocol cannot express. These tools cannot be called."""
+    """Tools that the protocol cannot express. They cannot be called."""
 
 
 def restrict(mode: Mode, tools: Iterable[Tool], *, parallel: bool) -> Choice:

@@ -1,8 +1,8 @@
-"""History: the messages of a request, mended so that its upstream accepts them.
+"""History: repair the messages of a request so that its upstream accepts them.
 
-Every call has exactly one result, in call order, directly behind its turn; ids are unique;
-arguments are objects; nothing is empty. A healthy history comes back equal, mending twice
-changes nothing more, and the caller's messages are never touched.
+Every call has exactly one result, in call order, directly after its turn; ids are unique; arguments
+are objects; nothing is empty. A healthy history comes back equal, repairing twice changes nothing
+more, and the caller's messages are never modified.
 """
 
 from wholecall.core.history.mending import Mended, mend, repair_history

@@ -1,7 +1,7 @@
 """The history of Anthropic's protocol: calls and results are blocks inside messages.
 
-All results of a turn stand in the one user message behind it, before anything else that the
-user says. Results in a message of their own each, or behind a text, are refused.
+All results of a turn are in the one user message after it, before anything else that the user says.
+Results in separate messages, or after a text, are refused.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _read_user(message: Wire, spot: Spot) -> list[Piece]:
     blocks = tidy(message, spot)["content"]
     if not any(_is(block, "tool_result") for block in blocks):
         return [Aside(spot.at, {**message, "content": blocks})] if blocks else []
-    # What else the message says is one piece and stands where it began.
+    # The rest of the message is one piece, at the place where it began.
     rest = [block for block in blocks if not _is(block, "tool_result")]
     begins = blocks.index(rest[0]) if rest else len(blocks)
     return [
@@ -86,7 +86,7 @@ def _read_result(block: Wire, spot: Spot) -> StoredResult:
 def _read_assistant(message: Wire, spot: Spot) -> list[Piece]:
     tidied = tidy(message, spot)
     blocks = [block for block in tidied["content"] if _keeps(block, spot)]
-    # Results that a client stored with their calls belong to the user's message behind it.
+    # Results that a client stored with their calls belong to the next user message.
     results = [_read_result(block, spot) for block in blocks if _is(block, "tool_result")]
     blocks = [block for block in blocks if not _is(block, "tool_result")]
     if any(_is(block, "tool_use") for block in blocks):
@@ -163,9 +163,9 @@ def _join(pieces: Sequence[Piece], _: Mending) -> list[Any]:
 
 
 def _write_results(first: StoredResult, rest: deque[Piece]) -> Wire:
-    """Write a turn's results and, behind them, what the user said in the messages they were in.
+    """Write a turn's results and, after them, what the user said in the same messages.
 
-    Messages further on stay by themselves: the upstream joins them as it always did.
+    Later messages stay separate: the upstream joins them as it always did.
     """
     results = [first]
     while rest and isinstance(piece := rest[0], StoredResult):

@@ -26,10 +26,10 @@ class Ids:
     rule: IdRule
     _taken: set[str] = field(default_factory=set)
     _next: dict[str, int] = field(default_factory=dict)
-    """The next free number behind each stem: every number is tried once."""
+    """The next free number for each stem: every number is tried once."""
 
     def claim(self, id: str) -> str:
-        """The id under which this call goes on: its own if it is accepted and not yet taken."""
+        """Return the id for this call: its own if it is accepted and free."""
         wanted = _fit(id or _NAMELESS, self.rule)
         if wanted in self._taken:
             wanted = self._renumber(wanted)

@@ -1,15 +1,14 @@
-"""Which result belongs to which call, and the order that every upstream accepts.
+"""Pair results with calls, in the order that every upstream accepts.
 
-The law: every call has exactly one result, in call order, directly behind its turn.
+The law: every call has exactly one result, in call order, directly after its turn.
 
-A result answers the latest calls that bear its id. Some providers count their ids anew in
-every turn (`list_dir:0`), so an id alone does not name a call; its place does. Within one
-*exchange*, a run of turns and results that nothing else interrupts, the first call that
-waits is answered first. A result without any id answers the only call that waits there; of
-several it would be a guess.
+A result answers the latest calls that have its id. Some providers restart their ids in every turn
+(`list_dir:0`), so an id alone does not name a call; its position does. Within one *exchange*, a run
+of turns and results that nothing else interrupts, the first unanswered call is answered first. A
+result without an id answers the only unanswered call; with several it would be a guess.
 
-Of two results of one call the first stays: it is the one that the model has read and built
-on. (The second comes from a guard that refused what had already been started:
+Of two results of one call the first stays: it is the one that the model has read and built on. (The
+second comes from a guard that refused what had already been started:
 https://github.com/tetsuo-ai/agenc-core/pull/2184.)
 """
 
@@ -59,7 +58,7 @@ def _make_unique(piece: Piece, mending: Mending) -> Piece:
 def drop_repeated(
     entries: Iterable[StoredCall | Wire], mending: Mending
 ) -> list[StoredCall | Wire]:
-    """A call that stands twice in one turn, with the same id and arguments, is one call."""
+    """Merge a call that occurs twice in one turn with the same id and arguments."""
     first: dict[str, StoredCall] = {}
     kept: list[StoredCall | Wire] = []
     for entry in entries:
@@ -84,7 +83,7 @@ class _Pairs:
     """Calls and their results."""
 
     blind: bool
-    """Whether something unread came before, which may hold the call of an unknown result."""
+    """True if something unread came before, which may hold the call of an unknown result."""
     results: dict[StoredCall, StoredResult] = field(default_factory=dict)
     dropped: dict[StoredResult, ChangeKind] = field(default_factory=dict)
     _waiting: dict[str, tuple[int, deque[StoredCall]]] = field(default_factory=dict)
@@ -138,7 +137,7 @@ class _Pairs:
         self.blind = self.blind or aside.opaque
 
     def finish(self, uses: Counter[str]) -> None:
-        """Give a call the result that stands directly before it, if nothing else bears its id."""
+        """Give a call the result directly before it, if nothing else has its id."""
         for call, result in self._early.items():
             if call not in self.results and uses[call.id] == 1:
                 self.results[call] = result
@@ -165,7 +164,7 @@ def _pair(pieces: Iterable[Piece], *, blind: bool) -> _Pairs:
     return pairs
 
 
-# ── Order, ids, and results where there are none ────────────────────────────────────
+# ── Order, ids, and missing results ────────────────────────────────
 
 
 def _order(pieces: Iterable[Piece], pairs: _Pairs) -> Iterator[Piece]:
@@ -177,7 +176,7 @@ def _order(pieces: Iterable[Piece], pairs: _Pairs) -> Iterator[Piece]:
 
 
 def _note_moves(pieces: Sequence[Piece], pairs: _Pairs, *, mending: Mending) -> None:
-    """A result has moved if another piece stands before it now."""
+    """Note moved results: those that now follow another piece."""
     ordered = list(_order(pieces, pairs))
     kept = set(ordered)
     before = {piece: left for left, piece in pairwise(p for p in pieces if p in kept)}
@@ -227,7 +226,7 @@ class _Writer:
     ) -> StoredResult:
         if result is None:
             self.mending.note(ChangeKind.RESULT_FILLED, call.at, detail=call.id)
-            # It stands behind its turn, where the next message stood.
+            # It follows its turn, at the place of the next message.
             result = StoredResult(turn.at + 1, call.id, self.form.fill(call, UNRECORDED))
         native = result.native
         if native.get(self.form.result_id) != call.id:

@@ -22,7 +22,7 @@ believe that the user stopped it."""
 
 
 class ChangeKind(enum.Enum):
-    """What was changed in a history."""
+    """The kind of a change in a history."""
 
     RESULT_ORPHANED = "result_orphaned"
     """A result without a call was dropped."""
@@ -31,7 +31,7 @@ class ChangeKind(enum.Enum):
     RESULT_FILLED = "result_filled"
     """A call without a result got one that says so."""
     RESULT_MOVED = "result_moved"
-    """A result was put directly behind its call, in call order."""
+    """A result was moved directly after its call, in call order."""
     RESULT_BLANK = "result_blank"
     """A result without content got words that say so."""
     RESULT_ENCODED = "result_encoded"
@@ -73,7 +73,7 @@ class Mending:
 
     target: Target
     continues: bool = False
-    """Whether the upstream holds earlier messages, so that a result's call may be there."""
+    """True if the upstream holds earlier messages, which may hold a result's call."""
     remembered: Mapping[str, Wire] = field(default_factory=dict)
     """Fields of the message that carried a call, by the call's id."""
     changes: list[Change] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Spot:
 
     @property
     def target(self) -> Target:
-        """What the history's reader wants."""
+        """The target of the history."""
         return self.mending.target
 
     def note(self, kind: ChangeKind, detail: str = "") -> None:
@@ -119,7 +119,7 @@ class StoredTurn:
 
     at: int
     entries: tuple[StoredCall | Any, ...]
-    """Its calls, and in their places whatever stands between them."""
+    """Its calls, and in their places the content between them."""
     frame: Wire = field(default_factory=dict)
     """The message around the entries."""
 
@@ -150,7 +150,7 @@ class Aside:
     at: int
     native: Any
     opaque: bool = False
-    """What cannot be read may hold the calls of the results behind it."""
+    """Unreadable content may hold the calls of the results that follow."""
 
 
 Piece: TypeAlias = StoredTurn | StoredResult | Aside
@@ -158,7 +158,7 @@ Piece: TypeAlias = StoredTurn | StoredResult | Aside
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How one protocol writes a history."""
+    """The form in which one protocol writes a history."""
 
     split: Callable[[Sequence[Any], Mending], list[Piece]]
     join: Callable[[Sequence[Piece], Mending], list[Any]]

@@ -1,10 +1,10 @@
 """The history of OpenAI's Responses protocol: a flat list of items.
 
-A turn is a run of items that the model put out: reasoning, calls, words. Reasoning belongs
-to the item behind it and must not be parted from it, so results go behind the whole run.
+A turn is a run of items that the model produced: reasoning, calls, text. Reasoning belongs to the
+next item and must not be separated from it, so results follow the whole run.
 
-A call that is marked `async` may be answered at any time, or never; it and its result are
-left as they are (https://developers.openai.com/api/docs/guides/async-tool-calling).
+A call that is marked `async` may be answered at any time, or never; it and its result are left
+unchanged (https://developers.openai.com/api/docs/guides/async-tool-calling).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from wholecall.core.history.stored import Output, is_blank, tidy, write_argument
 from wholecall.core.history.target import Reasoning
 
 _OUTPUT = Output("output", "input_text")
-# The calls that the client answers with text. The others (computer, shell, patch) have
-# results of their own shapes, which nobody but the client can fill in.
+# The calls that the client answers with text. The others (computer, shell, patch) have results of
+# their own shapes, which only the client can fill in.
 _RESULT_TYPES = {
     "function_call": "function_call_output",
     "custom_tool_call": "custom_tool_call_output",
@@ -105,7 +105,7 @@ def _read_said(item: Any, spot: Spot) -> Piece:
 def _read_run(run: Sequence[_Placed], mending: Mending, *, hidden: bool) -> list[Piece]:
     kept = _drop_silence(_drop_reasoning(run, mending), mending)
     read = [(at, _read_entry(item, Spot(at, mending))) for at, item in kept]
-    # A repeated call leaves first: the reasoning before it has nothing behind it then.
+    # Drop a repeated call first: then the reasoning before it is at the end.
     once = drop_repeated([entry for _, entry in read], mending)
     left = {id(entry) for entry in once}
     placed = [(at, entry) for at, entry in read if id(entry) in left]
@@ -153,7 +153,7 @@ def _drop_silence(run: Sequence[_Placed], mending: Mending) -> list[_Placed]:
 
 
 def _drop_dangling(run: list[_Placed], mending: Mending) -> list[_Placed]:
-    """Reasoning with nothing behind it comes from a cut answer, and is refused."""
+    """Drop reasoning at the end of a run: it comes from a cut answer, and upstreams refuse it."""
     while run and not isinstance(run[-1][1], StoredCall) and _type(run[-1][1]) == _REASONING:
         at, _ = run.pop()
         mending.note(ChangeKind.REASONING_DROPPED, at, detail="nothing follows it")

@@ -1,7 +1,7 @@
-"""What may stand in a stored message: arguments that are an object, content that is not blank.
+"""Valid content of a stored message: arguments that are an object, content that is not blank.
 
-Upstreams parse the arguments of earlier calls again, to write them into the prompt. One that
-is no JSON object makes every later request fail
+Upstreams parse the arguments of earlier calls again, to write them into the prompt. Arguments that
+are not a JSON object make every later request fail
 (https://github.com/OpenHands/OpenHands/issues/13949), and so does an empty text
 (https://github.com/anthropics/anthropic-sdk-python/issues/461).
 """
@@ -26,7 +26,7 @@ _STRING = msgspec.json.Decoder(str)
 
 
 def read_arguments(value: object) -> tuple[Mapping[str, Any], str]:
-    """The object that arguments are, and the text of those that are none."""
+    """Return arguments as an object, and the text of those that are not an object."""
     if isinstance(value, Mapping):
         return value, ""
     text = _encode(value)
@@ -89,7 +89,7 @@ def _is_blank_part(part: object) -> bool:
 
 
 def _is_content(value: object) -> bool:
-    """Whether this is a text, or parts that say their type; a tool's own object is neither."""
+    """Return True for a text or for parts with a type; a tool's own object is neither."""
     if isinstance(value, list):
         return all(isinstance(part, Mapping) and "type" in part for part in value)
     return value is None or isinstance(value, str)
@@ -109,7 +109,7 @@ def tidy(message: Wire, spot: Spot) -> Wire:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where a protocol's results hold their content, and the type of a text in it."""
+    """The place of a result's content in a protocol, and the type of a text in it."""
 
     key: str
     text_type: str

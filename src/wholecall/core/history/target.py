@@ -1,8 +1,7 @@
-"""What the reader of a history accepts: its rules for ids, reasoning and system messages.
+"""The requirements of an upstream for a history: ids, reasoning and system messages.
 
-The plain `Target()` keeps everything that a protocol allows. The presets say what is known
-of the upstreams that allow less; an upstream that is none of them is described by its own
-`Target`.
+The plain `Target()` keeps everything that a protocol allows. The presets describe known upstreams
+that allow less; any other upstream gets a `Target` of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _LETTERS_AND_DIGITS = frozenset(string.ascii_letters + string.digits)
 
 @dataclass(frozen=True, slots=True)
 class IdRule:
-    """Which ids of calls are accepted."""
+    """The ids of calls that are accepted."""
 
     characters: frozenset[str] | None = None
     """The only characters that may stand in an id; None: any. An id that is not accepted is
@@ -41,7 +40,7 @@ class IdRule:
 
 
 class Reasoning(enum.Enum):
-    """How much of the model's earlier reasoning goes back to it."""
+    """The amount of earlier reasoning that is sent back to the model."""
 
     ALL = "all"
     SIGNED = "signed"
@@ -50,7 +49,7 @@ class Reasoning(enum.Enum):
 
 
 class System(enum.Enum):
-    """Where system messages may stand."""
+    """The allowed places of system messages."""
 
     ANYWHERE = "anywhere"
     LEADING = "leading"
@@ -61,17 +60,18 @@ class System(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What an upstream accepts in a history."""
+    """The requirements of an upstream for a history."""
 
     ids: IdRule = IdRule()
     reasoning: Reasoning = Reasoning.ALL
     reasoning_required: bool = False
-    """Whether a message with calls is refused without `reasoning_content`, even an empty one."""
+    """True if a message with calls is refused without `reasoning_content`, even an empty one."""
     signatures: bool = True
-    """Whether calls keep what another provider wants back with them (`extra_content`)."""
+    """True if calls keep fields that another provider wants back (`extra_content`)."""
     system: System = System.ANYWHERE
     bridge: str = ""
-    """What the assistant says between results and the user, where the user may not follow them."""
+    """The assistant's words between results and the user, if the user may not follow them
+    directly."""
 
 
 ANTHROPIC_IDS = IdRule(_LETTERS_AND_DIGITS | {"_", "-"})
@@ -93,5 +93,5 @@ MISTRAL = Target(
 # A message with calls keeps its `reasoning_content` in all later requests; an empty one is
 # accepted, a missing one is a 400.
 DEEPSEEK = Target(reasoning_required=True)
-# Gemini behind its OpenAI layer wants `extra_content.google.thought_signature` back unchanged.
+# Gemini's OpenAI-compatible layer wants `extra_content.google.thought_signature` back unchanged.
 GEMINI = Target(reasoning=Reasoning.NONE)

@@ -118,7 +118,7 @@ _HARMONY = HeadedCalls(
         *_ADDRESSED,
         *(f"<|start|>assistant{address}" for address in _ADDRESSED),
         "<|start|>assistant to=",
-        " to=",  # behind the `<|start|>assistant` of the prompt
+        " to=",  # after the `<|start|>assistant` of the prompt
         "to=",
     ),
     call_close=_END,

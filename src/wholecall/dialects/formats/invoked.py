@@ -89,8 +89,8 @@ _DSML_BARS = (
 
 
 def _dsml(name: str, *sections: str, models: str) -> Dialect:
-    """With its full-width bars, and with those that backends make of them: ASCII, doubled, with
-    blanks behind or around them, the first one lost."""
+    """DSML with its full-width bars, and with those that backends make of them: ASCII, doubled,
+    with blanks after or around them, the first one lost."""
     own, *others = (
         _invoke(
             f"{bar}DSML{behind}",
@@ -107,8 +107,8 @@ def _dsml(name: str, *sections: str, models: str) -> Dialect:
 
 
 def _mixed(own: TagCalls) -> tuple[Written, ...]:
-    """Where its token is missing in some of the tags. The closing tags that are missing it end
-    nothing where the opening tag of a value has it: the value may tell of them."""
+    """DSML whose token is missing in some of the tags. A closing tag without it ends nothing if the
+    opening tag of the value has it: the value may mention it."""
     plain = _invoke("", "function_calls", "tool_calls")
     outer = replace(
         own,
@@ -136,7 +136,7 @@ DEEPSEEK_V4 = _dsml(
     "deepseek_v4_dsml", "tool_calls", "function_calls", *_DSML_OTHERS, models="DeepSeek V4"
 )
 UNMARKED = Written(("<tool_calls>",), _invoke("", "tool_calls"))
-"""What is left of V4's tags where a server drops its own token and keeps the rest."""
+"""The remains of V4's tags if a server drops its own token and keeps the rest."""
 
 _STEP_SECTION = f"<{BAR}tool_calls_begin{BAR}>"
 _STEP_BEGIN = f"<{BAR}tool_call_begin{BAR}>"

@@ -1,7 +1,7 @@
-"""Calls that stand in answers though no format asks for them: what agents teach their models,
-what models make of a format they have half forgotten, what servers leave of one.
+"""Calls in answers although no format was announced: formats that agents teach their models,
+half-forgotten formats, remains of a format that a server left.
 
-They are read where nobody announced a format, and only with the name of a tool on offer.
+They are read only with the name of an offered tool.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ _ATTRIBUTES = (
     (Tag("<parameter", attribute="name"), "</parameter>"),
     (Tag("<param", attribute="name"), "</param>"),
 )
-# Llama's, as Groq quotes them in its errors: `<function=search({"query": "x"})</function>`, or
-# with square brackets; `<function(search)>{"query": "x"}</function>`; the name behind the tag
+# Llama's, as Groq quotes them in its errors: `<function=search({"query": "x"})</function>`, or with
+# square brackets; `<function(search)>{"query": "x"}</function>`; the name after the tag
 _BRACKETED = Tag("<function=", end=("(", "["))
 _OTHERWISE = (
     Tag("<function(", end=(")>", ")")),

@@ -1,4 +1,4 @@
-"""What the renderings hold of a call, without the conversation around it."""
+"""Extract a call from the renderings, without the conversation around it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Bodies:
 
 
 def cut_bodies(renderings: Mapping[Probe, str]) -> Bodies:
-    """Cut the answers out; UnusableDialect if there is none."""
+    """Cut the answers out; raise UnusableDialect if there is none."""
     for probe in (Probe.TEXT, Probe.ONE):
         if probe not in renderings:
             raise UnusableDialect(f"the template does not take {probe.value}")
@@ -55,13 +55,15 @@ def cut_bodies(renderings: Mapping[Probe, str]) -> Bodies:
 
 
 def _prompt(renderings: Mapping[Probe, str]) -> str:
-    """What the template writes before an answer; empty if it cannot be told from the question."""
+    """Return the text that the template writes before an answer; empty if it cannot be told from
+    the question."""
     prompt = renderings.get(Probe.PROMPT, "")
     return prompt if prompt != renderings.get(Probe.QUESTION) else ""
 
 
 def _begin(answer: str, other: str, *, prompt: str) -> int:
-    """Where an answer begins: behind the prompt, or where another begins to differ from it."""
+    """Return the start of an answer: after the prompt, or where it begins to differ from
+    another."""
     if prompt and answer.startswith(prompt):
         return len(prompt)
     return len(common_prefix(answer, other))
@@ -92,14 +94,14 @@ def _reasoning(renderings: Mapping[Probe, str], prompt: str) -> tuple[Channel, .
 
 
 def _whole_mark(text: str) -> tuple[str, ...]:
-    """`<|channel|>final<|message|>` is one mark; words between lines are none."""
+    """`<|channel|>final<|message|>` is one marker; words between lines are not."""
     mark = text.strip()
     is_one = bool(mark) and "\n" not in mark and mark.startswith(tuple(marks_in(mark)[:1]))
     return (mark,) if is_one else tuple(marks_in(mark))
 
 
 def _result(renderings: Mapping[Probe, str]) -> str | None:
-    """How a result is told, where it differs from the words of a user."""
+    """Return the form of a result, if it differs from a user's message."""
     told, result = renderings.get(Probe.TOLD), renderings.get(Probe.RESULT)
     if told is None or result is None or OUTPUT not in result:
         return None

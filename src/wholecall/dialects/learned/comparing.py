@@ -26,13 +26,13 @@ def marks_in(text: str) -> list[str]:
 
 
 def common_prefix(first: str, second: str) -> str:
-    """What both begin with."""
+    """Return the common prefix of two texts."""
     pairs = zip(words_of(first), words_of(second), strict=False)
     return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def common_suffix(first: str, second: str) -> str:
-    """What both end with."""
+    """Return the common suffix of two texts."""
     pairs = zip(reversed(words_of(first)), reversed(words_of(second)), strict=False)
     same = [one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
     return "".join(reversed(same))
@@ -50,10 +50,11 @@ def split_at(text: str, *words: str) -> list[str]:
 
 
 def between_calls(head: str, tail: str, *, middle: str) -> tuple[str, str, str]:
-    """What opens each call, what closes each, and what stands between two.
+    """Return what opens each call, what closes each, and what separates two.
 
-    `head` stands before the first, `middle` between two, `tail` after the last: what `middle`
-    ends with as `head` does opens every call, what it begins with as `tail` does closes it.
+    `head` precedes the first call, `middle` separates two, `tail` follows the last: the common
+    suffix of `middle` and `head` opens every call, the common prefix of `middle` and `tail` closes
+    it.
     """
     opening = common_suffix(head, middle)
     rest = middle[: len(middle) - len(opening)]

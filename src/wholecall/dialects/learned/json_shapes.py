@@ -21,7 +21,7 @@ _DECODER = json.JSONDecoder()
 _COUNTER = re.compile(r":\d+")
 _FENCE = "```"
 _Found: TypeAlias = tuple[int, int, tuple[str, str]]
-"""Where an object begins and ends, and the keys of its name and its arguments."""
+"""The start and end of an object, and the keys of its name and its arguments."""
 
 
 def learn_objects(one: str, two: str | None) -> CallShape | None:

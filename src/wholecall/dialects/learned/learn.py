@@ -54,7 +54,7 @@ class Learned:
 
 
 def learn(renderings: Mapping[Probe, str], *, name: str) -> Learned:
-    """The dialect of the renderings; UnusableDialect says why there is none."""
+    """Return the dialect of the renderings, or raise UnusableDialect with the reason."""
     bodies = cut_bodies(renderings)
     _refuse_unnamed(bodies.one)
     reasons: list[str] = []

@@ -1,6 +1,6 @@
-"""The conversations that a chat template is asked to write, and the words found again in it.
+"""The conversations that a chat template renders, and the words that are searched in the result.
 
-All words are made up, so that each stands in a rendering only where it was put.
+All words are made up, so that each occurs in a rendering only where it was put.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Probe(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How calls are handed to a template: templates differ in what they expect."""
+    """The form in which calls are handed to a template: templates differ in what they expect."""
 
     as_text: bool = False
     """Arguments as JSON text instead of an object."""
@@ -77,7 +77,7 @@ MANNERS = tuple(
 
 
 def conversations(manner: Manner) -> dict[Probe, list[Message]]:
-    """What is to be rendered."""
+    """Return the conversations to render."""
     user: Message = {"role": "user", "content": "zqhello"}
     answer: Message = {"role": "assistant", "content": TEXT}
     one, two = _calling(manner, 1), _calling(manner, 2)

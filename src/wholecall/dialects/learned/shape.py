@@ -1,4 +1,4 @@
-"""What a family's file finds: how calls are read, and how they are written."""
+"""The result of learning a family: how calls are read, and how they are written."""
 
 from __future__ import annotations
 

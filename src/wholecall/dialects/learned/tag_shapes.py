@@ -60,7 +60,7 @@ def learn_tags(one: str, two: str | None) -> CallShape | None:
 
 
 class _Value:
-    """The tag of a parameter, from what stands before its key, before and behind its value."""
+    """The tag of a parameter, from the text before its key, before and after its value."""
 
     def __init__(self, begin: str, middle: str, *, close: str) -> None:
         self.close = close.strip()
@@ -111,7 +111,7 @@ def _grammar(value: _Value, head: str, *, ender: str, rest: str) -> TagCalls:
 
 
 def _last_mark(head: str) -> tuple[str, str]:
-    """What stands before the name, split into the section's mark and the call's."""
+    """Split the text before the name into the section's marker and the call's."""
     text = head.rstrip()
     last = words_of(text)[-1] if text else ""
     begin = len(text) - len(last) if len(last) > 1 else text.rfind("<")

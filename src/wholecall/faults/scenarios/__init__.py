@@ -17,7 +17,7 @@ from wholecall.faults.scenarios import (
 from wholecall.faults.script import Scenario
 
 PREFIX = "faults/"
-"""May stand before the name of a scenario where the name of a model is asked for."""
+"""Allowed before the name of a scenario in place of a model's name."""
 
 SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario

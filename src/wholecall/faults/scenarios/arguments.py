@@ -29,7 +29,7 @@ _DEEP = '{"path": ' + "[" * 300 + "]" * 300 + "}"
 
 
 def _then(right: ToolRun, wrong: ToolRun, *, text: str | None = None) -> tuple[Answers, ...]:
-    """A wrong call; told what was wrong, the model makes the right one."""
+    """A wrong call; after feedback the model makes the right one."""
     return ((answer(*call(wrong, text=text)),), (calls(right),), (FINAL,))
 
 

@@ -42,7 +42,7 @@ STREAMED = forms(streamed=[True])
 CHAT_STREAMED = forms(["openai-chat"], streamed=[True])
 ANTHROPIC_WHOLE = Form("anthropic", False)
 TEXTUAL = forms() - {ANTHROPIC_WHOLE}
-"""Where arguments are text. Anthropic's whole answers hold an object, made by the server."""
+"""Forms with textual arguments. Anthropic's whole answers hold an object, made by the server."""
 
 # ── Steps ───────────────────────────────────────────────────────────────────────────
 
@@ -72,7 +72,7 @@ def open_call(run: ToolRun, number: int = 0, *, text: str | None = None) -> tupl
 
 
 def cut_call(run: ToolRun, after: str, *, number: int = 0) -> tuple[Step, ...]:
-    """A call that was cut off behind a certain text."""
+    """A call that was cut off after a certain text."""
     text = write(run)
     return open_call(run, number, text=text[: text.index(after) + len(after)])
 

@@ -1,4 +1,4 @@
-"""HTTP errors, answers that are none, and models that do not come to an end."""
+"""HTTP errors, bodies that are not answers, and models that never end."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class ResponsesWriter:
         self._number = -1
         self._next = 0
         self._whole = Whole()
-        """What was said so far: it is said again."""
+        """The output so far, which is sent again."""
         self._words: tuple[str, int] | None = None
         """The open item of text or reasoning: its kind and its index."""
         self._indices: dict[int, int | None] = {}
@@ -188,7 +188,7 @@ class ResponsesWriter:
         return self._close_words()  # how it finished is said by the terminal event
 
     def _count_tokens(self, _: script.CountTokens) -> str:
-        return ""  # the usage stands in the terminal event
+        return ""  # the terminal event holds the usage
 
     def _terminate(self, _: script.Terminate) -> str:
         closing = self._close_words()

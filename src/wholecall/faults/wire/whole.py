@@ -37,7 +37,7 @@ class WrittenCall:
             self.name += name
 
     def take_arguments(self, arguments: str | Mapping[str, JSON]) -> None:
-        """Text is joined; an object stands for itself."""
+        """Join text; keep an object as it is."""
         if isinstance(arguments, str) and isinstance(self.arguments, str):
             self.arguments += arguments
         else:

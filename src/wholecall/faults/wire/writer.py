@@ -1,4 +1,4 @@
-"""What every protocol's writer can do, and how a payload becomes an event of a stream."""
+"""The interface of every protocol's writer, and the framing of a payload as an event."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Writer(Protocol):
     """Writes one answer in one protocol."""
 
     def open(self) -> str:
-        """What a stream begins with."""
+        """Return the beginning of a stream."""
 
     def write(self, step: Spoken) -> str:
         """One step of a stream."""

@@ -73,7 +73,7 @@ class AnthropicWriter:
         return None if index else self._blocks
 
     def finish(self, finishes: Mapping[int, Finish], usage: Usage | None) -> bytes:
-        """Why the message stopped, what it cost, and that it is over."""
+        """Write the stop reason, the usage and the end of the message."""
         return (
             self._blocks.close()
             + _event(
@@ -111,7 +111,7 @@ class _Blocks:
         """The block of text or thinking that is open."""
         self._index = 0
         self._before = _NOTHING
-        """How each delta of the open block begins."""
+        """The beginning of each delta of the open block."""
         self._places: dict[int, tuple[int, bytes]] = {}
         """The calls that are being shown as they grow: index, and how their deltas begin."""
 
@@ -166,7 +166,7 @@ class _Blocks:
         return frames
 
     def _grow(self, growth: _Growth) -> bytes:
-        """What has to come before more of this: nothing, if its block is open."""
+        """Return what must precede more of this: nothing, if its block is open."""
         if self._open is growth:
             return _NOTHING
         closing = self.close()
@@ -177,7 +177,7 @@ class _Blocks:
     # ── Blocks ──────────────────────────────────────────────────────────────────────
 
     def add_block(self, native: Mapping[str, Any]) -> bytes:
-        """What Anthropic's own tools did, for clients who know them."""
+        """Write the actions of Anthropic's own tools, for clients that know them."""
         return self._add(native) if self._native else _NOTHING
 
     def add_call(self, call: Call, arguments: str) -> bytes:
@@ -243,7 +243,7 @@ def encode(whole: Whole, head: Head) -> dict[str, Any]:
 
 
 def _cite(block: Mapping[str, Any], behind: Reasoning) -> Mapping[str, Any]:
-    """The block with what is cited for it, if that is what stands behind it."""
+    """Return the block with its citations, if they follow it."""
     cited = behind.extras.get(CITATIONS)
     if not cited or block.get("type") != "text":
         return block

@@ -1,9 +1,9 @@
-"""When the parts of one choice are sent.
+"""Decide when the parts of one choice are sent.
 
-A call is *gated*: its frames are written when it is released, with the arguments that were
-checked, and a rejected one is never seen. In a *live* delivery its text is written as it grows.
-That is a promise: when the call is released with other arguments than were shown, is rejected
-or turns out to be a repeat, the promise is broken and the answer fails.
+A call is *gated*: its frames are written when it is released, with the arguments that were checked,
+and a rejected one is never seen. In a *live* delivery its text is written as it grows. That is a
+promise: if the call is released with other arguments than were shown, is rejected or turns out to
+be a repeat, the promise is broken and the answer fails.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _NOTHING = b""
 
 
 def finish_of(ended: Ended | None, *, called: bool) -> Finish | None:
-    """How a choice ended, by what its client really got; None if it was cut.
+    """Return the finish of a choice, by what its client really got; None if it was cut.
 
-    A turn may have called tools that the client never hears of, and the other way round: the
-    calls may come from an earlier turn.
+    A turn may have called tools that the client never sees, and the other way round: the calls may
+    come from an earlier turn.
     """
     if ended is None or ended.finish_reason is None:
         return None
@@ -55,7 +55,7 @@ def finish_of(ended: Ended | None, *, called: bool) -> Finish | None:
 
 
 def blame(faults: Iterable[Fault]) -> UpstreamError:
-    """Why an answer did not end well: its first fault; without one, it just stopped."""
+    """Return why an answer did not end well: its first fault; without one, it just stopped."""
     fault = next(iter(faults), None)
     if fault is None:
         return UpstreamError(_CUT, code=FaultKind.STREAM_DROPPED.value)
@@ -72,7 +72,7 @@ class _Shown:
         self._pieces = Pieces("a call on its way to the client")
 
     def take(self, text: str) -> str:
-        """What is to be shown, now that this has come."""
+        """Return the text to show after this piece."""
         shown = self._halves.take(text)
         self._pieces.add(shown)
         return shown
@@ -98,7 +98,7 @@ class Delivery:
         self.fault: Fault | None = None
 
     def take(self, event: Event) -> bytes:
-        """What is to be sent now. A broken promise is a `ProtocolError`."""
+        """Return the bytes to send now. Raise `ProtocolError` for a broken promise."""
         step = self._steps.get(type(event))
         if step is None:
             return _NOTHING
@@ -107,7 +107,7 @@ class Delivery:
         return step(self, event)
 
     def finish(self) -> Finish | None:
-        """How the choice ended; None if it was cut."""
+        """Return the finish of the choice; None if it was cut."""
         return finish_of(self._ended, called=self._called)
 
     # ── Words ───────────────────────────────────────────────────────────────────────
@@ -121,7 +121,7 @@ class Delivery:
         return self._writer.think(event if text == event.text else Reasoning(text, event.extras))
 
     def _let_go(self, event: Event) -> bytes:
-        """What comes is no more of the same: half of a character before it stays alone."""
+        """Flush a lone surrogate before an event of another kind."""
         frames = _NOTHING
         if not isinstance(event, Reasoning) and self._thoughts.held:
             frames += self._writer.think(Reasoning(self._thoughts.rest()))
@@ -194,7 +194,7 @@ def _write(call: Call) -> str:
 
 
 def _says(text: str, call: Call) -> bool:
-    """Whether a text is the arguments of a call, to the letter of JSON."""
+    """Return True if a text is exactly the arguments of a call, as JSON."""
     parsed = parse(text)
     return isinstance(parsed, Parsed) and same_json(parsed.value, call.arguments)
 

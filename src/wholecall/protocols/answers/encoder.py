@@ -6,9 +6,8 @@
         send(encoder.encode(event))
     send(encoder.finish())
 
-Whatever its caller does, a stream has one beginning and one end, and it ends well only if its
-last turn did: `finish` writes an error where that was cut or failed, and behind the end nothing
-is written any more.
+Whatever its caller does, a stream has one beginning and one end, and it ends well only if its last
+turn did: `finish` writes an error if that was cut or failed, and nothing is written after the end.
 """
 
 from __future__ import annotations
@@ -50,11 +49,11 @@ class Encoder:
         """The delivery of the first choice, while the stream is open."""
         self._usage: Usage | None = None
         self._broken = ""
-        """Why what was shown of a call was wrong."""
+        """The reason why the shown part of a call was wrong."""
 
     @property
     def is_over(self) -> bool:
-        """Whether the stream has its end: nothing more will be written."""
+        """True if the stream has ended: nothing more will be written."""
         return self._stage is _Stage.OVER
 
     def begin(self) -> bytes:
@@ -119,13 +118,13 @@ class Encoder:
         return KEEP_ALIVE if self._stage is _Stage.NEW else self._writer.keep_alive()
 
     def report(self, progress: JSON) -> bytes:
-        """Progress, for clients that asked for it; others read over it."""
+        """Write progress for clients that requested it; others ignore it."""
         if self._stage is _Stage.OVER:
             return _NOTHING
         return self.begin() + self._writer.report(progress)
 
     def _encode_outside(self, event: Event) -> bytes:
-        """Before the beginning, or behind the end."""
+        """Encode an event before the beginning or after the end."""
         if self._stage is _Stage.OVER:
             return _NOTHING
         if isinstance(event, Usage):  # a stream may begin with what it cost to read the request

@@ -52,7 +52,7 @@ NO_THREADS = "thread_unsupported_request"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a request failed, in words that the client may read."""
+    """The reason why a request failed, in words for the client."""
 
     message: str
     status: int = _SERVER
@@ -96,7 +96,7 @@ def _request_id(failure: Failure) -> dict[str, str]:
 
 
 def read_failure(error: WholecallError, *, request_id: str = "") -> Failure:
-    """What a client is told of an exception."""
+    """Return the failure that a client sees of an exception."""
     for kind, read in _READERS:
         if isinstance(error, kind):
             return Failure(message=str(error), request_id=request_id, **read(error))
@@ -120,7 +120,7 @@ def _read_model(_: UnknownModel) -> dict[str, Any]:
 
 
 def is_about_request(error: UpstreamError) -> bool:
-    """Whether an upstream refuses for what the client asked, so that the client has to know."""
+    """Return True if an upstream refuses because of the client's request."""
     if error.status == _NOT_FOUND:  # the model, as a rule
         return error.code != WORDLESS
     if error.status == _FORBIDDEN:

@@ -1,8 +1,8 @@
-r"""Texts that come in pieces and were cut within a character.
+r"""Texts that arrive in pieces and were cut within a character.
 
-Providers cut text between the halves of a surrogate pair, raw or escaped (`\ud83d`). A half is
-no character: strict clients refuse it, and Python's join two of them to no character either. So
-it is held back until its other half comes; one that stays alone is told as U+FFFD.
+Providers cut text between the surrogates of a pair, raw or escaped (`\ud83d`). A lone surrogate is
+not a character: strict clients refuse it, and Python does not join two of them either. So it is
+held back until the other one comes; one that stays alone becomes U+FFFD.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _FIRST, _LAST = "\ud800", "\udbff"
 _HEX = "[0-9a-fA-F]"
 _UPPER = rf"u[dD][89abAB]{_HEX}{{2}}"
 _LOWER_BEGUN = rf"\\(?:u(?:[dD](?:[c-fC-F]{_HEX}?)?)?)?"
-# An escape that is not over, or the first half of a pair with what came of the second. Pairs of
-# backslashes in front of it are none of its business.
+# An escape that is not complete, or the first surrogate of a pair with the part of the second that
+# has come. Pairs of backslashes before it do not matter.
 _OPEN = re.compile(
     rf"(?<!\\)(?:\\\\)*+(?P<open>\\(?:u{_HEX}{{0,3}}|{_UPPER}(?:{_LOWER_BEGUN})?)?)\Z"
 )
@@ -35,7 +35,7 @@ class Halves:
         self.held = ""
 
     def take(self, text: str) -> str:
-        """What can be said, now that this has come."""
+        """Return the text that is complete after this piece."""
         if self.held:
             text, self.held = self.held + text, ""
         if text and _FIRST <= text[-1] <= _LAST:
@@ -43,7 +43,7 @@ class Halves:
         return text
 
     def rest(self) -> str:
-        """What stands for a half that stayed alone."""
+        """Return the replacement of a surrogate that stayed alone."""
         alone, self.held = self.held, ""
         return _REPLACEMENT if alone else ""
 
@@ -60,7 +60,7 @@ class EscapedHalves:
         self._held = ""
 
     def take(self, text: str) -> str:
-        """What can be said, now that this has come."""
+        """Return the text that is complete after this piece."""
         if self._held:
             text, self._held = self._held + text, ""
         found = _OPEN.search(text) if "\\" in text[-_LONGEST_OPEN:] else None

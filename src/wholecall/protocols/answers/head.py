@@ -1,4 +1,4 @@
-"""What an answer says of itself, and what its client asked for."""
+"""The metadata of an answer, and the client's preferences for its stream."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 PRIVATE = "wholecall"
-"""The name under which progress is told: a key, a type of event, a comment's first word."""
+"""The name for progress: a key, a type of event, the first word of a comment."""
 _PREFIXES = {"openai-chat": "chatcmpl-", "openai-responses": "resp_", "anthropic": "msg_"}
 
 
@@ -19,7 +19,7 @@ def make_answer_id(protocol: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """What stands above the content of an answer."""
+    """The metadata of an answer."""
 
     id: str
     model: str
@@ -30,23 +30,22 @@ class Head:
     replace what the encoder itself writes."""
 
     def complete(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of an answer in their order, the others behind them."""
+        """Return the fields of an answer in their order, followed by the others."""
         return {**fields, **self.rest, **fields}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """How a client wants its stream."""
+    """A client's preferences for its stream."""
 
     live: bool = False
     """Show arguments as they grow, before they are checked. A call that then turns out to be
     wrong, or is changed, ends the stream with an error: what was sent cannot be taken back."""
     usage: bool = True
-    """Whether a stream of chat completions ends with a chunk that says what it cost. Clients
-    ask for it by `stream_options`, and some fail at a chunk without choices."""
+    """True if a chat completions stream ends with a usage chunk. Clients request it by
+    `stream_options`, and some fail at a chunk without choices."""
     functions: bool = False
-    """Whether a client of chat completions reads its call as the one `function_call` that was
-    before there were `tool_calls`."""
+    """True if a chat completions client reads its call as the deprecated `function_call`."""
     upstream: str = ""
     """The protocol that the answer came in. What only that one has (blocks of the provider's
     own tools, encrypted reasoning) is handed on to clients that speak it."""

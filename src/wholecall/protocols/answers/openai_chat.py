@@ -1,8 +1,8 @@
 """Answers as OpenAI's chat completions.
 
-A stream is a list of chunks that all begin alike, so that beginning is written once. A call
-takes one entry in one chunk: id, name and the whole text of its arguments. Progress stands in
-chunks without choices, as the usage does.
+A stream is a list of chunks that all begin alike, so that beginning is written once. A call takes
+one entry in one chunk: id, name and the whole text of its arguments. Progress is in chunks without
+choices, as the usage is.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ChatWriter:
         }
         kept = without(head.complete(fields), ("choices", "usage"))
         self._before = b"data: " + dump(kept)[:-1] + b',"choices":['
-        # Who asked for the usage gets the field in every chunk, null until it is known.
+        # A client that requested the usage gets the field in every chunk, null until it is known.
         self._after = (b'],"usage":null}' if style.usage else b"]}") + END
         self._tells_usage = style.usage
         self._make_choice = _FunctionChoice if style.functions else _ChatChoice

@@ -73,9 +73,9 @@ class ResponsesWriter:
         return closing + self._events.write(f"response.{response['status']}", response=response)
 
     def fail(self, failure: Failure) -> bytes:
-        """An error that SDKs raise, and behind it the response as failed, as OpenAI sends them.
+        """Write an error that SDKs raise, followed by the failed response, as OpenAI sends them.
 
-        What the response held is not said again: nobody should take it for whole.
+        The content of the response is not repeated: a client must not take it for whole.
         """
         error = openai_error(failure)["error"]
         told = {"code": failure.code, "message": failure.message, "param": failure.param}
@@ -170,8 +170,8 @@ class _Items:
         return self._hold(event.text) if self._native else self._grow(SUMMARY, event.text)
 
     def close(self, notes: Mapping[str, Any] = _NO_NOTES, **more: Any) -> bytes:
-        """Nothing more comes for the open item; `notes` are said of its text besides, and `more`
-        are further fields of it."""
+        """Close the open item; `notes` are added to its text, and `more` are further fields of
+        it."""
         held, self._held = self._held, None
         if held is not None:  # its item never came
             return self._grow(SUMMARY, held.join()) + self.close()
@@ -211,7 +211,7 @@ class _Items:
 
     def _finish_reasoning(self, item: Mapping[str, Any]) -> bytes:
         if self._words is not None and self._words.kind is SUMMARY:
-            return self.close()  # it was shown already, under an id of ours
+            return self.close()  # it was already shown under our own id
         self._held = None  # the item says it whole
         closing = self.close()
         item = {"id": self._ids.make("rs"), **item}
@@ -228,7 +228,7 @@ class _Items:
     # ── Calls and other items ───────────────────────────────────────────────────────
 
     def add_block(self, native: Mapping[str, Any]) -> bytes:
-        """What OpenAI's own tools did, for clients who know them."""
+        """Write the actions of OpenAI's own tools, for clients that know them."""
         if not self._native:
             return _NOTHING
         closing = self.close()

@@ -1,7 +1,7 @@
-"""The events that tell of one text in a response: it begins, grows, and is said once more whole.
+"""The events of one text in a response: it begins, grows, and is repeated whole.
 
-Four kinds of text are told in the same way, under other names: what is said, why nothing is, the
-summary of what was thought, and what was thought.
+Four kinds of text are written in the same way under other names: output, refusal, reasoning summary
+and reasoning.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TextKind(NamedTuple):
     place: str
     """Of the field that counts the parts."""
     more: Mapping[str, Any]
-    """What else stands in the events about the text."""
+    """Further fields of the events about the text."""
     field: str = "text"
     """Of the whole text."""
 
@@ -114,7 +114,7 @@ class TextEvents:
         return self._events.write(f"{self._kind.part}.added", **self._where, part=part)
 
     def close(self, text: str, notes: Mapping[str, Any] = _NO_NOTES) -> bytes:
-        """The text is whole, and so is its part; `notes` are what is said of it besides."""
+        """Write the end of the text and of its part; `notes` are added to it."""
         kind, part = self._kind, {**self._kind.write_part(text), **notes}
         more = {name: part[name] for name in kind.more}
         return b"".join(

@@ -57,7 +57,7 @@ def declined_part(text: str) -> dict[str, Any]:
 
 
 def message_item(id: str, content: list[Any], *, status: str = COMPLETED) -> dict[str, Any]:
-    """What was said."""
+    """Return the item of a message."""
     item = {"id": id, "type": "message", "status": status, "role": "assistant"}
     return {**item, "content": content}
 
@@ -73,7 +73,7 @@ def thought_part(text: str) -> dict[str, Any]:
 
 
 def reasoning_item(id: str, summary: list[Any]) -> dict[str, Any]:
-    """What was thought."""
+    """Return the item of reasoning."""
     return {"id": id, "type": "reasoning", "summary": summary}
 
 
@@ -156,7 +156,7 @@ def _decline(item: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _complete_message(item: Mapping[str, Any], behind: Reasoning) -> Mapping[str, Any]:
     """The message with its own fields, and its text with what is said of it."""
-    if item["type"] != "message":  # it had no text, and something else stands before it
+    if item["type"] != "message":  # it had no text, and something else precedes it
         return item
     notes = behind.extras.get(NOTES, {})
     content = [{**part, **notes} for part in item["content"]]

@@ -1,7 +1,7 @@
-"""What an answer cost, in each protocol's names.
+"""The usage of an answer, in each protocol's names.
 
-Figures in the client's own protocol are handed on whole. Those of another are translated:
-OpenAI and Google count cached tokens as part of the input, Anthropic counts them beside it.
+Figures in the client's own protocol are passed on whole. Those of another are translated: OpenAI
+and Google count cached tokens as part of the input, Anthropic counts them separately.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _read(usage: Usage) -> _Figures:
 
 
 def _is_message_usage(native: Mapping[str, Any]) -> bool:
-    """Whether the figures are Anthropic's: OpenAI's Responses has the same two names."""
+    """Return True if the figures are Anthropic's: OpenAI's Responses has the same two names."""
     return "input_tokens" in native and "total_tokens" not in native
 
 

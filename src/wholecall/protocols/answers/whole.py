@@ -21,7 +21,7 @@ class Said:
     parts: tuple[Part, ...]
     finish: Finish
     notes: tuple[Mapping[str, Any], ...] = ()
-    """What its parts leave out: what came with its text and its end, in the upstream's form."""
+    """Notes on its text and its end that its parts omit, in the upstream's form."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""What a protocol's writer can do: the shape of its frames, and nothing about when to send them."""
+"""The interface of a protocol's writer: the shape of its frames, and nothing about when to send
+them."""
 
 from __future__ import annotations
 
@@ -13,22 +14,22 @@ from wholecall.protocols.custom_calls import CUSTOM
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """How a choice ended: in OpenAI's words, and in the upstream's own."""
+    """The end of a choice: in OpenAI's words, and in the upstream's own."""
 
     reason: str
     native: str | None = None
 
 
 def is_for_client(native: Mapping[str, Any]) -> bool:
-    """Whether a block is a call, of a tool that the client runs and that we know nothing of."""
+    """Return True if a block is a call of a tool that the client runs and that we do not know."""
     return native.get("type") == CUSTOM
 
 
 class ChoiceWriter(Protocol):
     """Writes the content of one choice.
 
-    A call is written at once (`add_call`); or, while nobody knows yet what becomes of it, it
-    is opened, grows, and is closed.
+    A call is written at once (`add_call`); or, while its verdict is open, it is opened, grows, and
+    is closed.
     """
 
     def open(self) -> bytes:
@@ -41,7 +42,7 @@ class ChoiceWriter(Protocol):
         """A piece of reasoning, or what belongs to it."""
 
     def add_block(self, native: Mapping[str, Any], /) -> bytes:
-        """What the provider itself did."""
+        """Write the actions of the provider itself."""
 
     def add_call(self, call: Call, arguments: str, /) -> bytes:
         """A whole call; `arguments` is the text of its checked arguments."""
@@ -75,4 +76,4 @@ class Writer(Protocol):
         """Something that says nothing but that the connection lives."""
 
     def report(self, progress: JSON, /) -> bytes:
-        """What clients read that asked for progress, and all others read over."""
+        """Write progress, which clients ignore that did not request it."""

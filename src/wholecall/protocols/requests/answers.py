@@ -1,23 +1,23 @@
 """The message that an answer becomes in the next request.
 
-Its parts stand in the order in which they came: reasoning, text, calls, and what the provider
-itself did. What the provider wants back with them stays with them (`extras`), so that the
-message written in the same protocol is what the provider expects.
+Its parts are in the order in which they came: reasoning, text, calls, and what the provider itself
+did. Fields that the provider wants back stay with them (`extras`), so that the message written in
+the same protocol is what the provider expects.
 
 | where it is kept                               | what it is                                 |
 |------------------------------------------------|--------------------------------------------|
 | `Reasoning.extras["signature"]`                | Anthropic's, of the thinking               |
 | `Reasoning("", {"redacted_thinking": …})`      | thinking that Anthropic does not show      |
 | `Reasoning.extras["item"]`                     | Responses': the whole item                 |
-| `Reasoning("", {"message": …})` behind a text  | Responses': id and phase of its item       |
+| `Reasoning("", {"message": …})` after a text   | Responses': id and phase of its item       |
 | `Reasoning.extras["thought_signature"]`        | Gemini's, of the thought or the text before|
-| `Reasoning("", {"reasoning_details": […], …})` | those of upstreams behind OpenAI's chat    |
+| `Reasoning("", {"reasoning_details": […], …})` | those of OpenAI chat upstreams             |
 | `Reasoning("", {"citations": […]})`            | Anthropic's, of the text before; none: the |
 |                                                | next text is a block of its own            |
 | `PastCall.extras`                              | of a call, in the decoder's words          |
 
-What is said of a text besides, and nobody wants back, is left out: `logprobs` and `annotations` of
-OpenAI's chat, `notes` of Responses, Anthropic's `stop_sequence`, the mark of an OpenAI `refusal`.
+Notes on a text that no provider wants back are omitted: `logprobs` and `annotations` of OpenAI's
+chat, `notes` of Responses, Anthropic's `stop_sequence`, the mark of an OpenAI `refusal`.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from wholecall.core.values import (
 from wholecall.protocols.wire import DECLINED, present
 
 NOTES = ("annotations", "logprobs")
-"""What OpenAI's chat says of a text besides. Each is a list, and comes in pieces."""
+"""Notes on a text in OpenAI's chat. Each is a list, and comes in pieces."""
 LEFT_OUT = frozenset({*NOTES, "stop_sequence", DECLINED})
-"""What nobody wants back."""
+"""Fields that no provider wants back."""
 # These come in pieces over many chunks; all others are whole and end what they belong to.
 _GROWING = ("reasoning_details", "thinking_blocks")
 # The fields of an entry whose pieces are joined; of the others the latest counts.
@@ -66,7 +66,7 @@ def answer_message(events: Iterable[Event], protocol: str) -> Message:
 
 
 def past_call(verdict: Call | Rejected) -> PastCall:
-    """A call of this turn as it stands in the history; its result goes by the `id` of this."""
+    """Return a call of this turn for the history; its result refers to its `id`."""
     if isinstance(verdict, Call):
         arguments, name = verdict.arguments, verdict.name
     else:
@@ -89,7 +89,7 @@ class _Answer:
     def __init__(self, protocol: str) -> None:
         self._protocol = protocol
         self._parts: list[Part | int] = []
-        """A number stands for the call that was opened in this place."""
+        """A number represents the call that was opened in this place."""
         self._calls: dict[int, PastCall] = {}
         self._placed: set[int] = set()
         self._texts: list[str] = []
@@ -195,7 +195,7 @@ def _join_entries(pieces: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _goes_on(group: Sequence[Mapping[str, Any]], piece: Mapping[str, Any]) -> bool:
-    """Whether it is one more piece: of the same kind, in the same place, before the signature."""
+    """Return True for one more piece: of the same kind, in the same place, before the signature."""
     first, last = group[0], group[-1]
     same = all(first.get(key) == piece.get(key) for key in ("type", "index"))
     ids = (first.get("id"), piece.get("id"))

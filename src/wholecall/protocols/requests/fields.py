@@ -26,7 +26,7 @@ class _Kind(msgspec.Struct):
 
 
 def fit(value: Any, shape: type[_Shape], *, at: str = "") -> _Shape:
-    """Check a part of the request once; `at` says where it stands."""
+    """Check a part of the request once; `at` is its path."""
     try:
         return msgspec.convert(value, shape)
     except ValueError as error:  # half of a surrogate pair is another one than what does not fit
@@ -34,7 +34,7 @@ def fit(value: Any, shape: type[_Shape], *, at: str = "") -> _Shape:
 
 
 def read_kind(part: Any, at: str) -> str:
-    """What a part of a content says it is; nothing if it does not say."""
+    """Return the type of a content part; empty if it has none."""
     return fit(part, _Kind, at=at).type or ""
 
 

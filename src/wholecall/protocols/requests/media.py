@@ -54,7 +54,7 @@ def write_format(media: Media) -> str:
 
 
 def omit(part: Media | Native) -> str:
-    """What is said in the place of something that cannot be sent."""
+    """Return the text in place of content that cannot be sent."""
     if isinstance(part, Native):
         return "(Something was left out here that this model cannot be given.)"
     about = ", ".join(filter(None, (part.kind, part.name, part.media_type, part.url)))

@@ -45,7 +45,7 @@ def list_tools(
 
 
 def _define(spec: ToolSpec, said: tuple[ToolSpec, Any] | None, *, write: _Write) -> Any:
-    """What the client said of a tool holds as long as it is still the same tool."""
+    """Use the client's definition of a tool as long as it is still the same tool."""
     if said is None or said[0].parameters != spec.parameters:
         return write(spec)
     return said[1] if said[0].description == spec.description else write(spec)
@@ -88,7 +88,7 @@ class RequestTools:
 
     @property
     def names(self) -> frozenset[str]:
-        """What `tool_choice` may name."""
+        """Names that `tool_choice` may use."""
         return frozenset({spec.name for spec in self.specs}.union(*map(_names, self.natives)))
 
 

@@ -1,7 +1,7 @@
-"""What is known of the upstreams behind a protocol, by the names of their models.
+"""Facts about the upstreams of a protocol, by the names of their models.
 
-A name that is in no table gets what most upstreams accept. Who knows better says so with a
-`Target` of his own.
+A name in no table gets what most upstreams accept. A caller that knows better passes its own
+`Target`.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ NEW_CAP = "max_completion_tokens"
 
 @dataclass(frozen=True, slots=True)
 class ChatTraits:
-    """What the chat endpoint of some models wants."""
+    """The requirements of the chat endpoint of some models."""
 
     target: Target = ANY
     cap: str | None = None
     """The only name of the output limit that it takes; None: both."""
     usage_on_demand: bool = True
-    """Whether a stream says what it cost only if asked by `stream_options`."""
+    """True if a stream reports its usage only if `stream_options` requests it."""
 
 
 # OpenAI's reasoning models refuse `max_tokens`. Mistral refuses what it does not know, and it
@@ -70,19 +70,19 @@ _CHAT: tuple[tuple[str, ChatTraits], ...] = (
 
 
 def chat_traits(model: str) -> ChatTraits:
-    """What the chat endpoint of this model wants."""
+    """Return the requirements of the chat endpoint of this model."""
     return _look_up(model, _CHAT, other=_OTHER)
 
 
 @dataclass(frozen=True, slots=True)
 class AnthropicTraits:
-    """What Anthropic's endpoint, or an imitation of it, wants for some models."""
+    """The requirements of Anthropic's endpoint, or an imitation of it, for some models."""
 
     target: Target = ANTHROPIC
     sampling: bool = True
-    """Whether `temperature` and `top_p` are taken."""
+    """True if `temperature` and `top_p` are accepted."""
     top_p_with_temperature: bool = False
-    """Whether both are taken together."""
+    """True if both are accepted together."""
 
 
 _CLAUDE = AnthropicTraits()
@@ -106,7 +106,7 @@ _ANTHROPIC: tuple[tuple[str, AnthropicTraits], ...] = (
 
 
 def anthropic_traits(model: str) -> AnthropicTraits:
-    """What Anthropic's endpoint, or an imitation of it, wants for this model."""
+    """Return the requirements of Anthropic's endpoint, or an imitation of it, for this model."""
     return _look_up(model, _ANTHROPIC, other=_IMITATOR)
 
 

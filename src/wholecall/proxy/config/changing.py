@@ -1,4 +1,4 @@
-"""What a new configuration changes, and which of it a running proxy can take over."""
+"""The changes of a new configuration, and which of them a running proxy can apply."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def changes(old: Config, new: Config) -> Changes:
 
 
 def take_over(old: Config, new: Config) -> Config:
-    """What holds when a running proxy takes over the new settings: all but those that need a
-    restart. `ConfigError` if these do not go with the rest.
+    """Return the settings after a reload: all but those that need a restart. Raise `ConfigError` if
+    these contradict the rest.
 
-    A file that moves the proxy to 127.0.0.1 and asks for no keys any more is good; but until
-    the restart the old address would be open to everybody.
+    A file that moves the proxy to 127.0.0.1 and no longer requires keys is valid; but until the
+    restart the old address would be open to everyone.
     """
     config = replace(
         new,

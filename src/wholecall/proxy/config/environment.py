@@ -1,9 +1,8 @@
-"""What the environment adds to a file: other values for settings, and the keys.
+"""Settings and keys from the environment.
 
-`WHOLECALL__LIMITS__BODY_BYTES=1000000` sets `limits.body_bytes`. The names of the sections
-stand in it with two underscores between them, and the value is written as in the file. What
-begins otherwise is not ours: where a service is called `wholecall`, Kubernetes sets
-`WHOLECALL_PORT` on its own.
+`WHOLECALL__LIMITS__BODY_BYTES=1000000` sets `limits.body_bytes`. Section names are separated by two
+underscores, and the value is written as in the file. Variables with another prefix are ignored: for
+a service called `wholecall`, Kubernetes sets `WHOLECALL_PORT` on its own.
 """
 
 from __future__ import annotations
@@ -46,7 +45,8 @@ def _put(written: Written, names: Sequence[str], *, value: Written) -> Written:
 
 
 def _fold(name: str) -> str:
-    """How a name is written in a variable, which has letters, digits and underscores only."""
+    """Return a name as it is written in a variable, which has letters, digits and underscores
+    only."""
     return _FOREIGN.sub("_", name.upper())
 
 

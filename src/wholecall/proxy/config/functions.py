@@ -17,9 +17,9 @@ from wholecall.tools.tool import Tool
 
 
 def load_functions(loaded: Loaded) -> tuple[Tool, ...]:
-    """Import the functions; `ConfigError` names each that cannot be a tool.
+    """Import the functions; raise `ConfigError` naming each that cannot be a tool.
 
-    The folder of the file is searched last, so that no file in it stands in for a package.
+    The folder of the file is searched last, so that no file in it shadows a package.
     """
     _search(FilePath() if loaded.file is None else loaded.file.parent)
     tools: list[Tool] = []
@@ -45,7 +45,7 @@ def _search(folder: FilePath) -> None:
 
 
 def _load(name: str) -> Tool | str:
-    """The tool, or why there is none."""
+    """Return the tool, or the reason why there is none."""
     module_name, _, function_name = name.partition(":")
     try:
         module = import_module(module_name)

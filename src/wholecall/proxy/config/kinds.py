@@ -1,4 +1,4 @@
-"""What each setting takes: the types of its fields, in words and as a check of one value."""
+"""The accepted values of each setting: the types of its fields, in words and as a check."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ _BOUNDS: dict[tuple[type, str], Range] = {
 
 
 class Expected(NamedTuple):
-    """What a setting takes."""
+    """The accepted values of a setting."""
 
     kind: Kind
     bounds: Range | None = None
     """None: a number must be more than 0."""
     optional: bool = False
-    """Whether it may be null."""
+    """True if it may be null."""
     restart: bool = False
-    """Whether a change needs a restart."""
+    """True if a change needs a restart."""
 
     def within(self, kind: Kind) -> Expected:
-        """What the items of a list, or the members of a mapping, take."""
+        """Return the accepted values of a list's items, or of a mapping's members."""
         return _expect(kind, bounds=self.bounds, restart=self.restart)
 
     @property
@@ -71,7 +71,7 @@ class Expected(NamedTuple):
 
 @cache
 def expected_of(section: type) -> dict[str, Expected]:
-    """What each setting of a section takes, by name."""
+    """Return the accepted values of each setting of a section, by name."""
     return {
         name: _expect(kind, bounds=_BOUNDS.get((section, name)))
         for name, kind in get_type_hints(section, include_extras=True).items()
@@ -95,7 +95,7 @@ def _expect(kind: Kind, *, bounds: Range | None = None, restart: bool = False) -
 
 
 def describe(expected: Expected) -> str:
-    """What a setting takes, in words: `a whole number from 0 to 65535`."""
+    """Describe the accepted values: `a whole number from 0 to 65535`."""
     kind = expected.kind
     if get_origin(kind) is Literal:
         return list_some(get_args(kind), " or ", word=show)
@@ -125,7 +125,7 @@ def _describe_bounds(bounds: Range | None) -> str:
 
 
 def hint_for(value: Scalar, expected: Expected) -> str:
-    """What to write instead, where it is only a matter of quotes."""
+    """Return what to write instead, if only quotes are missing."""
     if str in expected.members and isinstance(value, int | float):
         return f'; write "{json.dumps(value)}" in quotes'
     if isinstance(value, str) and fits(_unquote(value), expected):
@@ -145,7 +145,7 @@ def _unquote(text: str) -> Scalar:
 
 
 def fits(value: Scalar, expected: Expected) -> bool:
-    """Whether a value that is neither list nor section is what the setting takes."""
+    """Return True if a value that is neither list nor section fits the setting."""
     if get_origin(expected.kind) is Literal:
         return value in get_args(expected.kind)
     return any(

@@ -16,7 +16,7 @@ class Leaf(NamedTuple):
     path: Path
     value: object
     restart: bool = False
-    """Whether a change needs a restart."""
+    """True if a change needs a restart."""
 
 
 def walk(section: object, path: Path = (), *, restart: bool = False) -> Iterator[Leaf]:

@@ -24,7 +24,7 @@ class Loaded:
     config: Config
     file: FilePath | None
     places: Mapping[Path, Position]
-    """Where each setting was written; those that are missing have their defaults."""
+    """The position of each setting in its file; missing ones have their defaults."""
 
 
 def load_config(path: FilePath | None, environ: Mapping[str, str]) -> Config:
@@ -87,7 +87,7 @@ def _order(problem: ConfigProblem) -> tuple[str, int]:
 
 
 def _fit_limits(config: Config, places: Mapping[Path, Position]) -> Config:
-    """Limits that nobody wrote are those that fit the model."""
+    """Fit limits that were not set to the model."""
     models = {}
     for name, model in config.models.items():
         fitting = default_limits(model.upstream)

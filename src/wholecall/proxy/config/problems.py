@@ -1,4 +1,4 @@
-"""What is wrong with a configuration: where it stands, what it is, and what to write instead."""
+"""A problem of a configuration: its position, what it is, and what to write instead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wholecall.errors import WholecallError
 
 
 class Position(NamedTuple):
-    """Where a value was written."""
+    """The position of a value."""
 
     file: str
     """A file, or the environment variable that holds the value."""

@@ -24,7 +24,7 @@ Path: TypeAlias = tuple[str, ...]
 """The name of a setting, with those of its sections before it."""
 
 _WRONG = object()
-"""Stands for a value that cannot be used. Why, is among the problems."""
+"""Represents a value that cannot be used. The problems say why."""
 _LITERAL_KEY = (
     "a key may not stand in the file: write ${NAME} and put it into the environment variable NAME"
 )
@@ -36,7 +36,7 @@ class SettingsReader:
     def __init__(self) -> None:
         self.problems: list[ConfigProblem] = []
         self.places: dict[Path, Position] = {}
-        """Where each setting was written that was written at all."""
+        """The position of each setting that was written."""
 
     def read(self, written: Written) -> Config | None:
         """The settings; None if there are problems."""

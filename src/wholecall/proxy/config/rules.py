@@ -1,4 +1,4 @@
-"""What settings must hold together, beyond the type of each."""
+"""Rules between settings, beyond the type of each."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def find_breaches(config: Config) -> Iterator[Breach]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can be reached from this machine only."""
+    """Return True if a listening address can be reached from this machine only."""
     if host == "localhost":
         return True
     try:

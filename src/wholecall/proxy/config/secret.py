@@ -16,7 +16,7 @@ class Secret:
 
     @property
     def written(self) -> str:
-        """How the file says it: `${OPENAI_API_KEY}`."""
+        """The setting as written in the file: `${OPENAI_API_KEY}`."""
         return self._written
 
     def reveal(self) -> str:

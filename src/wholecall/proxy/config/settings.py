@@ -39,7 +39,7 @@ OpenPath: TypeAlias = Literal["/ready", "/metrics", "/inspector"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenConfig:
-    """Where clients reach the proxy."""
+    """The listening address."""
 
     host: Annotated[str, RESTART] = "127.0.0.1"
     """Address to listen on. Any but a loopback address needs `keys.required` and `listen.hosts`."""
@@ -48,9 +48,9 @@ class ListenConfig:
     workers: Annotated[int, Range(1, 256), RESTART] = 1
     """Processes that share the port. Each counts requests and runs for itself."""
     hosts: tuple[str, ...] = ()
-    """Names by which clients may call it (the `Host` header), besides those of the loopback;
-    `*.example.com` is a pattern, `*` any name. Keeps websites from reaching it through a name
-    of theirs."""
+    """Host names that clients may use (the `Host` header), in addition to those of the loopback;
+    `*.example.com` is a pattern, `*` any name. Protects against websites that reach the proxy
+    through a name of their own."""
     origins: tuple[str, ...] = ()
     """Websites whose pages may call it from a browser, such as `https://chat.example.com`."""
 
@@ -60,7 +60,7 @@ class ModelConfig:
     """A model under the name that clients use for it."""
 
     upstream: str
-    """Who answers, and their name for the model: `openai/gpt-x`, `responses/…`, `anthropic/…`,
+    """The upstream and its name for the model: `openai/gpt-x`, `responses/…`, `anthropic/…`,
     `ollama/…`, `gemini/…`, `local/…` or `litellm/…`. For the model `*`: `openai/*`."""
     base_url: str | None = None
     """Address of the upstream instead of its usual one."""
@@ -73,11 +73,11 @@ class ModelConfig:
     """`gate`: calls are checked and handed to the client. `run`: the tools below run here,
     others are handed to the client."""
     tools: tuple[str, ...] = ANYTHING
-    """Names of the tools that are offered in mode `run`; `*` stands for anything. A key needs a
-    right to them, too."""
+    """Names of the tools that are offered in mode `run`; `*` is a wildcard. A key needs a right to
+    them as well."""
     emulate: str | None = None
-    """How the model gets tools: `native`, `auto` (by its name), `constrained`, or the name of a
-    dialect. Without it `native`, and for a `local/…` model `constrained`."""
+    """The way in which the model gets tools: `native`, `auto` (by its name), `constrained`, or the
+    name of a dialect. Default: `native`, and `constrained` for a `local/…` model."""
     rescue: Literal["off", "read_only", "all"] | None = None
     """Which calls are taken from the text of a model that has tools natively: `off` none,
     `read_only` those of tools that change nothing, `all` every one. Without it `read_only` for
@@ -90,11 +90,11 @@ class ModelConfig:
     turns out to be wrong, or has to be repaired, ends the stream with an error; it is not asked for
     again."""
     retries: Annotated[int, Range(0, 5)] = 2
-    """How often an upstream that refuses with 429 or 5xx is asked again."""
+    """Retries for an upstream that refuses with 429 or 5xx."""
     timeouts: Timeouts = field(default_factory=Timeouts)
-    """How long to wait for the upstream."""
+    """Timeouts of the upstream."""
     limits: RunLimits = field(default_factory=RunLimits)
-    """How far a run of this model may go."""
+    """Limits of a run of this model."""
 
     def reveal_headers(self) -> dict[str, str]:
         """The headers as they are sent."""
@@ -128,10 +128,9 @@ class McpTool:
     headers: Mapping[str, str | Secret] = field(default_factory=dict)
     """Headers for the address. Those that hold keys only as `${NAME}`."""
     trusted: bool = False
-    """Whether to believe it which of its tools are read-only. These may start early and run
-    again."""
+    """Trust its `readOnlyHint` and `idempotentHint`. Such tools may start early and run again."""
     required: bool = True
-    """Whether the proxy waits for it before it is ready."""
+    """Wait for it before the proxy is ready."""
     timeout: float | None = None
     """Seconds of one call; without it the limit of the run."""
     start_timeout: float = 30.0
@@ -139,9 +138,9 @@ class McpTool:
     concurrency: int | None = None
     """Calls that may run at a time."""
     prefix: str | None = None
-    """What the tools' names begin with instead of the server's name."""
+    """The prefix of the tools' names, instead of the server's name."""
     allow: tuple[str, ...] = ANYTHING
-    """Tools that are offered; `*` stands for anything."""
+    """Tools that are offered; `*` is a wildcard."""
     deny: tuple[str, ...] = ()
     """Tools that are not, although `allow` names them."""
 
@@ -171,19 +170,19 @@ ToolConfig: TypeAlias = PythonTool | McpTool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeysConfig:
-    """Who may use the proxy."""
+    """Client keys."""
 
     path: Annotated[str, RESTART] = "wholecall-keys.sqlite"
     """File of the keys, seen from the folder of the configuration file."""
     required: bool = False
-    """Whether a client needs a key. Without one, whoever reaches the proxy may use all of it."""
+    """Require a key. Without it, everyone who reaches the proxy may use all of it."""
     open: tuple[OpenPath, ...] = ()
     """Pages that need no key: `/ready`, `/metrics`, `/inspector`. `/health` never needs one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """What the proxy takes from clients."""
+    """Limits for clients."""
 
     body_bytes: int = 32 * 1024 * 1024
     """Bytes of a request. Anthropic's own limit is 32 MB; images are large."""
@@ -207,12 +206,12 @@ class ServerLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponsesConfig:
-    """Responses of OpenAI's protocol that are held for whoever asks for them again."""
+    """Stored responses of OpenAI's protocol."""
 
     kept_seconds: Annotated[float, Range(0)] = 3600.0
-    """Seconds that a response can be asked for by its id and continued by
-    `previous_response_id`; 0: none is held. In memory; with more than one worker in
-    `wholecall-responses.sqlite` beside the keys, and then none is made in the background."""
+    """Seconds for which a response can be retrieved by its id and continued by
+    `previous_response_id`; 0: none is stored. In memory; with more than one worker in
+    `wholecall-responses.sqlite` beside the keys, and then without background responses."""
     megabytes: int = 32
     """Megabytes that are held of responses that are over. The oldest go first. What is being
     made comes on top, up to 16 megabytes each, and so does what a resend may ask for, for two
@@ -226,14 +225,14 @@ class ResponsesConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """What is logged."""
+    """The log."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     """The least that is logged."""
     format: Annotated[Literal["json", "text"], RESTART] = "json"
     """One line of JSON an event, or words for people."""
     bodies: bool = False
-    """Whether texts, arguments and results are logged. They may hold what is private."""
+    """Log texts, arguments and results. They may be private."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +240,7 @@ class MetricsConfig:
     """Figures for Prometheus."""
 
     enabled: Annotated[bool, RESTART] = True
-    """Whether `/metrics` is there."""
+    """Serve `/metrics`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,10 +248,10 @@ class InspectorConfig:
     """The page that shows calls being built."""
 
     enabled: Annotated[bool, RESTART] = False
-    """Whether `/inspector` is there: a page that shows runs, live and looking back."""
+    """Serve `/inspector`: a page that shows runs, live and past."""
     bodies: bool = False
-    """Whether it keeps and shows what was said: texts, arguments, results, chunks. They may hold
-    what is private. Without it there are names, verdicts, sizes and times."""
+    """Store and show content: texts, arguments, results, chunks. They may be private. Without it
+    there are names, verdicts, sizes and times."""
     days: Annotated[float, RESTART] = 7.0
     """Days that a run is kept."""
     megabytes: Annotated[int, RESTART] = 256
@@ -268,19 +267,19 @@ class Config:
     """All settings of a proxy."""
 
     listen: ListenConfig = field(default_factory=ListenConfig)
-    """Where clients reach it."""
+    """The listening address."""
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
-    """By the names that clients use. The name `*` stands for every other one."""
+    """By the names that clients use. The name `*` matches every other one."""
     tools: tuple[ToolConfig, ...] = ()
-    """What models in mode `run` may call."""
+    """Tools for models in mode `run`."""
     keys: KeysConfig = field(default_factory=KeysConfig)
-    """Who may use it."""
+    """Client keys."""
     limits: ServerLimits = field(default_factory=ServerLimits)
-    """What it takes from clients."""
+    """Limits for clients."""
     responses: ResponsesConfig = field(default_factory=ResponsesConfig)
-    """Responses that can be asked for again."""
+    """Stored responses."""
     log: LogConfig = field(default_factory=LogConfig)
-    """What is logged."""
+    """The log."""
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
     """Figures for Prometheus."""
     inspector: InspectorConfig = field(default_factory=InspectorConfig)
@@ -288,7 +287,7 @@ class Config:
 
 
 def matches(name: str, patterns: tuple[str, ...]) -> bool:
-    """Whether one of the patterns fits the name; only `*` is special in them."""
+    """Return True if one of the patterns matches the name; only `*` is special in them."""
     return patterns == ANYTHING or _compile(patterns).fullmatch(name) is not None
 
 

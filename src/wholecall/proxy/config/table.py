@@ -30,7 +30,7 @@ class Row(NamedTuple):
     """One setting."""
 
     setting: str
-    """Its full name; what the operator names stands in it as `NAME`, an item of a list as `N`."""
+    """Its full name; `NAME` is a name that the operator chooses, `N` an item of a list."""
     takes: str
     default: str
     meaning: str
@@ -68,7 +68,7 @@ def _list_section(section: type[DataclassInstance], prefix: str) -> Iterator[Row
 
 
 def _sections_below(expected: Expected) -> Iterator[tuple[str, type[DataclassInstance]]]:
-    """The sections that a setting holds, and how the name goes on to theirs."""
+    """Yield the sections that a setting holds, and the suffix of their names."""
     suffix = ""
     if get_origin(expected.kind) is Mapping:
         suffix, expected = ".NAME", expected.within(get_args(expected.kind)[1])

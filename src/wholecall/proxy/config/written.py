@@ -1,8 +1,8 @@
-"""What a file says, with the line of every value.
+"""Parse a file, with the line of every value.
 
-The file is YAML, read by the rules of YAML 1.2: `no` and `on` are words, `1e6` is a number.
-PyYAML gives the nodes; which value a plain word stands for is decided here. Tags, the door
-to its objects, are refused.
+The file is YAML, read by the rules of YAML 1.2: `no` and `on` are words, `1e6` is a number. PyYAML
+gives the nodes; the value of a plain word is decided here. Tags, through which PyYAML creates
+objects, are refused.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Written:
     place: Position
 
 
-# YAML 1.2, chapter 10.3.2: what a word without quotes stands for.
+# YAML 1.2, chapter 10.3.2: the value of a word without quotes.
 _PLAIN: tuple[tuple[re.Pattern[str], Callable[[str], Scalar]], ...] = (
     (re.compile(r"|~|null|Null|NULL"), lambda _: None),
     (re.compile(r"true|True|TRUE"), lambda _: True),
@@ -135,6 +135,6 @@ def _read_scalar(node: yaml.ScalarNode) -> Scalar:
 def _explain(error: yaml.MarkedYAMLError, text: str) -> str:
     said = cut(", ".join(part for part in (error.context, error.problem) if part))
     mark = error.problem_mark
-    # What is never closed is missed at the end: behind the last line.
+    # An unclosed bracket is reported at the end: after the last line.
     lines = text.splitlines()[mark.line : mark.line + 1] if mark else []
     return f"{said}; {_QUOTES}" if any("${" in line for line in lines) else said

@@ -1,4 +1,4 @@
-"""What a server answered to a call, as a result that can be told to the model."""
+"""Convert a server's answer to a result for the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wholecall.tools.results import MEDIA_BYTES, NO_OUTPUT, STRUCTURED_BYTES, ad
 SILENT_FAILURE = "the tool failed and did not say why"
 _UNFIT = "[The structured output does not fit the schema that the tool declares; it was left out.]"
 _KINDS = {"image": "image", "audio": "audio", "application/pdf": "document"}
-"""What a model can look at or listen to, by media type or by the first half of it."""
+"""Content that a model can see or hear, by media type or by the first half of it."""
 _BASE64_CHARACTERS = MEDIA_BYTES // 3 * 4 + 4
 
 
@@ -46,9 +46,9 @@ def _keep(structured: JSON, written: Result) -> JSON:
 
 
 def _fits(structured: JSON, output: Mapping[str, Any]) -> bool:
-    """Whether a value is what its tool promises. Only objects are looked at, as most versions
-    of the protocol know no others. The SDK would do it with patterns that backtrack: a hostile
-    one would stop the event loop."""
+    """Return True if a value fits the tool's output schema. Only objects are checked, as most
+    versions of the protocol allow no others. The SDK's check uses backtracking patterns: a
+    hostile one would block the event loop."""
     if not isinstance(structured, dict):
         return True
     options = CoercionOptions(keep_unknown=True)
@@ -84,7 +84,8 @@ def _describe_link(link: types.ResourceLink) -> str:
 
 
 def _read_media(data: str, media_type: str, *, name: str) -> Content:
-    """An upstream would refuse the whole conversation for what is no image, or too large a one."""
+    """Read an image or a sound. An upstream would refuse the whole conversation because of an
+    invalid or oversized one."""
     kind = _KINDS.get(media_type) or _KINDS.get(media_type.partition("/")[0])
     if kind is None:
         return Text(f"{name} (not shown: {cut(media_type) or 'of an unknown type'})")

@@ -49,7 +49,7 @@ _OUTCOME = "what it had done is unknown"
 
 
 class News:
-    """What a connection's keeper has to hear of. Many changes are one piece of news."""
+    """Changes that a connection's keeper must learn about. Many changes are one event."""
 
     def __init__(self, *, on_end: Callable[[], None]) -> None:
         self._heard = asyncio.Event()
@@ -99,9 +99,9 @@ class Connection:
     async def call(
         self, definition: Definition, arguments: Mapping[str, JSON], *, report: Report
     ) -> Result:
-        """Run a tool. When this is cancelled, the server is told so.
+        """Run a tool. A cancellation is passed on to the server.
 
-        `ToolServerFailed` says that there was no answer.
+        Raise `ToolServerFailed` if there was no answer.
         """
         params = types.CallToolRequestParams(name=definition.name, arguments=dict(arguments))
         try:
@@ -150,7 +150,7 @@ async def connect(
         open_transport(server, signs, on_end=news.end),
         message_handler=hear,
         client_info=types.Implementation(name="wholecall", version=metadata.version("wholecall")),
-        # Whoever lists the tools wants to know what they are now.
+        # A caller that lists the tools wants their current state.
         cache=None,
     )
     async with client, anyio.create_task_group() as tasks:
@@ -178,7 +178,7 @@ def _forward(report: Report) -> ProgressFnT:
 
 
 def _announces_changes(client: Client) -> bool:
-    """Whether changes must be subscribed to. Before 2026 they were sent to everybody."""
+    """Return True if changes must be subscribed to. Before 2026 they were sent to everyone."""
     tools = client.server_capabilities.tools
     announced = tools is not None and tools.list_changed is True
     return announced and client.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -196,7 +196,7 @@ async def _listen(client: Client, news: News) -> bool:
         async with client.listen(tools_list_changed=True) as subscription:
             if subscription.honored.tools_list_changed is not True:
                 return False
-            # What changed before the server agreed was told to nobody.
+            # Changes before the server agreed were not announced.
             news.change_tools()
             async for _ in subscription:
                 news.change_tools()

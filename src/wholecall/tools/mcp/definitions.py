@@ -1,4 +1,4 @@
-"""What a server says of one of its tools, and the digest by which a change is noticed."""
+"""The definition of a server's tool, and the digest by which a change is noticed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Definition:
     read_only: bool = False
     idempotent: bool = False
     destructive: bool = False
-    """Whether it says so itself; without a word the protocol holds it possible."""
+    """True if the server declares it; the protocol's default is possible."""
     canonical: str = ""
     """All of it that matters, as JSON that is written in one way only."""
 
@@ -47,7 +47,7 @@ class Definition:
         return ToolSpec(name, self.parameters, self.description, start)
 
     def find_flaw(self) -> str:
-        """Why it cannot be offered; empty if it can."""
+        """Return why it cannot be offered; empty if it can."""
         problems = admit([ToolSpec("tool", self.parameters)])
         return cut("; ".join(problem.message for problem in problems))
 

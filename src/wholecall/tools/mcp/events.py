@@ -1,4 +1,4 @@
-"""What becomes of MCP servers, for logs and metrics."""
+"""Events of MCP servers, for logs and metrics."""
 
 from __future__ import annotations
 

@@ -54,13 +54,13 @@ class Keeper:
         self._scope = anyio.CancelScope()
         self._stopping = False
         self.failure: ToolServerFailed | None = None
-        """Why the last start came to nothing."""
+        """The reason why the last start failed."""
         self.loop = asyncio.get_running_loop()
         self.task = asyncio.create_task(self._keep(), name=f"MCP server {server.name}")
 
     @property
     def is_connected(self) -> bool:
-        """Whether the server is there."""
+        """True if the server is connected."""
         return self._connection is not None
 
     async def wait_until_settled(self) -> None:
@@ -175,7 +175,7 @@ class _Loss(NamedTuple):
 
 
 def _describe(error: BaseException, signs: Signs) -> str:
-    """What went wrong at the bottom of it."""
+    """Describe the root cause."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     status = f" (HTTP {signs.refusal})" if signs.refusal else ""

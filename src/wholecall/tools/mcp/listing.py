@@ -1,4 +1,4 @@
-"""Which of a server's tools are offered: those that may be, and that are what they were."""
+"""Select the tools of a server that are offered: allowed ones that did not change."""
 
 from __future__ import annotations
 

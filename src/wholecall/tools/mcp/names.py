@@ -21,7 +21,7 @@ _SUFFIXES = (8, 16, 32, 56)
 
 
 class Origin(NamedTuple):
-    """Where a tool comes from."""
+    """The origin of a tool."""
 
     server: str
     prefix: str

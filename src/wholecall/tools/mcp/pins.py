@@ -1,8 +1,8 @@
 """Definitions pinned by their hash: a tool that changes is not offered until it is accepted.
 
-A server can change what a tool is said to do long after somebody looked at it, and put
-instructions for the model into it. So each definition is remembered as it was first seen.
-Keep the pins where your configuration is: `to_json` and `from_json`.
+A server can change a tool's description long after an operator read it, and put instructions for
+the model into it. So each definition is remembered as it was first seen. Keep the pins with your
+configuration: `to_json` and `from_json`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Changed:
     """The pinned SHA-256; None for a tool that was never seen, where the pins are strict."""
     new: str
     definition: str
-    """What the server says now, as JSON: read it before you accept it."""
+    """The current definition as JSON: read it before you accept it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Pins:
 
     digests: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     strict: bool = field(default=False, kw_only=True)
-    """Whether a tool that was never seen is refused, too, instead of being pinned."""
+    """Refuse an unknown tool as well, instead of pinning it."""
 
     @classmethod
     def from_json(cls, text: str | bytes, *, strict: bool = False) -> Pins:

@@ -1,4 +1,4 @@
-"""Which MCP server, how it is reached, and how far it is believed."""
+"""The configuration of an MCP server: how it is reached, and how far it is trusted."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ class McpServer:
     command: str = field(default="", kw_only=True)
     args: tuple[str, ...] = field(default=(), kw_only=True, repr=False)
     env: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
-    """Added to a small environment (PATH, HOME, …); the rest of ours is not passed on."""
+    """Added to a small environment (PATH, HOME, …); the rest of our environment is not passed
+    on."""
     cwd: str | Path | None = field(default=None, kw_only=True)
     url: str = field(default="", kw_only=True, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
     trusted: bool = field(default=False, kw_only=True)
-    """Whether its annotations are believed: a tool that says that it is read-only may start
-    early and be tried again. Of other servers every tool is held to have side effects."""
+    """Trust its annotations: a tool that says that it is read-only may start early and be retried.
+    Every tool of another server counts as one with side effects."""
     required: bool = field(default=True, kw_only=True)
-    """Whether it must be there from the beginning. False: what it offers appears when it starts."""
+    """Wait for it at the start. False: its tools appear when it is connected."""
     timeout: float | None = field(default=None, kw_only=True)
     """Seconds of one call; None: the run's default."""
     start_timeout: float = field(default=30.0, kw_only=True)
@@ -46,9 +47,9 @@ class McpServer:
     concurrency: int | None = field(default=None, kw_only=True)
     """Calls of all its tools that may run at a time in this process."""
     prefix: str | None = field(default=None, kw_only=True)
-    """What the tools' names begin with instead of the server's; empty: with nothing."""
+    """The prefix of the tools' names, instead of the server's name; empty: no prefix."""
     allow: tuple[str, ...] = field(default=("*",), kw_only=True)
-    """Tools that are offered, by the names that the server gives them; `*` stands for anything."""
+    """Tools that are offered, by the server's names; `*` is a wildcard."""
     deny: tuple[str, ...] = field(default=(), kw_only=True)
     """Tools that are not, although `allow` names them."""
 
@@ -78,12 +79,12 @@ class McpServer:
 
     @property
     def written_prefix(self) -> str:
-        """What the names of its tools begin with."""
+        """The prefix of its tools' names."""
         prefix = self.name if self.prefix is None else self.prefix
         return f"{prefix}__" if prefix else ""
 
     def offers(self, tool: str) -> bool:
-        """Whether the operator lets this tool be offered."""
+        """Return True if the operator allows this tool."""
         return _matches(tool, self.allow) and not _matches(tool, self.deny)
 
 
@@ -101,10 +102,10 @@ def _is_http(url: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """How long to wait before a server that ended is started again.
+    """The pause before a server that ended is started again.
 
-    It is tried for as long as it is wanted: a service that is down for an hour comes back.
-    Only the pause grows, up to `longest_delay`.
+    It is retried for ever: a service that is down for an hour comes back. Only the pause grows, up
+    to `longest_delay`.
     """
 
     first_delay: float = 0.5

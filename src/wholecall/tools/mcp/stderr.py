@@ -28,8 +28,8 @@ class StderrTail:
 
     @contextmanager
     def open(self) -> Iterator[TextIO]:
-        """A file to give to the process. We close our own end of it: when the process has
-        ended, nobody holds it open any more, and the thread ends."""
+        """Return a file for the process. We close our own end of it: when the process has ended, no
+        one holds it open any more, and the thread ends."""
         reading, writing = os.pipe()
         self._reader = threading.Thread(target=self._read, args=(reading,), daemon=True)
         self._reader.start()

@@ -71,14 +71,14 @@ class McpTools:
         self._tap = partial(_show, tap)
         self._members: dict[str, _Member] = {}
         self.pins = pins or Pins()
-        """What each tool was when it was first seen. Keep them, and give them back next time."""
+        """Each tool's definition when it was first seen. Keep them, and pass them in next time."""
 
     async def __aenter__(self) -> Self:
         """Start every server; `ToolServerFailed` if one that is required does not."""
         if any(not member.keeper.task.done() for member in self._members.values()):
             raise RuntimeError("these MCP servers are running already")
-        # Importing the SDK takes more than a second. Those who use no MCP do not wait for it,
-        # and the event loop goes on meanwhile.
+        # Importing the SDK takes more than a second. Programs without MCP do not wait for it, and
+        # the event loop continues meanwhile.
         keeping = await asyncio.to_thread(import_module, "wholecall.tools.mcp.keeper")
         for server in self._servers:
             keeper = keeping.Keeper(server, self._restart, on_listed=self._put, tap=self._tap)
@@ -129,7 +129,7 @@ class McpTools:
 
     @property
     def is_ready(self) -> bool:
-        """Whether every server is there that is required."""
+        """True if every required server is connected."""
         members = self._members.values()
         return all(member.keeper.is_connected for member in members if member.server.required)
 

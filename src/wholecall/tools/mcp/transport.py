@@ -28,7 +28,7 @@ _REFUSALS = 400
 
 @dataclass(slots=True)
 class Signs:
-    """What was seen of a server besides its messages: it may explain why there are none."""
+    """Signs of a server other than its messages: they may explain why there are none."""
 
     stderr: StderrTail = field(default_factory=StderrTail)
     refusal: int | None = None
@@ -39,10 +39,10 @@ class Signs:
 async def open_transport(
     server: McpServer, signs: Signs, *, on_end: Callable[[], None]
 ) -> AsyncIterator[TransportStreams]:
-    """Start a server's process, or open the way to its endpoint.
+    """Start a server's process, or connect to its endpoint.
 
-    The SDK has no word for "the server is gone"; its stream of messages just ends. So they
-    pass through here, and `on_end` is called before anybody who waits for one is told.
+    The SDK has no event for a lost server; its stream of messages just ends. So the messages pass
+    through here, and `on_end` is called before any waiting call learns about it.
     """
     way = _start_process(server, signs) if server.command else _reach_endpoint(server, signs)
     async with way as (messages, writing), anyio.create_task_group() as tasks:

@@ -49,7 +49,7 @@ class LocalModel(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def file_name(self) -> str:
-        """What its file is called."""
+        """The name of its file."""
         return self.name + SUFFIX
 
 

@@ -1,4 +1,4 @@
-"""Whether a model can run here, said before it is tried and in words that help."""
+"""Check whether a model can run here, before it is tried and in words that help."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from wholecall.errors import UpstreamError
 
 MORE_BYTES = 512 * 1024 * 1024
-"""What is needed besides the weights: the context, the prompt cache, the program."""
+"""Memory in addition to the weights: the context, the prompt cache, the program."""
 CODE = "local"
 """The code of every error that says why a model does not run here."""
 _UNAVAILABLE = 503
@@ -18,13 +18,13 @@ _MEMORY = Path("proc/meminfo")
 
 
 def unfit(why: str, *, retry_after: float | None = None) -> UpstreamError:
-    """The error for whoever asks a model that cannot run here, clients of the proxy among them:
-    it names files without their folders."""
+    """Return the error for a model that cannot run here. Clients of the proxy read it, so it names
+    files without their folders."""
     return UpstreamError(why, status=_UNAVAILABLE, retry_after=retry_after, code=CODE)
 
 
 def demand_fit(path: Path, *, root: Path = Path("/")) -> None:
-    """`UpstreamError` if the file is no model, or larger than the memory that is left."""
+    """Raise `UpstreamError` if the file is not a model, or larger than the free memory."""
     try:
         with path.open("rb") as file:
             magic = file.read(len(_MAGIC))
@@ -47,7 +47,7 @@ def demand_memory(name: str, size: int, *, root: Path = Path("/")) -> None:
 
 
 def available_bytes(root: Path = Path("/")) -> int | None:
-    """Memory that may be taken, as Linux tells it; None: nobody says."""
+    """Return the available memory according to Linux; None if it is unknown."""
     found = [each for each in (_left(root / _MEMORY), _allowed(root / _LIMIT)) if each is not None]
     return min(found, default=None)
 
@@ -61,7 +61,7 @@ def _left(path: Path) -> int | None:
 
 
 def _allowed(path: Path) -> int | None:
-    """What a container may take; in it, the machine's own memory says little."""
+    """Return the memory limit of a container, where the machine's own memory says little."""
     limit = _read(path).strip()
     return int(limit) if limit.isdigit() else None
 

@@ -1,4 +1,4 @@
-"""Where the files of models lie."""
+"""The folder of the models' files."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Keeps one model served: starts its process when it is needed, and again when it ended.
+"""Keep one model served: start its process when it is needed, and again when it ended.
 
-Nothing is started for nobody: a process that ended is started again by the next question.
-One that ends early again and again is left alone for a while, longer each time, and whoever
-asks in the meantime is told why.
+A process that ended is started again by the next question. One that keeps ending early is left
+alone for a while, longer each time, and questions in the meantime are answered with the reason.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Keeper:
         self._lock = threading.Lock()
         self._running: tuple[ModelProcess, Future[str]] | None = None
         self._stops = 0
-        """How often it was stopped: who asked before that starts nothing any more."""
+        """The number of stops: a question from before a stop starts nothing any more."""
         self._began = 0.0
         self._failures = 0
         self._not_before = 0.0
@@ -51,18 +50,19 @@ class Keeper:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the model is served at the moment. Never waits."""
+        """True if the model is served at the moment. Never waits."""
         running = self._running
         return running is not None and running[1].done() and running[0].is_running
 
     async def find_address(self) -> str:
-        """Where the model is served, as soon as it is. Who stops waiting stops no loading."""
+        """Return the model's address, as soon as it is served. A caller that stops waiting does not
+        stop the loading."""
         found = self._find_running()
         if found is None:
             # To start a process, and to hear the last words of one that ended, takes its time.
             found = await asyncio.to_thread(self._ensure, self._stops)
         loading = asyncio.wrap_future(found)
-        # If nobody waits any longer, then nobody misses why it failed.
+        # If no one waits any longer, the reason of its failure is not missed.
         loading.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(loading)
 
@@ -75,12 +75,13 @@ class Keeper:
             running[0].stop()
 
     def _find_running(self) -> Future[str] | None:
-        """The address of a process that loads or serves; None if there is none. Never waits."""
+        """Return the address of a process that loads or serves; None if there is none. Never
+        waits."""
         running = self._running
         return running[1] if running is not None and _is_good(running) else None
 
     def _ensure(self, stops: int) -> Future[str]:
-        """The same, of a process that is started if there is none. It may block."""
+        """The same, starting a process if there is none. It may block."""
         with self._lock:
             self._look_after()
             if self._running is None:

@@ -20,7 +20,7 @@ from wholecall.upstreams.local.settings import Order, Ready
 
 PROGRAM = (sys.executable, "-m", "wholecall.upstreams.local.server")
 ENDING_SECONDS = 5.0
-"""To end after it was told to. Then it is killed."""
+"""Seconds to end after a request to stop. Then it is killed."""
 _KEPT_LINES = 40
 _SHOWN = 300
 """Characters of what the process wrote that are passed on."""
@@ -57,7 +57,7 @@ class ModelProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """True if it has not ended."""
         return self._process.poll() is None
 
     def load(self, seconds: float) -> str:
@@ -67,7 +67,7 @@ class ModelProcess:
         late.start()
         said = b""
         try:
-            # It has ended, and its log says why; or it was stopped before it was told anything.
+            # It has ended, and its log says why; or it was stopped before it read its order.
             with suppress(BrokenPipeError, ValueError):
                 self._stdin.write(msgspec.json.encode(self._order) + b"\n")
                 self._stdin.flush()
@@ -82,7 +82,7 @@ class ModelProcess:
         return msgspec.json.decode(said, type=Ready).address
 
     def explain(self) -> UpstreamError | MissingExtra:
-        """Why it ended."""
+        """Return why it ended."""
         if _MISSING in self._log:
             return MissingExtra("local/… models need xllamacpp: pip install 'wholecall[local]'")
         why = self._why or _SIGNALS.get(self._process.wait()) or self._last_words()
@@ -118,8 +118,8 @@ class ModelProcess:
                 self._log.append(line.decode("utf-8", "replace").strip())
 
     def _last_words(self) -> str:
-        """llama.cpp marks its errors with an E, behind the time; the first of them is the cause of
-        the others."""
+        """Return the first error of the log, which causes the others. llama.cpp marks errors with
+        an E after the time."""
         lines = [line for line in self._log if line]
         errors = [said for line in lines if (said := line.partition(" E ")[2])]
         said = (errors[:1] or lines[-1:] or ["it did not say why"])[0]

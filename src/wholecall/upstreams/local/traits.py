@@ -1,4 +1,4 @@
-"""What is known of models on this machine, which llama.cpp serves."""
+"""Traits of local models, which llama.cpp serves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PREFIX = "local/"
 
 TRAITS = Traits(
     emulation="constrained",
-    # A grammar of ours costs llama.cpp a fraction of what a schema does.
+    # Our own grammar costs llama.cpp a fraction of what a schema does.
     constraint="grammar",
     # Its own template offers tools, but where one must be called it lets the model write newlines
     # until the output limit.

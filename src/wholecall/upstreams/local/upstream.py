@@ -58,7 +58,7 @@ class LocalUpstream:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the next question finds the model loaded."""
+        """True if the next question finds the model loaded."""
         return self._keeper.is_loaded
 
     @asynccontextmanager
@@ -69,8 +69,8 @@ class LocalUpstream:
             try:
                 answer = await stack.enter_async_context(self._ask(address, request))
             except UpstreamError as error:
-                # A process that died a moment ago looks alive for another. Nothing of the
-                # answer came, so that it may be asked for once more, from the next process.
+                # A process that died a moment ago still looks alive. Nothing of the answer came, so
+                # it is requested once more, from the next process.
                 if error.code != _CONNECTION:
                     raise
                 current = await self._keeper.find_address()
@@ -113,7 +113,7 @@ class LocalUpstream:
         way = self._ways.get(address)
         if way is not None:
             return way
-        # Without our environment: no proxy stands between this machine and itself.
+        # Without our environment: there is no proxy between this machine and itself.
         settings = HttpSettings(environ={})
         way = self._ways[address] = HttpUpstream(
             _PROTOCOL, address, api_key=self._key, settings=settings

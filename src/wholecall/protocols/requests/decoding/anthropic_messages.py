@@ -181,7 +181,7 @@ class _History:
             for place, block in enumerate(message.content)
         ]
         paired = list(zip(read, message.content, strict=True))
-        # Results stand first, or are put there: nobody accepts them in another place.
+        # Results come first, or are moved there: upstreams accept them nowhere else.
         ordered = sorted(paired, key=lambda pair: not isinstance(pair[0], CallResult))
         for are_results, group in groupby(ordered, lambda pair: isinstance(pair[0], CallResult)):
             some = list(group)
@@ -253,7 +253,7 @@ def _read_result_content(content: str | list[Any] | None, at: str) -> Iterator[T
 
 
 def _read_result_block(block: Any, at: str) -> Text | Media:
-    """A block of a result. One that no other protocol has is told as it is."""
+    """Read a block of a result. One that no other protocol has is written as it is."""
     kind = read_kind(block, at)
     read: object = None
     if kind == "text":

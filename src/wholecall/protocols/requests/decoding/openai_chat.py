@@ -166,12 +166,12 @@ def decode(body: Mapping[str, Any]) -> Request:
 
 
 def knows_only_functions(body: Mapping[str, Any]) -> bool:
-    """Whether a client reads the one `function_call` that was before there were `tool_calls`."""
+    """Return True if a client reads the deprecated `function_call` instead of `tool_calls`."""
     return bool(body.get("functions")) and not body.get("tools")
 
 
 def _say_one(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Whoever reads one call gets no second."""
+    """Limit a client that reads one call to one call."""
     return {**body, "parallel_tool_calls": False} if knows_only_functions(body) else body
 
 

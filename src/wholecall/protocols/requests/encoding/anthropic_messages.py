@@ -45,7 +45,7 @@ from wholecall.protocols.wire import present
 
 PROTOCOL = "anthropic"
 CALL_EXTRAS = ("caller", "toolset_name")
-"""What goes back with a call."""
+"""Fields that are sent back with a call."""
 MAX_TOKENS = 8192
 """The output limit where the request names none: the protocol demands one, and every model that
 is still served allows this much."""
@@ -112,7 +112,7 @@ def write_tool(spec: ToolSpec) -> dict[str, Any]:
 
 
 def pick_extras(call: Call | PastCall) -> dict[str, Any]:
-    """What this protocol wants back with a call, of all that came with it."""
+    """Return the fields that this protocol wants back with a call."""
     return {key: call.extras[key] for key in CALL_EXTRAS if key in call.extras}
 
 
@@ -137,7 +137,7 @@ def _begin(messages: list[Any]) -> list[Any]:
 
 
 def _join(messages: Iterable[Any]) -> Iterator[Any]:
-    """Put the results of a turn and what the user says behind them into one message."""
+    """Put the results of a turn and the user's next words into one message."""
     results: dict[str, Any] | None = None
     for message in messages:
         if results is not None and message["role"] == "user":

@@ -9,8 +9,8 @@
      "toolConfig": {"functionCallingConfig": {"mode": "AUTO" | "ANY" | "NONE"}},
      "generationConfig": {…}}
 
-Results stand in one content behind their calls, as many as there are calls. Signatures go back
-on the parts that they came with (https://ai.google.dev/gemini-api/docs/thought-signatures).
+Results are in one content after their calls, as many as there are calls. Signatures go back on the
+parts that they came with (https://ai.google.dev/gemini-api/docs/thought-signatures).
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _write_answer(parts: Sequence[object]) -> list[dict[str, Any]]:
 
 
 def _put_signature(part: Reasoning, written: list[dict[str, Any]]) -> None:
-    """Put a signature on the part that it came with: a thought, or what stands before it."""
+    """Put a signature on the part that it came with: a thought, or the part before it."""
     signature = part.extras[SIGNATURE]
     last = written[-1] if written and not part.text else None
     borne = None if last is None else last.get("thoughtSignature") or last.get(SIGNATURE)
@@ -168,7 +168,7 @@ def _sign(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _write_results(answered: Iterable[AnsweredCall]) -> list[dict[str, Any]]:
-    """Results, and behind them their images, which not every model takes inside of a result."""
+    """Write results, followed by their images, which not every model accepts inside a result."""
     responses: list[dict[str, Any]] = []
     media: list[Any] = []
     for each in answered:

@@ -7,8 +7,7 @@
         {"role": "tool", "tool_name": …, "tool_call_id": …, "content": "…"}],
      "tools": [{"type": "function", "function": {…}}], "format": {…}, "options": {…}}
 
-There is no `tool_choice`: what must not be called is not offered, and what must be called
-cannot be said.
+There is no `tool_choice`: forbidden tools are not offered, and a required call cannot be expressed.
 """
 
 from __future__ import annotations

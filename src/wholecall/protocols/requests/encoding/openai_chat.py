@@ -9,8 +9,8 @@
         {"role": "tool", "tool_call_id": …, "content": …}],
      "tools": [{"type": "function", "function": {"name": …, "parameters": {…}}}]}
 
-Each result is a message of its own. It holds nothing but text, so images in a result are shown
-in a user's message behind the results of the turn.
+Each result is a message of its own. It holds nothing but text, so images in a result are shown in a
+user's message after the results of the turn.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ from wholecall.protocols.wire import plain, present
 
 PROTOCOL = "openai-chat"
 CALL_EXTRAS = ("extra_content", "thought_signature", "provider_specific_fields")
-"""What upstreams of this protocol want back with a call."""
+"""Fields that upstreams of this protocol want back with a call."""
 DETAILS = ("reasoning_details", "thinking_blocks")
-"""What upstreams of this protocol want back with their reasoning: lists."""
+"""Lists that upstreams of this protocol want back with their reasoning."""
 _WITH_USAGE = {"include_usage": True}
 
 
@@ -103,7 +103,7 @@ def write_tool(spec: ToolSpec) -> dict[str, Any]:
 
 
 def pick_extras(call: Call | PastCall) -> dict[str, Any]:
-    """What this protocol wants back with a call, of all that came with it."""
+    """Return the fields that this protocol wants back with a call."""
     return {key: call.extras[key] for key in CALL_EXTRAS if key in call.extras}
 
 

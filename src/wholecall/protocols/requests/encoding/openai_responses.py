@@ -9,8 +9,8 @@
         {"type": "function_call_output", "call_id": …, "output": "…" | […]}],
      "tools": [{"type": "function", "name": …, "parameters": {…}, "strict": false}]}
 
-An answer is a run of items. Reasoning belongs to the item behind it, so all of them go back
-with their ids, as they came.
+An answer is a run of items. Reasoning belongs to the next item, so all of them go back with their
+ids, as they came.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from wholecall.protocols.wire import plain, present
 
 PROTOCOL = "openai-responses"
 CALL_EXTRAS = {"item_id": "id", "namespace": "namespace", "caller": "caller"}
-"""What goes back with a call, and the names of the fields."""
+"""Fields that are sent back with a call, and their names."""
 ITEM = "item"
 """The key under which reasoning holds its whole item."""
 MESSAGE = "message"
 """The key for the fields of the item that a text was in: its id, its phase."""
 NOTES = "notes"
-"""The key for what is said of that text besides: `annotations`, `logprobs`. It does not go back."""
+"""The key for notes on that text: `annotations`, `logprobs`. It is not sent back."""
 # The upstream holds earlier messages.
 _CONTINUES = ("previous_response_id", "conversation")
 
@@ -79,7 +79,7 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
 
 
 def _split_instructions(messages: Sequence[Message]) -> tuple[str | None, Sequence[Message]]:
-    """What was said before all else are the instructions, unless it was an item itself."""
+    """Split off the leading instructions, unless they were an item."""
     first = messages[0] if messages else None
     if first is None or first.role is not Role.SYSTEM or natives_of(first, PROTOCOL) is not None:
         return None, messages
@@ -94,7 +94,7 @@ def write_tool(spec: ToolSpec) -> dict[str, Any]:
 
 
 def pick_extras(call: Call | PastCall) -> dict[str, Any]:
-    """What this protocol wants back with a call, of all that came with it."""
+    """Return the fields that this protocol wants back with a call."""
     return {CALL_EXTRAS[key]: call.extras[key] for key in CALL_EXTRAS if key in call.extras}
 
 
