@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from rich.console import RenderableType
 from rich.spinner import Spinner
-from rich.text import Text
+from rich.text import Text as Styled
 
 SILENT_SECONDS = 0.5
 """A shorter wait needs no words."""
@@ -28,5 +28,5 @@ class Awaiting:
         seconds = self._clock() - self._began
         if seconds < SILENT_SECONDS:
             return ""
-        self._spinner.update(text=Text(f"{self._words()} {seconds:.0f} s", "dim"))
+        self._spinner.update(text=Styled(f"{self._words()} {seconds:.0f} s", "dim"))
         return self._spinner

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
-from rich.text import Text
+from rich.text import Text as Styled
 
 from wholecall.board import Board, Lane
 from wholecall.core.values import Call, Event, Evidence
@@ -54,7 +54,7 @@ def play(
 
 def draw(title: str, board: Board, *, room: int | None = None) -> RenderableType:
     """The board as `rich` shows it; `room` is for the last so many calls."""
-    heading = Text(show(title), style="bold reverse")
+    heading = Styled(show(title), style="bold reverse")
     heading.pad(1)
     return Group(heading, *_parts(board, room))
 
@@ -64,24 +64,24 @@ def _parts(board: Board, room: int | None) -> Iterator[RenderableType]:
     lanes = list(board.lanes.items())
     hidden = 0 if room is None else max(0, len(lanes) - room)
     if hidden:
-        yield Text(f"… {hidden} calls above", style="dim")
+        yield Styled(f"… {hidden} calls above", style="dim")
     yield from (_panel(number, lane) for number, lane in lanes[hidden:])
     yield _outside(ending_rows(board))
     for index, choice in board.choices.items():
-        yield Text(f"choice {index}", style="bold underline")
+        yield Styled(f"choice {index}", style="bold underline")
         yield from _parts(choice, room)
 
 
 def _panel(number: int, lane: Lane) -> Panel:
     arguments = lane.arguments
     grid = _grid()
-    grid.add_row(Text("evidence", style="dim"), _chips(lane))
+    grid.add_row(Styled("evidence", style="dim"), _chips(lane))
     _fill(grid, lane_rows(lane))
     return Panel(
         grid,
-        title=Text(f"call {number}  {show(lane.name)}"),
+        title=Styled(f"call {number}  {show(lane.name)}"),
         title_align="left",
-        subtitle=Text(f"characters: {arguments.size:,}  pieces: {arguments.pieces:,}"),
+        subtitle=Styled(f"characters: {arguments.size:,}  pieces: {arguments.pieces:,}"),
         subtitle_align="right",
         border_style=_colour(lane),
     )
@@ -95,8 +95,8 @@ def _colour(lane: Lane) -> str:
     return "green" if isinstance(lane.verdict, Call) else "red"
 
 
-def _chips(lane: Lane) -> Text:
-    chips = Text()
+def _chips(lane: Lane) -> Styled:
+    chips = Styled()
     for flag in Evidence:
         gained = flag in lane.evidence
         # The dot shows it as well without colours.
@@ -119,5 +119,5 @@ def _grid() -> Table:
 def _fill(grid: Table, rows: Iterable[Row]) -> Table:
     for label, words in rows:
         style = _STYLES.get(label, "")
-        grid.add_row(Text(label, style=style or "dim"), Text(words, style=style))
+        grid.add_row(Styled(label, style=style or "dim"), Styled(words, style=style))
     return grid

@@ -10,8 +10,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wholecall.core import history as door
-from wholecall.core.history import Target, mend, repair_history
+from wholecall.core.history import (
+    ANTHROPIC,
+    DEEPSEEK,
+    GEMINI,
+    MISTRAL,
+    OPENAI_CHAT,
+    OPENAI_RESPONSES,
+    Target,
+    mend,
+    repair_history,
+)
 
 # ── Healthy conversations ───────────────────────────────────────────────────────────
 
@@ -108,12 +117,12 @@ PROTOCOLS = st.sampled_from(sorted(WRITERS))
 TARGETS = st.sampled_from(
     [
         Target(),
-        door.OPENAI_CHAT,
-        door.OPENAI_RESPONSES,
-        door.ANTHROPIC,
-        door.MISTRAL,
-        door.DEEPSEEK,
-        door.GEMINI,
+        OPENAI_CHAT,
+        OPENAI_RESPONSES,
+        ANTHROPIC,
+        MISTRAL,
+        DEEPSEEK,
+        GEMINI,
     ]
 )
 

@@ -22,8 +22,7 @@ from wholecall.core.near import nearest
 from wholecall.core.parse import Parsed, Unparsed, parse
 from wholecall.core.prepare import prepare
 from wholecall.core.spec import Offer, ToolSpec
-from wholecall.core.values import JSON, Call, Problem, Reason, Rejected
-from wholecall.core.verdict import OUTPUT_LIMIT
+from wholecall.core.values import JSON, OUTPUT_LIMIT, Call, Problem, Reason, Rejected
 from wholecall.core.words import cut, show, show_names
 
 _REREAD = 64 * 1024

@@ -66,6 +66,10 @@ class Reason(enum.Enum):
     LIMIT = "limit"
 
 
+OUTPUT_LIMIT = "cut off by the output limit"
+"""Part of the detail of every call that the output limit cut, and of no other call."""
+
+
 class Hint(enum.Enum):
     """The upstream's finish reason. Alone it never proves a call whole."""
 

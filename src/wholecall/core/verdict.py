@@ -38,6 +38,7 @@ from wholecall.core.spec import Offer, ToolSpec
 from wholecall.core.tail import Tail
 from wholecall.core.values import (
     JSON,
+    OUTPUT_LIMIT,
     Call,
     Evidence,
     Hint,
@@ -91,8 +92,6 @@ _NOTHING_RUNS: dict[Ending, Refused] = {
 _CLOSERS = "}] \t\r\n"
 _SYNTAX = frozenset({Reason.BAD_JSON, Reason.TRUNCATED})
 _NO_NAME = Refused(Reason.NO_NAME, "the call has no tool name")
-OUTPUT_LIMIT = "cut off by the output limit"
-"""Part of the detail of a call that the limit cut, and of no other."""
 _CUT_BEFORE_BEGIN = Refused(
     Reason.TRUNCATED, "the answer was cut off before the arguments of this call began"
 )

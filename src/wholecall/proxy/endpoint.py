@@ -16,13 +16,15 @@ from wholecall.proxy.copying import CopyingSink
 from wholecall.proxy.departing import ClientGone, UntilGone, read_body
 from wholecall.proxy.failing import SHUTTING_DOWN, explain
 from wholecall.proxy.live import LiveAnswer
-from wholecall.proxy.preparing import Prepared, Run, prepare, read_name
+from wholecall.proxy.preparing import Forward, Gate, Prepared, Run, prepare, read_name
 from wholecall.proxy.resends import Kept
 from wholecall.proxy.serving import Service
 from wholecall.proxy.sinks import ClientSink, Sink
 from wholecall.proxy.taps import Exchange, Fate, Watch
 from wholecall.proxy.turning import Turning
 
+_WAYS: dict[type, str] = {Forward: "forward", Gate: "gate", Run: "run"}
+"""How a way is named in logs, metrics and the inspector."""
 _UNAVAILABLE = 503
 _TRACE_HEADERS = ("traceparent", "tracestate")
 
@@ -166,7 +168,7 @@ def _describe_prepared(prepared: Prepared) -> Exchange:
         path=asked.client.path,
         model=served.name,
         key_id=asked.key.id,
-        way=type(prepared.way).__name__.lower(),
+        way=_WAYS[type(prepared.way)],
         stream=prepared.stream,
         upstream=served.upstream.protocol,
         upstream_model=served.model,

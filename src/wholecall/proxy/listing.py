@@ -1,7 +1,7 @@
 """The models of an upstream, by its own list: for `*`.
 
-    {"data": [{"id": "…"}]}       OpenAI, Anthropic, and most others
-    {"models": [{"name": "…"}]}   Ollama, and Gemini, whose names begin with `models/`
+{"data": [{"id": "…"}]}       OpenAI, Anthropic, and most others
+{"models": [{"name": "…"}]}   Ollama, and Gemini, whose names begin with `models/`
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Error bodies of upstreams: one error of ours for all their shapes.
 
-    {"error": {"message", "type", "code"}}          OpenAI and most others
-    {"type": "error", "error": {"type", "message"}} Anthropic
-    [{"error": {"message", "status"}}]              Gemini, if a stream was requested
-    {"error": "…"}                                  Ollama
-    {"error": {"message", "code": 403, "metadata"}} OpenRouter
-    {"detail": "…"} or {"detail": [{"msg", "loc"}]} servers made with FastAPI
-    {"message": "…"}, {"errors": [{"message"}]}     gateways
+{"error": {"message", "type", "code"}}          OpenAI and most others
+{"type": "error", "error": {"type", "message"}} Anthropic
+[{"error": {"message", "status"}}]              Gemini, if a stream was requested
+{"error": "…"}                                  Ollama
+{"error": {"message", "code": 403, "metadata"}} OpenRouter
+{"detail": "…"} or {"detail": [{"msg", "loc"}]} servers made with FastAPI
+{"message": "…"}, {"errors": [{"message"}]}     gateways
 """
 
 from __future__ import annotations

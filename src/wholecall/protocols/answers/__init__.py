@@ -12,8 +12,8 @@ from typing import Any
 
 from wholecall.core.tables import find_entry
 from wholecall.core.values import Event
-from wholecall.protocols.answers import anthropic_messages, openai_chat, response_items
 from wholecall.protocols.answers.anthropic_messages import AnthropicWriter
+from wholecall.protocols.answers.anthropic_messages import encode as write_anthropic_answer
 from wholecall.protocols.answers.encoder import Encoder
 from wholecall.protocols.answers.failures import (
     Failure,
@@ -24,8 +24,10 @@ from wholecall.protocols.answers.failures import (
 )
 from wholecall.protocols.answers.frames import KEEP_ALIVE, dump
 from wholecall.protocols.answers.head import PRIVATE, Head, Style, make_answer_id
-from wholecall.protocols.answers.openai_chat import ChatWriter
+from wholecall.protocols.answers.openai_chat import ChatWriter, encode_with_function
+from wholecall.protocols.answers.openai_chat import encode as write_chat_answer
 from wholecall.protocols.answers.openai_responses import ResponsesWriter
+from wholecall.protocols.answers.response_items import encode as write_responses_answer
 from wholecall.protocols.answers.whole import Whole, gather
 from wholecall.protocols.answers.writer import Writer
 
@@ -51,9 +53,9 @@ _WRITERS: dict[str, Callable[[Head, Style], Writer]] = {
     "anthropic": AnthropicWriter,
 }
 _BODIES: dict[str, Callable[[Whole, Head], dict[str, Any]]] = {
-    "openai-chat": openai_chat.encode,
-    "openai-responses": response_items.encode,
-    "anthropic": anthropic_messages.encode,
+    "openai-chat": write_chat_answer,
+    "openai-responses": write_responses_answer,
+    "anthropic": write_anthropic_answer,
 }
 _FAILURES: dict[str, Callable[[Failure], dict[str, Any]]] = {
     "openai-chat": openai_error,
@@ -82,7 +84,7 @@ def encode_answer(
     on to clients that speak it. `functions`: see `Style`. An answer that did not end well is an
     `UpstreamError`.
     """
-    encode = openai_chat.encode_with_function if functions else find_entry(_BODIES, protocol)
+    encode = encode_with_function if functions else find_entry(_BODIES, protocol)
     return encode(gather(events, upstream=upstream), head)
 
 

@@ -15,22 +15,15 @@ from wholecall.core.conversation import Request
 from wholecall.core.history import Target
 from wholecall.core.tables import find_entry
 from wholecall.protocols.requests.answers import answer_message, past_call
-from wholecall.protocols.requests.decoding import (
-    anthropic_messages as read_anthropic,
-)
-from wholecall.protocols.requests.decoding import (
-    openai_chat as read_chat,
-)
-from wholecall.protocols.requests.decoding import (
-    openai_responses as read_responses,
-)
-from wholecall.protocols.requests.encoding import (
-    anthropic_messages,
-    gemini,
-    ollama,
-    openai_chat,
-    openai_responses,
-)
+from wholecall.protocols.requests.decoding.anthropic_messages import decode as read_anthropic
+from wholecall.protocols.requests.decoding.openai_chat import decode as read_chat
+from wholecall.protocols.requests.decoding.openai_responses import decode as read_responses
+from wholecall.protocols.requests.encoding.anthropic_messages import MAX_TOKENS
+from wholecall.protocols.requests.encoding.anthropic_messages import encode as write_anthropic
+from wholecall.protocols.requests.encoding.gemini import encode as write_gemini
+from wholecall.protocols.requests.encoding.ollama import encode as write_ollama
+from wholecall.protocols.requests.encoding.openai_chat import encode as write_chat
+from wholecall.protocols.requests.encoding.openai_responses import encode as write_responses
 from wholecall.protocols.requests.fields import refuse
 from wholecall.protocols.requests.tools import name_calls, tool_names
 from wholecall.protocols.wire import plain
@@ -45,18 +38,18 @@ __all__ = [
 ]
 
 _ENCODERS: dict[str, Callable[[Request, Target | None], dict[str, Any]]] = {
-    "openai-chat": openai_chat.encode,
-    "openai-responses": openai_responses.encode,
-    "anthropic": anthropic_messages.encode,
-    "ollama": lambda request, _: ollama.encode(request),
-    "gemini": lambda request, _: gemini.encode(request),
+    "openai-chat": write_chat,
+    "openai-responses": write_responses,
+    "anthropic": write_anthropic,
+    "ollama": lambda request, _: write_ollama(request),
+    "gemini": lambda request, _: write_gemini(request),
 }
-_LIMITS = {"anthropic": anthropic_messages.MAX_TOKENS}
+_LIMITS = {"anthropic": MAX_TOKENS}
 """What is asked for where a request has no limit and the protocol demands one."""
 _DECODERS: dict[str, Callable[[Mapping[str, Any]], Request]] = {
-    "openai-chat": read_chat.decode,
-    "openai-responses": read_responses.decode,
-    "anthropic": read_anthropic.decode,
+    "openai-chat": read_chat,
+    "openai-responses": read_responses,
+    "anthropic": read_anthropic,
 }
 
 
