@@ -21,7 +21,7 @@ CHECKED := $(wildcard src tests bench fuzz examples docs)
 BENCHES := $(filter-out bench/tables.py,$(sort $(wildcard bench/*.py)))
 # The sans-IO folders: the tests beside them must take each branch. Only these tests are traced,
 # because tracing costs as much as the tests themselves.
-SANS_IO := core protocols dialects
+SANS_IO := arguments assembly protocols dialects
 SANS_IO_TESTS := $(addprefix tests/,$(SANS_IO))
 PARALLEL := -n auto --dist worksteal
 

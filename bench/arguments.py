@@ -19,8 +19,8 @@ import jsonschema
 from pydantic import BaseModel, create_model
 
 from tables import markdown, write_section
-from wholecall.core.schema import check
-from wholecall.core.spec import ToolSpec
+from wholecall.arguments.validate import check
+from wholecall.messages import ToolSpec
 
 RUNS = 5
 SECONDS_A_RUN = 0.05

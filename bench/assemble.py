@@ -27,9 +27,9 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletionChunk
 
 from tables import markdown, write_section
-from wholecall.core.assembler import Assembler
-from wholecall.core.scan import ObjectScanner, Scan
-from wholecall.core.values import CallDelta, Event, Released, Terminated
+from wholecall.assembly.assembler import Assembler
+from wholecall.assembly.json_scanner import ObjectScanner, Scan
+from wholecall.events import CallDelta, Event, Released, Terminated
 from wholecall.protocols.reader import Reader
 
 PIECE = 4

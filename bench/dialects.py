@@ -21,8 +21,8 @@ import jiter
 import partial_json_parser  # type: ignore[import-untyped]  # it ships no types
 
 from tables import markdown, write_section
-from wholecall.dialects.parsing import TextReader, encode
-from wholecall.dialects.registry import DIALECTS
+from wholecall.dialects.dialect_registry import DIALECTS
+from wholecall.dialects.text_reader import TextReader, encode
 
 PIECE = 4
 KB = 1024

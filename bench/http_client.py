@@ -24,8 +24,8 @@ from yarl import URL
 from proxies.answers import request_body
 from proxies.subjects import run_upstream
 from tables import markdown, write_section
-from wholecall.upstreams.http1.base import Timeouts
-from wholecall.upstreams.http1.pool import Pool
+from wholecall.upstreams.connection_pool import ConnectionPool
+from wholecall.upstreams.http_connection import Timeouts
 
 REQUESTS = 20
 """In one turn."""
@@ -118,7 +118,7 @@ async def by_aiohttp(url: URL) -> AsyncIterator[Read]:
 
 @asynccontextmanager
 async def by_ours(url: URL) -> AsyncIterator[Read]:
-    pool = Pool(url, timeouts=Timeouts())
+    pool = ConnectionPool(url, timeouts=Timeouts())
 
     async def read(body: bytes) -> AsyncIterator[bytes]:
         response = await pool.post(url, body=body, headers=_HEADERS)

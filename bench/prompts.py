@@ -3,7 +3,7 @@
     .venv/bin/python bench/prompts.py            print the table
     .venv/bin/python bench/prompts.py --write    and put it into docs/tools-without-native.md
 
-The tokens are estimates (`wholecall.dialects.tokens`), so the table is the same on every
+The tokens are estimates (`wholecall.dialects.emulation.prompt`), so the table is the same on every
 machine.
 """
 
@@ -14,12 +14,10 @@ import sys
 from typing import Any
 
 from tables import markdown, replace_section
-from wholecall.core.spec import ToolSpec, read_offer
-from wholecall.dialects.definitions import write_definitions
-from wholecall.dialects.parsing import encode
-from wholecall.dialects.prompt import write_prompt
-from wholecall.dialects.registry import DIALECTS
-from wholecall.dialects.tokens import estimate_tokens
+from wholecall.dialects.dialect_registry import DIALECTS
+from wholecall.dialects.emulation.prompt import estimate_tokens, write_definitions, write_prompt
+from wholecall.dialects.text_reader import encode
+from wholecall.messages import ToolSpec, read_offer
 
 
 def tool(name: str, description: str, **properties: Any) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class Module:
         return _open(module).find(original)
 
     def resolve(self, expression: ast.expr) -> Definition | None:
-        """The definition that `Name` or `module.Name` stands for."""
+        """The definition that `ResendName` or `module.Name` stands for."""
         match expression:
             case ast.Name(id=name):
                 return self.find(name)

@@ -30,17 +30,62 @@ class Topic(NamedTuple):
 
 
 TOPICS = (
-    Topic("Ask and run", ("asking", "runs.running", "runs.plan", "runs.ledger", "runs.limits")),
-    Topic("Events of a run", ("runs.events",)),
-    Topic("Tools", ("tools",)),
-    Topic("Approvals and the executor", ("runs",)),
-    Topic("Upstreams", ("upstreams",)),
-    Topic("Read a stream yourself", ("reading", "protocols", "core")),
-    Topic("Calls, deltas and events", ("core.values",)),
-    Topic("Schemas", ("core.spec", "core.schema", "core.coerce")),
-    Topic("What the model is told", ("core.feedback",)),
-    Topic("Conversations", ("core.conversation", "core.choice", "core.history")),
-    Topic("Calls written as text", ("dialects", "learning")),
+    Topic("Ask and run", ("agent.api", "agent.run", "agent.budget")),
+    Topic("Events of a run", ("agent.run_events",)),
+    Topic(
+        "Tools",
+        (
+            "tools.function_tool",
+            "tools.mcp.tool_definitions",
+            "tools.mcp.server_config",
+            "tools.mcp.toolset",
+            "tools.tool",
+            "tools.toolbox",
+        ),
+    ),
+    Topic(
+        "Approvals and the executor",
+        ("agent.approvals", "agent.tool_middleware", "agent.call_runner", "agent.executor"),
+    ),
+    Topic(
+        "Upstreams",
+        (
+            "upstreams.base",
+            "upstreams.http",
+            "upstreams.http_connection",
+            "upstreams.providers",
+            "upstreams.replay",
+            "upstreams.retry",
+        ),
+    ),
+    Topic(
+        "Read a stream yourself",
+        (
+            "stream",
+            "protocols",
+            "assembly.assembler",
+            "arguments.limits",
+            "assembly.outcome",
+            "arguments.parse",
+            "assembly.json_scanner",
+        ),
+    ),
+    Topic("Calls, deltas and events", ("events",)),
+    Topic("Schemas", ("messages", "arguments.validate", "arguments.coerce")),
+    Topic("What the model is told", ("arguments.feedback",)),
+    Topic("Conversations", ("tool_choice", "protocols.history_repair", "protocols.history")),
+    Topic(
+        "Calls written as text",
+        (
+            "dialects.dialect",
+            "dialects.emulation.emulate",
+            "dialects.dialect_registry",
+            "dialects.text_reader",
+            "dialects.emulation.prompt",
+            "dialects.learn.response_template",
+            "dialect_files",
+        ),
+    ),
     Topic("Exceptions", ("errors",)),
 )
 

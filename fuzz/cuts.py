@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wholecall.core.outcome import Outcome, collect
-from wholecall.core.spec import ToolSpec, read_offer
-from wholecall.core.values import Start
-from wholecall.dialects.rescuing import RescuingAssembler
+from wholecall.assembly.outcome import Outcome, collect
+from wholecall.dialects.rescue import RescuingAssembler
+from wholecall.events import Start
+from wholecall.messages import ToolSpec, read_offer
 from wholecall.protocols.reader import Reader
 
 CASES = Path(__file__).parent.parent / "tests" / "cases" / "native.jsonl"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from wholecall.proxy.config.loading import Loaded, load
-from wholecall.proxy.config.written import Written
+from wholecall.proxy.config.load import Loaded, load
+from wholecall.proxy.config.settings_reader import YamlValue
 
 
-def plain(written: Written) -> object:
+def plain(written: YamlValue) -> object:
     """The values without their places."""
     match written.value:
         case tuple() as items:

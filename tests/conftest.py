@@ -6,7 +6,7 @@ import signal
 
 from hypothesis import HealthCheck, settings
 
-from trying import IN_CI, examples
+from example_counts import IN_CI, examples
 
 # The machine may be busy: a slow example is no failure. In CI the examples are always the
 # same ones; at home new ones are tried each time, and more of them.

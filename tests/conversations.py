@@ -10,8 +10,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from wholecall.core.choice import Choice, Mode
-from wholecall.core.conversation import (
+from wholecall.events import Reasoning, Text
+from wholecall.messages import (
     CallResult,
     Media,
     Message,
@@ -22,9 +22,9 @@ from wholecall.core.conversation import (
     Request,
     Result,
     Role,
+    ToolSpec,
 )
-from wholecall.core.spec import ToolSpec
-from wholecall.core.values import Reasoning, Text
+from wholecall.tool_choice import Choice, Mode
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 TOOLS = (ToolSpec("weather", SCHEMA, "The weather"), ToolSpec("search", SCHEMA))

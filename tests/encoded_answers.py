@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from conversations import arguments
-from wholecall.core.outcome import Outcome, collect
-from wholecall.core.values import (
+from wholecall.assembly.outcome import Outcome, collect
+from wholecall.events import (
     JSON,
     Call,
     Ended,
@@ -31,12 +31,13 @@ from wholecall.core.values import (
     Text,
     Usage,
 )
-from wholecall.protocols.answers import Head, Style, make_encoder
+from wholecall.protocols.codecs import make_encoder
 from wholecall.protocols.reader import Reader
+from wholecall.protocols.response_base import ResponseHead, ResponseStyle
 
 CLIENTS = ("openai-chat", "openai-responses", "anthropic")
-HEAD = Head(id="resp_7", model="m", created=7, rest={"system_fingerprint": "fp"})
-LIVE = Style(live=True)
+HEAD = ResponseHead(id="resp_7", model="m", created=7, rest={"system_fingerprint": "fp"})
+LIVE = ResponseStyle(live=True)
 
 
 # ── By hand ─────────────────────────────────────────────────────────────────────────
@@ -70,8 +71,8 @@ def ended(reason: str | None = "stop", native: str | None = None) -> Ended:
     return Ended(reason, Hint.STOP, native, None if reason else "stream_dropped")
 
 
-def encode(protocol: str, events: Iterable[Event], *, style: Style | None = None) -> bytes:
-    encoder = make_encoder(protocol, HEAD, style=style or Style())
+def encode(protocol: str, events: Iterable[Event], *, style: ResponseStyle | None = None) -> bytes:
+    encoder = make_encoder(protocol, HEAD, style=style or ResponseStyle())
     return b"".join([encoder.begin(), *map(encoder.encode, events), encoder.finish()])
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from wholecall.core.values import Call, Evidence
-from wholecall.proxy.taps import Exchange, Reading, Reads, Tap, TapEvent, Watch
+from wholecall.events import Call, Evidence
+from wholecall.proxy.observe.taps import Exchange, ExchangeWatch, Reading, Reads, Tap, TapEvent
 
 
 class Clock:
@@ -46,8 +46,8 @@ def exchange(**fields: Any) -> Exchange:
     return Exchange(**{**known, **fields})
 
 
-def watch(*taps: Tap, clock: Clock | None = None, **fields: Any) -> Watch:
-    return Watch(exchange(**fields), taps, clock=clock or Clock())
+def watch(*taps: Tap, clock: Clock | None = None, **fields: Any) -> ExchangeWatch:
+    return ExchangeWatch(exchange(**fields), taps, clock=clock or Clock())
 
 
 def call(name: str = "get_weather", **fields: Any) -> Call:

@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from wholecall.asking import run
-from wholecall.core.conversation import Result
-from wholecall.core.values import JSON, Start, Text
+from wholecall.agent.api import run
+from wholecall.agent.run import RunResult
+from wholecall.agent.run_events import RunEvent
 from wholecall.errors import RunFailed, UpstreamError
-from wholecall.faults.running import FaultServer
+from wholecall.events import JSON, Start, Text
+from wholecall.faults.fault_server import FaultServer
 from wholecall.faults.script import Form, Scenario, ToolRun
 from wholecall.faults.tools import TOOLS
-from wholecall.runs.events import RunEvent
-from wholecall.runs.plan import RunResult
+from wholecall.messages import Result
 from wholecall.tools.tool import Context, Runner, Tool
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
-from wholecall.upstreams.http1.base import Timeouts
+from wholecall.upstreams.http_connection import Timeouts
 from wholecall.upstreams.retry import RetryPolicy
 
 SILENCE = 1.0

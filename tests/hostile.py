@@ -13,11 +13,10 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from wholecall.core.assembler import Assembler
-from wholecall.core.feedback import feedback
-from wholecall.core.schema import check
-from wholecall.core.spec import ToolSpec
-from wholecall.core.values import (
+from wholecall.arguments.feedback import feedback
+from wholecall.arguments.validate import check
+from wholecall.assembly.assembler import Assembler
+from wholecall.events import (
     CallDelta,
     Delta,
     Hint,
@@ -27,6 +26,7 @@ from wholecall.core.values import (
     Rejected,
     Terminated,
 )
+from wholecall.messages import ToolSpec
 
 CPU_SECONDS = 60
 """For all rows together, of which each takes milliseconds."""

@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Literal, TypeAlias
 
-from emulating import understand
+from emulated_requests import understand
 from scripted import chunk, ending
-from wholecall.core.outcome import Outcome
-from wholecall.core.values import JSON
-from wholecall.dialects.emulate import emulate
-from wholecall.dialects.parsing import encode
-from wholecall.dialects.registry import DIALECTS
-from wholecall.protocols.requests import decode_request
-from wholecall.reading import assemble
+from wholecall.assembly.outcome import Outcome
+from wholecall.dialects.dialect_registry import DIALECTS
+from wholecall.dialects.emulation.emulate import emulate
+from wholecall.dialects.text_reader import encode
+from wholecall.events import JSON
+from wholecall.protocols.codecs import decode_request
+from wholecall.stream import assemble
 
 # Marks that look like others are what this table is about.
 # ruff: noqa: RUF001

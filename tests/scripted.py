@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from wholecall.core.conversation import Request
+from wholecall.messages import Request
 from wholecall.protocols.reader import Chunk
 from wholecall.upstreams.base import Answer
 from wholecall.upstreams.replay import ScriptedAnswer

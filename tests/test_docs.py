@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from wholecall.proxy.config.loading import load
+from wholecall.proxy.config.load import load
 
 ROOT = Path(__file__).parents[1]
 SECONDS_FOR_A_PROGRAM = 60

@@ -10,21 +10,30 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "wholecall"
 
-# A folder, and a top-level module that folders import, imports what comes before it in this order.
+# A folder, or a module beside the folders, imports itself and what comes before it.
 ORDER = (
-    "core",
+    "errors",
+    "events",
+    "tool_choice",
+    "messages",
+    "arguments",
+    "assembly",
     "protocols",
     "dialects",
     "tools",
     "upstreams",
-    "runs",
-    "files",
+    "agent",
+    "storage",
     "inspector",
     "proxy",
     "faults",
     "demo",
 )
-SANS_IO = frozenset({"core", "protocols", "dialects"})
+# The same inside proxy/. Modules directly in it compose the rest and come last.
+PROXY_ORDER = ("config", "http", "observe", "responses", "handlers", "routes")
+SANS_IO = frozenset({"events", "tool_choice", "messages", "arguments", "assembly", "protocols"}) | {
+    "dialects"
+}
 SANS_IO_PACKAGES = frozenset({"msgspec", "jsonschema_rs", "wholecall"})
 # The parts of the standard library by which a file would wait, look at the clock or reach out.
 IO_MODULES = frozenset(
@@ -74,23 +83,34 @@ def find_violations(file: str, source: str) -> list[str]:
 
 def complain(place: list[str], module: str) -> str | None:
     root, *inside = module.split(".")
-    folder = place[0] if len(place) > 1 else None
     if root == "wholecall":
-        return complain_of_ours(folder or place[0], inside[0] if inside else "__init__")
-    if (folder or place[0]) in SANS_IO:
+        return complain_of_ours(place[0], inside[0] if inside else "__init__") or (
+            complain_in_proxy(place[1:], inside[1:])
+            if place[0] == "proxy" and inside[:1] == ["proxy"]
+            else None
+        )
+    if place[0] in SANS_IO:
         return complain_of_theirs(root)
     return None
 
 
 def complain_of_ours(importer: str, imported: str) -> str | None:
-    if importer == "errors":
-        return "errors.py imports nothing of ours"
-    if importer not in ORDER or imported == "errors":
+    if importer not in ORDER:
         return None
     if imported not in ORDER:
-        return f"{importer}/ may not import a top-level module other than errors"
+        return f"{importer} may not import a module that only the user's side needs"
     if ORDER.index(imported) > ORDER.index(importer):
-        return f"{imported}/ stands below {importer}/"
+        return f"{imported} comes after {importer}"
+    return None
+
+
+def complain_in_proxy(importer: list[str], imported: list[str]) -> str | None:
+    own, other = (
+        PROXY_ORDER.index(names[0]) if names and names[0] in PROXY_ORDER else len(PROXY_ORDER)
+        for names in (importer, imported)
+    )
+    if other > own:
+        return f"proxy/{imported[0] if imported else ''} comes after proxy/{importer[0]}/"
     return None
 
 
@@ -110,28 +130,40 @@ def test_imports_go_one_way(file: str) -> None:
 
 def test_every_folder_has_its_place_in_the_order() -> None:
     folders = {file.split("/")[0] for file in FILES if "/" in file}
-    assert "protocols" in folders
-    assert folders <= set(ORDER)
+    assert "assembly" in folders
+    assert folders <= {*ORDER, "cli"}
+    rooms = {
+        file.split("/")[1] for file in FILES if file.startswith("proxy/") and file.count("/") > 1
+    }
+    assert rooms == set(PROXY_ORDER)
 
 
 @pytest.mark.parametrize(
     ("file", "source", "culprit"),
     [
-        ("core/scan.py", "import json\nimport os.path\n", "core/scan.py:2 imports 'os.path'"),
-        ("core/scan.py", "from urllib.parse import quote", "core/scan.py:1 imports 'urllib.parse'"),
+        ("assembly/verdict.py", "import json\nimport os.path\n", "verdict.py:2 imports 'os.path'"),
+        ("arguments/parse.py", "from urllib.parse import quote", "imports 'urllib.parse'"),
         ("dialects/deep/a.py", "import time", "dialects/deep/a.py:1 imports 'time'"),
-        ("protocols/sse.py", "import pydantic", "protocols/sse.py:1 imports 'pydantic'"),
-        ("core/scan.py", "def f():\n    import asyncio", "core/scan.py:2 imports 'asyncio'"),
-        ("core/scan.py", "import wholecall.protocols.sse", "imports 'wholecall.protocols.sse'"),
-        ("core/scan.py", "import wholecall.runs.loop", "imports 'wholecall.runs.loop'"),
-        ("core/scan.py", "from wholecall import tools", "imports 'wholecall.tools'"),
-        ("tools/__init__.py", "from ..proxy import app", "imports 'wholecall.proxy'"),
-        ("core/scan.py", "from .. import __main__", "imports 'wholecall.__main__'"),
-        ("runs/loop.py", "from wholecall import Call", "imports 'wholecall.Call'"),
-        ("runs/loop.py", "import wholecall", "imports 'wholecall'"),
-        ("faults/stream.py", "from wholecall.cli import main", "imports 'wholecall.cli'"),
-        ("errors.py", "import wholecall.core.values", "imports 'wholecall.core.values'"),
-        ("errors.py", "from .proxy.app import Proxy", "imports 'wholecall.proxy.app'"),
+        ("events.py", "import time", "events.py:1 imports 'time'"),
+        ("protocols/reader.py", "import pydantic", "protocols/reader.py:1 imports 'pydantic'"),
+        ("assembly/verdict.py", "def f():\n    import asyncio", "verdict.py:2 imports 'asyncio'"),
+        ("assembly/verdict.py", "from wholecall.protocols import a", "'wholecall.protocols'"),
+        ("arguments/parse.py", "import wholecall.assembly.verdict", "'wholecall.assembly.verdict'"),
+        ("assembly/verdict.py", "from wholecall import tools", "imports 'wholecall.tools'"),
+        ("assembly/__init__.py", "from ..agent import loop", "imports 'wholecall.agent'"),
+        ("assembly/verdict.py", "from .. import stream", "imports 'wholecall.stream'"),
+        ("agent/loop.py", "from wholecall import Call", "imports 'wholecall.Call'"),
+        ("agent/loop.py", "import wholecall", "imports 'wholecall'"),
+        ("faults/script.py", "from wholecall.cli.main import main", "imports 'wholecall.cli.main'"),
+        ("errors.py", "from wholecall import events", "imports 'wholecall.events'"),
+        ("errors.py", "from .events import Call", "imports 'wholecall.events'"),
+        (
+            "proxy/http/a.py",
+            "from wholecall.proxy.observe import taps",
+            "'wholecall.proxy.observe'",
+        ),
+        ("proxy/routes/a.py", "from wholecall.proxy.app import a", "'wholecall.proxy.app'"),
+        ("proxy/config/a.py", "from wholecall import proxy", "imports 'wholecall.proxy'"),
     ],
 )
 def test_a_violation_is_caught_and_named(file: str, source: str, *, culprit: str) -> None:
@@ -142,16 +174,21 @@ def test_a_violation_is_caught_and_named(file: str, source: str, *, culprit: str
 @pytest.mark.parametrize(
     ("file", "source"),
     [
-        ("core/scan.py", "import re, msgspec, jsonschema_rs\nfrom collections import abc"),
-        ("core/scan.py", "from wholecall.core.values import Call\nfrom . import limits"),
+        ("assembly/a.py", "import re, msgspec, jsonschema_rs\nfrom collections import abc"),
+        ("assembly/a.py", "from wholecall.events import Call\nfrom . import routing"),
         (
-            "core/scan.py",
+            "assembly/a.py",
             "from wholecall.errors import ProtocolError\nfrom wholecall import errors",
         ),
-        ("protocols/sse.py", "from wholecall import protocols\nfrom wholecall import errors"),
-        ("proxy/app.py", "import asyncio, starlette\nfrom wholecall.runs import loop"),
-        ("__init__.py", "from wholecall.core.values import Call\nfrom .faults import stream"),
-        ("__main__.py", "from wholecall import reading\nimport wholecall.proxy.app\nimport time"),
+        (
+            "protocols/a.py",
+            "from wholecall import assembly\nfrom wholecall.assembly import verdict",
+        ),
+        ("proxy/app.py", "import asyncio, starlette\nfrom wholecall.agent import loop"),
+        ("proxy/app.py", "from wholecall.proxy.routes import models\nfrom . import server"),
+        ("proxy/routes/a.py", "from wholecall.proxy.http import refusals"),
+        ("__init__.py", "from wholecall.events import Call\nfrom .faults import script"),
+        ("cli/main.py", "from wholecall import stream\nimport wholecall.proxy.app\nimport time"),
         ("errors.py", "from enum import Enum"),
     ],
 )

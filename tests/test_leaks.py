@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from cutting import cut_text
 from quotations import (
     ANNOUNCED,
     COMMON,
@@ -31,9 +30,10 @@ from quotations import (
     ran,
     rescue,
 )
+from recut import cut_text
 from scripted import ending, opening
-from wholecall.dialects.parsing import encode
-from wholecall.reading import assemble
+from wholecall.dialects.text_reader import encode
+from wholecall.stream import assemble
 
 
 @pytest.mark.parametrize("form", COMMON, ids=names(COMMON))

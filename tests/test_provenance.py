@@ -33,9 +33,9 @@ from quotations import (
     rescue,
     wrong,
 )
-from wholecall.core.outcome import Outcome
-from wholecall.dialects.parsing import encode
-from wholecall.reading import assemble_response
+from wholecall.assembly.outcome import Outcome
+from wholecall.dialects.text_reader import encode
+from wholecall.stream import assemble_response
 
 # ── What stands in the conversation ─────────────────────────────────────────────────
 

@@ -1,6 +1,6 @@
 """Quoted calls do not run: formats and framings of quotations.py, read by the library.
 
-What the loop and the proxy make of them stands in tests/runs/test_quotations.py and
+What the loop and the proxy make of them stands in tests/agent/test_quotations.py and
 tests/proxy/test_quotations.py; what must run all the same, in test_leaks.py.
 """
 
@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from cutting import cut_text
 from quotations import (
     ANNOUNCED,
     AT_THE_BEGINNING,
@@ -38,12 +37,13 @@ from quotations import (
     within,
     wrong,
 )
+from recut import cut_text
 from scripted import chunk, ending
-from wholecall.core.outcome import Outcome
-from wholecall.core.values import Text
-from wholecall.dialects.parsing import encode
+from wholecall.assembly.outcome import Outcome
+from wholecall.dialects.text_reader import encode
+from wholecall.events import Text
 from wholecall.protocols.reader import Chunk
-from wholecall.reading import assemble, events_sync
+from wholecall.stream import assemble, events_sync
 
 # ── What stands nowhere else ────────────────────────────────────────────────────────
 

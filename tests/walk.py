@@ -19,9 +19,9 @@ from typing import Any
 
 from aiohttp import web
 
-from proxying import Offer, Served, proxying, upstream
-from upstreams.serving import serving
-from wholecall.core.values import Released
+from proxy_server import Offer, Served, proxying, upstream
+from upstreams.fake_endpoint import serving
+from wholecall.events import Released
 from wholecall.protocols.reader import Reader
 
 PACKAGE = Path(__file__).parents[1] / "src" / "wholecall"

@@ -26,14 +26,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from eval.held_out import HELD_OUT
 from eval.questions import GROUPS, Groups, Question, Verdict, judge, sample
 from tables import DOCS, markdown, replace_section
-from wholecall.core.conversation import Message, Request, Role
-from wholecall.core.outcome import Outcome, collect
-from wholecall.core.values import Text
-from wholecall.demo.tools import TOOLS
-from wholecall.runs.sending import sender_for
+from wholecall.agent.turn import sender_for
+from wholecall.assembly.outcome import Outcome, collect
+from wholecall.demo.example_tools import TOOLS
+from wholecall.events import Text
+from wholecall.messages import Message, Request, Role
 from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import Upstream
-from wholecall.upstreams.names import find_upstream
+from wholecall.upstreams.providers import find_upstream
 
 # One prompted dialect of each family: JSON in tags, XML two ways, bare JSON, Python.
 WAYS = (

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from wholecall.core.outcome import Outcome
-from wholecall.core.values import JSON, Call
-from wholecall.demo.calculator import Incalculable, calculate
+from wholecall.assembly.outcome import Outcome
+from wholecall.demo.example_tools import Incalculable, calculate
+from wholecall.events import JSON, Call
 
 Fits: TypeAlias = Callable[[Mapping[str, JSON]], bool]
 

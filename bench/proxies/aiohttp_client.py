@@ -14,10 +14,16 @@ from contextlib import contextmanager
 import aiohttp
 from yarl import URL
 
-from wholecall.cli import main
+from wholecall.cli.main import main
 from wholecall.upstreams import http
-from wholecall.upstreams.http1.base import NotHttp, RawHeaders, Timeouts, find_media_type, is_fit
-from wholecall.upstreams.http1.pool import KEEP_ALIVE_SECONDS, MOST_CONNECTIONS, OpenSocket
+from wholecall.upstreams.connection_pool import KEEP_ALIVE_SECONDS, MOST_CONNECTIONS, OpenSocket
+from wholecall.upstreams.http_connection import (
+    NotHttp,
+    RawHeaders,
+    Timeouts,
+    find_media_type,
+    is_fit,
+)
 
 
 class AiohttpPool:

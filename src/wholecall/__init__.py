@@ -7,20 +7,8 @@ and says exactly what was wrong with the ones that must not run.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from wholecall.core.assembler import Assembler
-from wholecall.core.buffer import ToolCallBuffer, is_complete_json
-from wholecall.core.choice import Choice, Mode, obeyed
-from wholecall.core.coerce import CoercionOptions
-from wholecall.core.conversation import (
-    CallResult,
-    Media,
-    Message,
-    PastCall,
-    Request,
-    Result,
-    Role,
-)
-from wholecall.core.feedback import (
+from wholecall.arguments.coerce import CoercionOptions
+from wholecall.arguments.feedback import (
     Feedback,
     SkipReason,
     dropped_note,
@@ -30,15 +18,37 @@ from wholecall.core.feedback import (
     timed_out,
     tool_failed,
 )
-from wholecall.core.history import Mended, Target, mend, repair_history
-from wholecall.core.ids import CallIds
-from wholecall.core.limits import Limits
-from wholecall.core.outcome import Outcome
-from wholecall.core.preview import preview
-from wholecall.core.scan import ObjectScanner
-from wholecall.core.schema import admit, require_admissible
-from wholecall.core.spec import ToolSpec
-from wholecall.core.values import (
+from wholecall.arguments.limits import Limits
+from wholecall.arguments.parse import preview
+from wholecall.arguments.validate import admit, require_admissible
+from wholecall.assembly.assembler import Assembler, CallIds
+from wholecall.assembly.json_scanner import ObjectScanner
+from wholecall.assembly.outcome import Outcome
+from wholecall.dialects.dialect import Dialect
+from wholecall.dialects.dialect_registry import Means, Way, way_for
+from wholecall.dialects.emulation.emulate import Emulated, emulate
+from wholecall.dialects.emulation.prompt import Prompt, estimate_tokens
+from wholecall.dialects.learn.response_template import load_response_template
+from wholecall.dialects.text_reader import parse_text
+from wholecall.errors import (
+    InadmissibleTools,
+    IncompleteArguments,
+    InvalidChoice,
+    MissingExtra,
+    ProtocolError,
+    RunCancelled,
+    RunFailed,
+    ToolServerFailed,
+    UnknownModel,
+    UnknownProtocol,
+    UnreadableRecording,
+    UnreadableRequest,
+    UnusableDialect,
+    UnusableFunction,
+    UpstreamError,
+    WholecallError,
+)
+from wholecall.events import (
     Call,
     CallDelta,
     CallPieces,
@@ -71,48 +81,30 @@ from wholecall.core.values import (
     Text,
     Usage,
 )
-from wholecall.dialects.declaration import Dialect
-from wholecall.dialects.emulate import Emulated, emulate
-from wholecall.dialects.models import Means, Way, way_for
-from wholecall.dialects.parsing import parse_text
-from wholecall.dialects.prompt import Prompt
-from wholecall.dialects.response_template import load_response_template
-from wholecall.dialects.tokens import estimate_tokens
-from wholecall.errors import (
-    InadmissibleTools,
-    IncompleteArguments,
-    InvalidChoice,
-    MissingExtra,
-    ProtocolError,
-    RunCancelled,
-    RunFailed,
-    ToolServerFailed,
-    UnknownModel,
-    UnknownProtocol,
-    UnreadableRecording,
-    UnreadableRequest,
-    UnusableDialect,
-    UnusableFunction,
-    UpstreamError,
-    WholecallError,
-)
+from wholecall.messages import CallResult, Media, Message, PastCall, Request, Result, Role, ToolSpec
+from wholecall.protocols.history import Target
+from wholecall.protocols.history_repair import Mended, mend, repair_history
 from wholecall.protocols.reader import Reader
-from wholecall.reading import (
+from wholecall.stream import (
+    ToolCallBuffer,
     ToolUseBuffer,
     assemble,
     assemble_response,
     events,
     events_sync,
+    is_complete_json,
     should_execute_tool_calls,
 )
+from wholecall.tool_choice import Choice, Mode, obeyed
 
 if TYPE_CHECKING:
-    from wholecall.asking import ask, ask_sync, run
-    from wholecall.learning import learn_dialect, load_dialect, save_dialect
-    from wholecall.runs.approvals import Approval, Approvals, Approver
-    from wholecall.runs.around import Around, RunNext
-    from wholecall.runs.calling import ExecutorSettings
-    from wholecall.runs.events import (
+    from wholecall.agent.api import ask, ask_sync, run
+    from wholecall.agent.approvals import Approval, Approvals, Approver
+    from wholecall.agent.budget import RunLimits, Stop
+    from wholecall.agent.call_runner import ExecutorSettings
+    from wholecall.agent.executor import Executor
+    from wholecall.agent.run import Progress, Run, RunResult, StopCondition
+    from wholecall.agent.run_events import (
         ApprovalAnswered,
         ApprovalAsked,
         RunEnded,
@@ -127,24 +119,19 @@ if TYPE_CHECKING:
         TurnRetried,
         TurnStarted,
     )
-    from wholecall.runs.executor import Executor
-    from wholecall.runs.ledger import Stop
-    from wholecall.runs.limits import RunLimits
-    from wholecall.runs.plan import Progress, RunResult, StopCondition
-    from wholecall.runs.running import Run
-    from wholecall.tools.from_function import FunctionTool, make_tool, tool
-    from wholecall.tools.mcp.pins import Pins
-    from wholecall.tools.mcp.server import McpServer, Restart
+    from wholecall.agent.tool_middleware import Around, RunNext
+    from wholecall.dialect_files import learn_dialect, load_dialect, save_dialect
+    from wholecall.tools.function_tool import FunctionTool, make_tool, tool
+    from wholecall.tools.mcp.server_config import McpServer, Restart
+    from wholecall.tools.mcp.tool_definitions import Pins
     from wholecall.tools.mcp.toolset import McpTools
-    from wholecall.tools.signals import Failed, Retry
-    from wholecall.tools.tool import Context, Tool
+    from wholecall.tools.tool import Context, Failed, Retry, Tool
     from wholecall.tools.toolbox import Offered, Toolbox
     from wholecall.upstreams.base import Answer, Upstream
     from wholecall.upstreams.http import HttpSettings, HttpUpstream
-    from wholecall.upstreams.http1.base import Timeouts
-    from wholecall.upstreams.names import NamedModel, Route, find_upstream
-    from wholecall.upstreams.recorder import RecordingUpstream
-    from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer
+    from wholecall.upstreams.http_connection import Timeouts
+    from wholecall.upstreams.providers import NamedModel, Route, find_upstream
+    from wholecall.upstreams.replay import RecordingUpstream, ReplayUpstream, ScriptedAnswer
     from wholecall.upstreams.retry import RetryPolicy
 
 __all__ = [
@@ -308,7 +295,7 @@ __all__ = [
 # Import what opens connections or runs tools on first use, so that a program that only reads
 # streams never loads an HTTP client.
 _LATER = {
-    "wholecall.runs.around": (
+    "wholecall.agent.tool_middleware": (
         "Around",
         "RunNext",
     ),
@@ -316,28 +303,36 @@ _LATER = {
         "Answer",
         "Upstream",
     ),
-    "wholecall.upstreams.recorder": ("RecordingUpstream",),
+    "wholecall.upstreams.replay": (
+        "RecordingUpstream",
+        "ReplayUpstream",
+        "ScriptedAnswer",
+    ),
     "wholecall.upstreams.retry": ("RetryPolicy",),
-    "wholecall.tools.mcp.pins": ("Pins",),
+    "wholecall.tools.mcp.tool_definitions": ("Pins",),
     "wholecall.tools.mcp.toolset": ("McpTools",),
-    "wholecall.tools.mcp.server": (
+    "wholecall.tools.mcp.server_config": (
         "McpServer",
         "Restart",
     ),
-    "wholecall.learning": (
+    "wholecall.dialect_files": (
         "learn_dialect",
         "load_dialect",
         "save_dialect",
     ),
-    "wholecall.runs.calling": ("ExecutorSettings",),
-    "wholecall.runs.executor": ("Executor",),
-    "wholecall.asking": ("ask", "ask_sync", "run"),
-    "wholecall.runs.approvals": (
+    "wholecall.agent.call_runner": ("ExecutorSettings",),
+    "wholecall.agent.executor": ("Executor",),
+    "wholecall.agent.api": (
+        "ask",
+        "ask_sync",
+        "run",
+    ),
+    "wholecall.agent.approvals": (
         "Approval",
         "Approvals",
         "Approver",
     ),
-    "wholecall.runs.events": (
+    "wholecall.agent.run_events": (
         "ApprovalAnswered",
         "ApprovalAsked",
         "RunEnded",
@@ -352,29 +347,41 @@ _LATER = {
         "TurnRetried",
         "TurnStarted",
     ),
-    "wholecall.runs.ledger": ("Stop",),
-    "wholecall.runs.limits": ("RunLimits",),
-    "wholecall.runs.plan": (
+    "wholecall.agent.budget": (
+        "Stop",
+        "RunLimits",
+    ),
+    "wholecall.agent.run": (
         "Progress",
         "RunResult",
         "StopCondition",
+        "Run",
     ),
-    "wholecall.runs.running": ("Run",),
-    "wholecall.tools.from_function": ("FunctionTool", "make_tool", "tool"),
-    "wholecall.tools.signals": ("Failed", "Retry"),
-    "wholecall.tools.tool": ("Context", "Tool"),
+    "wholecall.tools.function_tool": (
+        "FunctionTool",
+        "make_tool",
+        "tool",
+    ),
+    "wholecall.tools.tool": (
+        "Failed",
+        "Retry",
+        "Context",
+        "Tool",
+    ),
     "wholecall.tools.toolbox": (
         "Offered",
         "Toolbox",
     ),
-    "wholecall.upstreams.http": ("HttpSettings", "HttpUpstream"),
-    "wholecall.upstreams.http1.base": ("Timeouts",),
-    "wholecall.upstreams.names": (
+    "wholecall.upstreams.http": (
+        "HttpSettings",
+        "HttpUpstream",
+    ),
+    "wholecall.upstreams.http_connection": ("Timeouts",),
+    "wholecall.upstreams.providers": (
         "NamedModel",
         "Route",
         "find_upstream",
     ),
-    "wholecall.upstreams.replay": ("ReplayUpstream", "ScriptedAnswer"),
 }
 _MODULES = {name: module for module, names in _LATER.items() for name in names}
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from browser.chromium import Page
-from browser.looking import Script, Setting, looking
-from proxying import Served
+from browser.pages import Script, Setting, looking
+from proxy_server import Served
 from scripted import chunk, growing, opening
-from wholecall.tools.from_function import make_tool
+from wholecall.tools.function_tool import make_tool
 
 WIDTH = 1400
 MOST_BYTES = 250_000

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from browser.chromium import Page
-from browser.looking import LANE, PICTURES, Setting, ask, in_browser, looking, until_kept
+from browser.pages import LANE, PICTURES, Setting, ask, in_browser, looking, until_kept
 from scripted import chunk, ending, opening
-from wholecall.tools.from_function import make_tool
+from wholecall.tools.function_tool import make_tool
 
 NEED_NAMES = {
     *("button", "link", "textbox", "combobox", "checkbox", "slider", "searchbox", "image"),

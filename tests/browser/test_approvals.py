@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from browser.looking import LANE, PICTURES, Setting, ask, in_browser, looking
+from browser.pages import LANE, PICTURES, Setting, ask, in_browser, looking
 from scripted import chunk, ending, opening
-from wholecall.proxy.config import InspectorConfig
-from wholecall.tools.from_function import make_tool
+from wholecall.proxy.config.schema import InspectorConfig
+from wholecall.tools.function_tool import make_tool
 
 CARD = "document.querySelector('.approval')"
 

@@ -11,14 +11,14 @@ from typing import Any
 from aiohttp import web
 
 from browser.chromium import Page, chromium
-from browser.looking import Script, ask, in_browser, until_kept
+from browser.pages import Script, ask, in_browser, until_kept
 from inspector.payloads import FETCH, MARK, PAYLOADS
-from proxying import Served, proxying, upstream
+from proxy_server import Served, proxying, upstream
 from scripted import chunk, ending
-from upstreams.serving import serving
+from upstreams.fake_endpoint import serving
 from wholecall.proxy.app import make_app
-from wholecall.proxy.config import Config, InspectorConfig, KeysConfig
-from wholecall.tools.from_function import make_tool
+from wholecall.proxy.config.schema import Config, InspectorConfig, KeysConfig
+from wholecall.tools.function_tool import make_tool
 
 
 def test_there_are_enough_of_them() -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from browser.chromium import Page, chromium
-from browser.looking import in_browser
-from proxying import proxying
+from browser.pages import in_browser
+from proxy_server import proxying
 from wholecall.proxy.app import make_app
-from wholecall.proxy.config import Config, InspectorConfig, KeysConfig
+from wholecall.proxy.config.schema import Config, InspectorConfig, KeysConfig
 
 OPEN = "document.getElementById('login')?.open"
 STATE = "document.getElementById('state').textContent"

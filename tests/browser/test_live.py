@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from browser.looking import LANE, PICTURES, ask, in_browser, looking
+from browser.pages import LANE, PICTURES, ask, in_browser, looking
 from scripted import chunk, ending, growing, opening
 
 

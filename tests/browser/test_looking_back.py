@@ -8,18 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from browser.looking import (
-    LANE,
-    PICTURES,
-    QUESTION,
-    Setting,
-    ask,
-    in_browser,
-    looking,
-    until_kept,
-)
+from browser.pages import LANE, PICTURES, QUESTION, Setting, ask, in_browser, looking, until_kept
 from scripted import chunk, ending, opening
-from wholecall.proxy.config import InspectorConfig
+from wholecall.proxy.config.schema import InspectorConfig
 
 TWO = Setting(models=("m", "other"))
 

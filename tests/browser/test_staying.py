@@ -10,20 +10,12 @@ import pytest
 from aiohttp import web
 
 from browser.chromium import chromium
-from browser.looking import (
-    CONNECTED,
-    LANE,
-    PICTURES,
-    ask,
-    in_browser,
-    looking,
-    serving_page,
-)
-from proxying import proxying, upstream
+from browser.pages import CONNECTED, LANE, PICTURES, ask, in_browser, looking, serving_page
+from proxy_server import proxying, upstream
 from scripted import chunk, ending, growing, opening
-from upstreams.serving import serving
+from upstreams.fake_endpoint import serving
 from wholecall.proxy.app import make_app
-from wholecall.proxy.config import Config, InspectorConfig, KeysConfig
+from wholecall.proxy.config.schema import Config, InspectorConfig, KeysConfig
 
 MAIN = "document.getElementById('main')?.textContent"
 STATE = "document.getElementById('state')?.textContent"

@@ -10,7 +10,7 @@ import aiohttp
 from aiohttp import web
 
 from browser.chromium import chromium
-from browser.looking import (
+from browser.pages import (
     LANE,
     PICTURES,
     USUAL,
@@ -21,13 +21,13 @@ from browser.looking import (
     looking,
     serving_page,
 )
-from proxying import proxying, upstream
+from proxy_server import proxying, upstream
 from scripted import chunk, ending, opening
-from upstreams.serving import serving
+from upstreams.fake_endpoint import serving
 from wholecall.proxy.app import make_app
-from wholecall.proxy.config import Config, InspectorConfig, KeysConfig
-from wholecall.proxy.keys import Key, KeyStore
-from wholecall.tools.from_function import make_tool
+from wholecall.proxy.config.schema import Config, InspectorConfig, KeysConfig
+from wholecall.proxy.http.api_keys import Key, KeyStore
+from wholecall.tools.function_tool import make_tool
 
 CTRL = 2
 PROMPT = "document.querySelector('.try textarea')"

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from cutting import every_cutting
-from wholecall.core.outcome import Outcome
-from wholecall.dialects.parsing import parse_text
+from recut import every_cutting
+from wholecall.assembly.outcome import Outcome
+from wholecall.dialects.text_reader import parse_text
 
 Say: TypeAlias = Callable[..., str]
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from wholecall.core.spec import read_offer
-from wholecall.core.values import CallDelta, Text
+from wholecall.dialects.dialect_registry import dialect_named
 from wholecall.dialects.engine import REPEATS, Engine
-from wholecall.dialects.registry import dialect_named
+from wholecall.events import CallDelta, Text
+from wholecall.messages import read_offer
 
 FIND = '<tool_call>{"name": "find", "arguments": {"query": "x"}}</tool_call>'
 BARE = FIND.removeprefix("<tool_call>").removesuffix("</tool_call>")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from wholecall.core.spec import read_offer
+from wholecall.dialects.char_stream import Markers
+from wholecall.dialects.dialect_registry import DIALECTS
 from wholecall.dialects.engine import Engine
-from wholecall.dialects.marks import Marks
-from wholecall.dialects.registry import DIALECTS
+from wholecall.messages import read_offer
 
 OFFER = read_offer(
     [{"name": "f", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}]
@@ -47,17 +47,17 @@ class Count:
 @pytest.fixture
 def count(monkeypatch: pytest.MonkeyPatch) -> Count:
     counter = Count()
-    search = Marks.search
+    search = Markers.search
 
     # It stands in for a method, whose `self` does not count.
     def counted(  # noqa: PLR0917
-        self: Marks, text: str, at: int, *, ended: bool
+        self: Markers, text: str, at: int, *, ended: bool
     ) -> object:
         found = search(self, text, at, ended=ended)
         counter.characters += (found.end() if found else len(text)) - at
         return found
 
-    monkeypatch.setattr(Marks, "search", counted)
+    monkeypatch.setattr(Markers, "search", counted)
     return counter
 
 

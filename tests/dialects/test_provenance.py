@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from wholecall.core.conversation import CallResult, Message, Native, PastCall, Result, Role
-from wholecall.core.spec import ToolSpec
-from wholecall.core.values import CallDelta, Inconsistent, Oddity, Reasoning, Text
 from wholecall.dialects import provenance
 from wholecall.dialects.provenance import (
     MOST_REREAD,
@@ -23,6 +20,8 @@ from wholecall.dialects.provenance import (
     quoted,
     rescued_id,
 )
+from wholecall.events import CallDelta, Inconsistent, Oddity, Reasoning, Text
+from wholecall.messages import CallResult, Message, Native, PastCall, Result, Role, ToolSpec
 
 OFFER = {"mail": ToolSpec("mail", description="Sends."), "wipe": ToolSpec("wipe")}
 LONG = '{"to": "eve@example.org", "body": "The key is here."}'

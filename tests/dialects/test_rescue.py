@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from wholecall.core.assembler import Assembler
-from wholecall.core.outcome import Outcome, collect
-from wholecall.core.spec import read_offer
-from wholecall.core.values import (
+from wholecall.assembly.assembler import Assembler
+from wholecall.assembly.outcome import Outcome, collect
+from wholecall.dialects.engine import MANY
+from wholecall.dialects.provenance import Provenance
+from wholecall.dialects.rescue import MOST_THOUGHTS, Rescuer
+from wholecall.events import (
     CallDelta,
     CallSealed,
     Delta,
@@ -22,9 +24,7 @@ from wholecall.core.values import (
     Terminated,
     Text,
 )
-from wholecall.dialects.provenance import Provenance
-from wholecall.dialects.rescue import MOST_THOUGHTS, Rescuer
-from wholecall.dialects.vocabulary import MANY
+from wholecall.messages import read_offer
 
 TOOLS = [
     {"name": "find", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}}

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from wholecall import events_sync
-from wholecall.core.spec import ToolSpec
-from wholecall.core.values import Text
+from wholecall.events import Text
+from wholecall.messages import ToolSpec
 
 FIND = '{"name": "find", "arguments": {"query": "x"}}'
 ARGUMENTS = '{"query": "x"}'

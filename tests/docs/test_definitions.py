@@ -13,8 +13,8 @@ SAMPLE = Module(
 """A sample."""
 from typing import TypeAlias
 
-from wholecall.core import scan as scanner
-from wholecall.core.choice import Choice as Wish
+from wholecall.assembly import json_scanner as scanner
+from wholecall.tool_choice import Choice as Wish
 
 Size: TypeAlias = (
     int
@@ -68,7 +68,7 @@ def test_source_stands_in_one_line() -> None:
 def test_a_name_is_followed_to_where_it_is_defined() -> None:
     found = SAMPLE.find("Wish")
     assert found is not None
-    assert (found.module.name, found.name) == ("wholecall.core.choice.values", "Choice")
+    assert (found.module.name, found.name) == ("wholecall.tool_choice", "Choice")
 
 
 @pytest.mark.parametrize("name", ["TypeAlias", "missing"])
@@ -81,7 +81,7 @@ def test_what_is_not_the_packages_is_not_found(name: str) -> None:
     [
         ("Box", "wholecall.sample.Box"),
         ("Box[int]", "wholecall.sample.Box"),
-        ("scanner.ObjectScanner", "wholecall.core.scan.ObjectScanner"),
+        ("scanner.ObjectScanner", "wholecall.assembly.json_scanner.ObjectScanner"),
         ("enum.Enum", None),
         ("'Box'", None),
     ],

@@ -24,7 +24,7 @@ def test_the_closest_folder_decides_and_the_order_is_the_sources() -> None:
     source = "def second(): ...\ndef first(): ...\n"
     public = {
         f"{module} {name}": define(f"wholecall.{module}", source, name=name)
-        for module in ("core.values", "core.scan", "runs.limits", "runs.running")
+        for module in ("events", "assembly.json_scanner", "agent.budget", "agent.run")
         for name in ("first", "second")
     }
     chapters = {
@@ -33,13 +33,16 @@ def test_the_closest_folder_decides_and_the_order_is_the_sources() -> None:
     }
     assert chapters == {
         "Ask and run": [
-            ("runs.running", "second"),
-            ("runs.running", "first"),
-            ("runs.limits", "second"),
-            ("runs.limits", "first"),
+            ("agent.run", "second"),
+            ("agent.run", "first"),
+            ("agent.budget", "second"),
+            ("agent.budget", "first"),
         ],
-        "Read a stream yourself": [("core.scan", "second"), ("core.scan", "first")],
-        "Calls, deltas and events": [("core.values", "second"), ("core.values", "first")],
+        "Read a stream yourself": [
+            ("assembly.json_scanner", "second"),
+            ("assembly.json_scanner", "first"),
+        ],
+        "Calls, deltas and events": [("events", "second"), ("events", "first")],
     }
 
 

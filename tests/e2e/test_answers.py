@@ -21,15 +21,10 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from encoded_answers import CLIENTS, ENDINGS, HEAD, encode, ended, grown, make_call, payloads, turns
-from trying import examples
-from wholecall.core.values import Event, Reasoning, Text, Usage
-from wholecall.protocols.answers import (
-    Failure,
-    Style,
-    encode_answer,
-    encode_failure,
-    make_encoder,
-)
+from example_counts import examples
+from wholecall.events import Event, Reasoning, Text, Usage
+from wholecall.protocols.codecs import encode_answer, encode_failure, make_encoder
+from wholecall.protocols.response_base import Failure, ResponseStyle
 
 SECONDS = 30
 ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
@@ -190,7 +185,7 @@ REASONS = {"openai-chat": "tool_calls", "openai-responses": "completed", "anthro
 @pytest.mark.parametrize("live", [False, True], ids=["gated", "live"])
 @pytest.mark.parametrize("protocol", CLIENTS)
 def test_an_sdk_reads_a_stream(protocol: str, *, live: bool) -> None:
-    encoder = make_encoder(protocol, HEAD, style=Style(live=live))
+    encoder = make_encoder(protocol, HEAD, style=ResponseStyle(live=live))
     stream = encoder.keep_alive() + encoder.begin()
     for event in ANSWER:
         stream += encoder.encode(event) + encoder.keep_alive() + encoder.report({"turn": 1})
@@ -251,7 +246,7 @@ def test_everything_that_is_written_is_of_the_sdks_types(
     protocol: str, data: st.DataObject
 ) -> None:
     events, (streamed, whole) = data.draw(turns(protocol, ENDINGS)), adapters(protocol)
-    for payload in payloads(encode(protocol, events, style=Style(upstream=protocol))):
+    for payload in payloads(encode(protocol, events, style=ResponseStyle(upstream=protocol))):
         if payload != "[DONE]":
             streamed.validate_python(payload)
     whole.validate_python(encode_answer(protocol, events, head=HEAD, upstream=protocol))

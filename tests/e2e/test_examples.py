@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from answering import EXAMPLES, SECONDS, results, run_example
+from example_programs import EXAMPLES, SECONDS, results, run_example
 from scripted import calls, cut, says
 
 LONGEST = 40

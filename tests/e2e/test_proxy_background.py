@@ -11,15 +11,14 @@ import openai
 import pytest
 from aiohttp import web
 
-from proxying import in_loop, proxying, upstream
-from responding import PREFIXES, Tools, serve, until
-from upstreams.serving import begin, serving
+from proxy_server import in_loop, proxying, upstream
+from responses_proxy import PREFIXES, Tools, serve, until
+from upstreams.fake_endpoint import begin, serving
+from wholecall.agent.run_events import ToolEnded
 from wholecall.proxy.app import make_app
-from wholecall.proxy.config import Config, KeysConfig
-from wholecall.proxy.config.settings import ResponsesConfig, ServerLimits
-from wholecall.proxy.keys import ANONYMOUS, Key, KeyStore
-from wholecall.proxy.taps import Exchange, ExchangeEnded, Reading, Reads
-from wholecall.runs.events import ToolEnded
+from wholecall.proxy.config.schema import Config, KeysConfig, ResponsesConfig, ServerLimits
+from wholecall.proxy.http.api_keys import ANONYMOUS, Key, KeyStore
+from wholecall.proxy.observe.taps import Exchange, ExchangeEnded, Reading, Reads
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from proxying import Offer, in_loop, proxying, upstream
-from upstreams.serving import ANSWER, always, serving
-from wholecall.tools.from_function import make_tool
+from proxy_server import Offer, in_loop, proxying, upstream
+from upstreams.fake_endpoint import ANSWER, always, serving
+from wholecall.tools.function_tool import make_tool
 
 BETAS = ["context-management-2025-06-27", "interleaved-thinking-2025-05-14"]
 HEADER = "anthropic-beta"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from e2e.standing_between import (
+from e2e.recording_proxy import (
     ASKED,
     CALL,
     PATH,
@@ -23,10 +23,10 @@ from e2e.standing_between import (
     between,
     digging,
 )
-from proxying import in_loop
-from upstreams.serving import begin, forever
-from wholecall.proxy.taps import Fate
-from wholecall.tools.from_function import make_tool
+from proxy_server import in_loop
+from upstreams.fake_endpoint import begin, forever
+from wholecall.proxy.observe.taps import Fate
+from wholecall.tools.function_tool import make_tool
 
 # ── Clients that leave ──────────────────────────────────────────────────────────────
 

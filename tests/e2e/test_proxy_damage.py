@@ -12,16 +12,16 @@ from typing import Any
 import openai
 import pytest
 
-from damaging import DAMAGES, overwrite_pages
-from e2e.running_tools import ITEMS, QUESTION, Ran, serving
-from proxying import Served, in_loop, proxying, upstream
-from responding import serve
-from wholecall.faults.running import FaultServer
+from damaged_files import DAMAGES, overwrite_pages
+from e2e.tool_runs import ITEMS, QUESTION, Ran, serving
+from proxy_server import Served, in_loop, proxying, upstream
+from responses_proxy import serve
+from wholecall.faults.fault_server import FaultServer
 from wholecall.proxy.app import make_app
-from wholecall.proxy.building import RESPONSES_FILE, STATE_FILE
-from wholecall.proxy.config import Config, InspectorConfig, KeysConfig
-from wholecall.proxy.inspecting import STORE_FILE
-from wholecall.proxy.keys import Key, KeyStore
+from wholecall.proxy.config.schema import Config, InspectorConfig, KeysConfig
+from wholecall.proxy.http.api_keys import Key, KeyStore
+from wholecall.proxy.observe.inspector_feed import STORE_FILE
+from wholecall.proxy.service_builder import RESPONSES_FILE, STATE_FILE
 
 MODEL = "openai:parallel-calls"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from aiohttp import web
 
-from proxying import Offer, in_loop, proxying, upstream
-from upstreams.serving import always, serving
+from proxy_server import Offer, in_loop, proxying, upstream
+from upstreams.fake_endpoint import always, serving
 
 WEATHER: dict[str, Any] = {
     "name": "weather",

@@ -10,8 +10,8 @@ import anthropic
 import openai
 import pytest
 
-from e2e.standing_between import answering, between
-from proxying import in_loop
+from e2e.recording_proxy import answering, between
+from proxy_server import in_loop
 
 TOOL: Any = {
     "type": "function",

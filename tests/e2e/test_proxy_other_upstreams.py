@@ -14,8 +14,8 @@ import pytest
 from aiohttp import web
 
 from official_clients import CLIENTS, FAILURES, Clients, Delivered
-from proxying import Offer, Served, in_loop, proxying, upstream
-from upstreams.serving import Handler, hang_up, serving
+from proxy_server import Offer, Served, in_loop, proxying, upstream
+from upstreams.fake_endpoint import Handler, hang_up, serving
 
 MAIL: tuple[str, dict[str, Any]] = ("send_email", {"to": "ada@example.org", "body": "At eight."})
 PAIR: tuple[tuple[str, dict[str, Any]], ...] = (

@@ -12,17 +12,9 @@ import openai
 import pytest
 from aiohttp import web
 
-from e2e.standing_between import (
-    ASKED,
-    PATH,
-    STOP,
-    STREAMED,
-    TEXT,
-    answering,
-    between,
-)
-from proxying import Offer, in_loop, proxying, upstream
-from upstreams.serving import begin, hang_up
+from e2e.recording_proxy import ASKED, PATH, STOP, STREAMED, TEXT, answering, between
+from proxy_server import Offer, in_loop, proxying, upstream
+from upstreams.fake_endpoint import begin, hang_up
 
 # ── Nothing is needed from us ───────────────────────────────────────────────────────
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from e2e.running_tools import QUESTION
-from proxying import in_loop, proxying, upstream
-from wholecall.faults.running import FaultServer
+from e2e.tool_runs import QUESTION
+from proxy_server import in_loop, proxying, upstream
+from wholecall.faults.fault_server import FaultServer
 from wholecall.proxy.app import make_app
-from wholecall.proxy.config import Config, KeysConfig
+from wholecall.proxy.config.schema import Config, KeysConfig
 from wholecall.proxy.server import lifespan
-from wholecall.tools.from_function import make_tool
+from wholecall.tools.function_tool import make_tool
 
 
 @in_loop

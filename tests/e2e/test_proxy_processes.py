@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from e2e.running_tools import QUESTION, Ran
-from proxying import in_loop, proxying, upstream
-from wholecall.faults.running import FaultServer
+from e2e.tool_runs import QUESTION, Ran
+from proxy_server import in_loop, proxying, upstream
+from wholecall.faults.fault_server import FaultServer
 from wholecall.proxy.app import make_app
-from wholecall.proxy.config import Config, KeysConfig
-from wholecall.proxy.config.settings import ListenConfig
+from wholecall.proxy.config.schema import Config, KeysConfig, ListenConfig
 
 CHAT = "/v1/chat/completions"
 

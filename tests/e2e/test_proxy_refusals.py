@@ -13,9 +13,9 @@ import openai
 import pytest
 from aiohttp import web
 
-from proxying import Offer, Served, in_loop, proxying, upstream
-from upstreams.serving import always, serving
-from wholecall.tools.from_function import make_tool
+from proxy_server import Offer, Served, in_loop, proxying, upstream
+from upstreams.fake_endpoint import always, serving
+from wholecall.tools.function_tool import make_tool
 
 
 class Told(NamedTuple):

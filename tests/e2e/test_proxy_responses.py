@@ -8,13 +8,13 @@ from typing import Any
 import openai
 import pytest
 
-from proxying import Offer, in_loop, proxying, upstream
-from responding import PREFIXES, serve, until
-from wholecall.faults.running import FaultServer
+from proxy_server import Offer, in_loop, proxying, upstream
+from responses_proxy import PREFIXES, serve, until
+from wholecall.faults.fault_server import FaultServer
 from wholecall.faults.tools import definitions
-from wholecall.proxy.config.settings import ResponsesConfig
-from wholecall.proxy.keys import Key, KeyStore
-from wholecall.tools.from_function import make_tool
+from wholecall.proxy.config.schema import ResponsesConfig
+from wholecall.proxy.http.api_keys import Key, KeyStore
+from wholecall.tools.function_tool import make_tool
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)

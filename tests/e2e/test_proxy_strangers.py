@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from proxying import Offer, in_loop, proxying, upstream
-from upstreams.serving import always, serving
-from wholecall.tools.from_function import make_tool
+from proxy_server import Offer, in_loop, proxying, upstream
+from upstreams.fake_endpoint import always, serving
+from wholecall.tools.function_tool import make_tool
 
 STRANGERS: dict[str, tuple[int, str, bytes, str]] = {
     "no content": (204, "application/octet-stream", b"", "empty body"),

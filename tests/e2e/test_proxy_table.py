@@ -15,7 +15,7 @@ import openai
 import pytest
 
 from official_clients import CLIENTS, FAILURES, Clients, Delivered
-from proxying import Offer, proxy_in_thread, upstream
+from proxy_server import Offer, proxy_in_thread, upstream
 from wholecall.faults import start_in_thread
 from wholecall.faults.scenarios import SCENARIOS
 from wholecall.faults.script import Form, Scenario, ToolRun

@@ -16,8 +16,8 @@ import pytest
 from anthropic.lib.tools import BetaAsyncFunctionTool
 
 from fault_agent import Agent
-from proxying import Offer, Served, in_loop, proxying, upstream
-from wholecall.faults.running import FaultServer
+from proxy_server import Offer, Served, in_loop, proxying, upstream
+from wholecall.faults.fault_server import FaultServer
 from wholecall.faults.scenarios import find_scenario
 from wholecall.faults.script import FINAL_TEXT, Form
 from wholecall.faults.tools import TOOLS

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from e2e.running_tools import ITEMS, PREFIXES, QUESTION, Ran, serving
-from proxying import Served, in_loop
+from e2e.tool_runs import ITEMS, PREFIXES, QUESTION, Ran, serving
+from proxy_server import Served, in_loop
 from wholecall.faults.tools import definitions
 
 MAIL = ("send_email", {"to": "ada@example.org", "body": "Dinner is at eight."})

@@ -16,9 +16,9 @@ from openai.types.responses.response_create_params import ResponseCreateParams
 from pydantic import TypeAdapter, ValidationError
 
 from conversations import CARRIED, messes, requests
-from trying import examples
-from wholecall.core.conversation import Request
-from wholecall.protocols.requests import encode_request
+from example_counts import examples
+from wholecall.messages import Request
+from wholecall.protocols.codecs import encode_request
 
 TYPES: dict[str, Any] = {
     "openai-chat": CompletionCreateParams,

@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import pytest
 
-from wholecall.core.arguments import Arguments, read_arguments
+from wholecall.arguments.argument_reader import Arguments, read_arguments
 from wholecall.errors import UnknownModel
 from wholecall.faults.scenarios import (
     SCENARIOS,
     addresses,
     arguments,
-    cuts,
+    failures,
     find_scenario,
-    finishes,
-    refusals,
     sound,
     texts,
 )
-from wholecall.faults.script import EVERYWHERE, Act, Answer, Drop, Hang, Reset, Scenario
+from wholecall.faults.script import EVERYWHERE, Act, Drop, Hang, Reset, Scenario, ScriptAnswer
 from wholecall.faults.tools import TOOLS
 
-GROUPS = (sound, cuts, finishes, addresses, arguments, texts, refusals)
+GROUPS = (
+    sound.SCENARIOS,
+    failures.CUT_SCENARIOS,
+    failures.FINISH_SCENARIOS,
+    addresses.SCENARIOS,
+    arguments.SCENARIOS,
+    texts.SCENARIOS,
+    failures.REFUSAL_SCENARIOS,
+)
 OFFER = {tool.name: tool for tool in TOOLS}
 ALL = pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=list(SCENARIOS))
 
 
 def test_no_two_scenarios_have_one_name() -> None:
-    assert sum(len(group.SCENARIOS) for group in GROUPS) == len(SCENARIOS)
+    assert sum(len(group) for group in GROUPS) == len(SCENARIOS)
 
 
 def test_there_are_many() -> None:
@@ -64,7 +70,7 @@ def test_a_run_comes_to_its_end(scenario: Scenario) -> None:
         assert not any(_is_final(answer) for turn in scenario.turns for answer in turn)
 
 
-def _is_final(answer: Answer) -> bool:
+def _is_final(answer: ScriptAnswer) -> bool:
     acts = any(isinstance(step, Act) for step in answer.steps)
     return answer.status == 200 and bool(answer.steps) and not acts
 

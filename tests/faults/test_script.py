@@ -7,16 +7,16 @@ import pytest
 from wholecall.faults.script import (
     EVERYWHERE,
     FINAL_TEXT,
-    Answer,
     Expected,
     Form,
     Say,
     Scenario,
+    ScriptAnswer,
     ToolRun,
     forms,
 )
 
-FIRST, SECOND, LAST, CLOSING = (Answer(steps=(Say(word),)) for word in ("a", "b", "c", "d"))
+FIRST, SECOND, LAST, CLOSING = (ScriptAnswer(steps=(Say(word),)) for word in ("a", "b", "c", "d"))
 RUN = ToolRun("list_items", {})
 STREAM, WHOLE = Form("openai-chat", True), Form("openai-chat", False)
 
@@ -25,7 +25,7 @@ def scenario(
     expected: Expected | None = None,
     *,
     differs: dict[Form, Expected] | None = None,
-    closing: Answer | None = None,
+    closing: ScriptAnswer | None = None,
 ) -> Scenario:
     return Scenario(
         name="sample",
@@ -48,7 +48,7 @@ def scenario(
     ],
 )
 def test_beyond_the_script_its_last_line_is_said_again(
-    *, turn: int, attempt: int, answer: Answer
+    *, turn: int, attempt: int, answer: ScriptAnswer
 ) -> None:
     assert scenario().answer(turn, attempt) is answer
 

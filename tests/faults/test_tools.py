@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from wholecall.core.schema import admit
-from wholecall.core.spec import read_offer
-from wholecall.core.values import Start
+from wholecall.arguments.validate import admit
+from wholecall.events import Start
 from wholecall.faults.script import PROTOCOLS
 from wholecall.faults.tools import READ_ONLY, TOOLS, definitions
+from wholecall.messages import read_offer
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from wholecall.core.values import Call, Ended, Evidence, Grew, Hint, Opened, Released
-from wholecall.files.database import StoreFailed
-from wholecall.inspector import shown
-from wholecall.inspector.encoding import ENCODERS, Encoders, Fields, Quoting
-from wholecall.inspector.kept import Batch, KeptRun, read_runs, write_runs
-from wholecall.inspector.record import About, Record, make_id
-from wholecall.inspector.store import Store
-from wholecall.inspector.writers import Describe
-from wholecall.runs.events import TurnStarted
+from wholecall.agent.run_events import TurnStarted
+from wholecall.events import Call, Ended, Evidence, Grew, Hint, Opened, Released
+from wholecall.inspector import page_events
+from wholecall.inspector.page_encoder import ENCODERS, Encoders, Fields, Quoting
+from wholecall.inspector.run_record import About, Record, make_id
+from wholecall.inspector.run_store import RunStore
+from wholecall.inspector.stored_run import Batch, StoredRun, read_runs, write_runs
+from wholecall.inspector.tap import Describe
+from wholecall.storage import StoreFailed
 
 SECRET = "hunter2-hunter2"
 ARGUMENTS = '{"city": "Rome"}'
@@ -43,13 +43,13 @@ class Done(NamedTuple):
     message: str = ""
 
 
-def tell_note(note: Note, quoting: Quoting) -> shown.Shown:
-    return shown.Fault("noted", quoting.clean(note.text))
+def tell_note(note: Note, quoting: Quoting) -> page_events.PageEvent:
+    return page_events.PageFault("noted", quoting.clean(note.text))
 
 
-def tell_done(done: Done, quoting: Quoting) -> shown.Shown:
+def tell_done(done: Done, quoting: Quoting) -> page_events.PageEvent:
     message = quoting.clean(done.message)
-    return shown.Over(fate=done.fate, status=200, seconds=1.5, message=message)
+    return page_events.PageOver(fate=done.fate, status=200, seconds=1.5, message=message)
 
 
 TELLING: Encoders = {**ENCODERS, Note: tell_note, Done: tell_done}
@@ -80,10 +80,10 @@ class Hider:
         return any(self._secret in text for text in texts)
 
 
-def make_head(id: str | None = None, **fields: Any) -> shown.Run:
+def make_head(id: str | None = None, **fields: Any) -> page_events.PageRun:
     """How a run begins."""
     given = {"began": 1000.0, "model": "m", "bodies": True, **fields}
-    return shown.Run(
+    return page_events.PageRun(
         id=id or make_id(given["began"]),
         request_id="req_1",
         protocol="openai-chat",
@@ -127,7 +127,7 @@ def told(made: Record) -> list[Fields]:
 
 def kept(
     id: str = "run_1",
-    events: Iterable[shown.Shown] = (),
+    events: Iterable[page_events.PageEvent] = (),
     *,
     fate: str = "done",
     code: str = "",
@@ -136,11 +136,11 @@ def kept(
     """A run for the file, with these events between its beginning and its end."""
     given = {"key": "", "began": 1000.0, "model": "m", "answers": (), **fields}
     head = make_head(id, began=given["began"], model=given["model"])
-    over = shown.Over(fate=fate, status=200, seconds=1.5, code=code)
+    over = page_events.PageOver(fate=fate, status=200, seconds=1.5, code=code)
     told = [head, *events, over]
     for number, event in enumerate(told):
         event.n, event.at = number, float(number)
-    run = KeptRun(cast(list[shown.AnyShown], told), given["key"])
+    run = StoredRun(cast(list[page_events.AnyPageEvent], told), given["key"])
     return Batch(given["began"], write_runs([run]), answers=given["answers"])
 
 
@@ -150,17 +150,17 @@ def join(*batches: Batch) -> Batch:
     return Batch(batches[-1].began, write_runs(runs), len(runs))
 
 
-def released(name: str = "look", number: int = 0) -> shown.Released:
+def released(name: str = "look", number: int = 0) -> page_events.PageReleased:
     """A call that may run."""
-    return shown.Released(number=number, id=f"c{number}", name=name, characters=8)
+    return page_events.PageReleased(number=number, id=f"c{number}", name=name, characters=8)
 
 
-def rejected(name: str, reason: str) -> shown.Rejected:
+def rejected(name: str, reason: str) -> page_events.PageRejected:
     """A call that may not."""
-    return shown.Rejected(number=0, name=name, reason=reason, characters=8)
+    return page_events.PageRejected(number=0, name=name, reason=reason, characters=8)
 
 
-class SlowStore(Store):
+class SlowStore(RunStore):
     """A store on a disk that makes one wait, or that is full."""
 
     def __init__(self, *, full: bool = False) -> None:

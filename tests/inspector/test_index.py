@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from inspector.recorded import join, kept, released
-from wholecall.inspector import shown
-from wholecall.inspector.store import Filter, Store
+from wholecall.inspector import page_events
+from wholecall.inspector.run_store import Filter, RunStore
 
 NOW = 10_000.0
 
 
-def ids(store: Store, limit: int = 50) -> list[str]:
+def ids(store: RunStore, limit: int = 50) -> list[str]:
     return [run["id"] for run in store.list_runs(Filter(limit=limit))]
 
 
@@ -27,7 +27,7 @@ def count_lines(path: Path) -> int:
     return int(count)
 
 
-READS: dict[str, Callable[[Store], object]] = {
+READS: dict[str, Callable[[RunStore], object]] = {
     "list": lambda store: store.list_runs(Filter()),
     "run": lambda store: store.find("run_0"),
     "answers": lambda store: store.find_answers("run_0"),
@@ -37,8 +37,8 @@ READS: dict[str, Callable[[Store], object]] = {
 
 @pytest.mark.parametrize("read", READS)
 def test_it_is_made_when_somebody_reads(tmp_path: Path, read: str) -> None:
-    store = Store(tmp_path / "runs.sqlite", clock=lambda: NOW)
-    other = Store(tmp_path / "runs.sqlite", clock=lambda: NOW)
+    store = RunStore(tmp_path / "runs.sqlite", clock=lambda: NOW)
+    other = RunStore(tmp_path / "runs.sqlite", clock=lambda: NOW)
     many = [kept(f"run_{number}", [released()]) for number in range(1100)]
     store.put(*many[:500], *(join(*many[start : start + 30]) for start in range(500, 1100, 30)))
     assert count_lines(tmp_path / "runs.sqlite") == 0
@@ -53,9 +53,9 @@ def test_it_is_made_when_somebody_reads(tmp_path: Path, read: str) -> None:
 
 def test_what_is_gone_before_anybody_reads_is_never_in_it(tmp_path: Path) -> None:
     path = tmp_path / "runs.sqlite"
-    store = Store(path, most_bytes=500_000, clock=lambda: NOW)
+    store = RunStore(path, most_bytes=500_000, clock=lambda: NOW)
     for number in range(60):
-        store.put(kept(f"run_{number}", [shown.Text(0, "x" * 20_000)]))
+        store.put(kept(f"run_{number}", [page_events.PageText(0, "x" * 20_000)]))
     left = ids(store)
     assert left[0] == "run_59"
     assert 10 < len(left) < 25
@@ -64,7 +64,7 @@ def test_what_is_gone_before_anybody_reads_is_never_in_it(tmp_path: Path) -> Non
 
 
 def test_a_run_that_is_not_what_was_written_is_told_of() -> None:
-    store = Store(clock=lambda: NOW)
+    store = RunStore(clock=lambda: NOW)
     store.put(msgspec.structs.replace(kept("a"), content=b"\xc1"))
     with pytest.raises(msgspec.DecodeError):
         store.list_runs(Filter())

@@ -19,14 +19,14 @@ from starlette.requests import Request
 
 from inspector.payloads import PAYLOADS
 from inspector.recorded import OVER, STORY, Done, describing, kept, record, released, told
-from upstreams.serving import in_loop
-from wholecall.core.values import Grew, Opened, Text
-from wholecall.inspector import routes, shown
-from wholecall.inspector.encoding import Plain, Quoting
-from wholecall.inspector.live import Live, Message
-from wholecall.inspector.raw import write_case
+from upstreams.fake_endpoint import in_loop
+from wholecall.events import Grew, Opened, Text
+from wholecall.inspector import page_events, routes
+from wholecall.inspector.captured_answer import write_case
+from wholecall.inspector.live_runs import LiveMessage, LiveRuns
+from wholecall.inspector.page_encoder import Plain, Quoting
 from wholecall.inspector.routes import make_routes
-from wholecall.inspector.store import Store
+from wholecall.inspector.run_store import RunStore
 from wholecall.inspector.tap import InspectorTap, Paces
 
 KEY = "x-test-owner"
@@ -36,8 +36,8 @@ KEY = "x-test-owner"
 class Inspector:
     """A server that listens on loopback."""
 
-    store: Store
-    live: Live
+    store: RunStore
+    live: LiveRuns
     url: str
     http: aiohttp.ClientSession
 
@@ -59,7 +59,7 @@ def _find_owner(request: Request) -> str | None:
 
 @asynccontextmanager
 async def inspecting() -> AsyncIterator[Inspector]:
-    store, live = Store(clock=lambda: 2000.0), Live()
+    store, live = RunStore(clock=lambda: 2000.0), LiveRuns()
     app = Starlette(routes=make_routes(store, live, owner=_find_owner))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="off"))
     task = asyncio.create_task(server.serve())
@@ -212,7 +212,7 @@ async def test_a_run_is_exported_as_lines() -> None:
 @in_loop
 async def test_figures_are_shown() -> None:
     async with inspecting() as inspector:
-        inspector.store.put(kept(events=[released(), shown.Odd("id_missing")]))
+        inspector.store.put(kept(events=[released(), page_events.PageOdd("id_missing")]))
         _, page, _ = await inspector.get("/api/figures")
         assert page["oddities"] == [{"kind": "id_missing", "count": 1}]
         _, page, _ = await inspector.get("/api/figures", x_test_owner="k1")
@@ -239,19 +239,19 @@ async def test_events_are_streamed_and_what_came_before_is_told_first() -> None:
             assert response.content_type == "text/event-stream"
             assert await _read_message(response) == [{"running": [before.id]}]
             assert await _read_message(response) == [{"run": before.id, "events": told(before)}]
-            inspector.live.publish([Message("k2", b"0"), Message("k1", b"1")])
+            inspector.live.publish([LiveMessage("k2", b"0"), LiveMessage("k1", b"1")])
             assert await _read_message(response) == [1]
         while inspector.live.is_watched:
-            inspector.live.publish([Message("k1", b"2")])
+            inspector.live.publish([LiveMessage("k1", b"2")])
             await asyncio.sleep(0.001)
 
 
 @in_loop
 async def test_a_stream_is_never_silent_for_long() -> None:
-    live = Live()
+    live = LiveRuns()
     with live.listen(None) as listener:
         assert await routes._next_frame(listener, seconds=0.001) == b": nothing new\n\n"
-        live.publish([Message("", b"1")])
+        live.publish([LiveMessage("", b"1")])
         assert await routes._next_frame(listener, seconds=20.0) == b"data: [1]\n\n"
 
 

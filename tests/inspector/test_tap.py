@@ -22,25 +22,24 @@ from inspector.recorded import (
     kept,
     told,
 )
-from upstreams.serving import in_loop
-from wholecall.core.values import Text
-from wholecall.inspector.encoding import Quoting
-from wholecall.inspector.live import Live
-from wholecall.inspector.raw import read
-from wholecall.inspector.record import Asked, Form
-from wholecall.inspector.store import Filter, Store
-from wholecall.inspector.tap import PACE, UNSEEN_PACE, InspectorTap, Paces
-from wholecall.inspector.writers import MOST_WAITING
+from upstreams.fake_endpoint import in_loop
+from wholecall.events import Text
+from wholecall.inspector.captured_answer import read
+from wholecall.inspector.live_runs import LiveRuns
+from wholecall.inspector.page_encoder import Quoting
+from wholecall.inspector.run_record import RecordedForm, RecordedRequest
+from wholecall.inspector.run_store import Filter, RunStore
+from wholecall.inspector.tap import MOST_WAITING, PACE, UNSEEN_PACE, InspectorTap, Paces
 from wholecall.protocols.reader import Chunk
 
 HIDING = Quoting(bodies=True, hides=Hider())
-CHAT = Form("openai-chat")
+CHAT = RecordedForm("openai-chat")
 QUICK = Paces(0.001, 0.001)
 
 
 @in_loop
 async def test_a_run_is_shown_while_it_goes_on_and_kept_when_it_is_over() -> None:
-    store, live = Store(), Live()
+    store, live = RunStore(), LiveRuns()
     tap = InspectorTap(store, live, paces=QUICK, encoders=TELLING)
     with live.listen(None) as listener:
         writer = tap.open(describing(), HIDING)
@@ -60,7 +59,7 @@ async def test_a_run_is_shown_while_it_goes_on_and_kept_when_it_is_over() -> Non
 
 @in_loop
 async def test_what_is_left_is_written_at_the_end_and_nothing_twice() -> None:
-    store, live = Store(), Live()
+    store, live = RunStore(), LiveRuns()
     tap = InspectorTap(store, live, paces=Paces(3600, 3600), encoders=TELLING)
     writer = tap.open(describing(), HIDING)
     for event in STORY:
@@ -79,7 +78,7 @@ async def test_what_is_left_is_written_at_the_end_and_nothing_twice() -> None:
 
 @in_loop
 async def test_events_behind_the_end_change_nothing() -> None:
-    store, live = Store(), Live()
+    store, live = RunStore(), LiveRuns()
     tap = InspectorTap(store, live, paces=QUICK, encoders=TELLING)
     writer = tap.open(describing(), HIDING)
     writer.end(OVER)
@@ -95,7 +94,7 @@ async def test_events_behind_the_end_change_nothing() -> None:
 async def stuck() -> AsyncIterator[tuple[InspectorTap, SlowStore]]:
     """A tap whose thread hangs on the disk; this loop goes on."""
     store = SlowStore()
-    tap = InspectorTap(store, Live(), paces=QUICK, encoders=TELLING)
+    tap = InspectorTap(store, LiveRuns(), paces=QUICK, encoders=TELLING)
     tap.open(describing(), HIDING).end(OVER)
     await asyncio.to_thread(store.reached.wait, 20)
     yield tap, store
@@ -104,7 +103,7 @@ async def stuck() -> AsyncIterator[tuple[InspectorTap, SlowStore]]:
     store.close()
 
 
-def dropped(store: Store) -> list[int]:
+def dropped(store: RunStore) -> list[int]:
     return [run["dropped"] for run in store.list_runs(Filter())]
 
 
@@ -161,8 +160,8 @@ async def test_if_there_are_too_many_verdicts_only_the_end_is_kept() -> None:
 
 @in_loop
 async def test_a_lot_at_once_is_not_left_until_the_next_time() -> None:
-    store = Store()
-    tap = InspectorTap(store, Live(), paces=Paces(3600, 3600), encoders=TELLING)
+    store = RunStore()
+    tap = InspectorTap(store, LiveRuns(), paces=Paces(3600, 3600), encoders=TELLING)
     writer = tap.open(describing(), HIDING)
     writer.listen(CHAT)(b"x" * (MOST_WAITING // 3))
     while writer.items:
@@ -173,7 +172,7 @@ async def test_a_lot_at_once_is_not_left_until_the_next_time() -> None:
 
 @in_loop
 async def test_a_disk_that_is_full_is_counted_and_ends_nothing() -> None:
-    store, live = SlowStore(full=True), Live()
+    store, live = SlowStore(full=True), LiveRuns()
     tap = InspectorTap(store, live, encoders=TELLING)
     tap.open(describing(), HIDING).end(OVER)
     tap.open(describing(), HIDING).end(OVER)
@@ -188,7 +187,7 @@ async def test_a_file_that_is_full_is_named_once_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "runs.sqlite"
-    store, live = Store(path), Live()
+    store, live = RunStore(path), LiveRuns()
     [(pages,)] = store._database.execute("PRAGMA page_count").fetchall()
     store._database.execute(f"PRAGMA max_page_count = {pages}")
     tap = InspectorTap(store, live, encoders=TELLING)
@@ -210,7 +209,7 @@ async def test_a_file_that_is_full_is_named_once_in_the_log(
 
 @in_loop
 async def test_whoever_looks_later_finds_what_happened_before() -> None:
-    store, live = Store(), Live()
+    store, live = RunStore(), LiveRuns()
     tap = InspectorTap(store, live, paces=QUICK, encoders=TELLING)
     writer = tap.open(describing(), HIDING)
     writer.hear(Text(f"the key is {SECRET}"))
@@ -223,10 +222,10 @@ async def test_whoever_looks_later_finds_what_happened_before() -> None:
 
 @in_loop
 async def test_a_run_that_begins_when_the_server_has_ended_breaks_nothing() -> None:
-    store, ticked, broken = Store(), asyncio.Event(), list[object]()
+    store, ticked, broken = RunStore(), asyncio.Event(), list[object]()
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: broken.append(context))
-    tap = InspectorTap(store, Live(), paces=Paces(0.0, 0.0), encoders=TELLING)
+    tap = InspectorTap(store, LiveRuns(), paces=Paces(0.0, 0.0), encoders=TELLING)
     await tap.close()
     writer = tap.open(describing(), HIDING)
     for event in STORY:
@@ -241,8 +240,8 @@ async def test_a_run_that_begins_when_the_server_has_ended_breaks_nothing() -> N
 
 @in_loop
 async def test_a_tap_that_saw_nothing_ends_at_once() -> None:
-    store = Store()
-    tap = InspectorTap(store, Live(), encoders=TELLING)
+    store = RunStore()
+    tap = InspectorTap(store, LiveRuns(), encoders=TELLING)
     await tap.close()
     store.put(kept(began=9e9))
     store.close()
@@ -250,15 +249,15 @@ async def test_a_tap_that_saw_nothing_ends_at_once() -> None:
 
 @in_loop
 async def test_chunks_are_kept_as_they_came_whatever_their_form() -> None:
-    store = Store()
-    tap = InspectorTap(store, Live(), paces=QUICK, encoders=TELLING)
+    store = RunStore()
+    tap = InspectorTap(store, LiveRuns(), paces=QUICK, encoders=TELLING)
     writer = tap.open(describing(), HIDING)
     chunks: list[Chunk] = [b"data: 1\n\n", b"data: 2\n\n", {"n": 3}, "data: [DONE]\n\n"]
     receive = writer.listen(CHAT)
     for chunk in chunks:
         receive(chunk)  # of no answer, so that nobody keeps them
     for _ in range(2):
-        writer.ask(Asked(None))
+        writer.ask(RecordedRequest(None))
         receive = writer.listen(CHAT)
         for chunk in chunks:
             receive(chunk)
@@ -281,7 +280,7 @@ def test_with_many_runs_pages_are_told_less_often() -> None:
 
 @in_loop
 async def test_who_begins_to_look_does_not_wait_for_the_next_time() -> None:
-    store, live = Store(), Live()
+    store, live = RunStore(), LiveRuns()
     tap = InspectorTap(store, live, paces=Paces(0.001, 3600), encoders=TELLING)
     with live.listen(None):
         """Nothing happens yet."""
@@ -296,7 +295,7 @@ async def test_who_begins_to_look_does_not_wait_for_the_next_time() -> None:
 
 @in_loop
 async def test_while_nobody_looks_a_run_is_left_alone_until_it_is_over() -> None:
-    store, live = Store(), Live()
+    store, live = RunStore(), LiveRuns()
     tap = InspectorTap(store, live, paces=QUICK, encoders=TELLING)
     short, ended = tap.open(describing(), HIDING), tap.open(describing(), HIDING)
     short.hear(Text("words"))

@@ -10,15 +10,14 @@ from collections.abc import Iterator
 import pytest
 
 from models.conftest import SECONDS
-from wholecall.core.conversation import Message, Request, Role
-from wholecall.core.outcome import Outcome, collect
-from wholecall.core.values import Text
+from wholecall.assembly.outcome import Outcome, collect
 from wholecall.errors import UnknownModel, UpstreamError
+from wholecall.events import Text
+from wholecall.messages import Message, Request, Role
 from wholecall.protocols.reader import Reader
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
-from wholecall.upstreams.local.process import ModelProcess
-from wholecall.upstreams.local.settings import Order
-from wholecall.upstreams.local.upstream import find_file
+from wholecall.upstreams.local.local_upstream import find_file
+from wholecall.upstreams.local.model_process import ModelProcess, ServerOrder
 
 KEY = secrets.token_urlsafe(16)
 QUESTION = (Message(Role.USER, (Text("Say hello."),)),)
@@ -31,7 +30,7 @@ def address() -> Iterator[str]:
         path = find_file("smollm2", os.environ)
     except UnknownModel as error:
         pytest.skip(str(error))
-    order = Order(
+    order = ServerOrder(
         path=str(path),
         key=KEY,
         context=512,

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from models.conftest import Model
-from wholecall.core.choice import Choice, Mode
-from wholecall.core.conversation import Message, Request, Role
-from wholecall.core.outcome import collect
-from wholecall.core.spec import ToolSpec
-from wholecall.core.values import Event, Grew, Reason, Rejected, Released, Text
+from wholecall.agent.turn import sender_for
+from wholecall.assembly.outcome import collect
 from wholecall.errors import UpstreamError
-from wholecall.runs.sending import sender_for
-from wholecall.upstreams.local.upstream import LocalUpstream
+from wholecall.events import Event, Grew, Reason, Rejected, Released, Text
+from wholecall.messages import Message, Request, Role, ToolSpec
+from wholecall.tool_choice import Choice, Mode
+from wholecall.upstreams.local.local_upstream import LocalUpstream
 
 NAME = "local/smollm2"
 LIGHT: dict[str, Any] = {

@@ -23,9 +23,9 @@ import openai
 
 from peers.proxy_agents import CLIENTS, Client
 from peers.tasks import KEY, Task
-from proxying import Offer, Served, proxying, upstream
-from wholecall.faults.judging import Conduct, Judgement, Verdict, judge
-from wholecall.faults.running import FaultServer
+from proxy_server import Offer, Served, proxying, upstream
+from wholecall.faults.agent_verdict import Conduct, Judgement, Verdict, judge
+from wholecall.faults.fault_server import FaultServer
 from wholecall.faults.scenarios import SCENARIOS, find_scenario
 
 UPSTREAMS = {"openai-chat": "openai", "openai-responses": "responses", "anthropic": "anthropic"}

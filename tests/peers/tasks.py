@@ -14,9 +14,9 @@ from typing import Any, Protocol
 import anthropic
 import openai
 
-from wholecall.core.spec import ToolSpec
 from wholecall.faults.script import ToolRun
 from wholecall.faults.tools import TOOLS, definitions
+from wholecall.messages import ToolSpec
 
 MOST_TURNS = 6
 """No scenario that ends well needs more."""

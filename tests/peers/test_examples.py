@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from answering import results, run_example
+from example_programs import results, run_example
 from scripted import calls, cut, says
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from proxying import Offer, proxy_in_thread, upstream
+from proxy_server import Offer, proxy_in_thread, upstream
 from wholecall.faults import start_in_thread
 
 # The libraries and what they import warn about themselves.

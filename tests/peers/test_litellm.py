@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from upstreams.serving import (
+from upstreams.fake_endpoint import (
     ANSWER,
     FIRST,
     KEY,
@@ -31,10 +31,9 @@ from upstreams.serving import (
     in_loop,
     serving,
 )
-from wholecall.core.conversation import Native, Request
-from wholecall.core.outcome import Outcome, collect
-from wholecall.core.spec import ToolSpec
+from wholecall.assembly.outcome import Outcome, collect
 from wholecall.errors import UpstreamError
+from wholecall.messages import Native, Request, ToolSpec
 from wholecall.protocols.reader import Reader
 from wholecall.upstreams.litellm import LiteLLMUpstream
 from wholecall.upstreams.retry import RetryPolicy
@@ -261,7 +260,7 @@ async def test_its_settings_and_loggers_stay_as_they_are() -> None:
 
 def test_it_is_imported_on_first_use_only() -> None:
     program = (
-        "import sys; from wholecall.upstreams.names import find_upstream; "
+        "import sys; from wholecall.upstreams.providers import find_upstream; "
         "find_upstream('litellm/openai/m'); assert 'litellm' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -22,9 +22,9 @@ import pytest
 
 from peers.proxy_agents import CLIENTS
 from peers.tasks import Task
-from proxying import Offer, proxy_in_thread, upstream
+from proxy_server import Offer, proxy_in_thread, upstream
 from wholecall.faults import start_in_thread
-from wholecall.faults.judging import Conduct, Verdict, judge
+from wholecall.faults.agent_verdict import Conduct, Verdict, judge
 from wholecall.faults.scenarios import find_scenario
 
 # One of them for all tests: it takes long to start.

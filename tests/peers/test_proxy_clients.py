@@ -13,14 +13,14 @@ from fault_agent import Agent
 from peers.figures import EVERY, LATE, SECONDS, Figures, attempt, serving, try_all
 from peers.proxy_agents import CLIENTS
 from peers.tasks import Task
-from proxying import Offer, in_loop, proxying, upstream, within
-from wholecall.faults.judging import Verdict
-from wholecall.faults.running import FaultServer
+from proxy_server import Offer, in_loop, proxying, upstream, within
+from wholecall.faults.agent_verdict import Verdict
+from wholecall.faults.fault_server import FaultServer
 from wholecall.faults.scenarios import find_scenario
 from wholecall.faults.script import FINAL_TEXT
 from wholecall.faults.tools import TOOLS
-from wholecall.proxy import failing
-from wholecall.proxy.config.secret import Secret
+from wholecall.proxy.config.schema import Secret
+from wholecall.proxy.handlers import response_writer
 
 # The libraries and what they import warn about themselves.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -70,7 +70,7 @@ async def test_no_client_is_worse_off_with_the_proxy(name: str) -> None:
 @pytest.mark.parametrize("name", CLIENTS)
 @within(2 * SECONDS)
 async def test_nobody_waits_for_an_hour(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failing, "LONGEST_RETRY_AFTER", 1.0)
+    monkeypatch.setattr(response_writer, "LONGEST_RETRY_AFTER", 1.0)
     client = CLIENTS[name]
     async with serving(client.form.protocol, Offer()) as served:
         task = Task(served=served, model=LATE)

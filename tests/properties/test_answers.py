@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoded_answers import CLIENTS, HEAD, Told, encode, of_choice, read, read_whole, told, turns
-from wholecall.core.outcome import Outcome, collect
-from wholecall.core.values import Event, Grew, Opened, Proved, Rejected, Usage
+from wholecall.assembly.outcome import Outcome, collect
 from wholecall.errors import UpstreamError
-from wholecall.protocols.answers import Style, encode_answer
+from wholecall.events import Event, Grew, Opened, Proved, Rejected, Usage
+from wholecall.protocols.codecs import encode_answer
+from wholecall.protocols.response_base import ResponseStyle
 
 
 def expect(protocol: str, outcome: Outcome) -> Told:
@@ -31,7 +32,7 @@ def test_a_stream_says_what_was_said(protocol: str, data: st.DataObject, *, live
     events = data.draw(turns(protocol))
     if live:  # a call that is shown and then rejected cannot be taken back
         events = [event for event in events if not is_of_rejected(event, events)]
-    stream = encode(protocol, events, style=Style(live=live, upstream=protocol))
+    stream = encode(protocol, events, style=ResponseStyle(live=live, upstream=protocol))
     cuts = data.draw(st.lists(st.integers(min_value=0, max_value=len(stream)), max_size=6))
     actual = told(read(protocol, stream, cuts=cuts))
     expected = expect(protocol, collect(events))

@@ -17,12 +17,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from cutting import SEEDS, cut_delta, cut_text, oddities, play, smooth, write
-from trying import examples
-from wholecall.core.assembler import Assembler
-from wholecall.core.outcome import collect
-from wholecall.core.spec import ToolSpec
-from wholecall.core.values import (
+from example_counts import examples
+from recut import SEEDS, cut_delta, cut_text, oddities, play, smooth, write
+from wholecall.assembly.assembler import Assembler
+from wholecall.assembly.outcome import collect
+from wholecall.events import (
     CallDelta,
     CallSealed,
     Delta,
@@ -35,6 +34,7 @@ from wholecall.core.values import (
     Start,
     Text,
 )
+from wholecall.messages import ToolSpec
 
 laws = settings(deadline=None, max_examples=examples(250))
 GOOD = write("hint tool_calls | end")

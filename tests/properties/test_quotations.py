@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cutting import cut_text
+from example_counts import examples
 from quotations import (
     FORMATS,
     FRAMINGS,
@@ -24,9 +24,9 @@ from quotations import (
     read_by_call,
     rescue,
 )
-from trying import examples
-from wholecall.core.values import JSON
-from wholecall.dialects.parsing import encode
+from recut import cut_text
+from wholecall.dialects.text_reader import encode
+from wholecall.events import JSON
 
 # Values that every format can carry: no marks, no line ends, no blanks at the ends.
 _WORDS = st.text("abcxyzäß密0189.,:;!?@/'\"- ", min_size=1, max_size=40).map(str.strip)

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conversations import TOOLS, Portable, bare, messes, requests, told
-from trying import examples
-from wholecall.core.conversation import Message, Request
-from wholecall.core.history import repair_history
-from wholecall.protocols.requests import decode_request, encode_request
+from example_counts import examples
+from wholecall.messages import Message, Request
+from wholecall.protocols.codecs import decode_request, encode_request
+from wholecall.protocols.history_repair import repair_history
 
 CLIENTS = ("openai-chat", "openai-responses", "anthropic")
 UPSTREAMS = (*CLIENTS, "ollama", "gemini")

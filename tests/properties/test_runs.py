@@ -22,19 +22,19 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import examples
 from scripted import chunk, ending, growing, opening, says
-from trying import examples
-from wholecall.asking import run
-from wholecall.core.conversation import CallResult, Message, PastCall, Request
-from wholecall.core.values import JSON, Call
+from wholecall.agent.api import run
+from wholecall.agent.budget import RunLimits
+from wholecall.agent.run import RunResult
+from wholecall.agent.run_events import RunEvent, ToolEnded, ToolStarted
 from wholecall.errors import RunFailed, UpstreamError
+from wholecall.events import JSON, Call
+from wholecall.messages import CallResult, Message, PastCall, Request
+from wholecall.protocols.codecs import encode_request
 from wholecall.protocols.reader import Chunk
-from wholecall.protocols.requests import encode_request
-from wholecall.runs.events import RunEvent, ToolEnded, ToolStarted
-from wholecall.runs.limits import RunLimits
-from wholecall.runs.plan import RunResult
-from wholecall.tools.from_function import tool
-from wholecall.tools.signals import Failed
+from wholecall.tools.function_tool import tool
+from wholecall.tools.tool import Failed
 from wholecall.tools.toolbox import Offered
 from wholecall.upstreams.replay import Reaction, ReplayUpstream, ScriptedAnswer
 

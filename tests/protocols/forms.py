@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from wholecall.protocols.wire import Decoder
+from wholecall.protocols.decoder import PayloadDecoder
 
 
 class Row(NamedTuple):
@@ -38,5 +38,5 @@ def in_every_form(rows: Iterable[Row]) -> list[Any]:
     ]
 
 
-def decode(decoder: Decoder, chunks: Iterable[Any]) -> list[Any]:
+def decode(decoder: PayloadDecoder, chunks: Iterable[Any]) -> list[Any]:
     return [delta for chunk in chunks for delta in decoder.decode(chunk)]

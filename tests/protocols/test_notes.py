@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from wholecall.core.values import Event, Reasoning, Text
-from wholecall.protocols.answers import Head, Style, encode_answer, make_encoder
+from wholecall.events import Event, Reasoning, Text
+from wholecall.protocols.answer_message import answer_message
+from wholecall.protocols.codecs import encode_answer, make_encoder
 from wholecall.protocols.reader import Reader
-from wholecall.protocols.requests.answers import answer_message
+from wholecall.protocols.response_base import ResponseHead, ResponseStyle
 
-HEAD = Head(id="resp_1", model="m")
+HEAD = ResponseHead(id="resp_1", model="m")
 CITED = [{"type": "char_location", "cited_text": "green"}, {"type": "page_location"}]
 FOUND = [{"type": "url_citation", "url": "https://example.org", "start_index": 0}]
 LIKELY = [{"token": "A", "logprob": -0.5}, {"token": "B", "logprob": -1.5}]
@@ -102,7 +103,7 @@ def read_whole(protocol: str, body: Any) -> list[Event]:
 
 
 def write_stream(protocol: str, events: Iterable[Event], *, upstream: str) -> bytes:
-    encoder = make_encoder(protocol, HEAD, style=Style(upstream=upstream))
+    encoder = make_encoder(protocol, HEAD, style=ResponseStyle(upstream=upstream))
     return b"".join([*map(encoder.encode, events), encoder.finish()])
 
 

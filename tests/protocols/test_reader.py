@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from openai.types.chat import ChatCompletionChunk
 
-from wholecall.core.limits import DEFAULT
-from wholecall.core.outcome import Outcome, collect
-from wholecall.core.spec import ToolSpec
-from wholecall.core.values import Fault, FaultKind, OfChoice, Reason, Released, Start, Text
+from wholecall.arguments.limits import DEFAULT
+from wholecall.assembly.outcome import Outcome, collect
 from wholecall.errors import ProtocolError, UnknownProtocol
+from wholecall.events import Fault, FaultKind, OfChoice, Reason, Released, Start, Text
+from wholecall.messages import ToolSpec
 from wholecall.protocols.reader import Reader
 
 

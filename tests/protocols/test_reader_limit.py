@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from wholecall.core.assembler import Assembler
-from wholecall.core.outcome import Outcome, collect
-from wholecall.core.values import Oddity, Reason
-from wholecall.dialects.rescuing import RescuingAssembler
+from wholecall.assembly.assembler import Assembler
+from wholecall.assembly.outcome import Outcome, collect
+from wholecall.dialects.rescue import RescuingAssembler
+from wholecall.events import Oddity, Reason
 from wholecall.protocols.reader import Reader, TurnAssembler
 
 LIMIT = 100

@@ -1,8 +1,8 @@
 import pytest
 
 from wholecall.errors import UnknownProtocol
-from wholecall.protocols.framing import NdjsonFraming, SseFraming
 from wholecall.protocols.registry import FRAMINGS, PROTOCOLS, decoder_for, framing_for
+from wholecall.protocols.sse_ndjson import NdjsonFraming, SseFraming
 
 
 def test_every_protocol_has_a_decoder_and_a_framing() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from wholecall.core.outcome import collect
-from wholecall.core.values import Oddity
+from wholecall.assembly.outcome import collect
+from wholecall.events import Oddity
 from wholecall.protocols.reader import Reader
 from wholecall.protocols.registry import PROTOCOLS, USUAL
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wholecall.proxy.keys import KeyStore
+from wholecall.proxy.http.api_keys import KeyStore
 
 
 @pytest.fixture

@@ -12,28 +12,25 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from proxying import KEY, Offer, Served, in_loop, proxying, upstream
-from tools.mcp_asking import is_running
-from upstreams.serving import always, good, serving
+from proxy_server import KEY, Offer, Served, in_loop, proxying, upstream
+from tools.mcp_calls import is_running
+from upstreams.fake_endpoint import always, good, serving
 from wholecall.proxy.app import make_app
-from wholecall.proxy.config import (
+from wholecall.proxy.config.load import Loaded, load
+from wholecall.proxy.config.schema import (
     Config,
     ConfigError,
     KeysConfig,
+    ListenConfig,
+    McpTool,
     MetricsConfig,
     ModelConfig,
     PythonTool,
-    load,
-)
-from wholecall.proxy.config.loading import Loaded
-from wholecall.proxy.config.settings import (
-    ListenConfig,
-    McpTool,
     ResponsesConfig,
     ServerLimits,
 )
-from wholecall.proxy.draining import Draining
-from wholecall.tools.from_function import make_tool
+from wholecall.proxy.http.shutdown import ShutdownDeadline
+from wholecall.tools.function_tool import make_tool
 
 NOWHERE = "http://127.0.0.1:9/v1"
 
@@ -318,7 +315,7 @@ async def test_the_time_that_answers_took_to_end_is_not_given_a_second_time(tmp_
         limits=ServerLimits(drain_seconds=3600.0),
     )
     proxy, times = make_app(config, environ={}), chain([0.0], repeat(3600.0))
-    proxy.draining = Draining(lambda: next(times))
+    proxy.draining = ShutdownDeadline(lambda: next(times))
     async with proxying(proxy) as served:
         going_on = asyncio.create_task(asyncio.Event().wait())
         proxy.service.hold(going_on)

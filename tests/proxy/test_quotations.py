@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from proxying import Offer, Served, proxying, upstream, within
+from proxy_server import Offer, Served, proxying, upstream, within
 from quotations import (
     ANNOUNCED,
     COMMON,
@@ -37,10 +37,10 @@ from quotations import (
     share,
 )
 from scripted import calls, ending, says
-from upstreams.serving import Server, serving, stream
-from wholecall.dialects.parsing import encode
-from wholecall.proxy.config import ModelConfig
-from wholecall.tools.from_function import make_tool
+from upstreams.fake_endpoint import Server, serving, stream
+from wholecall.dialects.text_reader import encode
+from wholecall.proxy.config.schema import ModelConfig
+from wholecall.tools.function_tool import make_tool
 from wholecall.upstreams.replay import ScriptedAnswer
 
 MINUTES = 300.0

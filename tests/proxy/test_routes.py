@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from asgi_calls import Answered, call, make_scope
 from wholecall.proxy.app import make_app
-from wholecall.proxy.config import Config, InspectorConfig, KeysConfig
+from wholecall.proxy.config.schema import Config, InspectorConfig, KeysConfig
 
 _PARAMETER = re.compile(r"\{[^}]*\}")
 # Whoever asks may know that the proxy is alive, and get a page without anything in it.

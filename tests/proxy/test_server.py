@@ -21,7 +21,7 @@ import pytest
 
 from wholecall.faults import start_in_thread
 from wholecall.proxy.app import make_app
-from wholecall.proxy.config import Config
+from wholecall.proxy.config.schema import Config
 from wholecall.proxy.server import is_news, reload, reloading
 
 PATIENCE = 40.0

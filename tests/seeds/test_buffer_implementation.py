@@ -1,7 +1,7 @@
 """The samples of "Buffer Implementation for Streaming Tool Calls", run against `ToolUseBuffer`.
 
-Each docstring names the document's section. More of the buffer: tests/core/test_buffer_blocks.py;
-of blocks in XML, cut at every character: tests/test_reading.py.
+Each docstring names the document's section. More of the buffer: tests/test_stream_blocks.py;
+of blocks in XML, cut at every character: tests/test_stream_reading.py.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from wholecall import Ended, Grew, Opened, Reader, Rejected, Released, Text, ToolUseBuffer
-from wholecall.core.values import Event
+from wholecall.events import Event
 
 COMMAND = '{"command": "find . -name in.txt"}'
 PROMPTED = """<function_calls>

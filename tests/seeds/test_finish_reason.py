@@ -1,8 +1,9 @@
 """The samples of "finish_reason Analysis for Tool Call Completion".
 
 Each docstring names the section. The four test cases of section 6 are rows of `RESPONSES` in
-tests/test_reading.py, for bodies in every form; the whole table of finish reasons and calls is
-`STATES` in tests/core/test_buffer.py.
+tests/test_stream_reading.py, for bodies in every form; the whole table of finish reasons and calls
+is
+`STATES` in tests/test_stream.py.
 """
 
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from wholecall import (
     assemble_response,
     should_execute_tool_calls,
 )
-from wholecall.core.hints import read_hint
+from wholecall.assembly.finish_reasons import read_hint
 
 SEARCH = {
     "id": "call_abc123",

@@ -1,7 +1,7 @@
 """The samples of "Tool Call Handling Implementation", run against `ToolCallBuffer`.
 
 Each docstring names the section of the document. Of its test suite, "Complex Structures",
-"Valid Arguments" and "Buffer Operations" are rows of tests/core/test_buffer.py.
+"Valid Arguments" and "Buffer Operations" are rows of tests/test_stream.py.
 """
 
 from collections.abc import Iterator

@@ -22,7 +22,7 @@ from wholecall import (
     ToolSpec,
     is_complete_json,
 )
-from wholecall.core.values import Event
+from wholecall.events import Event
 
 ID, NAME = "tooluse_tAFX6g_0Ru6Jz_qjTiETag", "scrape_webpage"
 ARGUMENTS = '{"urls": "https://example.com/a, https://example.com/b"}'

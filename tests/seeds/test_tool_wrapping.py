@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from wholecall import assemble_response, parse_text
-from wholecall.core.choice import Mode, decode
-from wholecall.core.spec import read_offer
 from wholecall.errors import InvalidChoice
+from wholecall.messages import read_offer
+from wholecall.protocols.tool_choices import decode
+from wholecall.tool_choice import Mode
 
 GET_WEATHER: dict[str, Any] = {
     "type": "function",

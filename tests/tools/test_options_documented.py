@@ -4,7 +4,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from wholecall.tools.from_function import Options
+from wholecall.tools.function_tool import ToolOptions
 from wholecall.tools.tool import Tool
 
 PAGE = Path(__file__).parents[2] / "docs" / "tools.md"
@@ -19,7 +19,7 @@ def read_table() -> dict[str, str]:
 
 
 def test_the_table_has_every_option_and_no_other() -> None:
-    assert set(read_table()) == set(Options.__annotations__)
+    assert set(read_table()) == set(ToolOptions.__annotations__)
 
 
 def test_the_defaults_are_those_of_the_code() -> None:

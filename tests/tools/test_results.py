@@ -11,8 +11,8 @@ from typing import Any, cast
 import pydantic
 import pytest
 
-from wholecall.core.conversation import Content, Media, Result
-from wholecall.core.values import JSON, Text
+from wholecall.events import JSON, Text
+from wholecall.messages import Content, Media, Result
 from wholecall.tools.results import (
     MEDIA_BYTES,
     PROGRESS_CHARACTERS,
@@ -22,7 +22,7 @@ from wholecall.tools.results import (
     to_progress,
     to_result,
 )
-from wholecall.tools.signals import Failed
+from wholecall.tools.tool import Failed
 
 
 class Color(enum.StrEnum):

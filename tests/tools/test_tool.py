@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from wholecall.core.conversation import Result
-from wholecall.core.spec import ToolSpec
-from wholecall.core.values import JSON
+from wholecall.events import JSON
+from wholecall.messages import Result, ToolSpec
 from wholecall.tools.tool import Context, Tool
 
 

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from wholecall.core.conversation import Result
-from wholecall.core.spec import ToolSpec
 from wholecall.errors import InadmissibleTools, UnusableFunction
-from wholecall.tools.from_function import make_tool, tool
+from wholecall.messages import Result, ToolSpec
+from wholecall.tools.function_tool import make_tool, tool
 from wholecall.tools.tool import Tool
 from wholecall.tools.toolbox import Offered, Toolbox
 

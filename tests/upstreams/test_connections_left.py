@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 from aiohttp import web
 
-from upstreams.serving import (
+from upstreams.fake_endpoint import (
     ANSWER,
     FIRST,
     REQUEST,
@@ -27,11 +27,10 @@ from upstreams.serving import (
     serving,
 )
 from wholecall.errors import UpstreamError
-from wholecall.proxy.piping import Letter, Pipe, read_whole
+from wholecall.proxy.handlers.passthrough import UpstreamPipe, UpstreamRequest, read_whole
+from wholecall.upstreams.connection_pool import ConnectionPool
 from wholecall.upstreams.endpoint import Endpoint
-from wholecall.upstreams.http import HttpSettings
-from wholecall.upstreams.http1.pool import Pool
-from wholecall.upstreams.pools import Pools
+from wholecall.upstreams.http import HttpSettings, Pools
 
 Ask = Callable[[str], Awaitable[Pools]]
 
@@ -47,8 +46,8 @@ async def ask_upstream(url: str) -> Pools:
 
 async def ask_pipe(url: str) -> Pools:
     settings = HttpSettings(retry=Pauses().retry(0), environ={})
-    pipe = Pipe(Endpoint("openai-chat", url), settings)
-    letter = Letter(content=b"{}", model="m", stream=False)
+    pipe = UpstreamPipe(Endpoint("openai-chat", url), settings)
+    letter = UpstreamRequest(content=b"{}", model="m", stream=False)
     with suppress(UpstreamError):
         async with pipe.send(letter) as response:
             await read_whole(pipe, response, most_bytes=100_000)
@@ -63,7 +62,7 @@ async def ask_pipe(url: str) -> Pools:
 async def check(pools: Pools) -> None:
     """Nothing is under way any more."""
     pool = await pools.current()
-    assert isinstance(pool, Pool)
+    assert isinstance(pool, ConnectionPool)
     while set(pool._idle) != pool._open:
         await asyncio.sleep(0)
 
@@ -137,12 +136,12 @@ async def test_what_passes_through_fails_as_what_is_checked() -> None:
     mail = await asyncio.start_server(talk, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{mail.sockets[0].getsockname()[1]}"
     settings = HttpSettings(retry=Pauses().retry(), environ={})
-    pipe = Pipe(Endpoint("openai-chat", url), settings)
+    pipe = UpstreamPipe(Endpoint("openai-chat", url), settings)
     async with mail, asking(url, retry=Pauses().retry()) as upstream:
         with pytest.raises(UpstreamError, match="does not speak HTTP") as checked:
             await read_all(upstream, REQUEST)
         with pytest.raises(UpstreamError, match="does not speak HTTP") as passed:
-            await pipe.open(Letter(content=b"{}", model="m", stream=True))
+            await pipe.open(UpstreamRequest(content=b"{}", model="m", stream=True))
         assert (checked.value.code, checked.value.attempts) == ("connection", 1)
         assert (passed.value.code, passed.value.attempts) == ("connection", 1)
     await pipe.close()

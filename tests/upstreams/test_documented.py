@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
-from wholecall.upstreams.names import PREFIXES, find_upstream
+from wholecall.upstreams.providers import PREFIXES, find_upstream
 
 PAGE = Path(__file__).parents[2] / "docs" / "upstreams.md"
 ELSEWHERE = "http://127.0.0.1:9"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from upstreams.serving import (
+from upstreams.fake_endpoint import (
     ANSWER,
     FIRST,
     KEY,
@@ -31,10 +31,10 @@ from upstreams.serving import (
     serving,
     stream,
 )
-from wholecall.core.conversation import Message, Request, Role
-from wholecall.core.outcome import collect
-from wholecall.core.values import Text
+from wholecall.assembly.outcome import collect
 from wholecall.errors import UpstreamError
+from wholecall.events import Text
+from wholecall.messages import Message, Request, Role
 from wholecall.protocols.reader import Reader
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
 

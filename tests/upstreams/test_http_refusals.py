@@ -8,7 +8,7 @@ import socket
 import pytest
 from aiohttp import web
 
-from upstreams.serving import (
+from upstreams.fake_endpoint import (
     FIRST,
     KEY,
     SECOND,

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from upstreams.http1.talking import Talk, in_loops, listening, serving_context
-from upstreams.serving import (
+from upstreams.fake_endpoint import (
     ANSWER,
     FIRST,
     REQUEST,
@@ -31,11 +30,12 @@ from upstreams.serving import (
     serving,
     stream,
 )
-from wholecall.core.conversation import Request
+from upstreams.http_peer import Talk, in_loops, listening, serving_context
 from wholecall.errors import UpstreamError
+from wholecall.messages import Request
 from wholecall.upstreams import http
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
-from wholecall.upstreams.http1.base import Stale, Timeouts, find_cause
+from wholecall.upstreams.http_connection import Stale, Timeouts, find_cause
 from wholecall.upstreams.retry import RetryPolicy
 
 # ── Streams that break ──────────────────────────────────────────────────────────────

@@ -6,7 +6,7 @@ import importlib.util
 
 import pytest
 
-from upstreams.serving import REQUEST, in_loop
+from upstreams.fake_endpoint import REQUEST, in_loop
 from wholecall.errors import MissingExtra
 from wholecall.upstreams.litellm import LiteLLMUpstream
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from upstreams.serving import FIRST, REQUEST, SECOND, WHOLE_REQUEST, Pauses, in_loop
+from upstreams.fake_endpoint import FIRST, REQUEST, SECOND, WHOLE_REQUEST, Pauses, in_loop
+from wholecall.cli.recordings import load
 from wholecall.errors import UpstreamError
 from wholecall.protocols.reader import Chunk
-from wholecall.recording import load
 from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer
 
 BODY: dict[str, list[str]] = {"choices": []}

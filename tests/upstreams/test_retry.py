@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from upstreams.serving import Pauses, in_loop
+from upstreams.fake_endpoint import Pauses, in_loop
 from wholecall.errors import UpstreamError
 from wholecall.upstreams.retry import (
     FailedAttempt,

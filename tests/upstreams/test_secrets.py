@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from wholecall.proxy.hiding import Hiding
+from wholecall.proxy.observe.redaction import Redactor
 from wholecall.upstreams.secrets import FORMS, MAKERS, hide_keys, hide_known, names_secret
 
 KEY = "Zq81hHw0pLx5RkT2aB"
@@ -28,7 +28,7 @@ def test_a_name_that_says_nothing_of_the_kind(name: str) -> None:
 @pytest.mark.parametrize("maker", MAKERS)
 @pytest.mark.parametrize("joint", ["-", "_"])
 def test_the_key_of_every_maker_is_hidden_in_what_is_only_looked_at(maker: str, joint: str) -> None:
-    assert Hiding().hide(f"they sent {maker}{joint}{KEY}!") == f"they sent {maker}-***!"
+    assert Redactor().hide(f"they sent {maker}{joint}{KEY}!") == f"they sent {maker}-***!"
 
 
 @pytest.mark.parametrize(

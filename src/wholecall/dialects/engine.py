@@ -1,50 +1,139 @@
-"""One pass over the text of an answer: text, reasoning and calls, as deltas.
-
-    TEXT ──opener──▶ CANDIDATE ──name and shape fit──▶ CALL ──end──▶ TEXT
-      ▲                  └──anything else: given back as text──┐
-      ├────────────────────────────────────────────────────────┘
-      ├──<think>──▶ REASONING ──</think>──▶ TEXT
-      └──```──▶ FENCE ──```──▶ TEXT
-
-The policy, which is the same for every format:
-
-- A call is what begins with an opener, has a name that may be called, and goes on as its
-  grammar says. All else is text, byte for byte.
-- What is quoted is prose (`quotation.py`); what else is prose depends on the reading. A code
-  fence is no quotation where fences are the whole answer. Where nobody announced the format, lines
-  that are set off by four blanks, after a text and a blank line, are quoted, too.
-- In reasoning stands a plan, unless the reasoning never ends.
-- Prose is skipped as a whole: what begins a call inside of it begins none.
-- A marker that is repeated on and on is a model that has lost the thread.
-- Text is held back only while it may still become a marker or a call.
-"""
+"""One pass over the text of an answer: text, reasoning and calls, as deltas."""
 
 from __future__ import annotations
 
 import enum
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
 
-from wholecall.core.limits import DEFAULT, Limits
-from wholecall.core.spec import Offer
-from wholecall.core.values import Reason, Reasoning, Text
-from wholecall.dialects.declaration import (
-    FOREIGN,
-    OBSERVED,
-    RESULTS,
-    TURNS,
-    Dialect,
-    Grammar,
-)
-from wholecall.dialects.machine import LONGEST_NAME, Machine, Tags
-from wholecall.dialects.marks import marks_of
-from wholecall.dialects.output import Given
+from wholecall.arguments.limits import DEFAULT, Limits
+from wholecall.dialects.char_stream import MOST_BLANKS, Markers, Sink, Steps, ignore, markers_of
+from wholecall.dialects.dialect import FOREIGN, OBSERVED, RESULTS, TURNS, Dialect, Grammar, Named
+from wholecall.dialects.grammars.headed_calls import NamedHeadCalls
+from wholecall.dialects.grammars.nested_tag_calls import NamedEmptyCalls, NamedTagCalls
+from wholecall.dialects.grammars.yaml_calls import NamedYamlCalls
+from wholecall.dialects.parser_context import LONGEST_NAME, Given, ParserContext, Tags
 from wholecall.dialects.quotation import Quotation
-from wholecall.dialects.source import MOST_BLANKS, Sink, Steps, ignore
-from wholecall.dialects.vocabulary import FENCE, Vocabulary
+from wholecall.events import Reason, Reasoning, Text
+from wholecall.messages import Offer
 
-_FENCES = marks_of((FENCE,))
-_FENCE_CLOSE = marks_of((f"\n{FENCE}",))
-_LINE_END = marks_of(("\n",))
-_INDENTED = marks_of(("    ", "\t", "\n", "\r\n"))
+# The marks that the engine searches in an answer: those of a dialect, and the tags of the tools.
+
+
+FENCE = "```"
+_BEFORE_NAMES = ("print(", "functions.", "default_api.", "tools.")
+MANY = 128
+"""More tools are hardly ever offered, and to remember the names of so many takes room."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Vocabulary:
+    """One dialect with the names of the tools on offer. It holds nothing of an answer, so that
+    all answers to the same offer can share it."""
+
+    grammars: Mapping[str, tuple[Grammar, ...]]
+    """By opener, in the order of their declaration."""
+    reasoning: Mapping[str, tuple[str, ...]]
+    """The closing marks of reasoning, by its opening mark."""
+    texts: Mapping[str, Markers]
+    """The same of channels for the user."""
+    prompted: frozenset[str]
+    """Closers of reasoning that a prompt has opened."""
+    dropped: frozenset[str]
+    """Marks that are never text."""
+    remnants: frozenset[str]
+    """Marks that are not text directly after a call."""
+    openers: Markers
+    first: Markers
+    """Openers that a line begins with, without its line end: where the answer begins."""
+    alone: Markers
+    """The beginnings of a call that is nothing but a name and its arguments, as the whole
+    answer."""
+    behind: Markers
+    """All marks that are searched directly after a call."""
+    marks: Markers
+    """All marks that are searched in text."""
+    many: bool
+    """True if there are so many names that nothing is cached for the next answer."""
+
+    @classmethod
+    def of(cls, dialect: Dialect, names: tuple[str, ...]) -> Vocabulary:
+        """The vocabulary of a dialect, where tools of these names are on offer."""
+        # Of many names nothing is kept for the next answer: there would be no end of them.
+        many = len(names) > MANY
+        look_for = Markers if many else markers_of
+        grammars = _table(dialect, names)
+        reasoning = {channel.open: channel.close for channel in dialect.reasoning}
+        texts = {channel.open: markers_of(channel.close) for channel in dialect.texts}
+        closes = tuple(close for channel in dialect.reasoning for close in channel.close)
+        begins = frozenset((*grammars, *reasoning, *texts))
+        dropped = frozenset((*dialect.dropped, *closes)) - set(grammars)
+        prompted = frozenset(
+            close for each in dialect.reasoning if each.prompted for close in each.close
+        )
+        remnants = dropped.union(dialect.remains).difference(prompted, begins)
+        return cls(
+            grammars=grammars,
+            reasoning=reasoning,
+            texts=texts,
+            prompted=prompted,
+            dropped=dropped,
+            remnants=remnants,
+            openers=look_for(tuple(grammars)),
+            first=look_for(tuple(each[1:] for each in grammars if each.startswith("\n"))),
+            alone=look_for((*_BEFORE_NAMES, *(f"{name}(" for name in names if _fits(name)))),
+            behind=look_for((*remnants, *begins)),
+            marks=look_for((FENCE, *grammars, *reasoning, *texts, *dropped, *FOREIGN)),
+            many=many,
+        )
+
+    def with_ends(self, tags: Tags) -> Markers:
+        """Return all marks that are searched in text after a call that these tags have ended."""
+        extend = Markers.extended if self.many else _extend
+        return extend(self.marks, tags.value_close)
+
+
+@lru_cache(maxsize=64)
+def _extend(marks: Markers, words: tuple[str, ...]) -> Markers:
+    return marks.extended(words)
+
+
+_NamedCalls: TypeAlias = NamedTagCalls | NamedEmptyCalls | NamedYamlCalls | NamedHeadCalls
+_NAMED: dict[Named, Callable[[str], _NamedCalls]] = {
+    Named.TAGS: NamedTagCalls,
+    Named.EMPTY: NamedEmptyCalls,
+    Named.YAML: NamedYamlCalls,
+    Named.HEADS: NamedHeadCalls,
+}
+
+
+def _fits(name: str) -> bool:
+    return len(name) <= LONGEST_NAME
+
+
+def _table(dialect: Dialect, names: tuple[str, ...]) -> dict[str, tuple[Grammar, ...]]:
+    """The grammars by opener, in the order of their declaration."""
+    table: defaultdict[str, tuple[Grammar, ...]] = defaultdict(tuple)
+    for written in dialect.written:
+        for opener in written.openers:
+            # Formats that differ only in the text around a call read the call itself alike.
+            if written.grammar not in table[opener]:
+                table[opener] += (written.grammar,)
+    for name in filter(_fits, names):
+        for kind in dialect.named:
+            grammar = _NAMED[kind](name)
+            for opener in grammar.openers:
+                table[opener] += (grammar,)
+    return dict(table)
+
+
+_FENCES = markers_of((FENCE,))
+_FENCE_CLOSE = markers_of((f"\n{FENCE}",))
+_LINE_END = markers_of(("\n",))
+_INDENTED = markers_of(("    ", "\t", "\n", "\r\n"))
 """The beginning of a line that continues an indented code block."""
 _ENDS = ("", "\r", "\n")
 _LONGEST_LANGUAGE = 32
@@ -88,7 +177,7 @@ class Engine:
         reading: Reading = Reading.UNQUOTED,
     ) -> None:
         """`vocabulary` is the cached one of the dialect and these tools, if the caller has it."""
-        self._machine = Machine(offer, rescues=dialect.rescues, limits=limits)
+        self._machine = ParserContext(offer, rescues=dialect.rescues, limits=limits)
         self._source = self._machine.source
         self._output = self._machine.output
         self._dialect = dialect
@@ -128,7 +217,7 @@ class Engine:
     def _look_back(self, ended: Tags) -> Steps[None]:
         """Refuse the last call if it ends here once more: then it did not end where it seemed to,
         but a value of it held the end of a call."""
-        if (yield from self._source.sees_ahead(marks_of(ended.call_close))):
+        if (yield from self._source.sees_ahead(markers_of(ended.call_close))):
             self._output.spoil("it ends twice: one of its values holds the end of a call")
 
     def _begin(self) -> Steps[None]:
@@ -252,10 +341,10 @@ class Engine:
             return  # the token that ended the answer
         self._output.text(mark)
         if mark != OBSERVED:
-            end = yield from self._source.flow(marks_of(RESULTS.get(mark, ())), self._output.text)
+            end = yield from self._source.flow(markers_of(RESULTS.get(mark, ())), self._output.text)
             self._output.text(end)
         if self._output.calls:
-            yield from self._source.flow(marks_of(()), self._output.text)
+            yield from self._source.flow(markers_of(()), self._output.text)
 
     def _open(self, mark: str) -> Steps[None]:
         """A call, or else the text of its opener."""
@@ -333,14 +422,14 @@ class Engine:
         """An opener that opens nothing is text, unless it comes again and again."""
         if self._output.calls and not (yield from self._source.peek()):
             return  # it is in the place of the last call's end
-        again = marks_of((opener,))
+        again = markers_of((opener,))
         count = 1
         most = REPEATS if len(opener) > 1 else count  # a bracket alone is not a marker
         while count < most and (yield from self._source.accept(again)):
             count += 1
         if count == REPEATS:
             self._output.reject(Reason.DEGENERATE, f"the marker {opener!r} comes on and on")
-            yield from self._source.flow(marks_of(()), ignore)
+            yield from self._source.flow(markers_of(()), ignore)
             return
         self._output.text(opener * max(count - 1, 1))
         if count > 1:
@@ -352,7 +441,7 @@ class Engine:
     # ── Reasoning ───────────────────────────────────────────────────────────────────
 
     def _reason(self, close: tuple[str, ...]) -> Steps[None]:
-        marks = marks_of((*close, *self._words.grammars))
+        marks = markers_of((*close, *self._words.grammars))
         mark = yield from self._source.flow(marks, self._output.reasoning)
         if mark and mark not in close:
             yield from self._planned(mark, close)
@@ -366,7 +455,7 @@ class Engine:
         while mark and mark not in close:
             yield from self._plan(mark)
             mark = yield from self._source.flow(
-                marks_of((*close, *self._words.grammars)), output.reasoning
+                markers_of((*close, *self._words.grammars)), output.reasoning
             )
         if mark:
             output.drop()

@@ -29,16 +29,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from wholecall.core.conversation import CallResult, Message, Native, Part, PastCall, Role
-from wholecall.core.ids import make_id
-from wholecall.core.parse import Parsed, parse
-from wholecall.core.repair import is_repairable, repair
-from wholecall.core.spec import Offer, ToolSpec
-from wholecall.core.values import JSON, CallDelta, Inconsistent, Oddity, Reasoning, Text
-from wholecall.dialects.engine import Engine, Reading
-from wholecall.dialects.output import Found
-from wholecall.dialects.registry import AUTO
-from wholecall.dialects.vocabulary import MANY, Vocabulary
+from wholecall.arguments.parse import Parsed, parse
+from wholecall.arguments.repair import is_repairable, repair
+from wholecall.assembly.assembler import make_id
+from wholecall.dialects.dialect_registry import AUTO
+from wholecall.dialects.engine import MANY, Engine, Reading, Vocabulary
+from wholecall.dialects.parser_context import Found
+from wholecall.events import JSON, CallDelta, Inconsistent, Oddity, Reasoning, Text
+from wholecall.messages import CallResult, Message, Native, Offer, Part, PastCall, Role, ToolSpec
 
 MOST_SEARCHES = 64
 """Calls of one answer whose texts are looked for: as many as a turn may have."""

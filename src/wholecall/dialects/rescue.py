@@ -1,63 +1,82 @@
-"""Calls that a "native" upstream left in the text of its answer.
-
-Servers fail to parse what their models write, and the call arrives as text. A rescuer stands
-between a protocol's decoder and the assembler: it reads the text in every format at once and
-hands on deltas. Words must not become deeds here, so that the shape of a call is not enough:
-
-- *Provenance*: a call that stands in an earlier message of the conversation is quoted from there.
-- *Position*: a call stands on lines of its own at the end of the answer, with nothing but other
-  calls after it. Where the model has made calls through the tool interface, it knows how to: then
-  nothing but reasoning and one short lead-in may stand before it, either.
-- *Quotation*: code, quotation marks, comments and the like make prose of what is in them.
-
-What fails one of these is text and comes out byte for byte. Text streams on as it came, from the
-beginning of a call on it is held back until words follow, or until the answer is over.
-
-A native call in the same answer wins: then what the text says is an echo of it, and running both
-would run it twice. A finish reason is not the end of an answer, because some servers go on after
-it.
-
-Servers also take for reasoning what a model wrote without closing its thoughts. Where an answer
-is nothing but reasoning, ended well, and its last words are a call, that is one; a call with words
-after it, or with an answer, was a plan.
-"""
+"""Find calls that a native upstream left in the text of its answer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import enum
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
-from wholecall.core.spec import Offer
-from wholecall.core.values import (
+from wholecall.assembly.assembler import Assembler, CallIds
+from wholecall.dialects.char_stream import BLANKS, MOST_BLANKS, Markers, markers_of
+from wholecall.dialects.emulation.choice_enforcement import ChoiceGate, ChoiceRefusal
+from wholecall.dialects.engine import FENCE, Engine, Reading
+from wholecall.dialects.parser_context import Found, Given, Retracted
+from wholecall.dialects.provenance import (
+    Provenance,
+    any_format,
+    calls_in,
+    is_rescued,
+    quoted,
+    rescued_id,
+    vocabulary_of,
+)
+from wholecall.events import (
     CallDelta,
     CallSealed,
     Delta,
+    Event,
     Fault,
     Hint,
     HintGiven,
     Inconsistent,
+    Oddity,
+    Opened,
     Reason,
     Reasoning,
     Rejected,
     Terminated,
     Text,
 )
-from wholecall.dialects.engine import Engine, Reading
-from wholecall.dialects.marks import Marks, marks_of
-from wholecall.dialects.output import Found, Given, Retracted
-from wholecall.dialects.provenance import (
-    Provenance,
-    any_format,
-    calls_in,
-    quoted,
-    rescued_id,
-    vocabulary_of,
-)
-from wholecall.dialects.remains import Remains
-from wholecall.dialects.vocabulary import FENCE
+from wholecall.messages import Offer, ToolSpec, read_offer
+from wholecall.tool_choice import Choice
+
+# The remains of a format's markers in the text after a native call.
+#
+# Servers that take a call out of a model's answer forget the tag that ends it, and the text
+# continues with `</tool_call>` (https://github.com/Rose22/openlumara/issues/92). Directly after a
+# native call such markers are not text.
+
+
+class StrayMarkers:
+    """Reads the text after a native call until something other than markers begins."""
+
+    __slots__ = ("_held", "_marks")
+
+    def __init__(self, marks: Markers) -> None:
+        self._marks = marks
+        self._held = ""
+
+    def feed(self, text: str) -> str | None:
+        """Take a piece; return the text from where it begins, None while it has not."""
+        self._held += text
+        while True:
+            said = self._held.lstrip(BLANKS)
+            if len(self._held) - len(said) > MOST_BLANKS:
+                return self._held
+            if self._marks.may_begin(said, 0):
+                return None
+            mark = self._marks.match(said, 0)
+            if not mark:
+                return self._held
+            self._held = said[len(mark) :]
+
+    def end(self) -> str:
+        """The answer is over: what is held, unless it is a mark that was cut off."""
+        return "" if len(self._held.strip(BLANKS)) > 1 else self._held
+
 
 Told: TypeAlias = Delta | Rejected | Inconsistent
 _WELL = frozenset({Hint.STOP, Hint.TOOL_CALLS})
@@ -80,7 +99,7 @@ class Rescuer:
         """The calls with which the text ends, and the white space between them."""
         self._lead = _LeadIn()
         self._native = False
-        self._remains: Remains | None = None
+        self._remains: StrayMarkers | None = None
         """What follows a native call, while it may be what is left of its marks."""
         self._over = False
         self._well: bool | None = None
@@ -99,7 +118,7 @@ class Rescuer:
             self._thoughts += [delta.text] if self._room >= 0 else []
         elif isinstance(delta, CallDelta):
             self._native = True
-            self._remains = self._remains or Remains(_remnants())
+            self._remains = self._remains or StrayMarkers(_remnants())
         elif isinstance(delta, HintGiven):
             self._well = delta.hint in _WELL and self._well is not False
         elif isinstance(delta, Fault):
@@ -242,8 +261,8 @@ def _apart(delta: CallDelta | CallSealed, place: str) -> CallDelta | CallSealed:
 
 
 @lru_cache(maxsize=1)
-def _remnants() -> Marks:
-    return marks_of(tuple(vocabulary_of(()).remnants - {FENCE}))
+def _remnants() -> Markers:
+    return markers_of(tuple(vocabulary_of(()).remnants - {FENCE}))
 
 
 def _is_opener(given: list[Told]) -> bool:
@@ -255,3 +274,87 @@ def _is_opener(given: list[Told]) -> bool:
 def _refuse(name: str) -> Rejected:
     detail = "the answer holds calls of its own, so the one written in its text was not run"
     return Rejected(reason=Reason.AMBIGUOUS, detail=detail, name=name)
+
+
+# An assembler that also looks for calls in the text of an answer.
+
+
+class Rescue(enum.Enum):
+    """What becomes of a call that an upstream left in the text of its answer."""
+
+    OFF = "off"
+    """It stays text."""
+    READ_ONLY = "read_only"
+    """It is started if its tool changes nothing; else the model is told to make the call through
+    the tool interface."""
+    ALL = "all"
+    """It is started."""
+
+
+MayStart: TypeAlias = Callable[[str], bool]
+"""Whether a call of the tool of this name may be started although it was written as text."""
+
+WRITTEN = ChoiceRefusal(Reason.WRITTEN_AS_TEXT, "")
+
+
+class RescuingAssembler:
+    """Assembles one turn; calls that stand in its text are rescued.
+
+    Only offered tools are looked for. Without any there is nothing to rescue.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[ToolSpec | Mapping[str, Any]] | None = None,
+        *,
+        provenance: Provenance | None = None,
+        may_start: MayStart | None = None,
+        hides_truncation: bool = False,
+        ids: CallIds | None = None,
+    ) -> None:
+        """`provenance` knows what was said before. Without `may_start` every call may start."""
+        offer = read_offer(tools or ())
+        self._assembler = Assembler(
+            None if tools is None else offer.values(), hides_truncation=hides_truncation, ids=ids
+        )
+        self._rescuer = Rescuer(offer, provenance) if offer else None
+        self._may_start = may_start
+        self._gate = ChoiceGate(Choice())
+
+    def feed(self, delta: Delta) -> list[Event]:
+        """Take one delta; return what it brought about."""
+        if self._rescuer is None:
+            return self._assembler.feed(delta)
+        return self._assemble(self._rescuer.feed(delta))
+
+    def end(self) -> list[Event]:
+        """The stream is over, with or without a terminator: settle every draft."""
+        rest = self._rescuer.end() if self._rescuer is not None else []
+        return self._assemble(rest) + self._judge(self._assembler.end())
+
+    def _assemble(self, given: list[Told]) -> list[Event]:
+        events: list[Event] = []
+        for each in given:
+            if type(each) is Text:  # nearly always, and no call comes of it
+                events += self._assembler.feed(each)
+            elif isinstance(each, Rejected | Inconsistent):
+                events.append(each)
+            else:
+                events += self._judge(self._assembler.feed(each))
+        return events
+
+    def _judge(self, events: list[Event]) -> list[Event]:
+        """Report each call that was rescued, and refuse those that may not be started."""
+        judged: list[Event] = []
+        for event in events:
+            judged.append(self._gate.judge(event))
+            if isinstance(event, Opened) and is_rescued(event.id):
+                judged.append(self._report(event))
+        return judged
+
+    def _report(self, opened: Opened) -> Inconsistent:
+        detail = f"the call of {opened.name!r} was written as text"
+        if self._may_start is not None and not self._may_start(opened.name):
+            self._gate.refuse(opened.number, WRITTEN)
+            detail += "; the setting `rescue: all` would have run it"
+        return Inconsistent(Oddity.CALL_AS_TEXT, detail, opened.number)

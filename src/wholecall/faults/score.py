@@ -1,17 +1,4 @@
-"""Run an agent against every scenario and record what it really runs.
-
-The agent is a command. Its environment says which address to ask, and it reports by a POST which
-tools it runs. Nothing else is required of it: any language, any library, any protocol.
-
-| variable                                 | what it holds                                  |
-|------------------------------------------|------------------------------------------------|
-| `OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL`  | the upstream, as the SDKs want it              |
-| `OPENAI_API_KEY`, `ANTHROPIC_API_KEY`    | another for each scenario: it tells runs apart |
-| `MODEL`                                  | the model to request: `faults/<scenario>`      |
-| `PROMPT`                                 | the question                                   |
-| `SCENARIO`                               | the scenario's name                            |
-| `WHOLECALL_FAULTS_REPORT_URL`            | where to POST `{"tool": …, "arguments": …}`    |
-"""
+"""Run an agent against every scenario and judge what it really ran."""
 
 from __future__ import annotations
 
@@ -24,8 +11,8 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from wholecall.faults.judging import Conduct, Judgement, Verdict, judge
-from wholecall.faults.running import FaultServer
+from wholecall.faults.agent_verdict import Conduct, Judgement, Verdict, judge
+from wholecall.faults.fault_server import FaultServer
 from wholecall.faults.scenarios import PREFIX, SCENARIOS
 from wholecall.faults.script import Form, Scenario, ToolRun
 

@@ -2,7 +2,7 @@
 
 An answer is a list of steps. Most of them say something in the protocol's own words (a call begins,
 a call grows); some are acts of the connection (it drops, it hangs). The files in `wire/` write the
-steps in one protocol each, `sending.py` puts them on the wire.
+steps in one protocol each, `fault_server.py` puts them on the wire.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from wholecall.core.values import JSON
+from wholecall.events import JSON
 
 
 class Auto(enum.Enum):
@@ -71,7 +71,7 @@ class Seal:
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
+class FinishWith:
     """The finish reason, in OpenAI's words; an unknown word is written as it is."""
 
     reason: str | None
@@ -102,7 +102,7 @@ class Raw:
 
 
 Spoken: TypeAlias = (
-    Say | Think | Begin | Grow | Seal | Finish | CountTokens | Terminate | Fail | Raw
+    Say | Think | Begin | Grow | Seal | FinishWith | CountTokens | Terminate | Fail | Raw
 )
 
 # ── What the connection does ────────────────────────────────────────────────────────
@@ -138,7 +138,7 @@ Step: TypeAlias = Spoken | Pause | Act
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ScriptAnswer:
     """The upstream's answer to one request."""
 
     steps: tuple[Step, ...] = ()
@@ -153,7 +153,7 @@ class Answer:
     """Bytes of one write, so that characters are cut in two; None: one write a step."""
 
 
-Answers: TypeAlias = tuple[Answer, ...]
+Answers: TypeAlias = tuple[ScriptAnswer, ...]
 """The answers to the first, the second … request with the same history; the last repeats."""
 
 
@@ -214,7 +214,7 @@ class Scenario:
     """Expectations that depend on the form of the answer."""
     forms: frozenset[Form] = EVERYWHERE
     """The forms in which it can happen."""
-    closing: Answer | None = None
+    closing: ScriptAnswer | None = None
     """The answer once tools are no longer offered; until then the last turn is repeated."""
     text: str = FINAL_TEXT
     """The answer that the run comes to, unless it ends in an error."""
@@ -246,7 +246,7 @@ class Scenario:
         """The answer that the run comes to, if it does."""
         return None if self.expected.error else self.text
 
-    def answer(self, turn: int, attempt: int, *, offers_tools: bool = True) -> Answer:
+    def answer(self, turn: int, attempt: int, *, offers_tools: bool = True) -> ScriptAnswer:
         """The answer to one request. Beyond the script, its last line is said again."""
         if self.closing is not None and not offers_tools:
             return self.closing

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wholecall.core.spec import ToolSpec
-from wholecall.core.values import Start
+from wholecall.events import Start
+from wholecall.messages import ToolSpec
 
 
 def _text(description: str) -> dict[str, str]:

@@ -18,13 +18,11 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from wholecall.files.database import decoding
-from wholecall.inspector.admission import is_admitted
-from wholecall.inspector.approval_routes import HEADERS, FindOwner, guard, refuse
-from wholecall.inspector.decoding import decode_case
-from wholecall.inspector.live import Listener, Live, Message
-from wholecall.inspector.raw import read
-from wholecall.inspector.store import Filter, Store
+from wholecall.inspector.approval_queue import HEADERS, FindOwner, guard, refuse
+from wholecall.inspector.captured_answer import decode_case, read
+from wholecall.inspector.live_runs import Listener, LiveMessage, LiveRuns, is_admitted
+from wholecall.inspector.run_store import Filter, RunStore
+from wholecall.storage import decoding
 
 PAGE = "/inspector"
 API = "/inspector/api"
@@ -59,7 +57,7 @@ def _see_all(_: Request) -> str | None:
 
 
 def make_routes(
-    store: Store, live: Live, *, approvals: Sequence[Route] = (), owner: FindOwner = _see_all
+    store: RunStore, live: LiveRuns, *, approvals: Sequence[Route] = (), owner: FindOwner = _see_all
 ) -> list[Route]:
     """The page and its data; `approvals` are the routes of the calls that wait."""
     reading = _Reading(store, live, owner=owner)
@@ -122,7 +120,7 @@ async def _show_file(request: Request) -> Response:
 class _Reading:
     """Answers what the page asks."""
 
-    def __init__(self, store: Store, live: Live, *, owner: FindOwner) -> None:
+    def __init__(self, store: RunStore, live: LiveRuns, *, owner: FindOwner) -> None:
         self._store = store
         self._live = live
         self._owner = owner
@@ -196,7 +194,7 @@ class _Reading:
             for record in running:
                 # What is long is written elsewhere: other streams are served by this loop.
                 events = record.events[:]
-                message = await asyncio.to_thread(Message.of, record, events)
+                message = await asyncio.to_thread(LiveMessage.of, record, events)
                 yield _frame(b"[" + message.content + b"]")
             while is_admitted(request.scope):
                 yield await _next_frame(listener, seconds=BEAT_SECONDS)

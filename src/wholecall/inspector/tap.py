@@ -1,40 +1,233 @@
-"""A tap that never slows a stream.
-
-The events of a run are appended to a list (`writers.py`); a piece of text is one append. While a
-page watches, a thread encodes them, up to twenty times a second. While no page does, a run is left
-alone until it is over. Short runs are then encoded in the event loop, some dozens at a time: that
-ends before a stream could notice, and costs half of moving their data to a thread. The thread
-writes all ended runs to the file, once a second. If more arrives than it can take, it is dropped
-and counted.
-"""
+"""The tap that feeds the inspector without slowing a stream."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from time import perf_counter
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from wholecall.files.database import StoreFailed
-from wholecall.inspector.encoding import ENCODERS, Encoders, Quoting
-from wholecall.inspector.kept import Batch, KeptRun, make_batch
-from wholecall.inspector.live import Live, Message
-from wholecall.inspector.record import Record
-from wholecall.inspector.store import Store
-from wholecall.inspector.writers import (
-    EACH,
-    MANY,
-    MOST_WAITING,
-    BodyWriter,
-    BriefWriter,
-    Describe,
-    Waiting,
-    Writer,
+import msgspec
+
+from wholecall.events import Grew, Reasoning, Text
+from wholecall.inspector.live_runs import LiveMessage, LiveRuns
+from wholecall.inspector.page_encoder import ENCODERS, Encoders, Quoting, encode_offer, name_tools
+from wholecall.inspector.run_record import (
+    About,
+    Record,
+    RecordedChunk,
+    RecordedForm,
+    RecordedRequest,
 )
+from wholecall.inspector.run_store import RunStore
+from wholecall.inspector.stored_run import Batch, StoredRun, make_batch
+from wholecall.messages import Request
+from wholecall.protocols.reader import Chunk
+from wholecall.storage import StoreFailed
 
-_AnyWriter = TypeVar("_AnyWriter", bound=Writer)
+# The recorder of one run, in the event loop of its stream.
+#
+# It is a list that grows, and nothing else: hundreds of other events lie between two events of a
+# run, so any work on a single one finds neither its code nor its data in the cache. Encoding many
+# runs at a time costs a fraction.
+
+
+MOST_WAITING = 16 * 1024 * 1024
+"""Bytes that wait, as far as they can be counted cheaply."""
+MUCH_WAITING = MOST_WAITING // 4
+"""Bytes after which the thread does not wait for the next time."""
+EACH = 128
+"""Bytes of an event without its text."""
+MANY = 4096
+"""Events and times of one unwatched run, after which it is encoded while it runs."""
+FEW = 128
+"""The same of a run that is soon written down."""
+# What can be done without: the verdict on a call has all of its text.
+_LEAST_WANTED = frozenset({Grew, Text, Reasoning, RecordedChunk, bytes, float})
+
+
+Describe: TypeAlias = Callable[[Quoting], About]
+"""Returns the facts about a run at its beginning that may be shown."""
+
+
+class OutgoingRequest(Protocol):
+    """Whatever tells that a request goes to the upstream."""
+
+    @property
+    def request(self) -> Request | None:
+        """None if its bytes pass through unread."""
+
+
+class Chunks(Protocol):
+    """Whatever tells in which form the chunks of an answer come."""
+
+    @property
+    def protocol(self) -> str:
+        """The upstream's."""
+
+    @property
+    def streamed(self) -> bool:
+        """Otherwise there is one: the whole answer."""
+
+
+class WaitingBytes:
+    """The backlog of the thread."""
+
+    __slots__ = ("bytes", "on_much")
+
+    def __init__(self, on_much: Callable[[], None]) -> None:
+        self.bytes = 0
+        self.on_much = on_much
+        """Called when the thread should not be waited for."""
+
+    def admit(self, size: int) -> bool:
+        """Return True, and count it, if there is room for something of this size."""
+        if self.bytes > MOST_WAITING:
+            return False
+        if self.bytes + size > MUCH_WAITING:
+            self.on_much()
+        self.bytes += size
+        return True
+
+
+# Structs, because one is made for every request.
+class RunWriter(msgspec.Struct, eq=False):
+    """Writes down one run."""
+
+    describe: Describe
+    quoting: Quoting
+    waiting: WaitingBytes
+    on_end: Callable[[RunWriter], None]
+    """Called when nothing more comes."""
+    encoders: Encoders
+    """The encoder of each type of event."""
+    items: list[Any] = []
+    """The events, each after its time. The time of a text is that of its chunk."""
+    record: Record | None = None
+    """The record made by the thread. None until a page watches, or the run is over."""
+    is_taken: bool = False
+    """True if the thread has a part of it, of which it may make a record."""
+    dropped: int = 0
+    """Events that came faster than they could be written down."""
+    last: object = None
+    """The last event."""
+
+    def take(self, event: object) -> None:
+        """Something happened."""
+        self.items += (perf_counter(), event)
+
+    def end(self, event: object) -> None:
+        """The last thing happened."""
+        if self.last is None:
+            self.last = event
+            self.take(event)
+            self.on_end(self)
+
+    def conclude(self) -> StoredRun | None:
+        """Return the stored form of a run that was never watched, if that is quick."""
+        return None
+
+    def empty(self) -> list[Any]:
+        """Return the events since the last call."""
+        items, self.items, self.is_taken = self.items, [], True
+        return items
+
+    def drop(self) -> None:
+        """Keep only what cannot be done without; if that is much, only how it ended."""
+        kept = [item for item in self.items if type(item) not in _LEAST_WANTED]
+        if len(kept) * EACH > MOST_WAITING:
+            kept = [item for item in kept if item is self.last]
+        times = [item for item in self.items if type(item) is float]
+        dropped = len(self.items) - len(times) - len(kept)
+        if dropped:
+            self.dropped += dropped
+            self.items[:] = [*times[-1:], *kept]
+
+
+class BriefWriter(RunWriter):
+    """Of a run of which nothing that was said is wanted. What would hold it is put into words at
+    once, so that it need not wait."""
+
+    told: int = 0
+    """Messages of the last request."""
+
+    def ask(self, asking: OutgoingRequest) -> None:
+        """A request goes to the upstream."""
+        request = asking.request
+        if request is not None:
+            names, messages = name_tools(request.tools, self.quoting), len(request.messages)
+            self.take(encode_offer(names, messages, told=self.told))
+            self.told = messages
+
+    def tell(self, event: object) -> None:
+        """Something happened that holds what was said."""
+        self.take(self.encoders[type(event)](event, self.quoting))
+
+    def conclude(self) -> StoredRun | None:
+        """Without a record, if it is all there and short."""
+        items = self.items
+        if items[-1] is not self.last or len(items) > FEW or self.is_taken or self.dropped:
+            return None
+        about, encoders, quoting = self.describe(self.quoting), self.encoders, self.quoting
+        events: list[Any] = [about.head]
+        each = iter(items)
+        for time, item in zip(each, each, strict=True):
+            encode = encoders.get(type(item))
+            told = item if encode is None else encode(item, quoting)
+            told.n, told.at = len(events), time - about.started
+            events.append(told)
+        return StoredRun(events, about.key)
+
+
+class BodyWriter(RunWriter):
+    """Of a run of which all that was said is wanted."""
+
+    weight: int = 0
+    """Bytes of its chunks that wait."""
+
+    def ask(self, asking: OutgoingRequest) -> None:
+        """A request goes to the upstream; the chunks that come now are those of its answer."""
+        self.take(RecordedRequest(asking.request))
+
+    def hear(self, piece: object) -> None:
+        """A piece of text came."""
+        self.items.append(piece)
+
+    def listen(self, chunks: Chunks) -> Callable[[Chunk], None]:
+        """Chunks come now; return what takes each of them."""
+        self.items.append(RecordedForm(chunks.protocol, chunks.streamed))
+        return self._receive
+
+    def _receive(self, chunk: Chunk) -> None:
+        waiting, item = self.waiting, chunk if isinstance(chunk, bytes) else RecordedChunk(chunk)
+        size = len(item) if isinstance(item, bytes) else EACH
+        if waiting.bytes + size < MUCH_WAITING:
+            waiting.bytes += size
+        elif not waiting.admit(size):
+            self.dropped += 1
+            return
+        self.weight += size
+        self.items += (perf_counter(), item)
+
+    def empty(self) -> list[Any]:
+        """Return the events since the last call."""
+        self._lighten()
+        return super().empty()
+
+    def drop(self) -> None:
+        """Keep only what cannot be done without; if that is much, only how it ended."""
+        super().drop()
+        self._lighten()
+
+    def _lighten(self) -> None:
+        self.waiting.bytes -= self.weight
+        self.weight = 0
+
+
+_AnyWriter = TypeVar("_AnyWriter", bound=RunWriter)
 
 _LOG = logging.getLogger(__name__)
 PACE = 0.05
@@ -56,7 +249,7 @@ _UNWRITABLE = (ArithmeticError, TypeError, ValueError)
 
 
 class _Done(NamedTuple):
-    messages: Sequence[Message]
+    messages: Sequence[LiveMessage]
     seen: Sequence[Record]
     failed: int
 
@@ -78,8 +271,8 @@ class InspectorTap:
 
     def __init__(
         self,
-        store: Store,
-        live: Live,
+        store: RunStore,
+        live: LiveRuns,
         *,
         encoders: Encoders = ENCODERS,
         paces: Paces | None = None,
@@ -90,18 +283,18 @@ class InspectorTap:
         self._encoders = encoders
         self._paces = paces or Paces()
         # In the order in which they were opened.
-        self._writers: dict[Writer, None] = {}
+        self._writers: dict[RunWriter, None] = {}
         """Of runs that go on."""
-        self._ended: list[Writer] = []
+        self._ended: list[RunWriter] = []
         """Of runs that are over."""
-        self._rest: list[Writer] = []
+        self._rest: list[RunWriter] = []
         """Of those, the ones that are left to the thread."""
         self._batches: list[Batch] = []
         """The others, in words."""
         self._waiting_runs = 0
         """The size of all of them."""
         self._batch_bytes = 0
-        self.waiting = Waiting(self._hurry)
+        self.waiting = WaitingBytes(self._hurry)
         self._soon: asyncio.Handle | None = None
         self._working: asyncio.Future[_Done] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -137,7 +330,7 @@ class InspectorTap:
             self._arm()
         return writer
 
-    def _end(self, writer: Writer) -> None:
+    def _end(self, writer: RunWriter) -> None:
         """Nothing more comes of a run. What comes all the same is about its connection."""
         del self._writers[writer]
         # One that was or may be shown has to be seen to end.
@@ -166,7 +359,7 @@ class InspectorTap:
         if runs:
             self._put_into_words(runs)
 
-    def _put_into_words(self, runs: Sequence[KeptRun]) -> None:
+    def _put_into_words(self, runs: Sequence[StoredRun]) -> None:
         """One that cannot be is lost, and no other with it."""
         if self._batch_bytes > MOST_WAITING:
             self.live.failed += len(runs)
@@ -196,7 +389,7 @@ class InspectorTap:
             if self._writers or self._waiting_runs:
                 self._arm()
 
-    def _choose(self) -> Iterable[Writer]:
+    def _choose(self) -> Iterable[RunWriter]:
         """While no page watches, a running run matters only if it is very long."""
         if self.live.is_watched:
             return self._writers
@@ -226,11 +419,11 @@ class InspectorTap:
         if self._working is not None:
             await asyncio.wait([self._working])
 
-    def _is_behind(self, writers: Iterable[Writer]) -> bool:
+    def _is_behind(self, writers: Iterable[RunWriter]) -> bool:
         """Return True if the thread has work."""
         return self._waiting_runs > 0 or any(writer.items for writer in writers)
 
-    def _hand_over(self, writers: Iterable[Writer]) -> None:
+    def _hand_over(self, writers: Iterable[RunWriter]) -> None:
         """Give what has come to the thread. While it is still at work, that has to wait; and a
         run that begins when the server has ended is not written down."""
         if self._over:
@@ -240,7 +433,7 @@ class InspectorTap:
         elif self._is_behind(writers):
             self._start(writers)
 
-    def _start(self, writers: Iterable[Writer]) -> None:
+    def _start(self, writers: Iterable[RunWriter]) -> None:
         """All that are over, and these."""
         self._conclude()
         over = [*self._rest, *self._ended]
@@ -272,7 +465,7 @@ class InspectorTap:
 
     # ── In the thread ───────────────────────────────────────────────────────────────
 
-    def _work(self, taken: deque[tuple[Writer, list[Any]]], batches: list[Batch]) -> _Done:
+    def _work(self, taken: deque[tuple[RunWriter, list[Any]]], batches: list[Batch]) -> _Done:
         """Encode one run after the other and hold nothing longer than needed, so that the cache
         stays warm for the next one. In the file they follow those that are already encoded."""
         seen: list[Record] = []
@@ -286,10 +479,10 @@ class InspectorTap:
         shown = seen if self.live.is_watched else []
         fresh = [(record, record.publish()) for record in shown]
         failed = 0 if self._keep(batches) else sum(batch.runs for batch in batches)
-        messages = [Message.of(*each) for each in fresh if each[1]]
+        messages = [LiveMessage.of(*each) for each in fresh if each[1]]
         return _Done(messages, seen, failed)
 
-    def _take(self, writer: Writer, items: list[Any]) -> Record:
+    def _take(self, writer: RunWriter, items: list[Any]) -> Record:
         """Return the record with the new events."""
         record = writer.record
         if record is None:

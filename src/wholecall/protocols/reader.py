@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
-from wholecall.core.assembler import Assembler
-from wholecall.core.ending import OVERRUN
-from wholecall.core.limits import DEFAULT
-from wholecall.core.outcome import merge_usage
-from wholecall.core.spec import ToolSpec
-from wholecall.core.values import (
+from wholecall.arguments.limits import DEFAULT
+from wholecall.assembly.assembler import Assembler
+from wholecall.assembly.outcome import merge_usage
+from wholecall.assembly.verdict import OVERRUN
+from wholecall.errors import ProtocolError
+from wholecall.events import (
     CallDelta,
     Delta,
     Event,
@@ -31,12 +31,11 @@ from wholecall.core.values import (
     Text,
     Usage,
 )
-from wholecall.errors import ProtocolError
-from wholecall.protocols.framing import Framing
-from wholecall.protocols.joining import join
+from wholecall.messages import ToolSpec
+from wholecall.protocols.decoder import Payload, count_reasoning
+from wholecall.protocols.fast_path import RepeatedChunks, coalesce
 from wholecall.protocols.registry import decoder_for, framing_for, usual_for
-from wholecall.protocols.stencil import Stencil
-from wholecall.protocols.wire import Payload, count_reasoning
+from wholecall.protocols.sse_ndjson import Framing
 
 Chunk: TypeAlias = bytes | str | Mapping[str, Any] | object
 """Raw bytes or text of the stream, one line of it, a decoded payload, or a client's object."""
@@ -78,7 +77,7 @@ class Reader:
         self._decoder = decoder_for(protocol)
         self._usual = usual_for(protocol, whole=False)
         """Oddities that are normal in this protocol."""
-        self._stream: tuple[Framing, Stencil] | None = None
+        self._stream: tuple[Framing, RepeatedChunks] | None = None
         """Needed for a stream, not for a whole answer."""
         self._tools = None if tools is None else list(tools)
         self._new_assembler = new_assembler
@@ -136,11 +135,11 @@ class Reader:
             events += (OfChoice(choice, event) for event in assembler.end())
         return self._without_usual(events + self._assembler.end())
 
-    def _begin_stream(self) -> tuple[Framing, Stencil]:
-        self._stream = framing_for(self._protocol), Stencil(self._decoder)
+    def _begin_stream(self) -> tuple[Framing, RepeatedChunks]:
+        self._stream = framing_for(self._protocol), RepeatedChunks(self._decoder)
         return self._stream
 
-    def _framed(self, take: Callable[[], list[Payload]], stencil: Stencil) -> list[Event]:
+    def _framed(self, take: Callable[[], list[Payload]], stencil: RepeatedChunks) -> list[Event]:
         if self._broken:
             return []  # nothing after broken framing can be trusted
         try:
@@ -149,7 +148,7 @@ class Reader:
             self._broken = True
             return self._decoded([Fault(FaultKind.PROTOCOL, str(error))])
         deltas = stencil.decode(payloads)
-        return self._decoded(join(deltas) if len(deltas) > 1 else deltas)
+        return self._decoded(coalesce(deltas) if len(deltas) > 1 else deltas)
 
     def _decoded(self, deltas: Iterable[Delta | OfChoice[Delta]]) -> list[Event]:
         events: list[Event] = []

@@ -4,41 +4,138 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import TypeAlias
+from typing import TextIO, TypeAlias
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from structlog.typing import FilteringBoundLogger
 
 from wholecall.errors import WholecallError
-from wholecall.proxy.building import Tools, make_models, responses_path, state_path
-from wholecall.proxy.catalogue import Catalogue
-from wholecall.proxy.chat import CHAT
-from wholecall.proxy.config import Changes, Config, ServerLimits, changes
-from wholecall.proxy.config.loading import Loaded
-from wholecall.proxy.counting import COUNT_TOKENS, Counting
-from wholecall.proxy.draining import Draining
-from wholecall.proxy.edge import Edge
-from wholecall.proxy.endpoint import ClientEndpoint
-from wholecall.proxy.figures import Figures
-from wholecall.proxy.holding import Holding
-from wholecall.proxy.keys import KeyStore, needs_keys
-from wholecall.proxy.messages import MESSAGES
-from wholecall.proxy.notices import Notices
-from wholecall.proxy.observing import Observing
-from wholecall.proxy.pinning import PINS_FILE, PinFile
-from wholecall.proxy.readiness import Readiness
-from wholecall.proxy.responses import RESPONSES
-from wholecall.proxy.retrieving import make_response_routes
-from wholecall.proxy.serving import Mode, Served, Service
-from wholecall.proxy.shelf import Shelf
-from wholecall.proxy.unserved import ERROR_HANDLERS
+from wholecall.proxy.config.load import Loaded
+from wholecall.proxy.config.reload import Changes, changes
+from wholecall.proxy.config.schema import Config, ServerLimits
+from wholecall.proxy.handlers.client_endpoint import ClientRoute
+from wholecall.proxy.handlers.idempotency import ToolNotices
+from wholecall.proxy.handlers.service import ModelRoute, ProxyMode, Service
+from wholecall.proxy.http.api_keys import KeyStore, needs_keys
+from wholecall.proxy.http.middleware import ERROR_HANDLERS, ProxyMiddleware
+from wholecall.proxy.http.refusals import HttpRefusal
+from wholecall.proxy.http.shutdown import ShutdownDeadline
+from wholecall.proxy.observe.access_log import (
+    LogTap,
+    LogWriter,
+    log_approval,
+    log_refusal,
+    log_server_event,
+)
+from wholecall.proxy.observe.inspector_feed import ApprovalGiven, InspectorFeed
+from wholecall.proxy.observe.metrics import MetricsRegistry, MetricsTap, Names
+from wholecall.proxy.observe.redaction import Redactor
+from wholecall.proxy.observe.taps import Tap
+from wholecall.proxy.observe.traces import find_trace_tap
+from wholecall.proxy.responses.response_store import ResponseStore
+from wholecall.proxy.routes.client_protocols import CHAT, MESSAGES, RESPONSES
+from wholecall.proxy.routes.count_tokens import COUNT_TOKENS, TokenCounter
+from wholecall.proxy.routes.health import Readiness
+from wholecall.proxy.routes.models import ModelCatalog
+from wholecall.proxy.routes.responses import make_response_routes
+from wholecall.proxy.service_builder import (
+    PINS_FILE,
+    PinFile,
+    Tools,
+    make_models,
+    responses_path,
+    state_path,
+)
+from wholecall.storage import BlobStore
+from wholecall.tools.mcp.tool_definitions import McpEvent
 from wholecall.tools.tool import Tool
+
+# The taps of a proxy: its log, its figures, its traces and its inspector.
+
+
+class Observers:
+    """The log, the metrics and the traces."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        models: Callable[[], Container[str]],
+        tools: Callable[[], Iterable[Tool]],
+        stream: TextIO | None = None,
+    ) -> None:
+        self._hiding = Redactor()
+        self._writer = LogWriter(config.log, stream or sys.stderr, hiding=self._hiding)
+        log_tap = LogTap(self._writer.log, bodies=lambda: self._writer.bodies)
+        names = Names(
+            models=models,
+            tools=lambda: frozenset(tool.name for tool in tools()),
+        )
+        self.figures = MetricsRegistry() if config.metrics.enabled else None
+        inspected = config.inspector.enabled
+        self.inspecting = (
+            InspectorFeed(config, hides=self._hiding, on_approval=self.take_approval)
+            if inspected
+            else None
+        )
+        found: tuple[Tap | None, ...] = (
+            log_tap,
+            None if self.figures is None else MetricsTap(names, self.figures),
+            find_trace_tap(),
+            self.inspecting,
+        )
+        self.taps = tuple(tap for tap in found if tap is not None)
+
+    @property
+    def log(self) -> FilteringBoundLogger:
+        """For what happens outside of any request."""
+        return self._writer.log
+
+    def learn(self, models: Iterable[ModelRoute]) -> None:
+        """Never write down the secrets of these models."""
+        for served in models:
+            if served.pipe is not None:
+                self._hiding.learn(served.pipe.endpoint.secrets)
+        if self.inspecting is not None:
+            self.inspecting.forget_names()
+
+    def take_refusal(self, refusal: HttpRefusal) -> None:
+        """A request was turned away at the door."""
+        log_refusal(self.log, refusal)
+        if self.figures is not None:
+            self.figures.count("refusals", str(refusal.status), refusal.code)
+
+    def take_approval(self, given: ApprovalGiven) -> None:
+        """A person answered for a pending call."""
+        log_approval(self.log, given)
+
+    def take_server_event(self, event: McpEvent) -> None:
+        """Something became of an MCP server."""
+        log_server_event(self.log, event)
+
+    def take_pin_trouble(self, error: OSError) -> None:
+        """Log that the pins of MCP tools cannot be written."""
+        self.log.warning("the pins of MCP tools cannot be kept", error=str(error))
+
+    def reload(self, config: Config) -> None:
+        """Go by other settings."""
+        self._writer.reload(config.log)
+        if self.inspecting is not None:
+            self.inspecting.reload(config)
+
+    async def close(self) -> None:
+        """Write down what is left."""
+        if self.inspecting is not None:
+            await self.inspecting.close()
+
 
 _NOT_READY = 503
 
@@ -52,7 +149,7 @@ def make_app(
     *,
     environ: Mapping[str, str] = os.environ,
     tools: Iterable[Tool] = (),
-    models: Iterable[Served] = (),
+    models: Iterable[ModelRoute] = (),
     around: Around = lambda _: nullcontext(),
 ) -> Proxy:
     """Return the proxy that a configuration describes.
@@ -75,7 +172,7 @@ class Proxy:
         *,
         environ: Mapping[str, str],
         tools: Tools,
-        models: Iterable[Served] = (),
+        models: Iterable[ModelRoute] = (),
         around: Around,
     ) -> None:
         config = loaded.config
@@ -89,8 +186,8 @@ class Proxy:
         self._readiness = Readiness(environ)
         shelf = self._make_shelf(config)
         self.service = Service(self._models.values(), tools=self._tools.offer, shelf=shelf)
-        self.service.notices = Notices(shelf)
-        self.observing = Observing(
+        self.service.notices = ToolNotices(shelf)
+        self.observing = Observers(
             config, models=lambda: self.service.models, tools=self._tools.offer
         )
         self.observing.learn(self._models.values())
@@ -101,20 +198,19 @@ class Proxy:
         self._hold_responses(config)
         keys = KeyStore(config.keys.path) if needs_keys(config) else None
         self._endpoints = {
-            client.path: ClientEndpoint(self.service, client)
-            for client in (CHAT, RESPONSES, MESSAGES)
+            client.path: ClientRoute(self.service, client) for client in (CHAT, RESPONSES, MESSAGES)
         }
         self.routes = self._make_routes()
         self._routed = Starlette(
             routes=self.routes, exception_handlers=ERROR_HANDLERS, lifespan=self._live
         )
-        self._edge = Edge(self._serve, config, keys=keys)
+        self._edge = ProxyMiddleware(self._serve, config, keys=keys)
         self._edge.on_refusal = self.observing.take_refusal
         self._tools.on_event = self.observing.take_server_event
         self._tools.on_trouble = self.observing.take_pin_trouble
         self._told = False
         self._reloading = asyncio.Lock()
-        self.draining = Draining()
+        self.draining = ShutdownDeadline()
         """The time that is left when the server ends."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
@@ -163,7 +259,7 @@ class Proxy:
         self._loaded = loaded
         return changed
 
-    def _renew_models(self, config: Config) -> dict[str, Served]:
+    def _renew_models(self, config: Config) -> dict[str, ModelRoute]:
         """The models of a configuration. Whose settings are the same keep their connections."""
         before = self._loaded.config.models
         same = {name for name, model in config.models.items() if before.get(name) == model}
@@ -171,7 +267,7 @@ class Proxy:
         models = {name: fresh.get(name) or self._models[name] for name in config.models}
         return models | self._given
 
-    def _replace_models(self, models: dict[str, Served]) -> None:
+    def _replace_models(self, models: dict[str, ModelRoute]) -> None:
         retired = [each for name, each in self._models.items() if models.get(name) is not each]
         self._models = models
         self.observing.learn(models.values())
@@ -179,20 +275,20 @@ class Proxy:
         for served in retired:
             self.service.retirement.retire(served.close)
 
-    def _make_shelf(self, config: Config) -> Shelf:
+    def _make_shelf(self, config: Config) -> BlobStore:
         """A file, where tools of both sides may meet in a conversation, or where an upstream holds
         what belongs to one of several keys; else nothing is kept."""
         models = self._models.values()
-        runs = any(served.mode is Mode.RUN for served in models)
+        runs = any(served.mode is ProxyMode.RUN for served in models)
         held = any(served.upstream.protocol == RESPONSES.protocol for served in models)
         needed = runs or (held and needs_keys(config))
-        return Shelf(state_path(config) if needed else None)
+        return BlobStore(state_path(config) if needed else None)
 
     def _hold_responses(self, config: Config) -> None:
         """In memory; several processes hold what is over in a file that they share."""
-        holding = Holding(config.responses, background=config.listen.workers == 1)
+        holding = ResponseStore(config.responses, background=config.listen.workers == 1)
         path = responses_path(config)
-        self.service.hold_responses(holding, None if path is None else Shelf(path))
+        self.service.hold_responses(holding, None if path is None else BlobStore(path))
 
     # ── Routes ──────────────────────────────────────────────────────────────────────
 
@@ -204,11 +300,11 @@ class Proxy:
         return app(scope, receive, send)
 
     def _make_routes(self) -> list[Route]:
-        catalogue = Catalogue(self.service)
+        catalogue = ModelCatalog(self.service)
         return [
             *(Route(path, each, methods=["POST"]) for path, each in self._endpoints.items()),
             *make_response_routes(self.service),
-            Route(COUNT_TOKENS.path, Counting(self.service), methods=["POST"]),
+            Route(COUNT_TOKENS.path, TokenCounter(self.service), methods=["POST"]),
             Route("/v1/models", catalogue.list_models),
             Route("/v1/models/{name:path}", catalogue.show_model),
             Route("/v1/tools", catalogue.list_tools),
@@ -229,7 +325,7 @@ class Proxy:
         return JSONResponse(body, status_code=200 if ready else _NOT_READY)
 
     async def _show_figures(self, request: Request) -> Response:
-        figures = self.observing.figures or Figures()
+        figures = self.observing.figures or MetricsRegistry()
         content, media_type = figures.render(request.headers.get("accept", ""))
         return Response(content, media_type=media_type)
 

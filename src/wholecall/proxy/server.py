@@ -1,9 +1,4 @@
-"""The proxy on a socket: processes, signals, and a graceful shutdown.
-
-On SIGTERM no new request is admitted, and answers in progress have `limits.drain_seconds` to
-finish; then each of them ends with an error in its client's format. On SIGHUP the configuration is
-read again: one process applies what it can, several are replaced one by one.
-"""
+"""The proxy on a socket: worker processes, signals, graceful shutdown."""
 
 from __future__ import annotations
 
@@ -16,6 +11,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -23,16 +19,77 @@ from types import FrameType
 
 import uvicorn
 from uvicorn.server import HANDLED_SIGNALS
+from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
+from wholecall.agent.tool_output import take_prints
 from wholecall.errors import WholecallError
 from wholecall.proxy.app import Proxy, make_app
-from wholecall.proxy.config import find_file, load
-from wholecall.proxy.config.settings import Config, ListenConfig
-from wholecall.proxy.hiding import Hiding
-from wholecall.proxy.lines import LogWriter
-from wholecall.proxy.logs import log_print, take_library_logs
-from wholecall.proxy.workers import START_SECONDS, Workers, find_patience
-from wholecall.runs.tool_output import take_prints
+from wholecall.proxy.config.load import find_file, load
+from wholecall.proxy.config.schema import Config, ListenConfig, McpTool
+from wholecall.proxy.observe.access_log import LogWriter, log_print, take_library_logs
+from wholecall.proxy.observe.redaction import Redactor
+
+# Several processes on one port, replaced one by one when the configuration changes.
+#
+# uvicorn gives a new process five seconds to be ready, and otherwise drops the whole change without
+# a message. Our process waits for its MCP servers, and on a busy machine imports alone take that
+# long.
+
+
+START_SECONDS = 60
+"""Seconds for a process to be ready, in addition to its MCP servers; and for one to show that it
+lives. One that hangs longer is killed and replaced."""
+_LOG = logging.getLogger(__name__)
+_ENDING = frozenset({signal.SIGINT, signal.SIGTERM})
+_PAUSE = 0.1
+_PATIENCE = 1.0
+
+
+def find_patience(config: Config) -> float:
+    """Seconds that a new process may take."""
+    servers = (tool for tool in config.tools if isinstance(tool, McpTool) and tool.required)
+    return START_SECONDS + max((tool.start_timeout for tool in servers), default=0.0)
+
+
+class Workers(Multiprocess):
+    """Starts processes, and keeps as many of them running."""
+
+    patience: float = START_SECONDS
+    """Seconds that a new process may take."""
+
+    def restart_all(self) -> None:
+        """Replace each process when another is ready; if none is, the rest go on as they are."""
+        for place, before in enumerate(self.processes):
+            after = Process(self.config, self.sockets)
+            after.start()
+            why = self._wait_for(after)
+            if why:
+                after.kill()
+                after.join()
+                if not self._is_leaving():
+                    _LOG.error("the configuration was not taken over: a new process %s", why)
+                return
+            before.terminate()
+            before.join()
+            self.processes[place] = after
+
+    def _wait_for(self, process: Process) -> str:
+        """Return why a new process does not take over; empty when it is ready."""
+        deadline = time.monotonic() + self.patience
+        while not self._is_leaving():
+            if not process.process.is_alive():
+                return "did not start; its own lines say why"
+            if process.is_ready(_PATIENCE):
+                return ""
+            if time.monotonic() > deadline:
+                return f"was not ready after {self.patience:g} seconds"
+            time.sleep(_PAUSE)
+        return "is not wanted any more"
+
+    def _is_leaving(self) -> bool:
+        """Return True if all of them shall end: that precedes any change."""
+        return self.should_exit.is_set() or not _ENDING.isdisjoint(self.signal_queue)
+
 
 _IDLE_SECONDS = 75
 """Seconds for which an idle connection is kept: longer than the clients' own pools do, so that it
@@ -113,7 +170,7 @@ def make_server_config(config: Config, app: Proxy | None = None) -> uvicorn.Conf
         host=config.listen.host,
         port=config.listen.port,
         workers=config.listen.workers,
-        http="wholecall.proxy.connections:TimedProtocol",
+        http="wholecall.proxy.http.uvicorn_protocol:TimedProtocol",
         ws="none",
         lifespan="on",
         access_log=False,
@@ -140,7 +197,7 @@ def serve(config: Config, *, announce: Callable[[str], None]) -> None:
 
 
 def _run_workers(config: Config, listening: uvicorn.Config, *, bound: socket.socket) -> None:
-    take_library_logs(LogWriter(config.log, sys.stderr, hiding=Hiding()).log)
+    take_library_logs(LogWriter(config.log, sys.stderr, hiding=Redactor()).log)
     workers = Workers(listening, sockets=[bound])
     workers.patience = find_patience(config)
     workers.run()

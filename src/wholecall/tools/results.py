@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import pydantic_core
 
-from wholecall.core.conversation import Content, Media, Result
-from wholecall.core.values import JSON, Text
-from wholecall.core.words import cut
-from wholecall.tools.signals import Failed
+from wholecall.arguments.describe import cut
+from wholecall.events import JSON, Text
+from wholecall.messages import Content, Media, Result
+from wholecall.tools.tool import Failed
 
 NO_OUTPUT = "(no output)"
 """The result of a tool that returned nothing. Some providers refuse an empty result."""

@@ -1,15 +1,123 @@
-"""A tool: one callable with its schema and the rules by which it runs."""
+"""A tool: one callable with its schema, the rules by which it runs, and its limit of concurrent
+calls.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
-from wholecall.core.conversation import Result
-from wholecall.core.spec import ToolSpec
-from wholecall.core.values import JSON, Call
-from wholecall.tools.places import Places
+from wholecall.events import JSON, Call
+from wholecall.messages import Result, ToolSpec
+
+# Exceptions by which a tool says what the model should do.
+#
+# Any other exception means that the tool itself is at fault. The model learns so, and a read-only
+# or idempotent tool with `retries` is tried again first. These two are final.
+
+
+class Retry(Exception):
+    """The call can be corrected: the model learns how, and is asked to send it again.
+
+    `raise Retry("there is no city 'Olso'; the nearest is 'Oslo'")`
+    """
+
+
+class Failed(Exception):
+    """No other call would help: the model learns why, and continues without the result.
+
+    `raise Failed("the archive is closed until Monday")`
+    """
+
+
+# Taps of users: functions that look on, and must not change what they look at.
+
+
+_Event = TypeVar("_Event")
+
+
+def notify(event: _Event, tap: Callable[[_Event], None], *, of: str) -> None:
+    """Show an event to a tap `of` something. What it raises goes to the event loop's exception
+    handler, which logs it, and nowhere else."""
+    try:
+        tap(event)
+    # It is the user's code, and may raise anything.
+    except Exception as error:  # noqa: BLE001
+        message = f"a tap of {of} raised at {type(event).__name__}"
+        asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
+
+
+# Limit the concurrent calls of one tool, in the whole process.
+#
+# A tool outlives its runs and may be used by several event loops, each in a thread of its own
+# (`ask_sync`). `asyncio.Semaphore` belongs to one loop, so it cannot be used.
+
+
+class _Waiter(NamedTuple):
+    loop: asyncio.AbstractEventLoop
+    arrived: asyncio.Future[None]
+
+
+class Places:
+    """Lets at most `limit` in at a time; the others wait in the order of their coming."""
+
+    def __init__(self, limit: int) -> None:
+        if limit < 1:
+            raise ValueError(f"a tool needs room for one call at least, not {limit!r}")
+        self._lock = threading.Lock()
+        self._free = limit
+        self._waiting: deque[_Waiter] = deque()
+
+    async def __aenter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        waiter = _Waiter(loop, loop.create_future())
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                return
+            self._waiting.append(waiter)
+        try:
+            await waiter.arrived
+        except asyncio.CancelledError:
+            self._give_up(waiter)
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._pass_on()
+
+    def _give_up(self, waiter: _Waiter) -> None:
+        with self._lock:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+                return
+        # It was called in at the same moment: the place is taken, and goes to the next.
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        with self._lock:
+            while self._waiting:
+                waiter = self._waiting.popleft()
+                if _call_in(waiter):
+                    return
+            self._free += 1
+
+
+def _call_in(waiter: _Waiter) -> bool:
+    """Return True if the waiter was still there to be woken."""
+    try:
+        waiter.loop.call_soon_threadsafe(_arrive, waiter.arrived)
+    except RuntimeError:  # its loop was closed
+        return False
+    return True
+
+
+def _arrive(arrived: asyncio.Future[None]) -> None:
+    if not arrived.done():
+        arrived.set_result(None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

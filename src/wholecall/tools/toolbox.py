@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from wholecall.core.schema import require_admissible
-from wholecall.core.spec import Offer, ToolSpec, read_offer
-from wholecall.tools.from_function import FunctionTool, make_tool
+from wholecall.arguments.validate import require_admissible
+from wholecall.messages import Offer, ToolSpec, read_offer
+from wholecall.tools.function_tool import FunctionTool, make_tool
 from wholecall.tools.tool import Tool
 
 Offered: TypeAlias = (

@@ -1,4 +1,4 @@
-"""The interface of an upstream, which answers requests in one protocol."""
+"""The interface of an upstream, and what is known of upstreams by the prefix of a model's name."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from wholecall.core.conversation import Request
+from wholecall.messages import Request
 from wholecall.protocols.reader import Chunk
 
 if TYPE_CHECKING:
-    from wholecall.dialects.emulate import Constraint
+    from wholecall.dialects.emulation.emulate import Constraint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,3 +63,35 @@ class Upstream(Protocol):
 async def once(body: Chunk) -> AsyncIterator[Chunk]:
     """The chunks of an answer that is not streamed: its one body."""
     yield body
+
+
+# Traits of local models, which llama.cpp serves.
+
+
+PREFIX = "local/"
+"""Before the name of every such model."""
+
+TRAITS = Traits(
+    emulation="constrained",
+    # Our own grammar costs llama.cpp a fraction of what a schema does.
+    constraint="grammar",
+    # Its own template offers tools, but where one must be called it lets the model write newlines
+    # until the output limit.
+    forces_natively=False,
+    # A small model at temperature 0 that makes a call again will make it on and on. Without tools
+    # it says what it knows by then.
+    identical=2,
+)
+
+
+# Traits of an upstream, by the prefix of the model's name.
+
+
+_USUAL = Traits()
+_BY_PREFIX = {PREFIX: TRAITS}
+
+
+def traits_of(model: str) -> Traits:
+    """Return the traits of a model's upstream; the usual ones if it is unknown."""
+    prefix, slash, _ = model.partition("/")
+    return _BY_PREFIX.get(prefix + slash, _USUAL)

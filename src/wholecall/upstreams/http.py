@@ -1,39 +1,35 @@
-"""Upstreams over HTTP: any endpoint that speaks one of the protocols.
-
-The bytes go from the socket to the reader as they come; nothing here parses a stream.
-
-A failure *before* an answer begins is an `UpstreamError`, after the attempts that `RetryPolicy`
-allows. Failures *in* a stream:
-
-- The connection drops, cleanly or not: the chunks just end. Whether the answer was over by
-  then is written in the answer itself, and the reader judges it: many servers reset
-  the connection after their last event, and a cut answer lacks its end however it was cut.
-- The upstream falls silent: an `UpstreamError` with the code `timeout`, because nothing
-  more comes and nothing else would notice.
-"""
+"""Upstreams over HTTP, their connection pools per event loop, proxies and certificates."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
+from weakref import WeakSet
 
+from aiohappyeyeballs import AddrInfoType
 from yarl import URL
 
-from wholecall.core.conversation import Request
-from wholecall.core.values import FaultKind
 from wholecall.errors import UpstreamError
-from wholecall.protocols.answers import dump
-from wholecall.protocols.detect import begins_events, is_whole
-from wholecall.protocols.requests import encode_request
+from wholecall.events import FaultKind
+from wholecall.messages import Request
+from wholecall.protocols.codecs import encode_request
+from wholecall.protocols.registry import begins_events, is_whole
+from wholecall.protocols.response_base import dump
 from wholecall.upstreams.base import Answer, once
+from wholecall.upstreams.connection_pool import ConnectionPool, OpenSocket, open_socket
 from wholecall.upstreams.endpoint import Endpoint
-from wholecall.upstreams.http1.base import (
+from wholecall.upstreams.error_bodies import find_stranger, read_refusal
+from wholecall.upstreams.http_connection import (
     GOOD,
     ConnectTimeout,
+    HttpResponse,
     NotHttp,
     ProxyRefused,
     Stale,
@@ -41,14 +37,175 @@ from wholecall.upstreams.http1.base import (
     Unsafe,
     find_cause,
     judge,
+    read_some,
 )
-from wholecall.upstreams.http1.connection import Response, read_some
-from wholecall.upstreams.http1.pool import OpenSocket, Pool
-from wholecall.upstreams.network import find_certificates, find_proxy
-from wholecall.upstreams.pools import Pools
-from wholecall.upstreams.refusals import read_refusal
 from wholecall.upstreams.retry import FailedAttempt, RetryPolicy, ask
-from wholecall.upstreams.strangers import find_stranger
+
+# The way out to the network as the environment describes it: proxies and certificates.
+
+
+# The first one that is set wins; the names are those of OpenSSL, requests and curl.
+_CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_DIR")
+
+
+def find_proxy(url: URL, environ: Mapping[str, str]) -> URL | None:
+    """The proxy for this address: `HTTPS_PROXY`, `HTTP_PROXY` or `ALL_PROXY`, but `NO_PROXY`."""
+    settings = _read_proxies(environ)
+    proxy = settings.get(url.scheme) or settings.get("all")
+    if not proxy or _is_exempt(url, settings.get("no", "")):
+        return None
+    address = URL(proxy if "://" in proxy else f"http://{proxy}")
+    if address.scheme not in ("http", "https"):
+        raise UpstreamError(
+            f"the proxy for {url.scheme} is a {address.scheme} one; only http and https are spoken",
+            code="connection",
+        )
+    return address
+
+
+def _read_proxies(environ: Mapping[str, str]) -> dict[str, str]:
+    upper = {name.lower(): value for name, value in environ.items() if name.isupper()}
+    if "REQUEST_METHOD" in environ:
+        # In a CGI program `HTTP_PROXY` is the header `Proxy` of the request.
+        upper.pop("http_proxy", None)
+    lower = {name: value for name, value in environ.items() if name.islower()}
+    return {
+        name.removesuffix("_proxy"): value
+        for name, value in (upper | lower).items()
+        if name.endswith("_proxy")
+    }
+
+
+def _is_exempt(url: URL, exempt: str) -> bool:
+    """Return True if a list of hosts and domains (`*` is all of them) names this address."""
+    host = url.host or ""
+    for entry in exempt.lower().split(","):
+        name = entry.strip().lstrip(".")
+        if name == "*" or name in (host, f"[{host}]", f"{host}:{url.port}"):
+            return True
+        if name and host.endswith(f".{name}"):
+            return True
+    return False
+
+
+def find_certificates(environ: Mapping[str, str]) -> ssl.SSLContext | None:
+    """Whom to trust, if the environment says so; None: the system's certificates."""
+    for name in _CERTIFICATES:
+        place = environ.get(name)
+        if place:
+            return _load(name, Path(place))
+    return None
+
+
+def _load(name: str, path: Path) -> ssl.SSLContext:
+    try:
+        if path.is_dir():
+            return ssl.create_default_context(capath=str(path))
+        return ssl.create_default_context(cafile=str(path))
+    except OSError as error:  # `ssl.SSLError` is one
+        raise UpstreamError(
+            f"{name} names {str(path)!r}, which holds no certificates ({error.strerror or error})",
+            code="certificate",
+        ) from error
+
+
+# One pool of connections for each event loop that asks.
+#
+# A pool belongs to the loop in which it was made. A program may run one loop after another
+# (`asyncio.run` for each question) or several in threads, and still keep one upstream. No
+# connection outlives its loop: a loop that ends as `asyncio.run` ends it closes its own, and those
+# of a loop that was just closed are closed when the upstream is next used.
+
+
+OTHER_LOOP_SECONDS = 5.0
+"""Seconds to wait for loops of other threads to close their own. A loop that is busy for longer
+closes them later."""
+
+
+class Pools:
+    """Makes pools when they are needed, and closes them all."""
+
+    def __init__(self, make: Callable[[OpenSocket], ConnectionPool]) -> None:
+        self._make = make
+        self._by_loop: dict[asyncio.AbstractEventLoop, _Kept] = {}
+
+    async def current(self) -> ConnectionPool:
+        """The pool of the running loop."""
+        loop = asyncio.get_running_loop()
+        kept = self._by_loop.get(loop)
+        if kept is None or kept.pool.closed:
+            await self._drop_dead()
+            kept = self._by_loop.get(loop)  # another task may have been here meanwhile
+        if kept is None or kept.pool.closed:
+            kept = self._by_loop[loop] = await self._open()
+        return kept.pool
+
+    async def close(self) -> None:
+        """Close every connection; each pool in its own loop, which is waited for if it runs."""
+        here = asyncio.get_running_loop()
+        await self._drop_dead()
+        elsewhere: list[asyncio.Future[None]] = []
+        while self._by_loop:
+            loop, kept = self._by_loop.popitem()
+            if loop is here:
+                await kept.ending.aclose()
+                continue
+            closing = asyncio.run_coroutine_threadsafe(_close(kept), loop)
+            if loop.is_running():
+                elsewhere.append(asyncio.wrap_future(closing))
+        if elsewhere:
+            await asyncio.wait(elsewhere, timeout=OTHER_LOOP_SECONDS)
+
+    async def _open(self) -> _Kept:
+        sockets: WeakSet[socket.socket] = WeakSet()
+
+        def remember(address: AddrInfoType) -> socket.socket:
+            opened = open_socket(address)
+            sockets.add(opened)
+            return opened
+
+        pool = self._make(remember)
+        ending = _end_with_loop(pool)
+        await anext(ending)
+        return _Kept(pool, ending, sockets)
+
+    async def _drop_dead(self) -> None:
+        # Other threads do the same at the same time, each for its own loop.
+        for loop in list(self._by_loop):
+            kept = self._by_loop.pop(loop, None) if loop.is_closed() else None
+            if kept is not None:
+                await _bury(kept)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A pool, and what is needed to close it."""
+
+    pool: ConnectionPool
+    ending: AsyncGenerator[None]
+    """Open as long as the pool is. The loop knows it, and closes it at its own end."""
+    sockets: WeakSet[socket.socket]
+    """All that were opened and may be open still."""
+
+
+async def _end_with_loop(pool: ConnectionPool) -> AsyncGenerator[None]:
+    """A generator that has begun is closed by its loop (`shutdown_asyncgens`) at the latest."""
+    try:
+        yield
+    finally:
+        await pool.close()
+
+
+async def _close(kept: _Kept) -> None:
+    await kept.ending.aclose()
+
+
+async def _bury(kept: _Kept) -> None:
+    """The loop is gone and closes nothing more: the pool has to know, the sockets have to go."""
+    await kept.pool.close()
+    for left in list(kept.sockets):
+        left.close()
+
 
 MOST_BODY_BYTES = 64 * 1024 * 1024
 """Bytes of an answer that is not streamed. The longest have a few megabytes, with images."""
@@ -84,7 +241,7 @@ class _Prepared:
 class _Begun:
     """An answer whose first bytes came."""
 
-    response: Response
+    response: HttpResponse
     start: bytes
     streamed: bool
 
@@ -96,8 +253,8 @@ def pools_for(endpoint: Endpoint, settings: HttpSettings) -> Pools:
     def trust() -> ssl.SSLContext:
         return find_certificates(environ) or ssl.create_default_context()
 
-    def make(open_socket: OpenSocket) -> Pool:
-        return Pool(
+    def make(open_socket: OpenSocket) -> ConnectionPool:
+        return ConnectionPool(
             url,
             timeouts=settings.timeouts,
             proxy=find_proxy(url, environ),
@@ -176,7 +333,7 @@ class HttpUpstream:
             response.close()
             raise
 
-    async def _begin(self, response: Response, prepared: _Prepared) -> _Begun | FailedAttempt:
+    async def _begin(self, response: HttpResponse, prepared: _Prepared) -> _Begun | FailedAttempt:
         if response.status not in GOOD:
             return await read_refusal(self.endpoint, response)
         start = await _read_start(response)
@@ -193,7 +350,7 @@ class HttpUpstream:
         streamed = begins_events(body) or (prepared.stream and not is_whole(body))
         return _Begun(response, body, streamed=streamed)
 
-    def _may_be_whole(self, response: Response, start: bytes) -> bool:
+    def _may_be_whole(self, response: HttpResponse, start: bytes) -> bool:
         """Return True if the upstream ignores that a stream was requested."""
         return (
             not self.endpoint.streams_json
@@ -215,7 +372,7 @@ class HttpUpstream:
         except OSError:
             return  # a dropped connection is the end of the chunks (see above)
 
-    async def _read_whole(self, response: Response, start: bytes) -> bytes:
+    async def _read_whole(self, response: HttpResponse, start: bytes) -> bytes:
         try:
             rest = await read_some(response, MOST_BODY_BYTES)
         except TimeoutError as error:
@@ -266,7 +423,7 @@ class HttpUpstream:
         return f"the connection to {place} failed: {find_cause(error)}"
 
 
-async def _read_start(response: Response) -> bytes:
+async def _read_start(response: HttpResponse) -> bytes:
     """The first bytes that say something."""
     start = await response.read()
     while start.isspace() and len(start) < _MOST_BLANK_BYTES:

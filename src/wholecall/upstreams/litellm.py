@@ -18,10 +18,10 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from wholecall.core.conversation import Request
 from wholecall.errors import WORDLESS, MissingExtra, UpstreamError
+from wholecall.messages import Request
+from wholecall.protocols.codecs import encode_request
 from wholecall.protocols.reader import Chunk
-from wholecall.protocols.requests import encode_request
 from wholecall.upstreams.base import Answer, once
 from wholecall.upstreams.retry import (
     FailedAttempt,

@@ -1,22 +1,215 @@
-"""An upstream that answers from recordings, or from a script of turns."""
+"""Record what an upstream sends as a case, and answer from recordings or a script."""
 
 from __future__ import annotations
 
 import asyncio
+import codecs
+import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from typing import Any, Protocol, TypeAlias
 
-from wholecall.core.conversation import Request
-from wholecall.errors import UpstreamError
+import msgspec
+
+from wholecall.arguments.describe import cut
+from wholecall.dialects.emulation.emulate import write_prompted
+from wholecall.errors import RunFailed, UpstreamError
+from wholecall.messages import Request, ToolSpec
+from wholecall.protocols.decoder import read_json
 from wholecall.protocols.reader import CUT, Chunk
-from wholecall.upstreams.base import Answer, once
+from wholecall.upstreams.base import Answer, Upstream, once
+from wholecall.upstreams.secrets import hide_keys, hide_known
+
+# An upstream that records another one, as a case that `replay` and `check` read.
+#
+# One line of JSON for each answer. A stream is kept in whole lines, as text, so that an echoed key
+# is found wherever the network cut it.
+
+
+MOST_BYTES = 64 * 1024 * 1024
+"""Of one answer; the longest of models have a few megabytes. `replay` reads files four times as
+large, because a recording is longer than what came."""
+_LONGEST_TITLE = 80
+
+
+class RecordingUpstream:
+    """Asks another upstream and writes down what it answers."""
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        write: Callable[[str], object],
+        *,
+        secrets: Iterable[str] = (),
+        most_bytes: int = MOST_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`write` takes one line for each answer, when it is over.
+
+        An answer of more than `most_bytes` is broken off there with a `RunFailed`: it is in memory
+        until it is over. What came before is kept, as a stream that was cut.
+        """
+        self._upstream = upstream
+        self._write = write
+        self._secrets = tuple(filter(None, secrets))
+        self._most_bytes = most_bytes
+        self._clock = clock
+
+    @property
+    def protocol(self) -> str:
+        """The protocol of the recorded upstream."""
+        return self._upstream.protocol
+
+    @asynccontextmanager
+    async def answer(self, request: Request) -> AsyncIterator[Answer]:
+        """Ask, and write down what was read of the answer, even if that is not all of it."""
+        async with self._upstream.answer(request) as answer:
+            tape = Tape(self._clock, most_bytes=self._most_bytes)
+            try:
+                yield replace(answer, chunks=tape.keep(answer.chunks, streamed=answer.streamed))
+            finally:
+                if answer.streamed or not tape.full:
+                    contents = tape.contents(streamed=answer.streamed)
+                    self._save(request, {"protocol": answer.protocol, **contents})
+
+    async def close(self) -> None:
+        """Close the recorded upstream."""
+        await self._upstream.close()
+
+    def _save(self, request: Request, answered: Mapping[str, Any]) -> None:
+        case = {"title": _title(request), **describe_offer(request), **answered}
+        self._write(self._hide_secrets(_write_json(case)) + "\n")
+
+    def _hide_secrets(self, text: str) -> str:
+        return hide_keys(hide_known(text, self._secrets))
+
+
+class Tape:
+    """The chunks of one answer, and when they came."""
+
+    def __init__(self, clock: Callable[[], float], *, most_bytes: int = MOST_BYTES) -> None:
+        self._clock = clock
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._line: list[str] = []
+        """The incomplete line."""
+        self._events: list[Any] = []
+        self._pauses: list[float] = []
+        self._last = clock()
+
+    @property
+    def full(self) -> bool:
+        """True if more came than it may keep."""
+        return self._bytes > self._most_bytes
+
+    async def keep(
+        self, chunks: AsyncIterator[Chunk], *, streamed: bool = True
+    ) -> AsyncIterator[Chunk]:
+        """The same chunks, as far as there is room for them; then a `RunFailed` says so."""
+        self._last = self._clock()
+        async for chunk in chunks:
+            kept = chunk if isinstance(chunk, bytes | str) else read_json(chunk)
+            self._bytes += _weigh(kept)
+            if self.full:
+                raise RunFailed(self._tell(streamed=streamed))
+            self.take(kept)
+            yield chunk
+
+    def _tell(self, *, streamed: bool) -> str:
+        kept = "what came before is kept, as a stream that was cut"
+        return (
+            f"the answer has more than {self._most_bytes} bytes, the most that is recorded of one: "
+            f"it was broken off, and {kept if streamed else 'nothing of it is kept'}"
+        )
+
+    def contents(self, *, streamed: bool) -> dict[str, Any]:
+        """Return the fields of a case."""
+        self._add(self._rest(streamed=streamed))
+        if streamed:
+            return {"events": self._events, "pauses": self._pauses}
+        if all(isinstance(event, str) for event in self._events):
+            # Bodies with several lines were taken line by line.
+            return {"response": read_json("".join(self._events) or "{}")}
+        return {"response": self._events[0]}
+
+    def _rest(self, *, streamed: bool) -> str:
+        """Return the text after the last line."""
+        rest = "".join([*self._line, self._decoder.decode(b"", final=True)])
+        # A lone text without a newline would be read as a line without its end, and this is
+        # the piece of one. A blank line before it says so, and nothing else.
+        return f"\n{rest}" if streamed and rest and not self._events else rest
+
+    def take(self, chunk: Chunk) -> None:
+        """The next chunk."""
+        if not isinstance(chunk, bytes | str):
+            self._add(read_json(chunk))
+            return
+        ended = chunk.endswith("\n") if isinstance(chunk, str) else chunk.endswith(b"\n")
+        if ended and not self._line:  # whole lines, as nearly always
+            self._add(chunk if isinstance(chunk, str) else chunk.decode("utf-8", "replace"))
+            return
+        text = chunk if isinstance(chunk, str) else self._decoder.decode(chunk)
+        whole, end, rest = text.rpartition("\n")
+        if end:
+            self._add("".join([*self._line, whole, end]))
+            self._line.clear()
+        if not ended:  # an empty rest, too: the decoder may hold a part of a character
+            self._line.append(rest)
+
+    def _add(self, event: Any) -> None:
+        if not event:
+            return
+        now = self._clock()
+        self._events.append(event)
+        self._pauses.append(round(now - self._last, 4))
+        self._last = now
+
+
+def _weigh(chunk: Any) -> int:
+    if isinstance(chunk, bytes):
+        return len(chunk)
+    text = chunk if isinstance(chunk, str) else _write_json(chunk)
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _write_json(case: Any) -> str:
+    try:
+        return msgspec.json.encode(case).decode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can write
+        return json.dumps(case)
+
+
+def _title(request: Request) -> str:
+    words = " ".join(request.messages[-1].text.split()) if request.messages else ""
+    said = cut(words, _LONGEST_TITLE)
+    return f"{request.model}: {said}" if said else request.model
+
+
+def describe_offer(request: Request | None) -> dict[str, Any]:
+    """Return the tools of a case, natively offered or in the prompt; None if unknown."""
+    if request is None or request.prompted is None:
+        tools = () if request is None else request.tools
+        return {"tools": [_define(tool) for tool in tools] or None}
+    tools = request.prompted.tools
+    return {"tools": [_define(tool) for tool in tools], **write_prompted(request.prompted)}
+
+
+def _define(tool: ToolSpec) -> dict[str, Any]:
+    """A tool as a case offers it."""
+    function = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": dict(tool.parameters) or {"type": "object"},
+    }
+    return {"type": "function", "function": function}
 
 
 class Recorded(Protocol):
-    """One recorded answer; `wholecall.recording.load` reads such from files."""
+    """One recorded answer; `wholecall.cli.recordings.load` reads such from files."""
 
     @property
     def protocol(self) -> str:

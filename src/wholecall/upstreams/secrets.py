@@ -4,7 +4,7 @@ A secret is known because we were given it, by the name before it, or by its for
 trusted depends on the purpose of the text:
 
 - Logs and the inspector are only read. There everything that may be a secret is hidden (`FORMS`),
-  even if it was prose; `proxy/hiding.py` does that fast.
+  even if it was prose; `proxy/observe/redaction.py` does that fast.
 - A recording is played again, so only certain keys are removed from it (`hide_keys`).
 """
 

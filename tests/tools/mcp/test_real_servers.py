@@ -5,7 +5,7 @@ import base64
 
 import pytest
 
-from tools.mcp_asking import (
+from tools.mcp_calls import (
     SDK_SERVER,
     Ear,
     call,
@@ -17,10 +17,10 @@ from tools.mcp_asking import (
     opened,
 )
 from tools.mcp_server import PIXEL
-from wholecall.core.conversation import Media
-from wholecall.core.values import JSON, Start
 from wholecall.errors import ToolServerFailed
-from wholecall.tools.mcp.events import ServerStarted, ToolsListed
+from wholecall.events import JSON, Start
+from wholecall.messages import Media
+from wholecall.tools.mcp.tool_definitions import ServerStarted, ToolsListed
 from wholecall.tools.tool import Blocking
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from executing import Ear as ToolEar
-from executing import make_call
-from tools.mcp_asking import (
+from executor_calls import Ear as ToolEar
+from executor_calls import make_call
+from tools.mcp_calls import (
     Ear,
     call,
     define,
@@ -23,15 +23,14 @@ from tools.mcp_asking import (
     run,
     scripted,
 )
-from wholecall.core.values import Start
+from wholecall.agent.executor import Executor
+from wholecall.agent.run_events import ToolStarted
 from wholecall.errors import ToolServerFailed
-from wholecall.runs.events import ToolStarted
-from wholecall.runs.executor import Executor
-from wholecall.tools.mcp.events import ToolsListed
-from wholecall.tools.mcp.pins import Pins
-from wholecall.tools.mcp.server import McpServer, Restart
+from wholecall.events import Start
+from wholecall.tools.mcp.server_config import McpServer, Restart
+from wholecall.tools.mcp.tool_definitions import Pins, ToolsListed
 from wholecall.tools.mcp.toolset import McpTools
-from wholecall.tools.signals import Failed
+from wholecall.tools.tool import Failed
 from wholecall.tools.toolbox import Toolbox
 
 READ_ONLY = {"readOnlyHint": True}

@@ -5,15 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 from wholecall.errors import UnknownModel
-from wholecall.faults.scenarios import (
-    addresses,
-    arguments,
-    cuts,
-    finishes,
-    refusals,
-    sound,
-    texts,
-)
+from wholecall.faults.scenarios import addresses, arguments, failures, sound, texts
 from wholecall.faults.script import Scenario
 
 PREFIX = "faults/"
@@ -23,12 +15,12 @@ SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario
     for scenario in chain(
         sound.SCENARIOS,
-        cuts.SCENARIOS,
-        finishes.SCENARIOS,
+        failures.CUT_SCENARIOS,
+        failures.FINISH_SCENARIOS,
         addresses.SCENARIOS,
         arguments.SCENARIOS,
         texts.SCENARIOS,
-        refusals.SCENARIOS,
+        failures.REFUSAL_SCENARIOS,
     )
 }
 

@@ -10,14 +10,14 @@ from itertools import pairwise
 from wholecall.faults.script import (
     AUTO,
     FINAL_TEXT,
-    Answer,
     Auto,
     Begin,
     Expected,
-    Finish,
+    FinishWith,
     Form,
     Grow,
     Say,
+    ScriptAnswer,
     Seal,
     Step,
     Terminate,
@@ -96,12 +96,12 @@ def _address(step: Step, *, index: int | Auto | None, id: str | Auto | None) -> 
 # ── Answers ─────────────────────────────────────────────────────────────────────────
 
 
-def answer(*steps: Step, reason: str | None = "tool_calls") -> Answer:
+def answer(*steps: Step, reason: str | None = "tool_calls") -> ScriptAnswer:
     """An answer that comes to its end."""
-    return Answer(steps=(*steps, Finish(reason), Terminate()))
+    return ScriptAnswer(steps=(*steps, FinishWith(reason), Terminate()))
 
 
-def calls(*runs: ToolRun) -> Answer:
+def calls(*runs: ToolRun) -> ScriptAnswer:
     """An answer that makes these calls and is right in every way."""
     return answer(*(step for number, run in enumerate(runs) for step in call(run, number)))
 

@@ -19,15 +19,15 @@ from wholecall.faults.scenarios.phrases import (
     runs,
 )
 from wholecall.faults.script import (
-    Answer,
     Begin,
     CountTokens,
     Expected,
-    Finish,
+    FinishWith,
     Pause,
     Raw,
     Say,
     Scenario,
+    ScriptAnswer,
     Seal,
     Step,
     Terminate,
@@ -107,7 +107,11 @@ SCENARIOS = (
         name="usage-chunk",
         sentence="The usage comes after the finish reason, in a chunk without choices.",
         turns=(
-            (Answer(steps=(*call(MAIL), Finish("tool_calls"), CountTokens(), Terminate())),),
+            (
+                ScriptAnswer(
+                    steps=(*call(MAIL), FinishWith("tool_calls"), CountTokens(), Terminate())
+                ),
+            ),
             (FINAL,),
         ),
         expected=runs(MAIL),

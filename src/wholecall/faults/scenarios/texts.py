@@ -17,10 +17,10 @@ from wholecall.faults.scenarios.phrases import (
     runs,
     split,
 )
-from wholecall.faults.script import FINAL_TEXT, Answer, Say, Scenario, ToolRun
+from wholecall.faults.script import FINAL_TEXT, Say, Scenario, ScriptAnswer, ToolRun
 
 
-def _say(text: str, reason: str = "stop") -> Answer:
+def _say(text: str, reason: str = "stop") -> ScriptAnswer:
     return answer(*(Say(piece) for piece in split(text, 7)), reason=reason)
 
 

@@ -13,22 +13,27 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Self
 
-from wholecall.core.conversation import Result
-from wholecall.core.values import JSON
 from wholecall.errors import ToolServerFailed
-from wholecall.tools.mcp.definitions import Definition
-from wholecall.tools.mcp.events import McpEvent, Refused, ToolsListed
-from wholecall.tools.mcp.listing import Listing, Pinned, arrange
-from wholecall.tools.mcp.names import Origin, name_tools
-from wholecall.tools.mcp.pins import Changed, Pins
-from wholecall.tools.mcp.server import McpServer, Restart
-from wholecall.tools.places import Places
-from wholecall.tools.signals import Failed
-from wholecall.tools.taps import show
-from wholecall.tools.tool import Context, Tool
+from wholecall.events import JSON
+from wholecall.messages import Result
+from wholecall.tools.mcp.server_config import McpServer, Restart
+from wholecall.tools.mcp.tool_definitions import (
+    Changed,
+    Definition,
+    McpEvent,
+    Origin,
+    PinnedListing,
+    Pins,
+    ToolListing,
+    ToolRefused,
+    ToolsListed,
+    arrange,
+    name_tools,
+)
+from wholecall.tools.tool import Context, Failed, Places, Tool, notify
 
 if TYPE_CHECKING:
-    from wholecall.tools.mcp.keeper import Keeper
+    from wholecall.tools.mcp.server_keeper import Keeper
 
 _WITHDRAWN = "its server has changed it or withdrawn it since it was offered"
 
@@ -40,13 +45,13 @@ class _Member:
     server: McpServer
     keeper: Keeper
     places: Places | None
-    listing: Listing
-    pinned: Pinned
+    listing: ToolListing
+    pinned: PinnedListing
 
 
 def _join(server: McpServer, keeper: Keeper) -> _Member:
     places = None if server.concurrency is None else Places(server.concurrency)
-    return _Member(server, keeper, places, Listing(), Pinned())
+    return _Member(server, keeper, places, ToolListing(), PinnedListing())
 
 
 class McpTools:
@@ -79,7 +84,7 @@ class McpTools:
             raise RuntimeError("these MCP servers are running already")
         # Importing the SDK takes more than a second. Programs without MCP do not wait for it, and
         # the event loop continues meanwhile.
-        keeping = await asyncio.to_thread(import_module, "wholecall.tools.mcp.keeper")
+        keeping = await asyncio.to_thread(import_module, "wholecall.tools.mcp.server_keeper")
         for server in self._servers:
             keeper = keeping.Keeper(server, self._restart, on_listed=self._put, tap=self._tap)
             self._members[server.name] = _join(server, keeper)
@@ -118,7 +123,7 @@ class McpTools:
         return tuple(tool for member in self._members.values() for tool in member.pinned.changed)
 
     @property
-    def refused(self) -> tuple[Refused, ...]:
+    def refused(self) -> tuple[ToolRefused, ...]:
         """Tools that cannot be offered."""
         return tuple(tool for member in self._members.values() for tool in member.pinned.refused)
 
@@ -139,7 +144,7 @@ class McpTools:
         for server in {change.server for change in changes}:
             self._put(server, self._members[server].listing)
 
-    def _put(self, server: str, listing: Listing) -> None:
+    def _put(self, server: str, listing: ToolListing) -> None:
         """A server has named its tools."""
         member = self._members[server]
         pinned, self.pins = arrange(server, listing, pins=self.pins)
@@ -172,13 +177,13 @@ class McpTools:
 
 
 def _show(tap: Callable[[McpEvent], None], event: McpEvent) -> None:
-    show(event, tap, of="MCP servers")
+    notify(event, tap, of="MCP servers")
 
 
 # ── Tools ───────────────────────────────────────────────────────────────────────────
 
 
-def _describe(server: str, pinned: Pinned) -> ToolsListed:
+def _describe(server: str, pinned: PinnedListing) -> ToolsListed:
     return ToolsListed(
         server=server,
         offered=tuple(pinned.offered),

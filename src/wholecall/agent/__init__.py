@@ -1,0 +1,1 @@
+"""The agent loop: turns of the model until the final answer, and the tools in between."""

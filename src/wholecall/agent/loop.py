@@ -1,0 +1,415 @@
+"""Turns until the final answer.
+
+Each turn: ask, read, run what may run, tell the model what came of every call. The loop
+ends with an answer, at a cap with one last answer without tools, or with an error that
+says which calls had begun. Every call gets exactly one result, rejected and skipped ones
+too, in call order; the caller's messages are only ever read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+
+from wholecall.agent.answer_retry import Again, AnswerRetry
+from wholecall.agent.budget import Budget, Guard, NotRun, Stop
+from wholecall.agent.call_runner import tell_late, tell_stop
+from wholecall.agent.executor import Executor
+from wholecall.agent.run import Plan, Progress, RunResult
+from wholecall.agent.run_events import (
+    RunEnded,
+    RunEvent,
+    Status,
+    ToolEnded,
+    ToolEndedLate,
+    TurnRetried,
+    TurnStarted,
+)
+from wholecall.agent.turn import ReadAnswer, Turn
+from wholecall.arguments.feedback import SkipReason, feedback, skipped
+from wholecall.assembly.finish_reasons import read_hint
+from wholecall.assembly.outcome import Outcome
+from wholecall.dialects.emulation.choice_enforcement import MOST_TIMES_ASKED, ask_again
+from wholecall.errors import RunFailed, UpstreamError
+from wholecall.events import Call, Hint, Reason, Rejected, Text
+from wholecall.messages import CallResult, Message, Request, Result, Role
+from wholecall.tool_choice import Choice, Mode
+
+LAST_ANSWER_SECONDS = 30.0
+"""Seconds for the last answer if the run's time is over."""
+_GO_ON = "Go on exactly where you stopped, without repeating anything."
+_SILENT_ENDS = {
+    Stop.CONTENT_FILTER: "a content filter stopped the answer before its first word",
+    Stop.LENGTH: "the output limit was reached before the first word of the answer",
+}
+_FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT})
+# The call itself was right; it was not wanted, or it is a limit that stood against it.
+_NO_MISTAKES = frozenset({Reason.UNKNOWN_TOOL, Reason.LIMIT, Reason.CONTENT_FILTER})
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """A requested answer, and the results of its calls. A retry makes it void."""
+
+    cap: Stop | None = None
+    """The cap that is reached: the answer is the last one, and without tools."""
+    begun: list[Call] = field(default_factory=list)
+    pending: list[Call] = field(default_factory=list)
+    """Calls of tools that only the caller can run."""
+    ended_before: int = 0
+    """The number of ended tools at the time of the request."""
+
+
+class Loop:
+    """Carries out one plan, once."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        make_executor: Callable[[Callable[[RunEvent], None]], Executor],
+        emit: Callable[[RunEvent], None],
+        room: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._plan = plan
+        self._ended: list[ToolEnded] = []
+        self._late: list[ToolEndedLate] = []
+        self._told_late = 0
+        self._emit = _remember(self._ended, self._late, emit=emit)
+        self._room = room
+        self._executor = make_executor(self._emit)
+        self._ledger = Budget(plan.limits, started=0)
+        self._guard = Guard(plan.limits)
+        self._messages: list[Message] = []
+        self._choice = plan.request.choice
+        self._max_tokens = plan.request.max_tokens
+        self._texts: list[str] = []
+        self._output: object = None
+        self._no_answer = ""
+        self._reminders = 0
+        self._wanted = _Wanted()
+
+    async def run(self) -> RunResult:
+        """Take turns until the run is over."""
+        self._ledger = Budget(self._plan.limits, started=self._now())
+        try:
+            stop = None
+            while stop is None:
+                stop = await self._take_turn()
+        finally:
+            await self._executor.cancel()
+        text = "".join(self._texts)
+        if stop in _SILENT_ENDS and not text.strip():
+            self._no_answer = _SILENT_ENDS[stop]
+        self._emit(RunEnded(stop, self._no_answer))
+        return RunResult(
+            text=text,
+            stop=stop,
+            no_answer=self._no_answer,
+            output=self._output,
+            messages=tuple(self._messages),
+            ended=tuple(self._ended),
+            late=tuple(self._late),
+            pending=tuple(self._wanted.pending),
+            usage=self._ledger.usage,
+            turns=self._ledger.turns,
+        )
+
+    @property
+    def ran(self) -> tuple[Call, ...]:
+        """The calls that have begun, in all turns."""
+        return self._executor.ran
+
+    def halt(self) -> None:
+        """Begin no further tool, from this moment on."""
+        self._executor.halt()
+
+    async def _take_turn(self) -> Stop | None:
+        answered = await self._ask(self._reached())
+        self._messages.append(answered.message)
+        for call in answered.waiting:
+            self._start(call)
+        outcome = answered.outcome
+        if not outcome.calls and not outcome.rejected:
+            return self._conclude(outcome)
+        return await self._answer_calls(outcome)
+
+    # ── Asking ──────────────────────────────────────────────────────────────────────
+
+    def _reached(self) -> Stop | None:
+        if self._guard.stuck:
+            return Stop.IDENTICAL
+        if self._guard.calls >= self._plan.limits.calls:
+            return Stop.CALLS
+        return self._ledger.reached(self._now())
+
+    async def _ask(self, cap: Stop | None) -> ReadAnswer:
+        """Ask until there is an answer that can be used."""
+        self._wanted = _Wanted(cap, ended_before=len(self._ended))
+        self._tell_late()
+        request = self._next_request()
+        recovery = AnswerRetry(self._plan.limits)
+        while True:
+            self._emit(TurnStarted(self._ledger.turns + 1))
+            try:
+                given = await self._try(request, recovery)
+            except (RunFailed, UpstreamError) as error:
+                # What was started comes to its end, so that the error is right about it.
+                await self._executor.settle()
+                error.ran = self._executor.ran
+                raise
+            if isinstance(given, ReadAnswer):
+                self._ledger.turns += 1
+                return given
+            self._emit(TurnRetried(self._ledger.turns + 1, given.why))
+            request = given.request
+            self._max_tokens = request.max_tokens
+            self._wanted = _Wanted(self._wanted.cap, ended_before=len(self._ended))
+
+    async def _try(self, request: Request, recovery: AnswerRetry) -> ReadAnswer | Again:
+        turn = Turn(emit=self._emit, start=self._start, room=self._room)
+        limit = asyncio.timeout_at(self._deadline())
+        try:
+            async with limit:
+                sent = self._plan.sender(request, silent=self._is_silent())
+                answered = await turn.read(self._plan.upstream, sent)
+        except UpstreamError as error:
+            again = recovery.after_error(request, error, began=tuple(self._wanted.begun))
+            if again is None:
+                raise
+            return again
+        except TimeoutError:
+            if not limit.expired():
+                raise  # not our clock's, so the time of the run is not to blame
+            return self._after_time()
+        outcome = answered.outcome
+        self._ledger.spend(outcome.usage)
+        began, last = tuple(self._wanted.begun), self._wanted.cap is not None
+        return recovery.after_answer(request, outcome, began=began, last=last) or answered
+
+    def _after_time(self) -> Again:
+        """The answer took longer than the run may: there is time for one last, shorter one."""
+        why = "the time of the run is over"
+        if self._wanted.begun or self._wanted.cap is Stop.SECONDS:
+            raise RunFailed(why, ran=self._executor.ran)
+        self._wanted.cap = Stop.SECONDS
+        return Again(why, self._next_request())
+
+    def _next_request(self) -> Request:
+        base = self._plan.request
+        withdrawn = self._guard.withdrawn
+        silent = self._is_silent()
+        tools = tuple(spec for spec in base.tools if spec.name not in withdrawn)
+        names = tuple(name for name in self._choice.names if name not in withdrawn)
+        return replace(
+            base,
+            messages=(*base.messages, *self._messages),
+            tools=base.tools if silent else tools,
+            choice=Choice(Mode.NONE) if silent else replace(self._choice, names=names),
+            max_tokens=self._max_tokens,
+        )
+
+    def _tell_late(self) -> None:
+        """Tell the model once what tools gave after their calls had timed out."""
+        news, self._told_late = self._late[self._told_late :], len(self._late)
+        told = tuple(part for late in news for part in tell_late(late))
+        if told:
+            self._messages.append(Message(Role.USER, told))
+
+    def _is_silent(self) -> bool:
+        """Return True if there are tools and none may be called: at a cap, or all withdrawn."""
+        base = self._plan.request
+        if self._wanted.cap is not None:
+            return bool(base.tools or base.native_tools)
+        if self._choice.specials or (base.native_tools and not self._choice.names):
+            return False
+        allowed = self._choice.names or tuple(spec.name for spec in base.tools)
+        return bool(allowed) and self._guard.withdrawn.issuperset(allowed)
+
+    def _deadline(self) -> float | None:
+        if self._wanted.cap is Stop.SECONDS:
+            return self._now() + LAST_ANSWER_SECONDS
+        return self._ledger.deadline
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    # ── Calls ───────────────────────────────────────────────────────────────────────
+
+    def _start(self, call: Call) -> None:
+        refused = self._guard.refuse(call)
+        if refused is not None:
+            self._executor.skip(call, refused.why, reason=refused.reason)
+        elif self._plan.toolbox.runs(call.name):
+            self._wanted.begun.append(call)
+            self._executor.start(call)
+        else:
+            self._wanted.pending.append(call)
+
+    async def _answer_calls(self, outcome: Outcome) -> Stop | None:
+        """Give every call of the answer its result."""
+        results = {result.call_id: result for result in await self._settle()}
+        for each in self._ended_now():
+            self._count(each)
+        answers: list[tuple[int, CallResult]] = [
+            (call.number, self._with_warning(call, results[call.id]))
+            for call in outcome.calls
+            if call.id in results
+        ]
+        answers += ((each.number, self._reject(each)) for each in outcome.rejected if each.id)
+        in_order = tuple(result for _, result in sorted(answers, key=lambda answer: answer[0]))
+        if in_order:
+            self._messages.append(Message(Role.TOOL, in_order))
+        # A text that is not a call has no result: the model is told in a user message.
+        told = tuple(Text(self._explain(each)) for each in outcome.rejected if not each.id)
+        if told:
+            self._messages.append(Message(Role.USER, told))
+        return self._stop_after(outcome)
+
+    async def _settle(self) -> tuple[CallResult, ...]:
+        limit = asyncio.timeout_at(self._ledger.deadline)
+        try:
+            async with limit:
+                return await self._executor.settle()
+        except TimeoutError:
+            if not limit.expired():
+                raise  # not from a tool: those are results
+            await self._executor.cancel()
+            return await self._executor.settle()
+
+    def _stop_after(self, outcome: Outcome) -> Stop | None:
+        if self._wanted.cap is not None:
+            return self._close(self._wanted.cap, outcome)
+        if self._wanted.pending:
+            self._texts.append(outcome.text)
+            return Stop.CLIENT_CALLS
+        for each in sorted(self._ended_now(), key=lambda each: each.call.number):
+            tool = self._plan.toolbox.find(each.call.name)
+            if tool is not None and tool.ends_run and each.status is Status.DONE:
+                self._texts.append(each.result.text)
+                self._output = self._plan.output.take(each.result)
+                return Stop.TOOL
+        if outcome.calls:
+            # What was demanded was done; the model is free to answer now.
+            self._choice = _relaxed(self._choice)
+        progress = Progress(
+            turns=self._ledger.turns, usage=self._ledger.usage, ended=tuple(self._ended)
+        )
+        if any(holds(progress) for holds in self._plan.stop_when):
+            self._texts.append(outcome.text)
+            return Stop.CONDITION
+        return None
+
+    def _ended_now(self) -> list[ToolEnded]:
+        """Return the results of the current answer's calls."""
+        return self._ended[self._wanted.ended_before :]
+
+    def _count(self, ended: ToolEnded) -> None:
+        if ended.status is Status.DONE:
+            self._guard.succeeded(ended.call.name)
+        elif ended.status in _FAILURES:
+            self._guard.failed(ended.call.name)
+
+    def _reject(self, rejected: Rejected) -> CallResult:
+        name = rejected.name or ""
+        if name in self._plan.toolbox and rejected.reason not in _NO_MISTAKES:
+            self._guard.failed(name)
+        told = Result((Text(self._explain(rejected)),), failed=True)
+        return CallResult(call_id=rejected.id, name=name, result=told)
+
+    def _explain(self, rejected: Rejected) -> str:
+        offer, name = self._plan.toolbox.offer, rejected.name or ""
+        barred = self._bar(name) if rejected.reason is Reason.UNKNOWN_TOOL else None
+        if barred is not None:
+            return skipped(name, barred.why, reason=barred.reason).text
+        return feedback(rejected, offer.get(name), offer=offer)
+
+    def _bar(self, name: str) -> NotRun | None:
+        """Return why a tool that there is may not be called any more."""
+        if name not in self._plan.toolbox.offer:
+            return None
+        if self._wanted.cap is not None:
+            return NotRun(SkipReason.CAPPED, "this answer was to be the last, without tools")
+        return self._guard.describe_withdrawn(name) if name in self._guard.withdrawn else None
+
+    def _with_warning(self, call: Call, result: CallResult) -> CallResult:
+        warning = self._guard.warning(call)
+        if not warning:
+            return result
+        content = (*result.result.content, Text(f"\n{warning}"))
+        return replace(result, result=replace(result.result, content=content))
+
+    # ── The final answer ────────────────────────────────────────────────────────────
+
+    def _conclude(self, outcome: Outcome) -> Stop | None:
+        """The answer has no calls: it is the final one, unless it will not do."""
+        if outcome.finish_reason == "content_filter":
+            self._texts.append(outcome.text)
+            return Stop.CONTENT_FILTER
+        if self._wanted.cap is not None:
+            return self._close(self._wanted.cap, outcome)
+        self._texts.append(outcome.text)
+        if read_hint(outcome.native_finish_reason or "") is Hint.PAUSE:
+            return None  # the provider's own tools took long: continue with what it has said
+        breach = None if self._is_silent() else ask_again(self._choice, outcome)
+        if breach is not None:
+            return self._remind(breach, f"the model did not do as it was told: {breach}")
+        if outcome.finish_reason == "length":
+            return self._after_length()
+        text = "".join(self._texts)
+        self._output, wrong = self._plan.output.read(text)
+        return self._remind(wrong, self._plan.output.complain(text)) if wrong else Stop.ANSWER
+
+    def _close(self, cap: Stop, outcome: Outcome) -> Stop:
+        """Take the last answer of a run at a cap: the model's words, or else ours."""
+        self._texts.append(outcome.text)
+        text = "".join(self._texts)
+        if outcome.calls or outcome.rejected or not outcome.text.strip():
+            # Words beside a call lead up to it ("Let me look …"), and answer nothing.
+            self._no_answer = tell_stop(cap, self._plan.limits, ended=self._ended)
+            self._add_sentence(text)
+            return cap
+        self._output, wrong = self._plan.output.read(text)
+        self._no_answer = self._plan.output.complain(text) if wrong else ""
+        return cap
+
+    def _after_length(self) -> Stop | None:
+        if not self._plan.continue_text:
+            return Stop.LENGTH
+        self._messages.append(Message(Role.USER, (Text(_GO_ON),)))
+        return None
+
+    def _add_sentence(self, text: str) -> None:
+        """Put the sentence of ours after what the model said, in a paragraph of its own."""
+        seam = ("\n" if text.endswith("\n") else "\n\n") if text.strip() else ""
+        self._texts.append(f"{seam}{self._no_answer}")
+        self._emit(Text(self._texts[-1]))
+
+    def _remind(self, words: str, failure: str) -> Stop | None:
+        """Tell the model that its answer will not do, or fail if it was told often enough."""
+        if self._reminders >= MOST_TIMES_ASKED:
+            raise RunFailed(failure, ran=self._executor.ran, text="".join(self._texts))
+        self._reminders += 1
+        self._texts.clear()
+        self._messages.append(Message(Role.USER, (Text(words),)))
+        return None
+
+
+def _remember(
+    ended: list[ToolEnded], late: list[ToolEndedLate], *, emit: Callable[[RunEvent], None]
+) -> Callable[[RunEvent], None]:
+    # It does not know the loop: the loop holds the executor, which holds this, and a circle would
+    # keep all of the run until the collector of garbage comes.
+    def take(event: RunEvent) -> None:
+        if isinstance(event, ToolEnded):
+            ended.append(event)
+        elif isinstance(event, ToolEndedLate):
+            late.append(event)
+        emit(event)
+
+    return take
+
+
+def _relaxed(choice: Choice) -> Choice:
+    return replace(choice, mode=Mode.AUTO) if choice.mode is Mode.REQUIRED else choice

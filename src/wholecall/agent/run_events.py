@@ -1,0 +1,141 @@
+"""The events of a run, in addition to those of its turns."""
+
+from __future__ import annotations
+
+import copy
+import enum
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from wholecall.agent.budget import Stop
+from wholecall.events import JSON, Call, Event
+from wholecall.messages import Result
+
+
+def copy_call(call: Call) -> Call:
+    """Return the same call with a copy of its arguments, for readers that must not change what
+    runs."""
+    return replace(call, arguments=copy.deepcopy(call.arguments))
+
+
+class Status(enum.Enum):
+    """The outcome of a call."""
+
+    DONE = "done"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    DENIED = "denied"
+    SKIPPED = "skipped"
+    """It was not begun: a limit, a cancelled run, an identical call too often."""
+    CANCELLED = "cancelled"
+    """It was begun and then broken off."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """The model is asked."""
+
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRetried:
+    """The answer to this turn is requested again; what came of it is void."""
+
+    turn: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """The run is over. One that fails raises instead."""
+
+    stop: Stop
+    no_answer: str = ""
+    """Why there is no answer of the model; empty if there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """A call began to run. Each call is begun at most once, unless its tool allows retries."""
+
+    call: Call
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReported:
+    """A tool reported its progress."""
+
+    call_id: str
+    progress: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnded:
+    """A call has its one result."""
+
+    call: Call
+    status: Status
+    result: Result
+    seconds: float = 0.0
+    error: BaseException | None = field(default=None, compare=False)
+    """The tool's exception, for logs. The model reads only what is in the result."""
+    blocked: float = 0.0
+    """Seconds for which an `async def` tool kept the event loop from everybody else."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEndedLate:
+    """A tool whose call has timed out came to its end after all. The model is told."""
+
+    call: Call
+    status: Status
+    result: Result
+    seconds: float = 0.0
+    """Since it began."""
+    error: BaseException | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPrinted:
+    """A tool printed a line. Only a server takes what tools print; in a program it stays output."""
+
+    call: Call
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAbandoned:
+    """A tool was cancelled and still runs. The run stopped waiting for it."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAsked:
+    """A call waits for `approvals.answer(call.id, …)`."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAnswered:
+    """A call was approved or denied, or timed out."""
+
+    call: Call
+    approved: bool
+    why: str = ""
+
+
+ToolEvent: TypeAlias = (
+    ToolStarted
+    | ToolReported
+    | ToolPrinted
+    | ToolEnded
+    | ToolEndedLate
+    | ToolAbandoned
+    | ApprovalAsked
+    | ApprovalAnswered
+)
+RunEvent: TypeAlias = Event | TurnStarted | TurnRetried | ToolEvent | RunEnded

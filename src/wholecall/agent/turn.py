@@ -1,0 +1,245 @@
+"""One turn: offer the tools, ask the model, and read its answer while calls already start."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from wholecall.agent.run_events import copy_call
+from wholecall.assembly.assembler import Assembler, CallIds
+from wholecall.assembly.outcome import Outcome, collect
+from wholecall.dialects.dialect import Dialect
+from wholecall.dialects.dialect_registry import Means, way_for
+from wholecall.dialects.emulation.choice_enforcement import EnforcingAssembler
+from wholecall.dialects.emulation.emulate import Constraint, emulate
+from wholecall.dialects.provenance import provenance_of
+from wholecall.dialects.rescue import Rescue, RescuingAssembler
+from wholecall.events import Call, Event, Grew, Proved, Rejected, Released, Text
+from wholecall.messages import Message, PastCall, Request, read_offer
+from wholecall.protocols.answer_message import answer_message
+from wholecall.protocols.codecs import limit_of
+from wholecall.protocols.reader import Reader, Tools, TurnAssembler
+from wholecall.tool_choice import Mode
+from wholecall.tools.toolbox import Toolbox
+from wholecall.upstreams.base import Answer, Upstream, traits_of
+from wholecall.upstreams.drain_stream import EndOfStream
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request as it goes to the upstream, and what reads the answer to it."""
+
+    request: Request
+    make_reader: Callable[[Answer], Reader]
+
+
+class Sender(Protocol):
+    """Offers the tools of a request in one way or another."""
+
+    def __call__(self, request: Request, *, silent: bool = False) -> Sent:
+        """Return what is sent, and what reads the answer.
+
+        With `silent` the answer must be words: no tool may be called any more, and a call that
+        is written as text is rejected instead of shown.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class RescueRule:
+    """Which calls are started although they were written as text."""
+
+    toolbox: Toolbox
+    rescue: Rescue | None = None
+    """None: the default, `read_only` for tools that run here and `all` for the client's."""
+
+    def may_start(self, name: str) -> bool:
+        """Whether a call of this tool may be."""
+        tool = self.toolbox.find(name)
+        if self.rescue is None and not self.toolbox.runs(name):
+            return True  # the client decides what to run
+        return self.rescue is Rescue.ALL or (tool is not None and tool.read_only)
+
+
+class NativeSender:
+    """The upstream takes tools. A call that it left in the text is rescued, by a rule."""
+
+    def __init__(self, ids: CallIds, rule: RescueRule) -> None:
+        self._ids = ids
+        self._rule = rule
+
+    def __call__(self, request: Request, *, silent: bool = False) -> Sent:
+        """Send the request as it is."""
+        # Where no tool may be called, what looks like a call in the text is text. A model that has
+        # called tools and may not any more means it as a call, though.
+        rescues = silent or (
+            request.choice.mode is not Mode.NONE and self._rule.rescue is not Rescue.OFF
+        )
+
+        def make_reader(answer: Answer) -> Reader:
+            def new_assembler(tools: Tools | None) -> TurnAssembler:
+                hides = answer.hides_truncation
+                make = partial(
+                    RescuingAssembler,
+                    provenance=provenance_of(request.messages, read_offer(request.tools)),
+                    may_start=self._rule.may_start,
+                )
+                make_any = make if rescues else Assembler
+                assembler = make_any(tools, hides_truncation=hides, ids=self._ids)
+                return EnforcingAssembler(request.choice, assembler)
+
+            limit = limit_of(answer.protocol, request)
+            return Reader(
+                answer.protocol, request.tools, new_assembler=new_assembler, max_tokens=limit
+            )
+
+        return Sent(request, make_reader)
+
+
+class EmulatedSender:
+    """The upstream takes no tools: they are written into the prompt, in a dialect."""
+
+    def __init__(
+        self, ids: CallIds, dialect: str | Dialect, *, constrain: Constraint | None = None
+    ) -> None:
+        self._ids = ids
+        self._dialect = dialect
+        self._constrain = constrain
+
+    def __call__(self, request: Request, *, silent: bool = False) -> Sent:
+        """Send the request without tools."""
+        emulated = emulate(request, self._dialect, constrain=self._constrain, silent=silent)
+
+        def make_reader(answer: Answer) -> Reader:
+            # A `{}` in the text was written by the model: no upstream puts it there for nothing.
+            return emulated.reader(answer.protocol, within=partial(Assembler, ids=self._ids))
+
+        return Sent(emulated.request, make_reader)
+
+
+class UnforcedSender:
+    """The upstream takes tools, but no demand to call one: that is put to it by constraining."""
+
+    def __init__(self, native: NativeSender, constrained: EmulatedSender) -> None:
+        self._native = native
+        self._constrained = constrained
+
+    def __call__(self, request: Request, *, silent: bool = False) -> Sent:
+        """Send the request in one way or the other."""
+        forced = request.choice.mode is Mode.REQUIRED
+        return (self._constrained if forced else self._native)(request, silent=silent)
+
+
+def sender_for(
+    model: str,
+    messages: tuple[Message, ...],
+    *,
+    rule: RescueRule | None = None,
+    emulation: str | Dialect | None = None,
+) -> Sender:
+    """How this model is offered tools.
+
+    `emulation` is a dialect, `native`, `constrained` or `auto`, which goes by the model's
+    name; None is what suits its upstream. Without a `rule` every tool is the client's.
+    """
+    ids = ids_of(messages)
+    if isinstance(emulation, Dialect):
+        return EmulatedSender(ids, emulation)
+    traits = traits_of(model)
+    way = way_for(model, override=emulation or traits.emulation)
+    constrained = EmulatedSender(ids, "constrained", constrain=traits.constraint)
+    if way.means is Means.NATIVE:
+        native = NativeSender(ids, rule or RescueRule(Toolbox()))
+        return native if traits.forces_natively else UnforcedSender(native, constrained)
+    if way.means is Means.CONSTRAINED:
+        return constrained
+    return EmulatedSender(ids, way.dialect)
+
+
+def ids_of(messages: tuple[Message, ...]) -> CallIds:
+    """The ids that a conversation has used so far."""
+    parts = (part for message in messages for part in message.parts)
+    return CallIds(part.id for part in parts if isinstance(part, PastCall))
+
+
+# One turn: the model is asked, and its answer is read while calls already start.
+#
+# The stream is read on whatever the tools do. A call that is released before the stream's end
+# starts at once; what is released by the end itself waits until the loop has seen the whole answer,
+# because a bad end is a reason to ask again instead.
+
+
+# They show a call being built; what they say is in the call that it becomes.
+PASSING = (Grew, Proved)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAnswer:
+    """An answer, read to its end."""
+
+    outcome: Outcome
+    message: Message
+    waiting: tuple[Call, ...]
+    """Released by the end of the answer, and not started yet."""
+
+
+class Turn:
+    """Reads one answer."""
+
+    def __init__(
+        self,
+        *,
+        emit: Callable[[Event], None],
+        start: Callable[[Call], None],
+        room: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._emit = emit
+        self._start = start
+        self._room = room
+        self._events: list[Event] = []
+
+    async def read(self, upstream: Upstream, sent: Sent) -> ReadAnswer:
+        """Ask, and read until the answer is over."""
+        async with upstream.answer(sent.request) as answer:
+            rest = await self._read_chunks(answer, sent)
+        waiting = []
+        for event in rest:
+            self._take(event)
+            if isinstance(event, Released):
+                waiting.append(event.call)
+        message = answer_message(map(_as_said, self._events), answer.protocol)
+        return ReadAnswer(collect(self._events), message, tuple(waiting))
+
+    async def _read_chunks(self, answer: Answer, sent: Sent) -> list[Event]:
+        """Take what comes; return what the end of the answer brought about."""
+        reader = sent.make_reader(answer)
+        if not answer.streamed:
+            whole = [
+                event async for chunk in answer.chunks for event in reader.feed_response(chunk)
+            ]
+            return whole + reader.end()
+        with EndOfStream() as end:
+            async for chunk in answer.chunks:
+                self._take_now(reader.feed(chunk))
+                await self._room()
+                end.look(reader)
+        return reader.end()
+
+    def _take_now(self, events: list[Event]) -> None:
+        for event in events:
+            self._take(event)
+            if isinstance(event, Released):
+                self._start(event.call)
+
+    def _take(self, event: Event) -> None:
+        if not isinstance(event, PASSING):
+            self._events.append(event)
+        # Whatever is done to what is shown must not change what runs, nor the history.
+        shown = Released(copy_call(event.call)) if isinstance(event, Released) else event
+        self._emit(shown)
+
+
+def _as_said(event: Event) -> Event:
+    """Return a rejected text without a name and an id as what it was: text."""
+    return Text(event.raw) if isinstance(event, Rejected) and not event.id else event

@@ -1,0 +1,1 @@
+"""From deltas to proven calls. Sans-IO: values in, values out."""

@@ -1,0 +1,305 @@
+"""Decide which delta belongs to which call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from msgspec.structs import replace
+
+from wholecall.arguments.limits import Limits
+from wholecall.assembly.call_builder import Draft
+from wholecall.events import CallDelta, Oddity, Slot
+from wholecall.messages import Offer
+
+
+def join_name(current: str, piece: str, *, offered: Collection[str] | None) -> str | None:
+    """The name after one more piece; None if the piece is the name of another call."""
+    if piece == current or not piece:
+        return current
+    if not current:
+        return piece
+    if offered is None:
+        return _join_blindly(current, piece)
+    if current in offered and piece in offered:
+        return None
+    joined = current + piece
+    for reading in (joined, piece):
+        # `piece` alone is read as a name that grows as a whole: `edit`, `edit_file`.
+        if any(name.startswith(reading) for name in offered):
+            return reading
+    return joined
+
+
+def _join_blindly(current: str, piece: str) -> str:
+    # No tools were given: a longer spelling of the same name replaces it.
+    return piece if piece.startswith(current) else current + piece
+
+
+_NAMESPACES = ("functions.", "functions:", "default_api.", "default_api:")
+"""Prefixes that models were trained to write before a tool's name: gpt-oss and Kimi, Gemini."""
+
+
+_HEADER = re.compile(r"(?:.*\bto=)?(?P<name>[^\s<]+?)(?::\d+)?\s*(?:<\|.*)?", re.DOTALL)
+"""Remains of a header that servers leave around a name: `to=functions.search <|constrain|>json` and
+`search<|channel|>commentary` from gpt-oss, `functions.search:0` from Kimi."""
+
+
+def offered_name(name: str, offered: Collection[str] | None) -> str:
+    """Return the offered name that is meant: this one, or the one after a namespace or in a
+    header."""
+    name = name.strip()
+    if offered is None or name in offered:
+        return name
+    headed = _HEADER.fullmatch(name)
+    for spelled in (name, headed["name"]) if headed else (name,):
+        for namespace in ("", *_NAMESPACES):
+            bare = spelled.removeprefix(namespace)
+            if bare in offered:
+                return bare
+    return name
+
+
+def is_settled(name: str, offered: Collection[str] | None) -> bool:
+    """Return True if no further piece can make another offered name of this one."""
+    if not name or offered is None:
+        return False
+    return name in offered and not any(
+        other != name and other.startswith(name) for other in offered
+    )
+
+
+# Route each delta to its call.
+#
+# By known id, then by slot, then to the call being built. Servers omit, repeat, renumber and reuse
+# all three, so three principles decide the rest:
+#
+# - *A name announces a call.* A new id without a name, in a slot whose call is still open, is the
+#   same call with a changed id.
+# - *Arguments begin with a brace.* A new id with the same name, and a piece without a brace, in a
+#   slot whose call is open: the server invents an id for every piece (vLLM, if the choice names the
+#   tool).
+# - *A closed object ends its call.* What comes next for its slot is a repeat or, if a name or a new
+#   id announced it, another call. It is never joined to the first.
+
+
+# Some servers fill the id of later pieces with a word instead of leaving it out.
+_NO_ID = frozenset({"", "null", "none", "undefined", "nil"})
+
+
+def read_id(id: str | None) -> str | None:
+    """The id of a delta, if it is one."""
+    return None if id is None or id.lower() in _NO_ID else id
+
+
+# Characters of an id, a slot or a name that an oddity shows.
+_QUOTED = 64
+
+
+def _quote(word: Slot | None) -> str:
+    return repr(word[:_QUOTED] if isinstance(word, str) else word)
+
+
+class Router:
+    """Finds the draft of a delta, or opens a new one."""
+
+    def __init__(self, offer: Offer | None, limits: Limits) -> None:
+        self.drafts: list[Draft] = []
+        self.current: Draft | None = None
+        """The call being built: the one that the last piece belonged to."""
+        self._offer = offer
+        self._limits = limits
+        self._longest_name = max(limits.name, *map(len, offer or ()), 0)
+        self._by_slot: dict[Slot, Draft] = {}
+        self._by_id: dict[str, list[Draft]] = {}
+        self._overflow: Draft | None = None
+
+    def at(self, slot: Slot | None) -> Draft | None:
+        """The draft in a slot; without a slot, the call being built."""
+        return self.current if slot is None else self._by_slot.get(slot)
+
+    def route(self, delta: CallDelta) -> Draft:
+        """The draft that this delta belongs to, with its id and name taken in."""
+        if delta.id is not None and read_id(delta.id) is None:
+            delta = replace(delta, id=None)
+        if delta.opens:
+            opened = self._open(delta)
+            opened.seals = True
+            return opened
+        draft = self._find(delta)
+        if draft is None:
+            draft = self._open(delta)
+            if delta.slot is None:
+                draft.note(Oddity.SLOT_MISSING, "a call has no index")
+            return draft
+        if self._is_other_call(draft, delta):
+            return self._open(_take_announced(draft, delta), after=draft)
+        self._take_in(draft, delta)
+        return draft
+
+    # ── Finding ─────────────────────────────────────────────────────────────────────
+
+    def _find(self, delta: CallDelta) -> Draft | None:
+        slot, id = delta.slot, delta.id
+        at_slot = self._by_slot.get(slot) if slot is not None else None
+        if at_slot is not None and id is not None and at_slot.provider_id == id:
+            return at_slot
+        known = self._by_id[id][-1] if id in self._by_id else None
+        if known is not None and (
+            not delta.name or slot in (None, known.slot) or known.slot is None
+        ):
+            return known
+        if at_slot is not None:
+            return at_slot
+        if slot is None:
+            return self._find_without_slot(id)
+        # A tail under an index that no head had belongs to the call being built.
+        nameless = id is None and not delta.name
+        if nameless and self.current is not None and not self.current.has_ended:
+            self.current.note(Oddity.SLOT_REUSED, f"slot {_quote(slot)} was never opened")
+            return self.current
+        return None
+
+    def _find_without_slot(self, id: str | None) -> Draft | None:
+        # Without slots a new id is an address of its own, unless the call has none yet.
+        has_other_id = self.current is not None and self.current.provider_id is not None
+        return None if id is not None and has_other_id else self.current
+
+    # ── Is it another call? ─────────────────────────────────────────────────────────
+
+    def _is_other_call(self, draft: Draft, delta: CallDelta) -> bool:
+        id, name = delta.id, delta.name or ""
+        other_id = id is not None and draft.provider_id is not None and id != draft.provider_id
+        if len(draft.name) > self._longest_name:
+            return other_id  # what follows a name without an end is more of it
+        if draft.is_object and id is not None and id == draft.provider_id and name == draft.name:
+            return False  # an object that grows, with its whole address each time
+        if draft.has_ended:
+            return self._follows(draft, delta)
+        if other_id and name:
+            return not _goes_on(draft, delta)
+        if not draft.has_begun and name.startswith(draft.name):
+            return False  # a name that grows as a whole does so before the arguments begin
+        is_new = name not in ("", draft.name)
+        return is_new and join_name(draft.name, name, offered=self._offer) is None
+
+    def _follows(self, draft: Draft, delta: CallDelta) -> bool:
+        """Return True if this delta begins a call after one whose object is closed."""
+        id = delta.id if delta.id != draft.provider_id else None
+        name = delta.name or ""
+        brings = delta.arguments
+        empty = brings is None or (isinstance(brings, str) and not brings.strip())
+        if empty and not draft.name and (id is None or draft.provider_id is None):
+            return False  # its own name comes late
+        if name and draft.name and name != draft.name:
+            return True
+        if id is not None and name:
+            return True
+        announces = bool(name) or id is not None
+        if not empty:
+            return announces or draft.announced is not None
+        if announces:
+            draft.announced = (id, name)
+        return False
+
+    # ── Taking in ───────────────────────────────────────────────────────────────────
+
+    def _take_in(self, draft: Draft, delta: CallDelta) -> None:
+        if delta.arguments or not draft.has_ended:
+            self.current = draft
+        if delta.slot is not None:
+            draft.slot = delta.slot
+            self._by_slot[delta.slot] = draft
+        elif draft.slot is not None:
+            draft.note(Oddity.SLOT_MISSING, "a piece of a call has no index")
+        if delta.id is not None and delta.id != draft.provider_id:
+            self._take_in_id(draft, delta.id)
+        if delta.name and not (draft.name and draft.has_ended):
+            self._take_in_name(draft, delta.name)
+
+    def _take_in_id(self, draft: Draft, id: str) -> None:
+        if draft.provider_id is None:
+            draft.provider_id = id
+        elif draft.has_ended:
+            return  # it announces another call
+        else:
+            before = _quote(draft.provider_id)
+            draft.note(Oddity.ID_CHANGED, f"id {_quote(id)} after {before}")
+        namesakes = self._by_id.setdefault(id, [])
+        if draft not in namesakes:  # the changed id may come with every further piece
+            namesakes.append(draft)
+
+    def _take_in_name(self, draft: Draft, name: str) -> None:
+        if name == draft.name:
+            draft.note(Oddity.NAME_REPEATED, f"name {_quote(name)} again")
+            return
+        joined = join_name(draft.name, name, offered=self._offer)
+        if draft.name:
+            draft.note(Oddity.NAME_SPLIT, f"name {_quote(name)} after {_quote(draft.name)}")
+        self._set_name(draft, joined or name)
+
+    def _set_name(self, draft: Draft, name: str) -> None:
+        draft.name = name
+        if len(name) > self._longest_name:
+            draft.name = name[: self._longest_name + 1]
+            draft.refuse_name(self._longest_name)
+
+    # ── Opening ─────────────────────────────────────────────────────────────────────
+
+    def _open(self, delta: CallDelta, *, after: Draft | None = None) -> Draft:
+        slot, id, name = delta.slot, delta.id, delta.name or ""
+        if len(self.drafts) >= self._limits.calls:
+            return self._overflowing(slot)
+        draft = Draft(len(self.drafts), self._limits)
+        self._set_name(draft, name)
+        draft.provider_id = id
+        if id in self._by_id:
+            draft.note(Oddity.ID_REUSED, f"id {_quote(id)} again")
+            draft.repeat_of = [namesake.number for namesake in self._by_id[id]]
+        elif after is not None and id is None:
+            draft.repeat_of = [after.number]
+        if slot is not None and slot in self._by_slot:
+            draft.note(Oddity.SLOT_REUSED, f"slot {_quote(slot)} again")
+        if after is not None and after.name == name:
+            draft.rival = after
+        self.drafts.append(draft)
+        self._bind(draft, delta)
+        return draft
+
+    def _overflowing(self, slot: Slot | None) -> Draft:
+        """All calls beyond the limit share one draft, which is rejected at once."""
+        if self._overflow is None:
+            self._overflow = Draft(len(self.drafts), self._limits)
+            self._overflow.refuse_excess()
+            self.drafts.append(self._overflow)
+        self.current = self._overflow
+        if slot is not None and slot in self._by_slot:
+            self._by_slot[slot] = self._overflow
+        return self._overflow
+
+    def _bind(self, draft: Draft, delta: CallDelta) -> None:
+        self.current = draft
+        if delta.slot is not None:
+            draft.slot = delta.slot
+            self._by_slot[delta.slot] = draft
+        if delta.id is not None:
+            self._by_id.setdefault(delta.id, []).append(draft)
+
+
+def _goes_on(draft: Draft, delta: CallDelta) -> bool:
+    """Return True if a piece with a new id and the name of the open call can only continue it."""
+    if delta.name != draft.name or delta.slot is None or not draft.is_open:
+        return False
+    if draft.is_odd(Oddity.ID_CHANGED):
+        return True
+    piece = delta.arguments.lstrip() if isinstance(delta.arguments, str) else ""
+    return bool(piece) and not piece.startswith("{")
+
+
+def _take_announced(draft: Draft, delta: CallDelta) -> CallDelta:
+    """The delta with the id and the name that were announced before its arguments came."""
+    if draft.announced is None:
+        return delta
+    id, name = draft.announced
+    draft.announced = None
+    return replace(delta, id=delta.id or id, name=delta.name or name)

@@ -1,0 +1,433 @@
+"""The verdict on a draft, a call or a rejection with its reason, and how a turn ends."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from wholecall.arguments.argument_reader import Arguments, RefusedArguments, read_arguments
+from wholecall.arguments.coerce import STRICT, CoercionOptions
+from wholecall.arguments.compiled_schema import Compiled, prepare
+from wholecall.arguments.describe import cut
+from wholecall.arguments.limits import DEFAULT, Limits
+from wholecall.arguments.parse import Parsed, Unparsed
+from wholecall.arguments.repair import may_drop
+from wholecall.assembly.call_builder import Draft
+from wholecall.assembly.finish_reasons import worse
+from wholecall.assembly.json_scanner import Tail
+from wholecall.assembly.routing import offered_name
+from wholecall.events import (
+    JSON,
+    OUTPUT_LIMIT,
+    Call,
+    Ended,
+    Event,
+    Evidence,
+    Fault,
+    FaultKind,
+    Hint,
+    HintGiven,
+    Inconsistent,
+    Oddity,
+    Reason,
+    Rejected,
+    Repair,
+    Start,
+    Value,
+)
+from wholecall.messages import Offer, ToolSpec
+
+
+class Ending(enum.Enum):
+    """The way in which a turn ended."""
+
+    GOOD = "good"
+    LENGTH = "length"
+    DROPPED = "dropped"
+    FAILED = "failed"
+    FILTERED = "filtered"
+    MALFORMED = "malformed"
+
+
+_ENDING_OF_HINT: dict[Hint | None, Ending] = {
+    Hint.LENGTH: Ending.LENGTH,
+    Hint.CONTENT_FILTER: Ending.FILTERED,
+    Hint.MALFORMED: Ending.MALFORMED,
+    Hint.ERROR: Ending.FAILED,
+}
+
+
+def ending_of(hint: Hint | None) -> Ending:
+    """Return the ending of a turn that gave this hint and came to its end."""
+    return _ENDING_OF_HINT.get(hint, Ending.GOOD)
+
+
+_NOTHING_RUNS: dict[Ending, RefusedArguments] = {
+    Ending.DROPPED: RefusedArguments(
+        Reason.STREAM_DROPPED, "the connection ended before the answer was complete"
+    ),
+    Ending.FAILED: RefusedArguments(
+        Reason.STREAM_DROPPED, "the upstream failed before the answer ended"
+    ),
+    Ending.FILTERED: RefusedArguments(
+        Reason.CONTENT_FILTER, "the provider's content filter ended the answer"
+    ),
+    Ending.MALFORMED: RefusedArguments(
+        Reason.MALFORMED_BY_PROVIDER, "the provider itself called this call malformed"
+    ),
+}
+# What a stray end of JSON looks like. Anything else may be a part of the arguments.
+_CLOSERS = "}] \t\r\n"
+_SYNTAX = frozenset({Reason.BAD_JSON, Reason.TRUNCATED})
+_NO_NAME = RefusedArguments(Reason.NO_NAME, "the call has no tool name")
+_CUT_BEFORE_BEGIN = RefusedArguments(
+    Reason.TRUNCATED, "the answer was cut off before the arguments of this call began"
+)
+_LIMIT_BEFORE_BEGIN = RefusedArguments(
+    Reason.TRUNCATED, f"the answer was {OUTPUT_LIMIT} before the arguments of this call began"
+)
+_CUT_OFF = RefusedArguments(
+    Reason.TRUNCATED, f"the answer was {OUTPUT_LIMIT} inside this call's arguments"
+)
+_CUT_BEFORE_END = RefusedArguments(
+    Reason.TRUNCATED, f"the answer was {OUTPUT_LIMIT} before the end of this call"
+)
+_AMBIGUOUS = RefusedArguments(
+    Reason.AMBIGUOUS, "two different objects were sent as the arguments of one call"
+)
+_GOES_ON = RefusedArguments(
+    Reason.BAD_JSON, "the arguments go on after the brace that closed their object"
+)
+_EMPTY_HIDES_A_CUT = RefusedArguments(
+    Reason.TRUNCATED, "empty arguments are no proof here: this upstream hides cut-off calls"
+)
+
+
+class Judge(Value, frozen=True):
+    """Knows the tools on offer and the limits; judges drafts."""
+
+    offer: Offer | None = None
+    limits: Limits = DEFAULT
+    hides_truncation: bool = False
+    """The upstream is known to send `{}` for arguments that were cut off (LiteLLM)."""
+    coercion: CoercionOptions = STRICT
+
+    def spec(self, draft: Draft) -> ToolSpec | None:
+        """The offered tool that the draft names."""
+        return None if self.offer is None else self.offer.get(offered_name(draft.name, self.offer))
+
+    def may_start(self, draft: Draft) -> bool:
+        """Return True if the tool's policy lets the call start before the turn has ended."""
+        spec = self.spec(draft)
+        if spec is None or spec.start is Start.CONFIRMED or draft.is_contested or draft.guessed:
+            return False
+        needed = Evidence.CLOSED
+        if spec.start is Start.SEALED:
+            needed |= Evidence.SEALED
+        return needed in draft.evidence
+
+    def judge(self, draft: Draft, ending: Ending | None = None) -> Call | Rejected:
+        """Judge a draft once and for all. `ending` is None while the turn is running."""
+        read = self._read(draft, ending)
+        if isinstance(read, RefusedArguments):
+            return _reject(draft, read)
+        if ending is Ending.GOOD:
+            draft.evidence |= Evidence.CONFIRMED
+        elif ending is Ending.LENGTH:
+            draft.evidence |= Evidence.CLOSED  # nothing else is read there
+        return Call(
+            id=draft.id,
+            name=offered_name(draft.name, self.offer),
+            arguments=read.value,
+            raw=draft.raw,
+            evidence=draft.evidence,
+            number=draft.number,
+            provider_id=draft.provider_id,
+            extras=draft.extras,
+            repairs=read.repairs,
+            coercions=read.coercions,
+            dropped=read.dropped,
+        )
+
+    def _read(self, draft: Draft, ending: Ending | None) -> Arguments | RefusedArguments:
+        refused = _refuse_at_once(draft, ending)
+        if refused is not None:
+            return refused
+        spec = self.spec(draft)
+        if draft.is_empty:
+            return self._read_empty(draft, spec, ending=ending)
+        read_it = self._read_object if draft.is_object else self._read_text
+        read = read_it(draft, spec, ending=ending)
+        # A cut call may have a cut name: that it was cut is the better reason.
+        cut = isinstance(read, RefusedArguments) and read.reason is Reason.TRUNCATED
+        if self.offer is not None and spec is None and not cut:
+            return _unknown(draft.name)
+        return read
+
+    def _read_empty(
+        self, draft: Draft, spec: ToolSpec | None, *, ending: Ending | None
+    ) -> Arguments | RefusedArguments:
+        unsealed = draft.seals and Evidence.SEALED not in draft.evidence
+        if unsealed or not (ending is Ending.GOOD or _is_proven_empty(draft, ending)):
+            return _LIMIT_BEFORE_BEGIN if ending is Ending.LENGTH else _CUT_BEFORE_BEGIN
+        if draft.tail().differs:
+            return _AMBIGUOUS
+        if self.offer is not None and spec is None:
+            return _unknown(draft.name)
+        if self.hides_truncation and not _empty_is_proof(spec):
+            return _EMPTY_HIDES_A_CUT
+        return self._read_arguments({}, spec, whole=True)
+
+    def _read_object(
+        self, draft: Draft, spec: ToolSpec | None, *, ending: Ending | None
+    ) -> Arguments | RefusedArguments:
+        # An object has no brace that would be a proof: what was cut inside is whole JSON to
+        # the eye, also where a client library had parsed as far as the text went. That the
+        # answer went on after it is one.
+        if ending is Ending.LENGTH and draft.is_last and draft.parsed is None:
+            return _CUT_OFF
+        merged = draft.object()
+        written = draft.parsed.value if draft.parsed is not None else None
+        if merged is None or (draft.text.strip() and written != merged):
+            return _AMBIGUOUS
+        return self._read_arguments(merged, spec, whole=True)
+
+    def _read_text(
+        self, draft: Draft, spec: ToolSpec | None, *, ending: Ending | None
+    ) -> Arguments | RefusedArguments:
+        # A call that starts on its closing brace knows nothing of what may follow, even if
+        # that came in the same chunk: the assembler looks at it when the turn is over.
+        over = ending is not None or Evidence.SEALED in draft.evidence
+        tail = draft.tail() if over else Tail()
+        refused = _refuse_tail(tail, ending)
+        if refused is not None:
+            return refused
+        if tail.repeats:
+            draft.note(Oddity.ARGUMENTS_REPEATED)
+        whole = ending is Ending.GOOD or draft.parsed is not None
+        text = draft.parsed or draft.flaw or draft.text
+        read = self._read_arguments(text, spec, whole=whole)
+        if isinstance(read, RefusedArguments):
+            if read.reason not in _SYNTAX:
+                return read
+            return self._read_snapshot(draft, spec, ending=ending) or _blame_the_limit(read, ending)
+        if tail.rest:
+            draft.note(Oddity.TEXT_AFTER_OBJECT)
+            dropped = Repair("drop_trailing", cut(tail.rest), "")
+            return msgspec.structs.replace(read, repairs=(*read.repairs, dropped))
+        return read
+
+    def _read_snapshot(
+        self, draft: Draft, spec: ToolSpec | None, *, ending: Ending | None
+    ) -> Arguments | None:
+        """Read pieces that each repeat everything before them.
+
+        Joined they are not JSON, or the join is what was meant; so this is tried second.
+        """
+        snapshot = draft.snapshot()
+        if snapshot is None or ending is not Ending.GOOD:
+            return None
+        read = self._read_arguments(snapshot, spec, whole=False)
+        if isinstance(read, RefusedArguments):
+            return None
+        draft.note(Oddity.ARGUMENTS_CUMULATIVE)
+        return read
+
+    def _read_arguments(
+        self,
+        raw: str | Mapping[str, JSON] | Parsed | Unparsed,
+        spec: ToolSpec | None,
+        *,
+        whole: bool,
+    ) -> Arguments | RefusedArguments:
+        return read_arguments(raw, spec, whole=whole, limits=self.limits, options=self.coercion)
+
+
+def _refuse_at_once(draft: Draft, ending: Ending | None) -> RefusedArguments | None:
+    """Refuse without reading the arguments: because of the draft, its name or the end of the
+    turn."""
+    nameless = not draft.name.strip()
+    if draft.early_end is not None:
+        return RefusedArguments(*draft.early_end)
+    if ending in _NOTHING_RUNS:
+        # In a stream that broke its own rules, a call without a name is the broken rule.
+        return _NO_NAME if nameless and ending is Ending.FAILED else _NOTHING_RUNS[ending]
+    if nameless:
+        return _blame_the_limit(_NO_NAME, ending)
+    if draft.guessed and ending is Ending.LENGTH:
+        return _CUT_BEFORE_END
+    return _AMBIGUOUS if draft.is_contested else None
+
+
+def _refuse_tail(tail: Tail, ending: Ending | None) -> RefusedArguments | None:
+    """Refuse an object that is not all that was meant."""
+    if tail.differs:
+        return _AMBIGUOUS
+    if ending is Ending.LENGTH and tail.rest.strip(_CLOSERS):
+        return _CUT_OFF
+    return None if may_drop(tail.rest) else _blame_the_limit(_GOES_ON, ending)
+
+
+def _is_proven_empty(draft: Draft, ending: Ending | None) -> bool:
+    """Return whether no arguments were meant, although the output limit ended the answer.
+
+    In a text nothing can follow `{}`. Elsewhere it may be a placeholder, or what is left of a
+    cut call, unless its protocol sealed it and the answer went on after it.
+    """
+    if draft.written:
+        return ending is Ending.LENGTH and draft.is_closed_empty
+    return ending is Ending.LENGTH and draft.seals and not draft.is_last
+
+
+def _unknown(name: str) -> RefusedArguments:
+    return RefusedArguments(Reason.UNKNOWN_TOOL, f"there is no tool {name!r}")
+
+
+def _empty_is_proof(spec: ToolSpec | None) -> bool:
+    """Return True if a tool has no parameters, or does no harm without them."""
+    if spec is None:
+        return False
+    compiled = prepare(spec.parameters)
+    named = not isinstance(compiled, Compiled) or bool(compiled.names)
+    return not named or spec.start is Start.CLOSED
+
+
+def _blame_the_limit(read: RefusedArguments, ending: Ending | None) -> RefusedArguments:
+    """Whatever is wrong with a text that the output limit ended, the limit is why."""
+    return _CUT_OFF if ending is Ending.LENGTH else read
+
+
+def _reject(draft: Draft, refused: RefusedArguments) -> Rejected:
+    return Rejected(
+        reason=refused.reason,
+        detail=refused.detail,
+        name=draft.name or None,
+        id=draft.id,
+        raw=draft.raw,
+        number=draft.number,
+        provider_id=draft.provider_id,
+        extras=draft.extras,
+        problems=refused.problems,
+    )
+
+
+# The end of a turn: the hint, the terminator, the faults, and how they are reported.
+
+
+_FAULTS: dict[Ending, Fault] = {
+    Ending.DROPPED: Fault(
+        FaultKind.STREAM_DROPPED, "the stream ended without a finish reason and without its end"
+    ),
+    Ending.FAILED: Fault(FaultKind.UPSTREAM_ERROR, "the upstream ended the answer with an error"),
+    Ending.MALFORMED: Fault(
+        FaultKind.MALFORMED_FUNCTION_CALL, "the provider says that it made a malformed call"
+    ),
+}
+_SOUND = (Ending.GOOD, Ending.LENGTH)
+_FINISH_REASON: dict[Ending, str | None] = {
+    Ending.GOOD: "stop",
+    Ending.LENGTH: "length",
+    Ending.DROPPED: None,
+    Ending.FAILED: None,
+    Ending.MALFORMED: None,
+    Ending.FILTERED: "content_filter",
+}
+
+
+OVERRUN = Inconsistent(Oddity.AFTER_END, "more came after the answer's own end")
+"""Reported once."""
+
+
+class EndSigns:
+    """The signs of the end that the stream gave."""
+
+    __slots__ = ("_changed", "fault", "hint", "limited", "native", "overrun", "terminated")
+
+    def __init__(self) -> None:
+        self.hint: Hint | None = None
+        self.native: str | None = None
+        self.limited = False
+        """Whether the answer has as many output tokens as the request allowed."""
+        self.terminated = False
+        self.overrun = False
+        """True if something came after the end."""
+        self.fault: Fault | None = None
+        self._changed = False
+
+    def take_hint(self, given: HintGiven) -> None:
+        """Of several hints the worst is kept."""
+        worst = worse(self.hint, given.hint)
+        self._changed = self._changed or self.hint not in (None, given.hint)
+        if worst is not self.hint:
+            self.hint, self.native = worst, given.native
+
+    @property
+    def is_sound(self) -> bool:
+        """True if nothing so far forbids all calls of the turn."""
+        return self.fault is None and ending_of(self.hint) in _SOUND
+
+    def ending(self) -> Ending:
+        """Return the ending, now that nothing more can come.
+
+        A hint followed by the end of the stream counts as an end: many servers never send their
+        terminator, and no part of a call follows the hint.
+        """
+        if self.fault is not None:
+            return Ending.FAILED
+        if self.hint is None and not self.terminated:
+            return Ending.DROPPED
+        return ending_of(worse(self.hint, Hint.LENGTH) if self.limited else self.hint)
+
+    def faults(self, ending: Ending) -> list[Event]:
+        """The fault that the ending means, if it was not reported yet."""
+        if self.fault is not None or ending not in _FAULTS:
+            return []
+        self.fault = _FAULTS[ending]
+        return [self.fault]
+
+    def conclude(self, ending: Ending, verdicts: Iterable[Call | Rejected]) -> list[Event]:
+        """Report the oddities of the end, and the end itself."""
+        settled = tuple(verdicts)
+        events: list[Event] = [
+            Inconsistent(oddity, f"finish reason {self.native!r}")
+            for oddity in self._oddities(ending, settled)
+        ]
+        error = self.fault.kind.value if self.fault is not None else None
+        reason = _finish_reason(ending, settled)
+        return [*events, Ended(reason, self.hint, self.native, error)]
+
+    def _oddities(self, ending: Ending, verdicts: tuple[Call | Rejected, ...]) -> Iterator[Oddity]:
+        if _has_call(verdicts) and self.hint not in (Hint.TOOL_CALLS, None):
+            at_length = ending is Ending.LENGTH
+            yield Oddity.CALLS_AT_LENGTH if at_length else Oddity.CALLS_WITH_OTHER_HINT
+        if self.limited and ending is Ending.LENGTH and self.hint is not Hint.LENGTH:
+            yield Oddity.LIMIT_REACHED
+        if self.hint is Hint.TOOL_CALLS and not verdicts:
+            yield Oddity.TOOL_CALLS_WITHOUT_CALLS
+        if self.hint is Hint.UNKNOWN:
+            yield Oddity.HINT_UNKNOWN
+        if self._changed:
+            yield Oddity.HINT_CHANGED
+        if self.hint is None and self.terminated:
+            yield Oddity.HINT_MISSING
+        if self.hint is not None and not self.terminated:
+            yield Oddity.NO_TERMINATOR
+
+
+def _finish_reason(ending: Ending, verdicts: tuple[Call | Rejected, ...]) -> str | None:
+    """Return what was really delivered, whatever the upstream's hint says."""
+    if ending in _SOUND and _has_call(verdicts):
+        return "tool_calls"
+    if ending is Ending.GOOD and any(map(_was_cut, verdicts)):
+        return "length"
+    return _FINISH_REASON[ending]
+
+
+def _has_call(verdicts: tuple[Call | Rejected, ...]) -> bool:
+    return Call in map(type, verdicts)
+
+
+def _was_cut(verdict: Call | Rejected) -> bool:
+    return isinstance(verdict, Rejected) and verdict.reason is Reason.TRUNCATED

@@ -1,0 +1,372 @@
+"""`wholecall chat`: a conversation with a model in a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from wholecall.agent.api import RunOptions, run
+from wholecall.cli.chat_view import ChatView
+from wholecall.cli.record import find_route
+from wholecall.demo.example_tools import TOOLS
+from wholecall.demo.scripted_demo import NAME, ScriptedModel
+from wholecall.dialects.dialect_registry import way_for
+from wholecall.errors import WholecallError
+from wholecall.events import Call, Text
+from wholecall.messages import Message, Role
+from wholecall.tools.tool import Tool
+from wholecall.tools.toolbox import Offered, Toolbox
+from wholecall.upstreams.base import PREFIX
+from wholecall.upstreams.local.local_upstream import LocalUpstream
+from wholecall.upstreams.local.model_files import DEFAULT, models_folder
+from wholecall.upstreams.providers import Route
+
+
+def gather_tools(tools: Iterable[Offered], *, approve: bool) -> tuple[Tool, ...]:
+    """The tools of a chat; with `approve`, each call of them needs a yes."""
+    found = tuple(Toolbox(tools))
+    return tuple(replace(tool, approve=True) for tool in found) if approve else found
+
+
+def _ask_for(call: Call) -> str:
+    """Describe a call for approval: the call as it would run, and how it differs from what the
+    model wrote."""
+    arguments = json.dumps(call.arguments, ensure_ascii=False)
+    changes = [
+        *(f"repaired: {repair.kind}" for repair in call.repairs),
+        *(f"coerced: {coercion.path}" for coercion in call.coercions),
+        *(f"left out: {name}" for name in call.dropped),
+    ]
+    noted = f" ({', '.join(changes)})" if changes else ""
+    return f"Run {call.name} {arguments}?{noted} [y/N]"
+
+
+class Chat:
+    """Keeps the conversation. A question that was broken off leaves no trace in it."""
+
+    def __init__(
+        self,
+        route: Route,
+        *,
+        tools: tuple[Tool, ...] = (),
+        system: str = "",
+        emulate: str | None = None,
+    ) -> None:
+        self._route = route
+        self._options: RunOptions = {"upstream": route.upstream, "tools": tools}
+        if system:
+            self._options["system"] = system
+        if emulate is not None:
+            self._options["emulate"] = emulate
+        self.messages: tuple[Message, ...] = ()
+
+    async def ask(
+        self,
+        question: str,
+        view: ChatView,
+        *,
+        confirm: Callable[[Callable[[], None]], Awaitable[bool]],
+    ) -> None:
+        """Let the model answer, and show how it does. `confirm` shows a question, and hears."""
+        messages = (*self.messages, Message(Role.USER, (Text(question),)))
+        asking = asyncio.Lock()
+
+        async def approve(call: Call) -> bool:
+            async with asking:  # the user is asked one thing at a time
+                with view.asking(_ask_for(call)) as show:
+                    return await confirm(show)
+
+        options: RunOptions = {**self._options, "approve": approve}
+        async with run(self._route.model, messages, **options) as started:
+            async for event in started:
+                view.take(event)
+            result = await started.result()
+        self.messages = (*messages, *result.messages)
+        view.finish(result)
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.messages = ()
+
+    async def close(self) -> None:
+        """Give back connections and processes."""
+        await self._route.upstream.close()
+
+
+# User input in a chat: lines with a history, multi-line texts, yes or no.
+
+
+PROMPT, MORE = "> ", "… "
+FENCE = '"""'
+"""Opens and closes a text of several lines."""
+CONTINUED = "\\"
+"""At the end of a line: the text continues on the next one."""
+KEPT_LINES = 1000
+
+
+def read_text(read: Callable[[str], str] = input) -> str | None:
+    """Return the next user input, or None at the end of input.
+
+    A line that ends with a backslash continues on the next one. Lines of three quotes enclose a
+    text of any form.
+    """
+    try:
+        line = read(PROMPT)
+        if line.strip().startswith(FENCE):
+            return "\n".join(_read_fenced(line.strip().removeprefix(FENCE), read)).strip()
+        return "\n".join(_read_continued(line, read)).strip()
+    except EOFError:
+        if sys.stdin.isatty():
+            print()  # noqa: T201 - the shell goes on in a line of its own
+        return None
+
+
+def _read_fenced(line: str, read: Callable[[str], str]) -> Iterator[str]:
+    while not line.rstrip().endswith(FENCE):
+        yield line
+        line = read(MORE)
+    yield line.rstrip().removesuffix(FENCE)
+
+
+def _read_continued(line: str, read: Callable[[str], str]) -> Iterator[str]:
+    while line.endswith(CONTINUED):
+        yield line.removesuffix(CONTINUED)
+        line = read(MORE)
+    yield line
+
+
+@contextlib.contextmanager
+def history(path: Path, *, module: str = "readline") -> Iterator[None]:
+    """Offer lines of earlier chats under the arrow keys, if readline is available."""
+    try:
+        readline: ModuleType = importlib.import_module(module)
+    except ImportError:
+        yield
+        return
+    with contextlib.suppress(OSError):  # the first chat has no file
+        readline.read_history_file(path)
+    readline.set_history_length(KEPT_LINES)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # the chat works without it
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)
+            readline.write_history_file(path)
+
+
+async def is_confirmed(show: Callable[[], None]) -> bool:
+    """Show a question; return True if the next line is a yes.
+
+    In a terminal the line is read asynchronously, so that Ctrl-C interrupts it; `input` could not
+    be interrupted. Input typed before the question does not count and is discarded.
+    """
+    with echo(on=True):
+        show()
+        line = await _next_line() if sys.stdin.isatty() else sys.stdin.readline()
+    return line.strip().lower() in ("y", "yes")
+
+
+async def _next_line() -> str:
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(sys.stdin, readable.set)
+    try:
+        await readable.wait()
+    except asyncio.CancelledError:
+        print()  # noqa: T201 - Ctrl-C stands in the line of the question
+        raise
+    finally:
+        loop.remove_reader(sys.stdin)
+    return sys.stdin.readline()
+
+
+@contextlib.contextmanager
+def echo(*, on: bool, module: str = "termios") -> Iterator[None]:
+    """Turn the terminal's echo on or off.
+
+    It must be off while an answer is drawn, because a key would be echoed into the drawing. Input
+    typed before it is turned on is discarded.
+    """
+    try:
+        termios: ModuleType | None = importlib.import_module(module)
+    except ImportError:  # Windows
+        termios = None
+    if termios is None or not sys.stdin.isatty():
+        yield
+        return
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+    modes = before[3] | termios.ECHO if on else before[3] & ~termios.ECHO
+    termios.tcsetattr(keyboard, termios.TCSANOW, [*before[:3], modes, *before[4:]])
+    if on:
+        termios.tcflush(keyboard, termios.TCIFLUSH)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSANOW, before)
+
+
+# Question and answer in a terminal, until the user has no more.
+
+
+_HELP = (
+    "Ctrl-C stops the answer, Ctrl-D ends the chat. A line that ends with a backslash goes on in "
+    'the next; """ opens and closes a longer text. /clear forgets the conversation, /exit ends it.'
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatSettings:
+    """Settings of a chat."""
+
+    system: str = ""
+    """Instructions for the model."""
+    emulate: str | None = None
+    """The way in which tools are offered."""
+    with_tools: bool = True
+    """Offer the example tools."""
+    approve: bool = False
+    """Ask before each call."""
+
+
+def chat_with(route: Route, settings: ChatSettings, *, history_file: Path) -> None:
+    """Talk until the user ends it. Ctrl-C breaks off an answer."""
+    view = ChatView(
+        Console(highlight=False), width=_find_width, awaited=lambda: say_what_is_awaited(route)
+    )
+    view.note(f"{route.model}. {_HELP}")
+    with asyncio.Runner() as runner, history(history_file):
+        chat = Chat(
+            route,
+            tools=gather_tools(TOOLS if settings.with_tools else (), approve=settings.approve),
+            system=settings.system,
+            emulate=settings.emulate,
+        )
+        try:
+            converse(
+                chat,
+                view,
+                run=lambda question: runner.run(chat.ask(question, view, confirm=is_confirmed)),
+            )
+        finally:
+            view.pause()
+            runner.run(chat.close())
+
+
+def say_what_is_awaited(route: Route) -> str:
+    """Describe what is awaited: the first question loads a local model."""
+    upstream = route.upstream
+    is_loading = isinstance(upstream, LocalUpstream) and not upstream.is_loaded
+    return f"{'loading' if is_loading else 'waiting for'} {route.model} …"
+
+
+def _find_width() -> int:
+    return shutil.get_terminal_size((0, 0)).columns
+
+
+def converse(
+    chat: Chat,
+    view: ChatView,
+    *,
+    run: Callable[[str], None],
+    read: Callable[[], str | None] = read_text,
+) -> None:
+    """Question and answer, until the user has no more."""
+    while True:
+        try:
+            question = read()
+        except KeyboardInterrupt:
+            view.note("\nCtrl-D ends the chat")
+            continue
+        if question is None or question == "/exit":
+            return
+        if question == "/clear":
+            chat.forget()
+            view.note("forgotten")
+        elif question.startswith("/"):
+            view.note(_HELP)
+        elif question:
+            _answer(question, view, run=run)
+
+
+def _answer(question: str, view: ChatView, *, run: Callable[[str], None]) -> None:
+    try:
+        with echo(on=False):
+            run(question)
+    except KeyboardInterrupt:
+        view.settle()
+        view.note("broken off; the question is forgotten", "yellow")
+    except WholecallError as error:
+        view.settle()
+        view.note(str(error), "bold red")
+
+
+# The command line: `wholecall chat`.
+
+
+_HISTORY = "chat_history"
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="Who answers: local/…, openai/…, anthropic/…, ollama/…, the name of a model behind "
+        "--base-url, or `demo`: a script that plays recorded streams. The key is taken from the "
+        "environment, as in OPENAI_API_KEY.",
+    ),
+]
+BaseUrlOption = Annotated[
+    str | None,
+    typer.Option("--base-url", metavar="URL", help="Ask there: a server, or a running proxy."),
+]
+SystemOption = Annotated[
+    str, typer.Option("--system", metavar="TEXT", help="Instructions for the model.")
+]
+EmulateOption = Annotated[
+    str | None,
+    typer.Option(
+        "--emulate",
+        metavar="DIALECT",
+        help="How tools are offered: native, constrained, auto, or a dialect.",
+    ),
+]
+ToolsOption = Annotated[
+    bool, typer.Option("--tools/--no-tools", help="Offer the four example tools.")
+]
+ApproveOption = Annotated[
+    bool, typer.Option("--approve", help="Ask before each call whether it may run.")
+]
+
+
+@app.command()
+def chat(  # noqa: PLR0913 - the parameters of a command are its options
+    model: ModelArgument = f"{PREFIX}{DEFAULT}",
+    *,
+    base_url: BaseUrlOption = None,
+    system: SystemOption = "",
+    emulate: EmulateOption = None,
+    tools: ToolsOption = True,
+    approve: ApproveOption = False,
+) -> None:
+    """Talk to a model, and see its calls being built, checked and run."""
+    scripted = model == NAME and base_url is None
+    if emulate is not None:
+        way_for(model, override=emulate)  # report an unusable model before the first question
+    route = Route(ScriptedModel(), NAME) if scripted else find_route(model, base_url)
+    settings = ChatSettings(system=system, emulate=emulate, with_tools=tools, approve=approve)
+    chat_with(route, settings, history_file=models_folder(os.environ).with_name(_HISTORY))

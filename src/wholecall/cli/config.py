@@ -1,0 +1,125 @@
+"""The command line: `wholecall config check`, `config show`, `config settings`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wholecall.cli.report import escape
+from wholecall.proxy.config.load import FILE_NAME, Loaded, find_file, load
+from wholecall.proxy.config.schema import ConfigError, ConfigProblem, McpTool
+from wholecall.proxy.config.settings_table import REQUIRED, SettingRow, list_settings, show_config
+from wholecall.proxy.preflight import check_start
+
+app = typer.Typer(
+    help="Check and show the configuration of the proxy.",
+    add_completion=False,
+    rich_markup_mode=None,
+)
+_WRONG = 1
+
+FileArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="FILE",
+        help=f"The configuration. Default: what WHOLECALL_CONFIG names, or {FILE_NAME} here.",
+        show_default=False,
+    ),
+]
+ToolsOption = Annotated[
+    bool,
+    typer.Option(
+        "--tools/--no-tools",
+        help="Whether to import the Python functions and to start the MCP servers it names.",
+    ),
+]
+ConnectOption = Annotated[
+    bool,
+    typer.Option("--connect", help="Also knock at the upstreams' addresses. Nothing is asked."),
+]
+
+
+@app.command()
+def check(
+    file: FileArgument = None, *, tools: ToolsOption = True, connect: ConnectOption = False
+) -> None:
+    """Say whether the proxy can start with a configuration.
+
+    Python functions are imported; MCP servers are started, or reached, and ended again, each
+    within its start_timeout. Exits with 1 if the proxy cannot start, and names each problem with
+    its file and line.
+    """
+    try:
+        loaded = load(find_file(file, os.environ), os.environ)
+        functions = check_start(loaded, os.environ, tools=tools)
+        _rehearse(loaded, tools=tools, connect=connect)
+    except ConfigError as error:
+        _complain(error.problems)
+        raise typer.Exit(_WRONG) from None
+    typer.echo(f"{_name(loaded)}: good; {_sum_up(loaded, len(functions))}")
+    if not loaded.config.models:
+        typer.echo("It names no model: `wholecall serve` needs --upstream URL with it.", err=True)
+
+
+def _rehearse(loaded: Loaded, *, tools: bool, connect: bool) -> None:
+    # Importing what starts and reaches takes a second that other checks need not wait.
+    from wholecall.proxy import preflight  # noqa: PLC0415
+
+    wanted = [preflight.probe_servers(loaded)] if tools else []
+    wanted += [preflight.probe_upstreams(loaded, os.environ)] if connect else []
+    found = [asyncio.run(each) for each in wanted]
+    _complain([note for each in found for note in each.notes])
+    problems = [problem for each in found for problem in each.problems]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _complain(problems: Iterable[ConfigProblem]) -> None:
+    for problem in problems:
+        typer.echo(escape(str(problem)), err=True)
+
+
+@app.command()
+def show(file: FileArgument = None) -> None:
+    """Show every setting, its value, and where it comes from. Keys are not shown."""
+    loaded = load(find_file(file, os.environ), os.environ, without_keys=True)
+    for line in show_config(loaded):
+        typer.echo(escape(line))
+
+
+@app.command()
+def settings() -> None:
+    """List every setting with its default and its meaning, and which need a restart."""
+    for row in list_settings():
+        typer.echo(f"{row.setting} ({'; '.join(_tell_row(row))})")
+        typer.echo(f"    {row.meaning}")
+
+
+def _tell_row(row: SettingRow) -> Iterator[str]:
+    yield row.takes
+    yield "required" if row.default == REQUIRED else f"default: {row.default.strip('`')}"
+    if row.restart:
+        yield "a change needs a restart"
+
+
+def _name(loaded: Loaded) -> str:
+    return "the defaults" if loaded.file is None else str(loaded.file)
+
+
+def _sum_up(loaded: Loaded, functions: int) -> str:
+    config = loaded.config
+    counts = [
+        _count(len(config.models), "model"),
+        _count(functions, "Python tool"),
+        _count(sum(isinstance(tool, McpTool) for tool in config.tools), "MCP server"),
+    ]
+    return ", ".join(counts)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

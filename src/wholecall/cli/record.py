@@ -1,0 +1,137 @@
+"""`wholecall record`: ask a model once and keep what it sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from wholecall.assembly.outcome import Outcome, collect
+from wholecall.cli.recordings import load_tools
+from wholecall.dialects.rescue import RescuingAssembler
+from wholecall.errors import UnreadableRecording, WholecallError
+from wholecall.events import Text
+from wholecall.messages import Message, Request, Role, read_offer
+from wholecall.protocols.reader import Reader
+from wholecall.upstreams.base import Upstream
+from wholecall.upstreams.http import HttpUpstream
+from wholecall.upstreams.providers import Route, check_base_url, demand_name, find_upstream
+from wholecall.upstreams.replay import RecordingUpstream
+
+
+def find_route(model: str, base_url: str | None) -> Route:
+    """Call `find_upstream` for a command; report a failure by the name of the command's option."""
+    demand_name(model, base_url, option="--base-url")
+    if base_url is not None:
+        try:
+            check_base_url(model, base_url)
+        except ValueError as error:
+            raise typer.BadParameter(f"--base-url: {error}") from None
+    try:
+        return find_upstream(model, base_url=base_url)
+    except WholecallError:
+        raise
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+# `wholecall record`: ask a model once and keep what it sent.
+
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+ModelOption = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="Who is asked: openai/…, responses/…, anthropic/…, ollama/…, gemini/… or litellm/…. "
+        "The key is taken from the environment, as in OPENAI_API_KEY.",
+    ),
+]
+PromptOption = Annotated[str, typer.Option("--prompt", metavar="TEXT", help="What is asked.")]
+OutOption = Annotated[
+    Path,
+    typer.Option(
+        "--out", metavar="FILE", help="Where the answer is appended, one line of JSON each."
+    ),
+]
+ToolsOption = Annotated[
+    Path | None,
+    typer.Option("--tools", metavar="FILE", help="A JSON array of the tools to offer."),
+]
+BaseUrlOption = Annotated[
+    str | None,
+    typer.Option("--base-url", metavar="URL", help="Ask there instead of the usual place."),
+]
+
+
+@app.command()
+def record(
+    model: ModelOption,
+    prompt: PromptOption,
+    *,
+    out: OutOption,
+    tools: ToolsOption = None,
+    base_url: BaseUrlOption = None,
+) -> None:
+    """Ask a model and keep its answer as a case for `replay` and `check`; keys are hidden."""
+    offered = () if tools is None else load_tools(tools)
+    route = find_route(model, base_url)
+    request = Request(
+        model=route.model,
+        messages=(Message(Role.USER, (Text(prompt),)),),
+        tools=tuple(read_offer(offered).values()),
+    )
+    with _open(out) as file:
+        outcome = asyncio.run(_ask(route.upstream, request, write=file.write))
+    typer.echo(f"{out}: {_sum_up(outcome)}")
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[TextIO]:
+    """Open the file before the model is asked, and remove it if nothing was written."""
+    is_new = not path.exists()
+    try:
+        file = path.open("a", encoding="utf-8")
+    except OSError as error:
+        raise UnreadableRecording(f"{path}: {error.strerror}") from error
+    try:
+        with file:
+            yield file
+    finally:
+        if is_new and not path.stat().st_size:
+            path.unlink()
+
+
+async def _ask(upstream: Upstream, request: Request, *, write: Callable[[str], object]) -> Outcome:
+    """Ask, and write down what came, whether or not all of it came."""
+    secrets = upstream.endpoint.secrets if isinstance(upstream, HttpUpstream) else ()
+    recorder = RecordingUpstream(upstream, write, secrets=secrets)
+    try:
+        return await _read(recorder, request)
+    finally:
+        await recorder.close()
+
+
+async def _read(upstream: Upstream, request: Request) -> Outcome:
+    # Without tools every call is counted, as `check` does with what was recorded.
+    tools = request.tools or None
+    reader = Reader(upstream.protocol, tools, new_assembler=RescuingAssembler)
+    async with upstream.answer(request) as answer:
+        feed = reader.feed if answer.streamed else reader.feed_response
+        events = [event async for chunk in answer.chunks for event in feed(chunk)]
+    return collect([*events, *reader.end()])
+
+
+def _sum_up(outcome: Outcome) -> str:
+    counts = [
+        f"{len(outcome.text)} characters of text",
+        f"{len(outcome.calls)} calls",
+        f"{len(outcome.rejected)} rejected",
+    ]
+    return ", ".join([*counts, *([f"failed: {outcome.error}"] if outcome.error else [])])

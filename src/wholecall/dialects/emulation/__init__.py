@@ -1,0 +1,1 @@
+"""Emulation: offer tools through a prompt and read the answer as if the calls were native."""

@@ -1,1 +1,0 @@
-"""Learning a dialect from what a chat template writes: probes, comparing, one file per family."""

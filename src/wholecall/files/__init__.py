@@ -1,1 +1,0 @@
-"""Files of SQLite in which several processes keep what must outlive them."""

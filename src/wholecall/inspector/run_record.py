@@ -1,0 +1,415 @@
+"""Record one run while it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from random import getrandbits
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from wholecall.agent.run_events import TurnStarted
+from wholecall.events import Ended, Grew, Reasoning, Text
+from wholecall.inspector import page_events
+from wholecall.inspector.captured_answer import CapturedAnswer
+from wholecall.inspector.page_encoder import ENCODERS, Encoders, Hides, Quoting, encode_request
+from wholecall.inspector.page_events import AnyPageEvent, PageEvent
+from wholecall.inspector.stored_run import Batch, StoredRun, write_runs
+from wholecall.messages import Request
+from wholecall.protocols.reader import Chunk
+from wholecall.upstreams.replay import describe_offer
+
+
+class Piece(NamedTuple):
+    """The next piece to show."""
+
+    text: str
+    whole: bool = False
+    """It takes the place of all that was shown before."""
+
+
+class GrowingText:
+    """One text, as far as it has come."""
+
+    __slots__ = ("_hides", "_pieces", "_tail", "has_secrets")
+
+    def __init__(self, hides: Hides) -> None:
+        self._hides = hides
+        self._pieces: list[str] = []
+        self._tail = ""
+        self.has_secrets = False
+
+    def add(self, text: str) -> Piece | None:
+        """Take a piece. After a secret nothing more is shown until the end."""
+        self._pieces.append(text)
+        if self.has_secrets:
+            return None
+        seen = self._tail + text
+        self._tail = self._hides.tail(seen)
+        self.has_secrets = self._hides.hide(seen) != seen
+        return self.end() if self.has_secrets else Piece(text)
+
+    def end(self) -> Piece:
+        """The whole text; it takes the place of what was shown if that is another."""
+        text = "".join(self._pieces)
+        return Piece(self._hides.hide(text), whole=True) if self.has_secrets else Piece(text)
+
+
+# The texts of a run that grow: what the model says, what it thinks, and arguments of calls.
+#
+# Pieces that came at about the same time are joined before anything is made of them.
+
+
+STEP = 0.1
+"""Seconds in which pieces of a text are joined. A replay shows them one by one."""
+MOST_GROWN = 4 * 1024 * 1024
+"""Characters of texts and arguments of one run that are shown while they grow."""
+
+
+class TextPlace(NamedTuple):
+    """A text that grows."""
+
+    kind: str
+    number: int = 0
+
+
+TEXT = TextPlace("text")
+REASONING = TextPlace("reasoning")
+
+
+class Grown(NamedTuple):
+    """The next piece to show."""
+
+    at: float
+    place: TextPlace
+    text: str
+    whole: bool = False
+    """It takes the place of all that was shown of this text before."""
+
+
+class _Step(NamedTuple):
+    """Pieces of a text that came at about the same time."""
+
+    at: float
+    pieces: list[str]
+
+
+class GrowingTexts:
+    """All of them, one turn after the other."""
+
+    def __init__(self, hides: Hides, *, most: int = MOST_GROWN) -> None:
+        self._hides = hides
+        self._room = most
+        self.left_out = 0
+        """Pieces for which there was no room."""
+        self._growing: dict[TextPlace, GrowingText] = {}
+        self.fresh: dict[TextPlace, list[_Step]] = {}
+        """Pieces that are not shown yet."""
+        self._calls: dict[int, TextPlace] = {}
+        # Where the last piece went: nearly always the next one goes there, too.
+        self._last_place: TextPlace | None = None
+        self._last_until = 0.0
+        self._last_pieces: list[str] = []
+
+    def find_call(self, number: int) -> TextPlace:
+        """Return the text of a call's arguments."""
+        place = self._calls.get(number)
+        if place is None:
+            place = self._calls[number] = TextPlace("grew", number)
+        return place
+
+    def add(self, now: float, place: TextPlace, *, text: str) -> None:
+        """The next piece of a text."""
+        self._room -= len(text)
+        if self._room < 0:
+            self._room = 0
+            self.left_out += 1
+            return
+        if place is self._last_place and now < self._last_until:
+            self._last_pieces.append(text)
+            return
+        steps = self.fresh.setdefault(place, [])
+        if not steps or now - steps[-1].at >= STEP:
+            steps.append(_Step(now, []))
+        at, self._last_pieces = steps[-1]
+        self._last_place, self._last_until = place, at + STEP
+        self._last_pieces.append(text)
+
+    def join(self, now: float) -> list[Grown]:
+        """Return the text since the last call, in the order of its times; replaced text first."""
+        fresh, self.fresh, self._last_place = self.fresh, {}, None
+        replaced: list[Grown] = []
+        shown: list[Grown] = []
+        for place, steps in fresh.items():
+            texts = [_clean("".join(step.pieces)) for step in steps]
+            growing = self._growing.get(place)
+            if growing is None:
+                growing = self._growing[place] = GrowingText(self._hides)
+            piece = growing.add(texts[0] if len(texts) == 1 else "".join(texts))
+            if piece is not None and piece.whole:
+                replaced.append(Grown(now, place, piece.text, whole=True))
+            elif piece is not None:
+                times = zip(steps, texts, strict=True)
+                shown += (Grown(step.at, place, text) for step, text in times)
+        return [*replaced, *(sorted(shown) if len(fresh) > 1 else shown)]
+
+    def end(self, now: float) -> Iterator[Grown]:
+        """The texts of a turn are over: each as it came, or anew and without its secrets."""
+        for place, growing in self._growing.items():
+            piece = growing.end()
+            yield Grown(now, place, piece.text, whole=piece.whole)
+        self._growing.clear()
+
+
+def _clean(text: str) -> str:
+    """A text without halves of characters, which UTF-8 does not have."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+# One run while it is running, and what is stored of it.
+
+
+MOST_EVENTS = 20_000
+"""Of one run. Texts that grow are joined before they count."""
+
+
+class About(msgspec.Struct, frozen=True, gc=False):
+    """Facts about a run at its beginning."""
+
+    head: page_events.PageRun
+    key: str
+    """Whose it is: the id of a client's key."""
+    started: float
+    """By the clock of the events."""
+
+
+def make_id(began: float) -> str:
+    """An id for a run that began at this time."""
+    # It begins with the time, so that neighbours are adjacent in the file. It is not a secret, and
+    # reading the system's random source would release the interpreter lock.
+    return f"run_{int(began * 1000) << 32 | getrandbits(32):x}"
+
+
+class RecordedRequest(NamedTuple):
+    """A request goes to the upstream; None if its bytes pass through unread."""
+
+    request: Request | None
+
+
+class RecordedForm(NamedTuple):
+    """The form of the chunks that follow."""
+
+    protocol: str
+    """The upstream's."""
+    streamed: bool = True
+    """Otherwise there is one: the whole answer."""
+
+
+class RecordedChunk(NamedTuple):
+    """A chunk that is not bytes. All others come as they are."""
+
+    chunk: Chunk
+
+
+class Record:
+    """Takes the events of one run, in one thread."""
+
+    __slots__ = (
+        *("about", "dropped", "events", "head", "id", "is_over"),
+        *("_encoders", "_most_events", "_most_grown", "_quoting"),
+        *("_answers", "_left_out", "_now", "_published", "_texts", "_told"),
+    )
+
+    def __init__(
+        self,
+        about: About,
+        quoting: Quoting,
+        *,
+        encoders: Encoders = ENCODERS,
+        most_events: int = MOST_EVENTS,
+        most_grown: int = MOST_GROWN,
+    ) -> None:
+        self.about = about
+        self.dropped = 0
+        """Events that came faster than they could be written down."""
+        self.is_over = False
+        """True if nothing more comes."""
+        self._quoting = quoting
+        self._encoders = encoders
+        self._most_events = most_events
+        self._most_grown = most_grown
+        self._texts: GrowingTexts | None = None
+        """Made when there is one."""
+        self._left_out = 0
+        self._answers: list[CapturedAnswer] = []
+        self._told = 0
+        self._now = 0.0
+        self._published = 0
+        self.head = about.head
+        """The part that does not change any more."""
+        self.id = self.head.id
+        self.events: list[PageEvent] = [self.head]
+        """The events so far, for the page. It only grows."""
+
+    # ── Taking ──────────────────────────────────────────────────────────────────────
+
+    def take_all(self, items: Iterable[Any]) -> None:
+        """Take events; a number is the time of what follows it. An encoded event may come in the
+        place of an event."""
+        started, encoders, quoting = self.about.started, self._encoders, self._quoting
+        answers = self._answers
+        for item in items:
+            kind = type(item)
+            if kind is float:
+                self._now = item - started
+            elif encode := encoders.get(kind):
+                if self._texts is not None:
+                    self._interrupt_texts(kind)
+                self._add(encode(item, quoting), self._now)
+            elif kind is bytes and answers:
+                answers[-1].take(self._now, item)
+            elif kind in _TAKES:
+                _TAKES[kind](self, item)
+            elif isinstance(item, PageEvent):
+                self._add(item, self._now)
+        self._limit_answer()
+
+    def _interrupt_texts(self, kind: type) -> None:
+        self.join()
+        if kind in _ENDS_OF_TEXTS and self._texts is not None:
+            self._end_texts(self._texts)
+
+    def _end(self) -> None:
+        if self._texts is not None:
+            self._end_texts(self._texts)
+        if self._lost:
+            self._add(page_events.PageDropped(self._lost), self._now)
+
+    def publish(self) -> list[PageEvent]:
+        """The events since the last time."""
+        fresh = self.events[self._published :]
+        self._published = len(self.events)
+        return fresh
+
+    def _add(self, event: PageEvent, at: float) -> None:
+        if self.is_over:
+            return  # what comes now is about the client's connection
+        is_end = type(event) is page_events.PageOver
+        if is_end:
+            self._end()
+            self.is_over = True
+        number = len(self.events)
+        if number >= self._most_events and not is_end:
+            self._left_out += 1
+            return
+        event.n, event.at = number, at
+        self.events.append(event)
+
+    @property
+    def _lost(self) -> int:
+        left_out = 0 if self._texts is None else self._texts.left_out
+        return self.dropped + self._left_out + left_out
+
+    # ── Texts that grow ─────────────────────────────────────────────────────────────
+
+    def _take_grew(self, event: Grew) -> None:
+        texts = self._texts or self._begin_texts()
+        texts.add(self._now, texts.find_call(event.number), text=event.text)
+
+    def _take_text(self, event: Text) -> None:
+        texts = self._texts or self._begin_texts()
+        texts.add(self._now, TEXT, text=event.text)
+
+    def _take_reasoning(self, event: Reasoning) -> None:
+        texts = self._texts or self._begin_texts()
+        texts.add(self._now, REASONING, text=event.text)
+
+    def _begin_texts(self) -> GrowingTexts:
+        self._texts = GrowingTexts(self._quoting.hides, most=self._most_grown)
+        return self._texts
+
+    def join(self) -> None:
+        """Make events of the pieces of texts that came since the last one."""
+        if self._texts is not None and self._texts.fresh:
+            for grown in self._texts.join(self._now):
+                self._show(grown)
+
+    def _show(self, grown: Grown) -> None:
+        kind, number = grown.place
+        if grown.whole:
+            # It is shown anew, without what should not have been seen of it.
+            self._take_back(grown.place)
+        self._add(_GROWING[kind](number, grown.text, whole=grown.whole), grown.at)
+
+    def _take_back(self, place: TextPlace) -> None:
+        """Calls of earlier turns have the same numbers, and nothing to do with it."""
+        kind = _GROWING[place.kind]
+        for event in reversed(self.events):
+            if isinstance(event, page_events.PageTurn):
+                return
+            if isinstance(event, kind) and event.number == place.number:
+                event.text = ""
+
+    def _end_texts(self, texts: GrowingTexts) -> None:
+        for grown in texts.end(self._now):
+            if grown.whole:
+                self._show(grown)
+            if self._answers:
+                self._answers[-1].hear(grown.text, is_clean=not grown.whole)
+
+    # ── Answers ───────────────────────────────────────────────────────────────────────
+
+    def _take_asked(self, asked: RecordedRequest) -> None:
+        if self._texts is not None:
+            self.join()
+        request = asked.request
+        if self._quoting.bodies:
+            title = f"{self.id}, answer {len(self._answers) + 1}"
+            self._answers.append(CapturedAnswer(title, describe_offer(request), began=self._now))
+        if request is not None:
+            self._add(encode_request(request, self._quoting, told=self._told), self._now)
+            self._told = len(request.messages)
+
+    def _limit_answer(self) -> None:
+        if self._answers:
+            self._answers[-1].limit()
+
+    def _take_form(self, form: RecordedForm) -> None:
+        if self._answers:
+            self._answers[-1].describe(form.protocol, streamed=form.streamed)
+
+    def _take_received(self, received: RecordedChunk) -> None:
+        if self._answers:
+            self._answers[-1].take(self._now, received.chunk)
+
+    # ── Keeping ─────────────────────────────────────────────────────────────────────
+
+    def keep(self) -> Batch:
+        """Return the batch for the file, when the run is over."""
+        events = cast(list[AnyPageEvent], self.events)
+        run = StoredRun(events, self.about.key, self._lost)
+        answers = self._write_answers() if self._answers else ()
+        return Batch(self.head.began, write_runs([run]), answers=answers)
+
+    def _write_answers(self) -> Sequence[bytes]:
+        """All answers, as far as they were received whole."""
+        if self.dropped:
+            return ()
+        written = [answer.write(self._quoting.hides) for answer in self._answers]
+        return tuple(filter(None, written))
+
+
+_GROWING: Mapping[str, type[page_events.PageGrowing]] = {
+    "grew": page_events.PageGrew,
+    "text": page_events.PageText,
+    "reasoning": page_events.PageReasoning,
+}
+_ENDS_OF_TEXTS = frozenset({TurnStarted, Ended})
+_TAKES: Mapping[type, Callable[[Record, Any], None]] = {
+    Grew: Record._take_grew,
+    Text: Record._take_text,
+    Reasoning: Record._take_reasoning,
+    RecordedRequest: Record._take_asked,
+    RecordedForm: Record._take_form,
+    RecordedChunk: Record._take_received,
+}

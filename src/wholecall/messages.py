@@ -1,0 +1,290 @@
+"""Messages, tools and requests as values, whatever protocol they came in or go out in."""
+
+from __future__ import annotations
+
+import enum
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeGuard
+
+from wholecall.errors import InadmissibleTools
+from wholecall.events import JSON, Problem, Reasoning, Start, Text
+from wholecall.tool_choice import Choice
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """The core's view of a tool."""
+
+    name: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """The JSON Schema of its arguments; empty means that anything fits."""
+    description: str = ""
+    start: Start = Start.CONFIRMED
+    """The safe default: a tool with side effects waits for the end of the turn."""
+    read_only: bool = False
+    """It changes nothing: a call of it may be started although it was written as text."""
+
+
+Offer: TypeAlias = Mapping[str, ToolSpec]
+"""The tools of one request by name."""
+
+
+def read_offer(
+    tools: Iterable[ToolSpec | Mapping[str, Any]], *, start: Start | None = None
+) -> Offer:
+    """Read tool definitions in OpenAI's, Responses', Anthropic's, Bedrock's or Gemini's form.
+
+    A provider's own tool (`{"type": "web_search"}`) has no name and is skipped. `start` overrides
+    the policy of every definition that is not a `ToolSpec`. A definition that cannot be read raises
+    `InadmissibleTools`.
+    """
+    specs: dict[str, ToolSpec] = {}
+    for index, tool in enumerate(tools):
+        if _is_read(tool):
+            specs[tool.name] = tool
+            continue
+        for spec in read_tool(tool, f"$[{index}]", start=start or Start.CONFIRMED):
+            specs[spec.name] = spec
+    return specs
+
+
+def _is_read(tool: ToolSpec | Mapping[str, Any]) -> TypeGuard[ToolSpec]:
+    """Return True for a `ToolSpec`, which callers pass that have read the offer before."""
+    return type(tool) is ToolSpec and type(tool.name) is str and type(tool.parameters) is dict
+
+
+def read_tool(
+    tool: ToolSpec | Mapping[str, Any], path: str, *, start: Start = Start.CONFIRMED
+) -> list[ToolSpec]:
+    """Return the tools of one definition: Gemini's hold many, a provider's own tool none.
+
+    `path` is its place in the list, for the error.
+    """
+    if isinstance(tool, ToolSpec):
+        _demand(isinstance(tool.name, str), tool.name, path=f"{path}.name", expected=_NAME)
+        schema, place = tool.parameters, f"{path}.parameters"
+        _demand(isinstance(schema, Mapping), schema, path=place, expected=_SCHEMA)
+        return [tool]
+    read = (_read_body(body, place, start=start) for body, place in _bodies(tool, path))
+    return [spec for spec in read if spec is not None]
+
+
+# ── Forms ───────────────────────────────────────────────────────────────────────────
+
+# What a provider wraps a definition in, and whether many stand in it. Responses, Anthropic
+# and MCP wrap it in nothing.
+_WRAPPERS: tuple[tuple[str, bool], ...] = (
+    ("functionDeclarations", True),  # Gemini
+    ("function", False),  # OpenAI's chat completions
+    ("toolSpec", False),  # Bedrock
+)
+# The places of the schema; Bedrock wraps it once more.
+_SCHEMAS = ("parameters", "parametersJsonSchema", "input_schema", "inputSchema")
+_SCHEMA_WRAPPER = "json"
+# With these fields and no name it is a mistake, not a provider's own tool.
+_DEFINES = frozenset({"description", *_SCHEMAS})
+
+
+def _bodies(tool: Any, path: str) -> Iterator[tuple[Any, str]]:
+    """The bodies of a definition, each with its place."""
+    _demand(isinstance(tool, Mapping), tool, path=path, expected=_DEFINITION)
+    for wrapper, holds_many in _WRAPPERS:
+        wrapped = tool.get(wrapper)
+        if wrapped and holds_many:
+            place = f"{path}.{wrapper}"
+            _demand(isinstance(wrapped, list | tuple), wrapped, path=place, expected=_LIST)
+            yield from ((body, f"{place}[{at}]") for at, body in enumerate(wrapped))
+            return
+        if wrapped:
+            yield wrapped, f"{path}.{wrapper}"
+            return
+    yield tool, path
+
+
+def _read_body(body: Any, path: str, *, start: Start) -> ToolSpec | None:
+    _demand(isinstance(body, Mapping), body, path=path, expected=_DEFINITION)
+    if "name" not in body and not _is_ours(body):
+        return None
+    name = body.get("name")
+    _demand(isinstance(name, str), name, path=f"{path}.name", expected=_NAME)
+    key = next((key for key in _SCHEMAS if body.get(key)), None)
+    schema = {} if key is None else body[key]
+    _demand(isinstance(schema, Mapping), schema, path=f"{path}.{key}", expected=_SCHEMA)
+    if isinstance(schema.get(_SCHEMA_WRAPPER), Mapping):
+        schema = schema[_SCHEMA_WRAPPER]
+    description = body.get("description") or ""
+    place = f"{path}.description"
+    _demand(isinstance(description, str), description, path=place, expected=_DESCRIPTION)
+    return ToolSpec(name, schema, description, start)
+
+
+def _is_ours(body: Mapping[str, Any]) -> bool:
+    """Return True if a definition without a name was meant to be a function."""
+    kind = body.get("type")
+    return kind == "function" or (kind is None and not _DEFINES.isdisjoint(body))
+
+
+# ── Refusals ────────────────────────────────────────────────────────────────────────
+
+_DEFINITION = 'a ToolSpec or a definition: {"name": "weather", "parameters": {"type": "object"}}'
+_LIST = "a list of definitions"
+_DESCRIPTION = 'what the tool is for: {"name": "weather", "description": "Weather of a city", …}'
+_NAME = 'the name of the tool: {"name": "weather", …}'
+_SCHEMA = 'a JSON Schema: {"type": "object", "properties": {…}}'
+
+
+def _demand(holds: bool, found: Any, *, path: str, expected: str) -> None:
+    if not holds:
+        received = reprlib.repr(found)
+        message = f"tools{path.removeprefix('$')} is {received}: write {expected}"
+        raise InadmissibleTools(message, (Problem(path, "tool", message, received, expected),))
+
+
+# A conversation as values: what a request says, whatever protocol it came in or goes out in.
+#
+# Every protocol decodes its requests to these values and encodes them again, so that any client can
+# talk to any upstream. What a value was read from stays with it (`native`): in the same protocol it
+# goes out again as it came in, unknown fields included.
+
+
+class Role(enum.Enum):
+    """The author of a message."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    """Holds results and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """Content that only one protocol understands, in its own form."""
+
+    protocol: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Media:
+    """An image, a sound or a document: its bytes in base64, or where they lie."""
+
+    kind: str
+    """`image`, `audio` or `document`."""
+    media_type: str = ""
+    """As in `image/png`; may be unknown for an address."""
+    data: str = ""
+    url: str = ""
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in _MEDIA_KINDS:
+            raise ValueError(
+                f"media of the kind {self.kind!r}: {', '.join(_MEDIA_KINDS)} are known"
+            )
+
+
+_MEDIA_KINDS = ("image", "audio", "document")
+Content: TypeAlias = Text | Media
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of running a call: an output or a failure."""
+
+    content: tuple[Content, ...] = ()
+    failed: bool = False
+    structured: JSON = None
+    """The output as a value, where the tool gave one. Its text is in `content` all the same."""
+
+    @property
+    def text(self) -> str:
+        """All of its text."""
+        return "".join(piece.text for piece in self.content if isinstance(piece, Text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastCall:
+    """A call in a history: it was made before and is not run from here."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, JSON]
+    provider_id: str | None = None
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that the provider wants back with the call, such as thought signatures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallResult:
+    """The one result of a past call."""
+
+    call_id: str
+    result: Result
+    name: str = ""
+    """The tool's; some protocols go by it."""
+
+
+Part: TypeAlias = Text | Media | Reasoning | PastCall | CallResult | Native
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a history."""
+
+    role: Role
+    parts: tuple[Part, ...]
+    native: Native | None = None
+    """The messages or items (a tuple of them) that it was read from."""
+
+    @property
+    def text(self) -> str:
+        """All of its text."""
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputSchema:
+    """The form that the final answer must have."""
+
+    schema: Mapping[str, Any]
+    name: str = "answer"
+    strict: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompted:
+    """Tools that were written into the messages, and how the answer calls them."""
+
+    dialect: str
+    """Its name."""
+    tools: tuple[ToolSpec, ...]
+    choice: Choice
+    beginning: str = ""
+    """The prefilled beginning of the answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The request for one turn."""
+
+    model: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    native_tools: tuple[Native, ...] = ()
+    """Tools that the upstream itself runs, in its own form."""
+    choice: Choice = field(default_factory=Choice)
+    stream: bool = True
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()
+    output: OutputSchema | None = None
+    rest: Native | None = None
+    """The other fields of the request (a mapping), for the protocol that they were written in."""
+    headers: Native | None = None
+    """Headers of the request (a mapping), for the protocol in which it was written."""
+    prompted: Prompted | None = None
+    """Tools that are described in the messages instead of being sent to the upstream."""

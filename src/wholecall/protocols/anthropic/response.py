@@ -1,0 +1,324 @@
+"""Answers as Anthropic's messages.
+
+A message is a list of content blocks, each started, grown by deltas and stopped. Text and
+thinking stay open until something else comes; the signature ends the thinking that it signs.
+The stop reason comes with the usage, in an event of its own before the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from wholecall.events import JSON, Call, Opened, Reasoning, Text, Usage
+from wholecall.messages import Native, PastCall
+from wholecall.protocols.anthropic.request import PROTOCOL, pick_extras
+from wholecall.protocols.anthropic.stream import CITATIONS, STOP_SEQUENCE
+from wholecall.protocols.response_base import (
+    END,
+    PRIVATE,
+    ChoiceWriter,
+    Failure,
+    FinishReason,
+    ResponseHead,
+    ResponseStyle,
+    anthropic_error,
+    comment,
+    frame,
+    quote,
+    write_message_usage,
+)
+from wholecall.protocols.response_encoder import GatheredAnswer
+
+_NOTHING = b""
+_DELTA_END = b"}}" + END
+_PING = frame({"type": "ping"}, "ping")
+_REASONS = {
+    "tool_calls": "tool_use",
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "content_filter": "refusal",
+}
+# Anthropic has several words where we have one; its own word is kept where it says the same.
+_FINER = {
+    "stop_sequence": "stop",
+    "pause_turn": "stop",
+    "model_context_window_exceeded": "length",
+}
+
+
+class _Growth(NamedTuple):
+    """A block that grows: how it starts, and what its deltas are called."""
+
+    start: Mapping[str, str]
+    kind: str
+    field: str
+
+
+_TEXT = _Growth({"type": "text", "text": ""}, "text_delta", "text")
+_THINKING = _Growth(
+    {"type": "thinking", "thinking": "", "signature": ""}, "thinking_delta", "thinking"
+)
+_INPUT = _Growth({}, "input_json_delta", "partial_json")
+
+
+# ── Streams ─────────────────────────────────────────────────────────────────────────
+
+
+class AnthropicWriter:
+    """Writes one message as a stream."""
+
+    def __init__(self, head: ResponseHead, style: ResponseStyle) -> None:
+        self._head = head
+        self._blocks = _Blocks(native=style.upstream == PROTOCOL)
+
+    def begin(self, usage: Usage | None) -> bytes:
+        """The message without content, and what it cost to read the request, if that is known."""
+        message = _write_message(self._head, [], finish=None, usage=usage)
+        return _event("message_start", message=message)
+
+    def choice(self, index: int) -> ChoiceWriter | None:
+        """The blocks of the message, which has no other choices."""
+        return None if index else self._blocks
+
+    def finish(self, finishes: Mapping[int, FinishReason], usage: Usage | None) -> bytes:
+        """Write the stop reason, the usage and the end of the message."""
+        return (
+            self._blocks.close()
+            + _event(
+                "message_delta",
+                delta=_write_stop(finishes[0], self._blocks.stop_sequence),
+                usage=write_message_usage(usage),
+            )
+            + _event("message_stop")
+        )
+
+    def fail(self, failure: Failure) -> bytes:
+        """An error. Open blocks stay open: they were not finished."""
+        return frame(anthropic_error(failure), "error")
+
+    def keep_alive(self) -> bytes:
+        """The protocol's own sign of life."""
+        return _PING
+
+    def report(self, progress: JSON) -> bytes:
+        """A comment: clients refuse events that they do not know."""
+        return comment(PRIVATE, progress)
+
+
+class _Blocks:
+    """Writes the content blocks of a message."""
+
+    __slots__ = ("_before", "_index", "_native", "_next", "_open", "_places", "stop_sequence")
+
+    def __init__(self, *, native: bool) -> None:
+        self.stop_sequence: str | None = None
+        """At which the model was stopped."""
+        self._native = native
+        self._next = 0
+        self._open: _Growth | None = None
+        """The block of text or thinking that is open."""
+        self._index = 0
+        self._before = _NOTHING
+        """The beginning of each delta of the open block."""
+        self._places: dict[int, tuple[int, bytes]] = {}
+        """The calls that are being shown as they grow: index, and how their deltas begin."""
+
+    def open(self) -> bytes:
+        """Nothing: the message has begun already."""
+        return _NOTHING
+
+    # ── Words ───────────────────────────────────────────────────────────────────────
+
+    def say(self, text: str) -> bytes:
+        """A piece of text."""
+        return self._grow(_TEXT) + self._before + quote(text) + _DELTA_END
+
+    def think(self, event: Reasoning) -> bytes:
+        """A piece of thinking, its signature, or thinking that is not shown."""
+        frames = self._think(event.text) if event.text else _NOTHING
+        signature = event.extras.get("signature")
+        if signature:
+            frames += self._sign(signature)
+        redacted = event.extras.get("redacted_thinking")
+        if redacted:
+            frames += self._add({"type": "redacted_thinking", "data": redacted})
+        if CITATIONS in event.extras:
+            frames += self._cite(event.extras[CITATIONS])
+        self.stop_sequence = event.extras.get(STOP_SEQUENCE, self.stop_sequence)
+        return frames
+
+    def close(self) -> bytes:
+        """Nothing more comes for the open block of text or thinking."""
+        if self._open is None:
+            return _NOTHING
+        self._open = None
+        return _event("content_block_stop", index=self._index)
+
+    def _think(self, text: str) -> bytes:
+        return self._grow(_THINKING) + self._before + quote(text) + _DELTA_END
+
+    def _sign(self, signature: str) -> bytes:
+        opening = self._grow(_THINKING)
+        delta = {"type": "signature_delta", "signature": signature}
+        signed = _event("content_block_delta", index=self._index, delta=delta)
+        return opening + signed + self.close()
+
+    def _cite(self, citations: list[Any]) -> bytes:
+        """Add to the block of text; none: it is over, and what follows is one of its own."""
+        if not citations:
+            return self.close()
+        frames = self._grow(_TEXT)
+        for citation in citations:
+            delta = {"type": "citations_delta", "citation": citation}
+            frames += _event("content_block_delta", index=self._index, delta=delta)
+        return frames
+
+    def _grow(self, growth: _Growth) -> bytes:
+        """Return what must precede more of this: nothing, if its block is open."""
+        if self._open is growth:
+            return _NOTHING
+        closing = self.close()
+        self._open, self._index = growth, self._next
+        self._before = _delta_start(self._index, growth)
+        return closing + self._start(growth.start)
+
+    # ── Blocks ──────────────────────────────────────────────────────────────────────
+
+    def add_block(self, native: Mapping[str, Any]) -> bytes:
+        """Write the actions of Anthropic's own tools, for clients that know them."""
+        return self._add(native) if self._native else _NOTHING
+
+    def add_call(self, call: Call, arguments: str) -> bytes:
+        """A block whose whole input is one delta: its start has room for none."""
+        return (
+            self._open_call(call.number, _write_call(call, {}))
+            + self.grow_call(call.number, arguments)
+            + self.close_call(call, arguments)
+        )
+
+    def open_call(self, opened: Opened) -> bytes:
+        """A block begins whose input is yet to come."""
+        block = {"type": "tool_use", "id": opened.id, "name": opened.name, "input": {}}
+        return self._open_call(opened.number, block)
+
+    def grow_call(self, number: int, text: str) -> bytes:
+        """A piece of the input."""
+        return self._places[number][1] + quote(text) + _DELTA_END
+
+    def close_call(self, call: Call, _: str) -> bytes:
+        """The input is over."""
+        index = self._places.pop(call.number)[0]
+        return _event("content_block_stop", index=index)
+
+    def _open_call(self, number: int, block: Mapping[str, Any]) -> bytes:
+        closing, index = self.close(), self._next
+        self._places[number] = index, _delta_start(index, _INPUT)
+        return closing + self._start(block)
+
+    def _add(self, block: Mapping[str, Any]) -> bytes:
+        closing, index = self.close(), self._next
+        return closing + self._start(block) + _event("content_block_stop", index=index)
+
+    def _start(self, block: Mapping[str, Any]) -> bytes:
+        self._next += 1
+        return _event("content_block_start", index=self._next - 1, content_block=block)
+
+
+def _event(kind: str, **fields: Any) -> bytes:
+    return frame({"type": kind, **fields}, kind)
+
+
+def _delta_start(index: int, growth: _Growth) -> bytes:
+    name = "content_block_delta"
+    start = f'{{"type":"{name}","index":{index},"delta":{{"type":"{growth.kind}","{growth.field}":'
+    return f"event: {name}\ndata: {start}".encode()
+
+
+# ── Whole answers ───────────────────────────────────────────────────────────────────
+
+
+def encode(whole: GatheredAnswer, head: ResponseHead) -> dict[str, Any]:
+    """The body of a message. It has one choice; others have no place in it."""
+    said = whole.choices[0]
+    content: list[Any] = []
+    for part in said.parts:
+        content += _PARTS[type(part)](part)
+        if isinstance(part, Reasoning):
+            content[-1:] = [_cite(block, part) for block in content[-1:]]
+    message = _write_message(head, content, finish=said.finish, usage=whole.usage)
+    sequences = [note[STOP_SEQUENCE] for note in said.notes if STOP_SEQUENCE in note]
+    return {**message, **_write_stop(said.finish, *sequences[-1:])}
+
+
+def _cite(block: Mapping[str, Any], behind: Reasoning) -> Mapping[str, Any]:
+    """Return the block with its citations, if they follow it."""
+    cited = behind.extras.get(CITATIONS)
+    if not cited or block.get("type") != "text":
+        return block
+    return {**block, CITATIONS: [*block.get(CITATIONS, ()), *cited]}
+
+
+def _write_text(part: Text) -> Iterator[dict[str, Any]]:
+    yield {"type": "text", "text": part.text}
+
+
+def _write_reasoning(part: Reasoning) -> Iterator[dict[str, Any]]:
+    signature = part.extras.get("signature")
+    if part.text or signature:
+        yield {"type": "thinking", "thinking": part.text, "signature": signature or ""}
+    if part.extras.get("redacted_thinking"):
+        yield {"type": "redacted_thinking", "data": part.extras["redacted_thinking"]}
+
+
+def _write_past_call(part: PastCall) -> Iterator[dict[str, Any]]:
+    yield _write_call(part, part.arguments)
+
+
+def _write_native(part: Native) -> Iterator[Mapping[str, Any]]:
+    if part.protocol == PROTOCOL:
+        yield part.value
+
+
+_PARTS: dict[type, Callable[[Any], Iterator[Mapping[str, Any]]]] = {
+    Text: _write_text,
+    Reasoning: _write_reasoning,
+    PastCall: _write_past_call,
+    Native: _write_native,
+}
+
+
+# ── Both ────────────────────────────────────────────────────────────────────────────
+
+
+def _write_call(call: Call | PastCall, arguments: Mapping[str, JSON]) -> dict[str, Any]:
+    block = {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
+    return {**block, **pick_extras(call)}
+
+
+def _write_message(
+    head: ResponseHead, content: list[Any], *, finish: FinishReason | None, usage: Usage | None
+) -> dict[str, Any]:
+    fields = {
+        "id": head.id,
+        "type": "message",
+        "role": "assistant",
+        "model": head.model,
+        "content": content,
+        **_write_stop(finish),
+        "usage": write_message_usage(usage),
+    }
+    return head.complete(fields)
+
+
+def _write_stop(finish: FinishReason | None, sequence: str | None = None) -> dict[str, Any]:
+    reason = _name_reason(finish)
+    stopped = sequence if reason == STOP_SEQUENCE else None
+    return {"stop_reason": reason, STOP_SEQUENCE: stopped}
+
+
+def _name_reason(finish: FinishReason | None) -> str | None:
+    if finish is None:
+        return None
+    keeps = _FINER.get(finish.native or "") == finish.reason
+    return finish.native if keeps else _REASONS[finish.reason]

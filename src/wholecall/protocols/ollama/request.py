@@ -1,0 +1,112 @@
+"""The body of a request to Ollama's own chat API.
+
+    {"model": …, "messages": [
+        {"role": "user", "content": "…", "images": ["<base64>"]},
+        {"role": "assistant", "content": "…", "thinking": "…", "tool_calls": [
+            {"id": …, "function": {"name": …, "arguments": {…}}}]},
+        {"role": "tool", "tool_name": …, "tool_call_id": …, "content": "…"}],
+     "tools": [{"type": "function", "function": {…}}], "format": {…}, "options": {…}}
+
+There is no `tool_choice`: forbidden tools are not offered, and a required call cannot be expressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from wholecall.events import Reasoning, Text
+from wholecall.messages import Content, Media, Native, PastCall, Request, Role
+from wholecall.protocols.call_pairs import AnsweredCall, CallExchange, pair
+from wholecall.protocols.decoder import present
+from wholecall.protocols.openai_chat.request import write_tool
+from wholecall.protocols.request_fields import (
+    complete,
+    list_tools,
+    natives_of,
+    omit,
+    rest_of,
+    speak,
+    without,
+)
+from wholecall.tool_choice import Mode
+
+PROTOCOL = "ollama"
+
+
+def encode(request: Request) -> dict[str, Any]:
+    """The body of a request."""
+    options = {
+        "num_predict": request.max_tokens,
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "stop": list(request.stop) or None,
+    }
+    body = {
+        "model": request.model,
+        "messages": [wire for exchange in pair(request.messages) for wire in _write(exchange)],
+        "tools": _offer(request) or None,
+        # Streaming is what it does if nothing is said.
+        "stream": request.stream,
+        "format": request.output.schema if request.output is not None else None,
+        "options": present(options) or None,
+    }
+    return complete(body, without(rest_of(request, PROTOCOL), ["tools"]))
+
+
+def _offer(request: Request) -> list[Any]:
+    choice = request.choice
+    if choice.mode is Mode.NONE:
+        return []
+    return list_tools(request, PROTOCOL, write=write_tool, only=choice.names or None)
+
+
+def _write(exchange: CallExchange) -> Iterator[Any]:
+    message = exchange.message
+    natives = natives_of(message, PROTOCOL)
+    if natives is not None:
+        yield from natives
+    elif message.role is Role.ASSISTANT:
+        yield _write_answer(exchange)
+    else:
+        yield {"role": message.role.value, **_write_content(message.parts)}
+    yield from (_write_result(each) for each in exchange.answered)
+
+
+def _write_answer(exchange: CallExchange) -> dict[str, Any]:
+    message = exchange.message
+    thoughts = [part for part in message.parts if isinstance(part, Reasoning) and not part.extras]
+    fields = {
+        "role": "assistant",
+        "content": message.text,
+        "thinking": "".join(thought.text for thought in thoughts) or None,
+        "tool_calls": [_write_call(each.call) for each in exchange.answered] or None,
+    }
+    return present(fields)
+
+
+def _write_call(call: PastCall) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "function": function}
+
+
+def _write_result(answered: AnsweredCall) -> dict[str, Any]:
+    call, result = answered.call, answered.result
+    media = [piece for piece in result.content if isinstance(piece, Media)]
+    content = _write_content([Text(speak(result)), *media])
+    names = {"tool_name": call.name, "tool_call_id": call.id}
+    return {"role": "tool", **names, **content}
+
+
+def _write_content(parts: Iterable[Content | object]) -> dict[str, Any]:
+    """Texts and images stand apart; of all else there is nothing but a word."""
+    words: list[str] = []
+    images: list[str] = []
+    for part in parts:
+        if isinstance(part, Media) and part.kind == "image" and part.data:
+            images.append(part.data)
+        elif isinstance(part, Media | Native):
+            words.append(omit(part))
+        elif isinstance(part, Text):
+            words.append(part.text)
+    return {"content": "\n".join(filter(None, words)), **({"images": images} if images else {})}

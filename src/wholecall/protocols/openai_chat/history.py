@@ -1,0 +1,184 @@
+"""The history of OpenAI's chat protocol: one message a turn, one message a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from wholecall.protocols.history import (
+    Aside,
+    ChangeKind,
+    HistoryForm,
+    Mending,
+    Piece,
+    ReasoningRule,
+    Spot,
+    StoredCall,
+    StoredOutput,
+    StoredResult,
+    StoredTurn,
+    Wire,
+    is_blank,
+    read_id,
+    tidy,
+    write_arguments,
+)
+
+_OUTPUT = StoredOutput("content", "text")
+# OpenRouter's details and LiteLLM's blocks carry signatures; the plain texts do not.
+_PLAIN_REASONING = ("reasoning_content", "reasoning")
+_REASONING_DROPPED: dict[ReasoningRule, tuple[str, ...]] = {
+    ReasoningRule.ALL: (),
+    ReasoningRule.SIGNED: _PLAIN_REASONING,
+    ReasoningRule.NONE: (*_PLAIN_REASONING, "reasoning_details", "thinking_blocks"),
+}
+_SIGNATURES = ("extra_content", "provider_specific_fields", "thought_signature")
+# What an assistant's message may hold and still say nothing.
+_ENVELOPE = frozenset({"role", "content", "name"})
+
+
+def _split(messages: Sequence[Any], mending: Mending) -> list[Piece]:
+    pieces = (_read(message, Spot(at, mending)) for at, message in enumerate(messages))
+    return [piece for piece in pieces if piece is not None]
+
+
+def _read(message: Any, spot: Spot) -> Piece | None:
+    role = message.get("role") if isinstance(message, Mapping) else None
+    reader = _READERS.get(role) if isinstance(role, str) else None
+    return reader(message, spot) if reader else Aside(spot.at, message, opaque=True)
+
+
+def _read_said(message: Wire, spot: Spot) -> Piece:
+    tidied = tidy(message, spot)
+    return Aside(spot.at, {**tidied, "content": ""} if tidied.get("content") == [] else tidied)
+
+
+def _read_result(message: Wire, spot: Spot) -> Piece:
+    filled = _OUTPUT.fill_blank(message, spot)
+    return StoredResult(spot.at, read_id(message, "tool_call_id"), filled)
+
+
+def _read_assistant(message: Wire, spot: Spot) -> Piece | None:
+    calls = message.get("tool_calls")
+    if calls is None or calls == []:
+        return _read_answer(message, spot)
+    if not isinstance(calls, list) or not all(isinstance(call, Mapping) for call in calls):
+        return Aside(spot.at, message, opaque=True)
+    entries = tuple(_read_call(call, spot) for call in calls)
+    restored = _restore(message, spot, ids=[call.id for call in entries])
+    frame = tidy(_drop_reasoning(restored, spot), spot)
+    if frame.get("content") == []:
+        frame = {**frame, "content": None}
+    return StoredTurn(spot.at, entries, frame)
+
+
+def _read_answer(message: Wire, spot: Spot) -> Piece | None:
+    """An answer without calls. One that says nothing is refused by many upstreams."""
+    if message.get("tool_calls") == []:
+        spot.note(ChangeKind.BLANK_DROPPED, "tool_calls")
+        message = _without(message, ["tool_calls"])
+    message = tidy(_drop_reasoning(message, spot), spot)
+    content = message.get("content")
+    if content is not None and content != [] and not is_blank(content):
+        return Aside(spot.at, message)
+    if any(value for key, value in message.items() if key not in _ENVELOPE):
+        return Aside(spot.at, {**message, "content": None} if content == [] else message)
+    spot.note(ChangeKind.BLANK_DROPPED, "message")
+    return None
+
+
+_READERS: dict[str, Callable[[Wire, Spot], Piece | None]] = {
+    "assistant": _read_assistant,
+    "tool": _read_result,
+    "user": _read_said,
+    "system": _read_said,
+    "developer": _read_said,
+    "function": _read_said,
+}
+
+
+def _read_call(native: Wire, spot: Spot) -> StoredCall:
+    id = read_id(native, "id")
+    if not spot.target.signatures and not native.keys().isdisjoint(_SIGNATURES):
+        spot.note(ChangeKind.SIGNATURE_DROPPED, id)
+        native = _without(native, _SIGNATURES)
+    function = native.get("function")
+    if not isinstance(function, Mapping):
+        return StoredCall(spot.at, id, native)  # a custom tool: its input is any text
+    if not native.get("type"):  # some servers leave it out, and OpenAI's refuses what they wrote
+        spot.note(ChangeKind.TYPE_ADDED, id)
+        native = {**native, "type": "function"}
+    text, lost = write_arguments(function.get("arguments"))
+    if text == function.get("arguments"):
+        return StoredCall(spot.at, id, native)
+    spot.note(ChangeKind.ARGUMENTS_EMPTIED if lost else ChangeKind.ARGUMENTS_ENCODED, id)
+    return StoredCall(spot.at, id, {**native, "function": {**function, "arguments": text}}, lost)
+
+
+# ── Reasoning ───────────────────────────────────────────────────────────────────────
+
+
+def _restore(message: Wire, spot: Spot, *, ids: Sequence[str]) -> Wire:
+    """Give a message back what its client lost of it, and what its reader cannot miss."""
+    fields: dict[str, Any] = {}
+    for id in ids:
+        fields.update(spot.mending.remembered.get(id, {}))
+    if spot.target.reasoning_required:
+        fields.setdefault("reasoning_content", message.get("reasoning") or "")
+    lost = {key: value for key, value in fields.items() if key not in message}
+    if not lost:
+        return message
+    spot.note(ChangeKind.REASONING_RESTORED, ", ".join(lost))
+    return {**message, **lost}
+
+
+def _drop_reasoning(message: Wire, spot: Spot) -> Wire:
+    unwanted = _REASONING_DROPPED[spot.target.reasoning]
+    found = [key for key in unwanted if key in message]
+    if not found:
+        return message
+    spot.note(ChangeKind.REASONING_DROPPED, ", ".join(found))
+    return _without(message, found)
+
+
+def _without(native: Wire, keys: Collection[str]) -> Wire:
+    return {key: value for key, value in native.items() if key not in keys}
+
+
+# ── Writing ─────────────────────────────────────────────────────────────────────────
+
+
+def _join(pieces: Sequence[Piece], mending: Mending) -> list[Any]:
+    messages: list[Any] = []
+    after_result = False
+    for piece in pieces:
+        if after_result and mending.target.bridge and _is_user(piece):
+            mending.note(ChangeKind.BRIDGE_ADDED, piece.at)
+            messages.append({"role": "assistant", "content": mending.target.bridge})
+        messages.append(_write(piece))
+        after_result = isinstance(piece, StoredResult)
+    return messages
+
+
+def _write(piece: Piece) -> Any:
+    if isinstance(piece, StoredTurn):
+        return {**piece.frame, "tool_calls": piece.natives}
+    return piece.native
+
+
+def _is_user(piece: Piece) -> bool:
+    return isinstance(piece, Aside) and not piece.opaque and piece.native["role"] == "user"
+
+
+def _fill(call: StoredCall, words: str) -> Wire:
+    return {"role": "tool", "tool_call_id": call.id, "content": words}
+
+
+CHAT = HistoryForm(
+    split=_split,
+    join=_join,
+    call_id="id",
+    result_id="tool_call_id",
+    fill=_fill,
+    annotate=_OUTPUT.annotate,
+)

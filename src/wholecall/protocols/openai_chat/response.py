@@ -1,0 +1,295 @@
+"""Answers as OpenAI's chat completions.
+
+A stream is a list of chunks that all begin alike, so that beginning is written once. A call takes
+one entry in one chunk: id, name and the whole text of its arguments. Progress is in chunks without
+choices, as the usage is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from wholecall.events import JSON, Call, Opened, Reasoning, Text, Usage
+from wholecall.messages import Native, Part, PastCall
+from wholecall.protocols.answer_message import NOTES
+from wholecall.protocols.decoder import DECLINED
+from wholecall.protocols.openai_chat.request import DETAILS, pick_extras
+from wholecall.protocols.request_fields import without
+from wholecall.protocols.response_base import (
+    DONE,
+    END,
+    KEEP_ALIVE,
+    PRIVATE,
+    ChoiceWriter,
+    Failure,
+    FinishReason,
+    ResponseHead,
+    ResponseStyle,
+    dump,
+    frame,
+    is_for_client,
+    openai_error,
+    quote,
+    write_chat_usage,
+)
+from wholecall.protocols.response_encoder import GatheredAnswer, GatheredChoice
+
+_NOTHING = b""
+_ANNOTATIONS, _LOGPROBS = NOTES
+_FUNCTION = "function_call"
+
+
+# ── Streams ─────────────────────────────────────────────────────────────────────────
+
+
+class ChatWriter:
+    """Writes one chat completion as a stream."""
+
+    def __init__(self, head: ResponseHead, style: ResponseStyle) -> None:
+        fields = {
+            "id": head.id,
+            "object": "chat.completion.chunk",
+            "created": head.created,
+            "model": head.model,
+        }
+        kept = without(head.complete(fields), ("choices", "usage"))
+        self._before = b"data: " + dump(kept)[:-1] + b',"choices":['
+        # A client that requested the usage gets the field in every chunk, null until it is known.
+        self._after = (b'],"usage":null}' if style.usage else b"]}") + END
+        self._tells_usage = style.usage
+        self._make_choice = _FunctionChoice if style.functions else _ChatChoice
+
+    def begin(self, _: Usage | None) -> bytes:
+        """Nothing: the first choice begins the stream."""
+        return _NOTHING
+
+    def choice(self, index: int) -> ChoiceWriter:
+        """The writer of a choice."""
+        return self._make_choice(index, self._before, after=self._after)
+
+    def finish(self, finishes: Mapping[int, FinishReason], usage: Usage | None) -> bytes:
+        """A finish for each choice, the usage, and the terminator."""
+        chunks = [self._finish(index, finish) for index, finish in finishes.items()]
+        if usage is not None and self._tells_usage:
+            chunks.append(self._before + b'],"usage":' + dump(write_chat_usage(usage)) + b"}" + END)
+        return b"".join([*chunks, DONE])
+
+    def fail(self, failure: Failure) -> bytes:
+        """An error in place of a chunk."""
+        return frame(openai_error(failure))
+
+    def keep_alive(self) -> bytes:
+        """A comment."""
+        return KEEP_ALIVE
+
+    def report(self, progress: JSON) -> bytes:
+        """A chunk without choices, and the progress beside them."""
+        key = f'],"{PRIVATE}":'.encode()
+        return self._before + key + dump(progress) + b"}" + END
+
+    def _finish(self, index: int, finish: FinishReason) -> bytes:
+        choice = {"index": index, "delta": {}, **_write_finish(finish)}
+        if self._make_choice is _FunctionChoice:
+            choice = _with_function(choice)
+        return self._before + dump(choice) + self._after
+
+
+class _ChatChoice:
+    """Writes the deltas of one choice."""
+
+    __slots__ = (
+        "_after",
+        "_before",
+        "_call_end",
+        "_calls",
+        "_places",
+        "_say",
+        "_think",
+        "_words_end",
+    )
+
+    def __init__(self, index: int, before: bytes, *, after: bytes) -> None:
+        self._before = before + f'{{"index":{index},"delta":'.encode()
+        self._after = b',"finish_reason":null}' + after
+        # The frames around a piece of text, of reasoning, of arguments.
+        self._say = self._before + b'{"content":'
+        self._think = self._before + b'{"reasoning_content":'
+        self._words_end = b"}" + self._after
+        self._call_end = b"}}]}" + self._after
+        self._calls = 0
+        self._places: dict[int, tuple[int, bytes]] = {}
+        """The calls that are being shown as they grow: index, and how their pieces begin."""
+
+    def open(self) -> bytes:
+        """The role comes first, and alone."""
+        return self._delta({"role": "assistant", "content": None})
+
+    def say(self, text: str) -> bytes:
+        """A piece of the content."""
+        return self._say + quote(text) + self._words_end
+
+    def think(self, event: Reasoning) -> bytes:
+        """Reasoning as DeepSeek and most others send it; this protocol's details with it."""
+        frames = self._think + quote(event.text) + self._words_end if event.text else _NOTHING
+        if event.extras:
+            fields = (*DETAILS, _ANNOTATIONS)
+            details = {key: event.extras[key] for key in fields if key in event.extras}
+            frames += self._delta(details) if details else _NOTHING
+            if DECLINED in event.extras:
+                self._say = self._before + b'{"refusal":'
+            for likely in event.extras.get(_LOGPROBS, ()):
+                frames += self._before + b'{},"logprobs":' + dump(likely) + self._after
+        return frames
+
+    def add_block(self, native: Mapping[str, Any]) -> bytes:
+        """A call of a custom tool. The protocol has no place for anything else."""
+        return self._entry(self._take_place(), native) if is_for_client(native) else _NOTHING
+
+    def add_call(self, call: Call, arguments: str) -> bytes:
+        """One entry with all that there is."""
+        return self._entry(self._take_place(), _write_call(call, arguments))
+
+    def open_call(self, opened: Opened) -> bytes:
+        """The first entry of a call: id and name, which are not sent again."""
+        place = self._take_place()
+        grow = b'{"tool_calls":[{"index":%d,"function":{"arguments":' % place
+        self._places[opened.number] = place, self._before + grow
+        function = {"name": opened.name, "arguments": ""}
+        return self._entry(place, {"id": opened.id, "type": "function", "function": function})
+
+    def grow_call(self, number: int, text: str) -> bytes:
+        """A further entry of a call: more of its arguments."""
+        return self._places[number][1] + quote(text) + self._call_end
+
+    def close_call(self, call: Call, __: str) -> bytes:
+        """The protocol has no word for it. What goes back with the call is known only now."""
+        (place, _), extras = self._places.pop(call.number), pick_extras(call)
+        return self._entry(place, extras) if extras else _NOTHING
+
+    def _take_place(self) -> int:
+        self._calls += 1
+        return self._calls - 1
+
+    def _entry(self, place: int, fields: Mapping[str, Any]) -> bytes:
+        return self._delta({"tool_calls": [{"index": place, **fields}]})
+
+    def _delta(self, fields: Mapping[str, Any]) -> bytes:
+        return self._before + dump(fields) + self._after
+
+
+class _FunctionChoice(_ChatChoice):
+    """Writes the one call of a choice for clients that know no `tool_calls`. It has no id."""
+
+    __slots__ = ()
+
+    def __init__(self, index: int, before: bytes, *, after: bytes) -> None:
+        super().__init__(index, before, after=after)
+        self._call_end = b"}}" + self._after
+
+    def add_call(self, call: Call, arguments: str) -> bytes:
+        """All of it at once."""
+        return self._delta({_FUNCTION: {"name": call.name, "arguments": arguments}})
+
+    def open_call(self, opened: Opened) -> bytes:
+        """The name, which is not sent again."""
+        self._places[opened.number] = 0, self._before + b'{"function_call":{"arguments":'
+        return self._delta({_FUNCTION: {"name": opened.name, "arguments": ""}})
+
+    def close_call(self, call: Call, _: str) -> bytes:
+        """The protocol has no word for it."""
+        self._places.pop(call.number)
+        return _NOTHING
+
+
+# ── Whole answers ───────────────────────────────────────────────────────────────────
+
+
+def encode_with_function(whole: GatheredAnswer, head: ResponseHead) -> dict[str, Any]:
+    """The body for clients that know no `tool_calls`."""
+    body = encode(whole, head)
+    return {**body, "choices": [_with_function(choice) for choice in body["choices"]]}
+
+
+def _with_function(choice: Mapping[str, Any]) -> dict[str, Any]:
+    """A choice whose one call is a `function_call`."""
+    told = {**choice}
+    if told["finish_reason"] == "tool_calls":
+        told["finish_reason"] = _FUNCTION
+    message = dict(told.get("message", ()))
+    for call in message.pop("tool_calls", ())[:1]:
+        message[_FUNCTION] = call["function"]
+    return {**told, "message": message} if message else told
+
+
+def encode(whole: GatheredAnswer, head: ResponseHead) -> dict[str, Any]:
+    """The body of a chat completion."""
+    fields: dict[str, Any] = {
+        "id": head.id,
+        "object": "chat.completion",
+        "created": head.created,
+        "model": head.model,
+        "choices": [_write_choice(index, said) for index, said in sorted(whole.choices.items())],
+    }
+    if whole.usage is not None:
+        fields["usage"] = write_chat_usage(whole.usage)
+    return head.complete(fields)
+
+
+def _write_choice(index: int, said: GatheredChoice) -> dict[str, Any]:
+    message = _write_message(said.parts)
+    if any(DECLINED in note for note in said.notes):
+        message |= {"content": None, DECLINED: message["content"]}
+    annotations = [each for note in said.notes for each in note.get(_ANNOTATIONS, ())]
+    if annotations:
+        message[_ANNOTATIONS] = annotations
+    likely = [each for note in said.notes for each in note.get(_LOGPROBS, ())]
+    logprobs = {_LOGPROBS: _join_logprobs(likely)} if likely else {}
+    return {"index": index, "message": message, **logprobs, **_write_finish(said.finish)}
+
+
+def _join_logprobs(pieces: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Each field is a list that grows with the text: `content`, `refusal`."""
+    joined: dict[str, Any] = {}
+    for piece in pieces:
+        for field, entries in piece.items():
+            grown = isinstance(entries, list) and isinstance(joined.get(field), list)
+            joined[field] = [*joined[field], *entries] if grown else entries or joined.get(field)
+    return joined
+
+
+def _write_message(parts: Iterable[Part]) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": None}
+    for part in parts:
+        match part:
+            case Text(text):
+                message["content"] = (message["content"] or "") + text
+            case Reasoning():
+                _add_reasoning(message, part)
+            case PastCall():
+                call = _write_call(part, dump(part.arguments).decode())
+                message.setdefault("tool_calls", []).append(call)
+            case Native() if is_for_client(part.value):
+                message.setdefault("tool_calls", []).append(part.value)
+    return message
+
+
+def _add_reasoning(message: dict[str, Any], part: Reasoning) -> None:
+    if part.text:
+        message["reasoning_content"] = message.get("reasoning_content", "") + part.text
+    for key in DETAILS:
+        if key in part.extras:
+            message.setdefault(key, []).extend(part.extras[key])
+
+
+# ── Both ────────────────────────────────────────────────────────────────────────────
+
+
+def _write_call(call: Call | PastCall, arguments: str) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": arguments}
+    return {"id": call.id, "type": "function", "function": function, **pick_extras(call)}
+
+
+def _write_finish(finish: FinishReason) -> dict[str, Any]:
+    native = {} if finish.native is None else {"native_finish_reason": finish.native}
+    return {"finish_reason": finish.reason, **native}

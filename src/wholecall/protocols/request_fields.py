@@ -1,0 +1,321 @@
+"""Read and write what all requests share: fields with their names in errors, tools, media."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import msgspec
+
+from wholecall.errors import InadmissibleTools, UnreadableRequest
+from wholecall.events import Problem
+from wholecall.messages import (
+    Media,
+    Message,
+    Native,
+    Part,
+    PastCall,
+    Request,
+    Result,
+    ToolSpec,
+    read_offer,
+)
+from wholecall.protocols.decoder import plain, present
+
+_Shape = TypeVar("_Shape")
+# What msgspec says of a value that does not fit: the place comes last, if there is one.
+_PLACE = re.compile(r" - at `\$(?P<path>.*)`$")
+_MISSING = re.compile(r"missing required field `(?P<name>[^`]*)`")
+
+
+class _Kind(msgspec.Struct):
+    type: str | None = None
+
+
+# ── Reading ─────────────────────────────────────────────────────────────────────────
+
+
+def fit(value: Any, shape: type[_Shape], *, at: str = "") -> _Shape:
+    """Check a part of the request once; `at` is its path."""
+    try:
+        return msgspec.convert(value, shape)
+    except ValueError as error:  # half of a surrogate pair is another one than what does not fit
+        raise _explain(str(error), at) from None
+
+
+def read_kind(part: Any, at: str) -> str:
+    """Return the type of a content part; empty if it has none."""
+    return fit(part, _Kind, at=at).type or ""
+
+
+def refuse(param: str, message: str) -> UnreadableRequest:
+    """The error for a field that cannot be read."""
+    return UnreadableRequest(f"{param or 'the body'}: {message}", param=param)
+
+
+def _explain(message: str, at: str) -> UnreadableRequest:
+    place = _PLACE.search(message)
+    path = place["path"] if place else ""
+    missing = _MISSING.search(message)
+    if missing:
+        path += f".{missing['name']}"
+    return refuse(f"{at}{path}".removeprefix("."), _PLACE.sub("", message))
+
+
+def read_id(id: str | int | None) -> str:
+    """The id of a call as text: some clients count them, some leave them out."""
+    return "" if id is None else str(id)
+
+
+def refuse_role(at: str, role: str | None, *, known: Collection[str]) -> UnreadableRequest:
+    """The error for a message of a role that the protocol does not have."""
+    return refuse(f"{at}.role", f"{role!r} is none of {', '.join(map(repr, known))}")
+
+
+def without(fields: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """The fields that have other names."""
+    return {name: value for name, value in fields.items() if name not in names}
+
+
+def keep_rest(protocol: str, fields: Mapping[str, Any]) -> Native | None:
+    """The other fields of a request, if there are any."""
+    return Native(protocol, dict(fields)) if fields else None
+
+
+# ── Writing ─────────────────────────────────────────────────────────────────────────
+
+
+def rest_of(request: Request, protocol: str) -> Mapping[str, Any]:
+    """The other fields of a request, as far as they were written in this protocol."""
+    rest = request.rest
+    value: Mapping[str, Any] = rest.value if rest and rest.protocol == protocol else {}
+    return value
+
+
+def natives_of(message: Message, protocol: str) -> Sequence[Any] | None:
+    """The messages or items that a message was read from in this protocol."""
+    native = message.native
+    return native.value if native is not None and native.protocol == protocol else None
+
+
+def complete(body: Mapping[str, Any], rest: Mapping[str, Any]) -> dict[str, Any]:
+    """A body with all its fields, which shares nothing with what it was made of."""
+    copied: dict[str, Any] = plain(merge(rest, present(body)))
+    return copied
+
+
+def merge(rest: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+    """Put the fields of both together, those of objects too; of two values the body's counts."""
+    merged = dict(rest)
+    for name, value in body.items():
+        beside: Any = merged.get(name)
+        both = isinstance(beside, Mapping) and isinstance(value, Mapping)
+        merged[name] = merge(beside, value) if both else value
+    return merged
+
+
+# The tools of a request, and the names of calls.
+
+
+_Write = Callable[[ToolSpec], dict[str, Any]]
+_ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME = 64
+_NAMELESS = "unknown"
+
+
+# ── Writing ─────────────────────────────────────────────────────────────────────────
+
+
+def object_schema(spec: ToolSpec) -> dict[str, Any]:
+    """The schema of a tool's arguments; upstreams demand that it speaks of an object."""
+    return {"type": "object", **(spec.parameters or {"properties": {}})}
+
+
+def list_tools(
+    request: Request, protocol: str, *, write: _Write, only: Collection[str] | None = None
+) -> list[Any]:
+    """The definitions to offer: in the client's own words, where it wrote them in this protocol.
+
+    `only` are the names to offer, where the protocol cannot restrict the choice otherwise.
+    """
+    said = {
+        spec.name: (spec, definition)
+        for definition in rest_of(request, protocol).get("tools", ())
+        for spec in read_offer([definition]).values()
+    }
+    offered = [spec for spec in request.tools if only is None or spec.name in only]
+    natives = [tool.value for tool in request.native_tools if tool.protocol == protocol]
+    return [*(_define(spec, said.get(spec.name), write=write) for spec in offered), *natives]
+
+
+def _define(spec: ToolSpec, said: tuple[ToolSpec, Any] | None, *, write: _Write) -> Any:
+    """Use the client's definition of a tool as long as it is still the same tool."""
+    if said is None or said[0].parameters != spec.parameters:
+        return write(spec)
+    return said[1] if said[0].description == spec.description else write(spec)
+
+
+def name_calls(request: Request) -> Request:
+    """The same request, its past calls under names that every upstream accepts.
+
+    A model may call what does not exist by a name that must not exist. Left in the history,
+    it would make every later request fail.
+    """
+    offered = frozenset(spec.name for spec in request.tools)
+    return replace(request, messages=tuple(_rename(each, offered) for each in request.messages))
+
+
+def _rename(message: Message, offered: Collection[str]) -> Message:
+    parts = message.parts
+    if not any(isinstance(part, PastCall) and part.name not in offered for part in parts):
+        return message
+    return replace(message, parts=tuple(_rename_part(part, offered) for part in parts))
+
+
+def _rename_part(part: Part, offered: Collection[str]) -> Part:
+    if not isinstance(part, PastCall) or part.name in offered:
+        return part
+    return replace(part, name=_ILLEGAL.sub("_", part.name)[:_LONGEST_NAME] or _NAMELESS)
+
+
+# ── Reading ─────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTools:
+    """The tools of a request as they were read."""
+
+    specs: tuple[ToolSpec, ...]
+    natives: tuple[Native, ...]
+    said: tuple[Any, ...]
+    """The definitions that say more than a `ToolSpec` holds."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names that `tool_choice` may use."""
+        return frozenset({spec.name for spec in self.specs}.union(*map(_names, self.natives)))
+
+
+def tool_names(request: Request) -> frozenset[str]:
+    """The names that a call may have: of the request's tools, and of those in native form.
+
+    Some tools in native form (Anthropic's `bash`, OpenAI's custom tools) are run by the client.
+    """
+    return RequestTools(request.tools, request.native_tools, ()).names
+
+
+def read_tools(definitions: Sequence[Any] | None, protocol: str, *, write: _Write) -> RequestTools:
+    """Read the definitions of a request."""
+    specs: list[ToolSpec] = []
+    natives: list[Native] = []
+    said: list[Any] = []
+    for place, definition in enumerate(definitions or ()):
+        fields = fit(definition, dict[str, Any], at=f"tools[{place}]")
+        if fields.get("type") not in _FUNCTION_TYPES[protocol]:
+            natives.append(Native(protocol, definition))
+            continue
+        spec = _read_spec(definition, place)
+        specs.append(spec)
+        if write(spec) != definition:
+            said.append(definition)
+    return RequestTools(tuple(specs), tuple(natives), tuple(said))
+
+
+# How a definition says that it is a function of the client's; all others are the upstream's.
+_FUNCTION_TYPES: dict[str, tuple[str | None, ...]] = {
+    "openai-chat": (None, "function"),
+    "openai-responses": ("function",),
+    "anthropic": (None, "custom"),
+}
+
+
+def _read_spec(definition: Any, place: int) -> ToolSpec:
+    try:
+        specs = list(read_offer([definition]).values())
+    except InadmissibleTools as error:
+        problem = next(each for each in error.problems if isinstance(each, Problem))
+        param = f"tools[{place}]{problem.path.removeprefix('$[0]')}"
+        raise refuse(param, f"{problem.received} is not {problem.expected}") from None
+    if not specs:
+        raise refuse(f"tools[{place}].name", "a function has a name")
+    return specs[0]
+
+
+def _names(native: Native) -> set[str]:
+    definition: Mapping[str, Any] = native.value
+    custom = definition.get("custom")
+    names = [definition.get("name"), custom.get("name") if isinstance(custom, Mapping) else None]
+    found = {name for name in names if isinstance(name, str)}
+    return found or {str(definition.get("type"))}
+
+
+# Images, sounds and documents, and the words for what a protocol cannot carry.
+
+
+_DATA_URL = re.compile(r"data:(?P<type>[^;,]*)(?:;[^;,]*)*;base64,", re.IGNORECASE)
+_DEFAULT_TYPES = {"image": "image/png", "audio": "audio/wav", "document": "application/pdf"}
+# How OpenAI calls the two formats of sound that it takes.
+_FORMATS = {
+    "audio/mpeg": "mp3",
+    "audio/mp3": "mp3",
+    "audio/wav": "wav",
+    "audio/x-wav": "wav",
+    "audio/wave": "wav",
+}
+_FORMAT_TYPES = {"mp3": "audio/mpeg"}
+
+
+def read_address(kind: str, address: str, *, name: str = "") -> Media:
+    """Read a `data:` URL, or an address."""
+    head = _DATA_URL.match(address)
+    if head is None:
+        return Media(kind=kind, url=address, name=name)
+    data = address[head.end() :]
+    return Media(kind=kind, media_type=head["type"].lower(), data=data, name=name)
+
+
+def write_address(media: Media) -> str:
+    """Write a `data:` URL, or the address where the bytes lie."""
+    return media.url or f"data:{type_of(media)};base64,{media.data}"
+
+
+def type_of(media: Media) -> str:
+    """The media type, or what it most likely is."""
+    return media.media_type or _DEFAULT_TYPES[media.kind]
+
+
+def read_format(name: str) -> str:
+    """The media type of a sound in the format of this name."""
+    return _FORMAT_TYPES.get(name, f"audio/{name}")
+
+
+def write_format(media: Media) -> str:
+    """OpenAI's name of a sound's format."""
+    kind = type_of(media)
+    return _FORMATS.get(kind, kind.removeprefix("audio/"))
+
+
+# ── In words ────────────────────────────────────────────────────────────────────────
+
+
+def omit(part: Media | Native) -> str:
+    """Return the text in place of content that cannot be sent."""
+    if isinstance(part, Native):
+        return "(Something was left out here that this model cannot be given.)"
+    about = ", ".join(filter(None, (part.kind, part.name, part.media_type, part.url)))
+    return f"(Left out here, because this model cannot be given it: {about}.)"
+
+
+def media_in(content: Iterable[object]) -> list[Media]:
+    """The images, sounds and documents of a content."""
+    return [piece for piece in content if isinstance(piece, Media)]
+
+
+def speak(result: Result) -> str:
+    """A result as text, for protocols that have no other way to say that it is a failure."""
+    text = result.text
+    if not result.failed or text.lstrip().lower().startswith("error"):
+        return text
+    return f"Error: {text}".rstrip()

@@ -1,1 +1,0 @@
-"""Requests as clients send them, read to values: one file per protocol."""

@@ -1,1 +1,0 @@
-"""Requests as the bodies that are sent: one file per protocol."""

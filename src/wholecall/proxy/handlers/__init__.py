@@ -1,0 +1,1 @@
+"""From a client's request to the bytes of its response."""

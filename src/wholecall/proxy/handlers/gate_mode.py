@@ -1,0 +1,504 @@
+"""The mode `gate`: calls are checked here and run by the client.
+
+Text goes to the client as it comes. Calls wait for the end of the answer, because only then is it
+known whether all of them are right. A wrong call is never handed over:
+
+| what is wrong                       | how the model is asked again (up to `reask` times)        |
+|-------------------------------------|------------------------------------------------------------|
+| the output limit cut a call         | with twice the room; the last time it is told as well      |
+| the answer broke off                | with the same request, if what was sent of it can stand    |
+| arguments, name or form             | with feedback as the result of the call                    |
+| the same call, again and again      | without tools: it shall answer from the results            |
+
+Right calls beside a wrong one are kept, and handed over together with the corrected one. Words
+that a stream has sent stay; the next answer does not repeat them. If the calls of the last answer
+are wrong, too, the answer fails: a client that saw a good end would take the work for done.
+
+A model may be set to be `live`: then calls are shown as they grow, and one that turns out to be
+wrong ends the stream with an error, because what was sent cannot be taken back.
+"""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from wholecall.agent.answer_retry import Again, is_broken, was_cut, with_more_room
+from wholecall.agent.budget import Guard, RunLimits, add_usage
+from wholecall.agent.run_events import TurnRetried, TurnStarted
+from wholecall.agent.turn import PASSING, ReadAnswer, Sender, Turn
+from wholecall.arguments.feedback import feedback
+from wholecall.assembly.json_scanner import same_json
+from wholecall.assembly.outcome import Outcome
+from wholecall.errors import UpstreamError
+from wholecall.events import (
+    Call,
+    Ended,
+    Event,
+    Hint,
+    OfChoice,
+    ProviderBlock,
+    Reasoning,
+    Rejected,
+    Released,
+    Text,
+    Usage,
+)
+from wholecall.messages import CallResult, Message, PastCall, Request, Result, Role
+from wholecall.protocols.answer_message import LEFT_OUT
+from wholecall.proxy.handlers.response_writer import BAD_CALL, ResponseWriter, describe_retry
+from wholecall.proxy.observe.taps import ExchangeWatch
+from wholecall.tool_choice import Choice, Mode, obeyed
+from wholecall.upstreams.base import Upstream
+
+_CONTENT_FILTER = "content_filter"
+_LENGTH = "length"
+_REFUSED = frozenset({400, 422})
+_WRONG = "a call was wrong"
+_DISOBEYED = "the choice of tools was not obeyed"
+_CUT = "a call was cut off; there is more room now"
+_REPEATED = "the same call was made too often"
+_KEPT = (
+    "This call is right. It is run together with the corrected one, and its result follows then: "
+    "do not send it again."
+)
+# What is said of a text without being a part of it. It is left out where the text is.
+_OF_TEXT = LEFT_OUT | {"citations", "message", "notes"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateRequest:
+    """The question and its upstream."""
+
+    request: Request
+    upstream: Upstream
+    sender: Sender
+    reask: int = 0
+    """How often the model is asked again for a call that it got wrong."""
+    live: bool = False
+    """True if the client sees calls grow, before they are checked."""
+    limits: RunLimits = field(default_factory=RunLimits)
+    """How far the room for a call is raised, and how often a call may be repeated."""
+
+
+class GateMode:
+    """Asks one question and hands the answer over."""
+
+    def __init__(
+        self, question: GateRequest, answering: ResponseWriter, *, watch: ExchangeWatch
+    ) -> None:
+        self._question = question
+        self._answering = answering
+        self._watch = watch
+        self._offer = {spec.name: spec for spec in question.request.tools}
+        self._held: list[Event] = []
+        self._kept: list[Call] = []
+        """Right calls of answers that were asked for again for the sake of others."""
+        self._repeated: list[Call] = []
+        """Calls of the answer that were made too often."""
+        self._stopped = ""
+        """Why the model gets no further tools, in words for the client."""
+        self._words = _Words()
+        self._usage = Usage()
+        self._turns = 0
+
+    @property
+    def asked_again(self) -> bool:
+        """Whether the model was asked more than once: to send the request again is useless."""
+        return self._turns > 1
+
+    async def run(self) -> None:
+        """Ask until the calls are right, or until it has been asked often enough."""
+        request = _warn(self._question.request, self._question.limits)
+        answered = await self._ask(request)
+        outcome, again = answered.outcome, self._judge(request, answered)
+        while again is not None:
+            self._begin_again(again)
+            try:
+                answered = await self._ask_again(again.request, room=request.max_tokens)
+            except UpstreamError:
+                if not (self._kept or self._stopped or outcome.rejected):
+                    raise
+                outcome = replace(outcome, text="")  # what was wrong before is told instead
+                break
+            outcome, request = answered.outcome, again.request
+            again = self._judge(request, answered)
+        self._hand_over(outcome)
+
+    def _begin_again(self, again: Again) -> None:
+        retried = TurnRetried(self._turns, again.why)
+        self._watch.take(retried)
+        self._answering.report(describe_retry(retried))
+        self._answering.begin_turn(void=True)
+        self._words.begin_again(void=not self._question.request.stream)
+
+    async def _ask(self, request: Request) -> ReadAnswer:
+        self._held.clear()
+        self._watch.take(TurnStarted(self._turns + 1))
+        turn = Turn(emit=self._take, start=_leave_to_client, room=self._answering.flush)
+        # A model that is stuck shall answer in words: a call that it writes as text is not one.
+        sent = self._question.sender(request, silent=bool(self._stopped))
+        answered = await turn.read(self._question.upstream, sent)
+        self._turns += 1
+        self._usage = add_usage(self._usage, answered.outcome.usage or Usage())
+        return answered
+
+    async def _ask_again(self, request: Request, *, room: int | None) -> ReadAnswer:
+        """Ask once more; without more room where the upstream refuses that."""
+        try:
+            return await self._ask(request)
+        except UpstreamError as error:
+            if error.status not in _REFUSED or request.max_tokens == room:
+                raise
+        return await self._ask(replace(request, max_tokens=room))
+
+    def _take(self, event: Event) -> None:
+        self._watch.take(event)
+        if isinstance(event, Text):
+            self._say(self._words.take(event.text))
+        elif isinstance(event, Reasoning | ProviderBlock):
+            self._show(event)
+        elif isinstance(event, Usage):
+            self._take_usage(event)
+        elif isinstance(event, OfChoice):
+            self._take_other(event)
+        elif self._question.live:
+            self._answering.put(event)
+        elif not isinstance(event, PASSING):
+            self._held.append(event)
+
+    def _say(self, text: str) -> None:
+        if text:
+            self._answering.put(Text(text))
+
+    def _show(self, event: Reasoning | ProviderBlock) -> None:
+        of_text = (
+            isinstance(event, Reasoning) and not event.text and event.extras.keys() <= _OF_TEXT
+        )
+        if not (of_text and self._words.are_held):
+            self._answering.put(event)
+
+    def _take_usage(self, usage: Usage) -> None:
+        """Of further answers only the sum is told, at the end."""
+        if not self._turns:
+            self._answering.put(usage)
+
+    def _take_other(self, event: OfChoice[Event]) -> None:
+        """Report other choices, which cannot be requested again on their own."""
+        if not isinstance(event.value, Rejected):
+            self._answering.put(event)
+
+    # ── Whether to ask again ────────────────────────────────────────────────────────
+
+    def _judge(self, request: Request, answered: ReadAnswer) -> Again | None:
+        """Return how the model is asked again; None: the answer will do, or has to."""
+        outcome = answered.outcome
+        if self._stopped or outcome.choices or outcome.finish_reason == _CONTENT_FILTER:
+            return None
+        self._repeated = _find_repeated(self._question, outcome.calls)
+        left = self._question.reask + 1 - self._turns
+        if self._is_stuck(outcome):
+            self._stopped = _tell_client(self._repeated[0], self._question.limits)
+            return self._without_tools(request, answered) if left > 0 else None
+        if left <= 0:
+            return None
+        if is_broken(outcome):
+            why = f"the answer broke off ({outcome.error})"
+            return Again(why, request) if self._can_stand(outcome) else None
+        if outcome.rejected:
+            return self._correct(request, answered, last=left == 1)
+        return self._remind(request, answered)
+
+    def _is_stuck(self, outcome: Outcome) -> bool:
+        """Return whether the answer has nothing but calls that were made too often."""
+        only = len(self._repeated) == len(outcome.calls) and not self._kept
+        return bool(self._repeated) and only and not self._question.live
+
+    def _can_stand(self, outcome: Outcome) -> bool:
+        """Return whether what a client has seen may stand before another answer.
+
+        Words before a call are whole. Words that broke off are not, and what a provider's own
+        tools did would be done and shown twice.
+        """
+        if not self._question.request.stream:
+            return True
+        begun = bool(outcome.calls or outcome.rejected)
+        silent = not (outcome.text or outcome.reasoning or outcome.reasoning_extras)
+        return not outcome.provider_blocks and (begun or silent)
+
+    def _correct(self, request: Request, answered: ReadAnswer, *, last: bool) -> Again | None:
+        """Ask for the right call: with more room where there was too little, else in words."""
+        outcome = answered.outcome
+        if outcome.calls and not request.choice.parallel:
+            return None  # the one call that is allowed is there
+        if was_cut(outcome):
+            most = self._question.limits.output_tokens
+            more = with_more_room(request, outcome, most=most)
+            if more and not last and not outcome.calls and not outcome.provider_blocks:
+                return Again(_CUT, more)
+            request = more or request
+        self._kept += [call for call in outcome.calls if call not in self._repeated]
+        return Again(_WRONG, _add(request, answered, told=self._explain(outcome)))
+
+    def _remind(self, request: Request, answered: ReadAnswer) -> Again | None:
+        if answered.outcome.finish_reason == _LENGTH:
+            return None
+        breach = obeyed(self._question.request.choice, answered.outcome.calls)
+        if breach is None or self._kept:
+            return None
+        told = Message(Role.USER, (Text(breach.message),))
+        return Again(_DISOBEYED, _add(request, answered, told=[told]))
+
+    def _without_tools(self, request: Request, answered: ReadAnswer) -> Again:
+        results = tuple(_result_of(call, _tell_model(call)) for call in answered.outcome.calls)
+        asked = _add(request, answered, told=[Message(Role.TOOL, results)])
+        return Again(_REPEATED, replace(asked, choice=Choice(Mode.NONE)))
+
+    def _explain(self, outcome: Outcome) -> list[Message]:
+        """A result for every call of the answer, in order; what was no call, told as by a user."""
+        made: list[Call | Rejected] = [*outcome.calls, *(r for r in outcome.rejected if r.id)]
+        results = tuple(
+            _result_of(call, self._tell(call), failed=isinstance(call, Rejected))
+            for call in sorted(made, key=lambda call: call.number)
+        )
+        unnamed = tuple(Text(self._tell(each)) for each in outcome.rejected if not each.id)
+        messages = [Message(Role.TOOL, results)] if results else []
+        return messages + ([Message(Role.USER, unnamed)] if unnamed else [])
+
+    def _tell(self, call: Call | Rejected) -> str:
+        if isinstance(call, Call):
+            return _tell_model(call) if call in self._repeated else _KEPT
+        return feedback(call, self._offer.get(call.name or ""), offer=self._offer)
+
+    # ── What the client gets ────────────────────────────────────────────────────────
+
+    def _hand_over(self, outcome: Outcome) -> None:
+        if self._turns > 1:
+            self._answering.put(self._usage)
+        if outcome.rejected:
+            self._answering.report({"rejected": [_describe(each) for each in outcome.rejected]})
+        calls = self._gather_calls()
+        if not calls and self._stopped:
+            self._conclude(outcome)
+            return
+        shown = self._question.live and bool(outcome.calls)
+        if not calls and not shown and _is_void(outcome):
+            raise UpstreamError(_complain(outcome.rejected), code=BAD_CALL)
+        self._deliver(calls, broken=is_broken(outcome))
+
+    def _deliver(self, calls: Sequence[Call], *, broken: bool) -> None:
+        self._say(self._words.rest(called=bool(calls)))
+        for number, call in enumerate(calls):
+            self._answering.put(Released(replace(call, number=number)))
+        for event in self._held:
+            if not isinstance(event, Rejected | Released):
+                self._answering.put(event)
+        if self._kept and (broken or not self._held):
+            self._answering.put(_GOOD_END)  # that no other came does not undo the right calls
+
+    def _gather_calls(self) -> list[Call]:
+        """The right calls of all answers. One that was sent again is run once."""
+        came = [event.call for event in self._held if isinstance(event, Released)]
+        calls = [*self._kept]
+        for call in came:
+            again = any(_is_same(call, kept) for kept in self._kept)
+            if not again and not any(call.id == each.id for each in self._repeated):
+                calls.append(call)
+        return calls
+
+    def _conclude(self, outcome: Outcome) -> None:
+        """End in words: the model's own, if it has any."""
+        self._say(self._words.rest(called=False))
+        if is_broken(outcome) or not outcome.text.strip():
+            self._say(self._stopped)
+        self._answering.put(_GOOD_END)
+
+
+_GOOD_END = Ended("stop", Hint.STOP, None, None)
+
+
+def _leave_to_client(_: Call) -> None:
+    """The client runs it, after the end of the answer."""
+
+
+def _add(request: Request, answered: ReadAnswer, *, told: Sequence[Message]) -> Request:
+    return replace(request, messages=(*request.messages, answered.message, *told))
+
+
+def _result_of(call: Call | Rejected, text: str, *, failed: bool = True) -> CallResult:
+    result = Result((Text(text),), failed=failed)
+    return CallResult(call_id=call.id, name=call.name or "", result=result)
+
+
+def _is_same(call: Call, other: Call) -> bool:
+    return call.name == other.name and same_json(call.arguments, other.arguments)
+
+
+def _is_void(outcome: Outcome) -> bool:
+    """Return whether an answer without right calls had wrong ones, and its end does not say so.
+
+    At the output limit, what never got a name beside some text was text; and of several choices
+    one may be cut.
+    """
+    if outcome.error is not None or outcome.finish_reason == _CONTENT_FILTER:
+        return False
+    if outcome.finish_reason == _LENGTH and (outcome.text.strip() or outcome.choices):
+        return not outcome.choices and any(rejected.name for rejected in outcome.rejected)
+    return bool(outcome.rejected)
+
+
+def _complain(rejected: tuple[Rejected, ...]) -> str:
+    told = "; ".join(f"{each.name or 'a call without a name'}: {each.detail}" for each in rejected)
+    return f"the model's calls cannot be run ({told})"
+
+
+def _describe(rejected: Rejected) -> dict[str, str]:
+    return {
+        "id": rejected.id,
+        "name": rejected.name or "",
+        "reason": rejected.reason.value,
+        "detail": rejected.detail,
+    }
+
+
+# ── Words that were sent ────────────────────────────────────────────────────────────
+
+
+class _Stage(enum.Enum):
+    OPEN = "open"
+    """Words are sent as they come."""
+    SAME = "same"
+    """So far they are the ones that were sent before."""
+    APART = "apart"
+    """They are others, and wait: beside a call they are not needed."""
+
+
+class _Words:
+    """The words of the answers, of which a client reads none twice."""
+
+    def __init__(self) -> None:
+        self._sent: list[str] = []
+        self._before = ""
+        self._at = 0
+        """How far the present answer repeats what was sent before."""
+        self._stage = _Stage.OPEN
+        self._waiting: list[str] = []
+
+    @property
+    def are_held(self) -> bool:
+        """Whether what comes now is not sent."""
+        return self._stage is not _Stage.OPEN
+
+    def begin_again(self, *, void: bool) -> None:
+        """Another answer comes; `void`: nothing of the others was sent."""
+        if void:
+            self._sent.clear()
+        self._before, self._at = "".join(self._sent).strip(), 0
+        self._sent = [self._before]
+        self._waiting.clear()
+        self._stage = _Stage.SAME if self._before else _Stage.OPEN
+
+    def take(self, text: str) -> str:
+        """Return what of a piece is sent now."""
+        if self.are_held:
+            self._waiting.append(text)
+        if self._stage is _Stage.SAME:
+            text = self._compare(text)
+        if self.are_held:
+            return ""
+        self._sent.append(text)
+        return text
+
+    def rest(self, *, called: bool) -> str:
+        """Return what is sent at the end of the answer."""
+        waiting = self._stage is _Stage.APART and not called
+        return "".join(self._waiting) if waiting else ""
+
+    def _compare(self, text: str) -> str:
+        piece = text if self._at else text.lstrip()
+        left = len(self._before) - self._at
+        if self._before.startswith(piece, self._at):
+            self._at += len(piece)
+        elif len(piece) > left and piece.startswith(self._before[self._at :]):
+            self._stage = _Stage.OPEN
+            return piece[left:].lstrip()
+        else:
+            self._stage = _Stage.APART
+        return ""
+
+
+# ── Calls that are repeated ─────────────────────────────────────────────────────────
+
+
+def _warn(request: Request, limits: RunLimits) -> Request:
+    """Return the request with a note beside each result of a call that was repeated too often.
+
+    The note stands in what the upstream reads; the client's own messages stay as they are.
+    """
+    messages, start = list(request.messages), _find_start(request.messages)
+    guard, notes = _make_guard(limits), dict[str, str]()
+    for at, message in enumerate(messages[start:], start):
+        for part in message.parts:
+            if isinstance(part, PastCall):
+                guard.refuse(part)
+                notes[part.id] = guard.warning(part)
+        if any(isinstance(part, CallResult) and notes.get(part.call_id) for part in message.parts):
+            parts = tuple(
+                _with_note(part, notes.get(part.call_id, ""))
+                if isinstance(part, CallResult)
+                else part
+                for part in message.parts
+            )
+            messages[at] = replace(message, parts=parts, native=None)
+    return replace(request, messages=tuple(messages)) if any(notes.values()) else request
+
+
+def _with_note(part: CallResult, note: str) -> CallResult:
+    if not note:
+        return part
+    content = (*part.result.content, Text(f"\n{note}"))
+    return replace(part, result=replace(part.result, content=content))
+
+
+def _find_repeated(question: GateRequest, calls: Iterable[Call]) -> list[Call]:
+    """Return the calls that were made too often since the user asked."""
+    guard = _make_guard(question.limits)
+    messages = question.request.messages
+    for message in messages[_find_start(messages) :]:
+        for part in message.parts:
+            if isinstance(part, PastCall):
+                guard.refuse(part)
+    return [call for call in calls if guard.refuse(call) is not None]
+
+
+def _make_guard(limits: RunLimits) -> Guard:
+    """The guard of runs. How many calls a client makes is its own affair."""
+    return Guard(replace(limits, calls=sys.maxsize))
+
+
+def _find_start(messages: Sequence[Message]) -> int:
+    """Return where the present question begins: what was asked before may be asked again.
+
+    Clients put notes of their own beside results, as messages of the user. They are no question.
+    """
+    for at in range(len(messages) - 1, 0, -1):
+        if messages[at].role is Role.USER and messages[at - 1].role is not Role.TOOL:
+            return at
+    return 0
+
+
+def _tell_model(call: Call) -> str:
+    return (
+        f"The call of {call.name!r} was not run: it was made too often with the same arguments. "
+        "The same call would give the same result. Answer from the results that you have, and "
+        "say what you could not find out."
+    )
+
+
+def _tell_client(call: Call, limits: RunLimits) -> str:
+    return (
+        f"The model called {call.name!r} {limits.stop_identical} times with the same arguments. "
+        "It was stopped, and the last of these calls was not made."
+    )

@@ -1,0 +1,388 @@
+"""Pass a request through: the client's bytes out, the upstream's bytes back in whole frames."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, closing
+from functools import partial
+from types import TracebackType
+
+from wholecall.errors import UpstreamError
+from wholecall.events import Ended, Event, Fault, FaultKind, Value
+from wholecall.protocols.reader import Reader
+from wholecall.protocols.registry import BLANKS, LONGEST_FIELD, begins_events
+from wholecall.protocols.sse_ndjson import SseParser
+from wholecall.proxy.handlers.response_writer import ResponseWriter
+from wholecall.proxy.http.asgi_response import ResponseBody, ResponseSink, pick_headers
+from wholecall.proxy.observe.taps import ChunksBegan, ExchangeWatch, Fate
+from wholecall.upstreams.connection_pool import ConnectionPool
+from wholecall.upstreams.drain_stream import EndOfStream
+from wholecall.upstreams.endpoint import Endpoint
+from wholecall.upstreams.error_bodies import find_stranger, read_refusal
+from wholecall.upstreams.http import MOST_BODY_BYTES, HttpSettings, pools_for
+from wholecall.upstreams.http_connection import (
+    GOOD,
+    ConnectTimeout,
+    HttpResponse,
+    NotHttp,
+    Stale,
+    Unsafe,
+    find_header,
+    judge,
+    read_some,
+)
+from wholecall.upstreams.retry import FailedAttempt, ask
+
+LISTING_SECONDS = 5.0
+"""Seconds for a list of models."""
+LISTING_BYTES = 4 * 1024 * 1024
+
+
+class UpstreamRequest(Value, frozen=True, kw_only=True):
+    """A body for an upstream."""
+
+    content: bytes
+    model: str
+    stream: bool
+    below: str = ""
+    """A path below the protocol's own: `count_tokens`."""
+    headers: Mapping[str, str] = {}
+    """The client's headers for this protocol."""
+
+
+class UpstreamPipe:
+    """Sends bodies to one endpoint."""
+
+    def __init__(self, endpoint: Endpoint, settings: HttpSettings | None = None) -> None:
+        self.endpoint = endpoint
+        self._settings = settings or HttpSettings()
+        self._pools = pools_for(endpoint, self._settings)
+
+    def send(self, letter: UpstreamRequest) -> AbstractAsyncContextManager[HttpResponse]:
+        """Send a body; its answer has begun well inside of the context."""
+        return _Sending(self, letter)
+
+    async def open(self, letter: UpstreamRequest) -> HttpResponse:
+        """The same for a caller that closes the response itself."""
+        return await ask(partial(self._attempt, letter), self._settings.retry)
+
+    async def fetch_models(self) -> bytes:
+        """The upstream's own list of its models; an `UpstreamError` if it gives none in time."""
+        pool = await self._pools.current()
+        try:
+            async with asyncio.timeout(LISTING_SECONDS):
+                return await self._fetch(pool)
+        except OSError as error:
+            raise self.fail(error) from error
+
+    async def _fetch(self, pool: ConnectionPool) -> bytes:
+        response = await pool.get(self.endpoint.models_url, headers=self.endpoint.headers)
+        with closing(response):
+            if response.status not in GOOD:
+                raise UpstreamError("the upstream lists no models", status=response.status)
+            return await read_whole(self, response, most_bytes=LISTING_BYTES)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._pools.close()
+
+    def fail(self, error: OSError) -> UpstreamError:
+        """Return the error for a failed connection."""
+        return UpstreamError(_describe(error), code=judge(error).code)
+
+    async def _attempt(self, letter: UpstreamRequest) -> HttpResponse | FailedAttempt:
+        pool = await self._pools.current()
+        url = self.endpoint.url_for(letter.model, stream=letter.stream)
+        try:
+            response = await pool.post(
+                url / letter.below if letter.below else url,
+                body=letter.content,
+                headers=self.endpoint.headers_with(letter.headers),
+            )
+        except OSError as error:
+            repeatable, at_once = judge(error).repeatable, isinstance(error, Stale)
+            return FailedAttempt(self.fail(error), repeatable, error, at_once=at_once)
+        if response.status in GOOD:
+            return response
+        return await read_refusal(self.endpoint, response)
+
+
+def _describe(error: OSError) -> str:
+    """Without the address, which is not the client's business."""
+    match error:
+        case ConnectTimeout():
+            return f"no connection to the upstream: {error}"
+        case TimeoutError():
+            return "the upstream fell silent"
+        case Unsafe():
+            return "no safe connection to the upstream"
+        case NotHttp():
+            return f"the upstream does not speak HTTP: {error}"
+    return "the connection to the upstream failed"
+
+
+class _Sending:
+    """A body on its way, and its answer inside of the context."""
+
+    __slots__ = ("_letter", "_pipe", "_response")
+
+    def __init__(self, pipe: UpstreamPipe, letter: UpstreamRequest) -> None:
+        self._pipe = pipe
+        self._letter = letter
+
+    async def __aenter__(self) -> HttpResponse:
+        self._response = await self._pipe.open(self._letter)
+        return self._response
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._response.close()
+
+
+async def read_whole(
+    pipe: UpstreamPipe, response: HttpResponse, *, most_bytes: int = MOST_BODY_BYTES
+) -> bytes:
+    """A body in one piece, of a bounded size."""
+    try:
+        body = await read_some(response, most_bytes)
+    except OSError as error:
+        raise pipe.fail(error) from error
+    if len(body) > most_bytes:
+        raise UpstreamError("the upstream's answer is too large", code="limit")
+    return body
+
+
+# Server-sent events on their way through: sent on in whole frames.
+#
+# A keep-alive or an error that we add to a stream is then between two frames, not inside one.
+
+
+BLANK_LINE = b"\n\n"
+_BLANK_LINES = (BLANK_LINE, b"\r\n\r\n", b"\r\r")
+_SEAM = max(map(len, _BLANK_LINES)) - 1
+"""Bytes of a blank line that may have come before the rest of it."""
+MOST_HELD = 1024 * 1024
+"""Bytes of a frame that is not over. A longer one is sent in pieces."""
+
+
+class Frames:
+    """Holds back an incomplete frame. Each byte is read once."""
+
+    __slots__ = ("_held", "_last", "_size", "is_within")
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+        self._size = 0
+        self._last = b""
+        """The last bytes that came, in which a blank line may have begun."""
+        self.is_within = False
+        """True if a part of a frame was sent, but not its end."""
+
+    def cut(self, chunk: bytes) -> bytes:
+        """Return the bytes that can be sent after this chunk."""
+        if chunk.endswith(BLANK_LINE):
+            self._last, self.is_within = b"", False
+            return self._release() + chunk if self._held else chunk
+        seam = self._last + chunk
+        end = max(seam.rfind(blank) + len(blank) * (blank in seam) for blank in _BLANK_LINES)
+        before = len(seam) - len(chunk)
+        self._last = seam[-_SEAM:]
+        if end > before:
+            whole = self._release() + chunk[: end - before]
+            self.is_within = False
+            self._hold(chunk[end - before :])
+            return whole
+        self._hold(chunk)
+        if self._size <= MOST_HELD:
+            return b""
+        self.is_within = True
+        return self._release()
+
+    def rest(self) -> bytes:
+        """Return the held bytes at the end of the stream."""
+        return self._release()
+
+    def _hold(self, piece: bytes) -> None:
+        if piece:
+            self._held.append(piece)
+            self._size += len(piece)
+
+    def _release(self) -> bytes:
+        held = b"".join(self._held)
+        self._held.clear()
+        self._size = 0
+        return held
+
+
+# Pass-through: the client's bytes out, the upstream's bytes back.
+#
+# Client and upstream speak the same protocol, no tools are offered, nothing is emulated. Then every
+# field passes in both directions, known or not. A reader still observes: it counts, and it knows
+# when an answer was cut. A cut answer is followed by an error, so that it never looks finished.
+
+
+_JSON = b"application/json"
+_EVENTS = "text/event-stream"
+_MOST_BLANKS = 1024
+"""White space may come first, as a sign of life. More of it says nothing of what follows."""
+_OK = 200
+_BAD_GATEWAY = 502
+
+
+class Passthrough:
+    """Passes one answer through."""
+
+    def __init__(
+        self,
+        pipe: UpstreamPipe,
+        sink: ResponseSink,
+        *,
+        answering: ResponseWriter,
+        watch: ExchangeWatch,
+    ) -> None:
+        self._pipe = pipe
+        self._sink = sink
+        self._answering = answering
+        self._watch = watch
+        self._reader = Reader(pipe.endpoint.protocol)
+        self._frames = Frames()
+        self._told: Fault | None = None
+        """The upstream's own error, which is passed on to the client."""
+
+    async def run(self, letter: UpstreamRequest) -> None:
+        """Send the request, and pass its answer on."""
+        async with self._watch.asking(self._pipe.send(letter)) as response:
+            if not letter.stream:
+                await self._pass_whole(response)
+                return
+            named = response.content_type == _EVENTS
+            start = b"" if named else await self._read_start(response)
+            if named or begins_events(start):
+                self._sink.add_headers(pick_headers(response.raw_headers))
+                await self._pass_stream(response, start)
+            else:
+                await self._translate(await self._read_whole(response, start))
+
+    # ── In one piece ────────────────────────────────────────────────────────────────
+
+    async def _pass_whole(self, response: HttpResponse) -> None:
+        content = await self._read_whole(response)
+        if begins_events(content):
+            await self._translate(content)
+            return
+        self._judge([*self._reader.feed_response(content), *self._reader.end()])
+        media_type = find_header(response.raw_headers, b"content-type") or _JSON
+        await self._sink.send_body(
+            ResponseBody(_OK, content, pick_headers(response.raw_headers), media_type)
+        )
+
+    async def _translate(self, content: bytes) -> None:
+        """Translate an answer that is not streamed although the client wants a stream, or the other
+        way round."""
+        reader = self._reader
+        read = reader.feed if begins_events(content) else reader.feed_response
+        events = [*read(content), *reader.end()]
+        self._show_all(events)
+        for event in events:
+            self._answering.put(event)
+        await self._answering.finish()
+
+    async def _read_whole(self, response: HttpResponse, start: bytes = b"") -> bytes:
+        content = start + await read_whole(self._pipe, response)
+        take = self._watch.open_chunks(ChunksBegan(self._pipe.endpoint.protocol, streamed=False))
+        if take is not None:
+            take(content)
+        stranger = find_stranger(response.status, response.content_type, start=content)
+        if stranger:
+            raise UpstreamError(f"the upstream {stranger}", code=FaultKind.PROTOCOL.value)
+        return content
+
+    # ── As a stream ─────────────────────────────────────────────────────────────────
+
+    async def _read_start(self, response: HttpResponse) -> bytes:
+        """So much of a body without a name that one can see whether it is a stream."""
+        start = b""
+        try:
+            while len(start.lstrip(BLANKS)) < LONGEST_FIELD and len(start) < _MOST_BLANKS:
+                piece = await response.read()
+                if not piece:
+                    break
+                start += piece
+        except OSError as error:
+            raise self._pipe.fail(error) from error
+        return start
+
+    async def _pass_stream(self, response: HttpResponse, start: bytes) -> None:
+        try:
+            await self._pass_chunks(response, start)
+            self._judge(self._reader.end())
+        except UpstreamError:
+            if self._frames.is_within:
+                self._sink.put(BLANK_LINE)  # the error is not part of what was cut
+            raise
+        self._sink.put(self._end_frame(self._frames.rest()))
+        await self._sink.close()
+        if self._told is not None:
+            code, message = self._told.kind.value, self._told.message
+            self._watch.end(Fate.FAILED, status=_BAD_GATEWAY, code=code, message=message)
+
+    def _end_frame(self, rest: bytes) -> bytes:
+        """An event that lacks only its blank line gets it. One that was cut is left out: clients
+        would take what came of it for all of it."""
+        parser = SseParser()
+        is_event = bool(parser.feed(rest) or parser.end())
+        return rest + BLANK_LINE if is_event or self._frames.is_within else b""
+
+    async def _pass_chunks(self, response: HttpResponse, start: bytes) -> None:
+        try:
+            with EndOfStream() as end:
+                await self._copy_chunks(response, start, end=end)
+        except TimeoutError as error:
+            raise self._pipe.fail(error) from error
+        except OSError as error:
+            # Whether the answer was over by then is written in the answer itself.
+            if isinstance(error, NotHttp) and not self._sink.begun:
+                raise self._pipe.fail(error) from error
+
+    async def _copy_chunks(self, response: HttpResponse, start: bytes, *, end: EndOfStream) -> None:
+        sink, reader, read = self._sink, self._reader, response.read
+        take = self._watch.open_chunks(ChunksBegan(self._pipe.endpoint.protocol))
+        chunk = start or await read()
+        while chunk:
+            if take is not None:
+                take(chunk)
+            self._show_all(reader.feed(chunk))
+            sink.put(self._frames.cut(chunk))
+            await sink.flush()
+            end.look(reader)
+            chunk = await read()
+
+    # ── Listening ───────────────────────────────────────────────────────────────────
+
+    def _judge(self, events: list[Event]) -> None:
+        """An answer that broke off is an error, unless the upstream's own words say so."""
+        self._show_all(events)
+        for event in events:
+            if isinstance(event, Ended) and event.error is not None and self._told is None:
+                raise UpstreamError("the answer was cut off before its end", code=event.error or "")
+
+    def _show_all(self, events: Iterable[Event]) -> None:
+        for place, event in enumerate(events):
+            self._watch.take(event)
+            if isinstance(event, Fault):
+                self._take_fault(event, is_first=not place)
+
+    def _take_fault(self, fault: Fault, *, is_first: bool) -> None:
+        """A stream that was cut is judged at its end; the upstream's own words are passed on.
+
+        But before anything was said they get a status of their own. And what follows a chunk that
+        could not be read cannot be judged, so that its good end would be believed.
+        """
+        begins = is_first and not self._sink.begun
+        told = fault.kind is FaultKind.UPSTREAM_ERROR
+        if fault.kind is FaultKind.PROTOCOL or (told and begins):
+            raise UpstreamError(fault.message, code=fault.kind.value)
+        if told:
+            self._told = fault

@@ -1,0 +1,1 @@
+"""Taps on what happens to requests: access log, metrics, traces, inspector."""

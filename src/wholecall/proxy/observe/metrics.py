@@ -1,0 +1,518 @@
+"""Prometheus metrics: one table of series and the tap that counts."""
+
+from __future__ import annotations
+
+import os
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Container, Iterator, Mapping
+from functools import cache
+from itertools import accumulate
+from typing import NamedTuple, Protocol
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.utils import floatToGoString
+
+from wholecall.agent.run_events import ToolAbandoned, ToolEnded, TurnRetried, TurnStarted
+from wholecall.assembly.outcome import merge_usage
+from wholecall.dialects.provenance import is_rescued
+from wholecall.errors import UpstreamError
+from wholecall.events import Ended, Inconsistent, Oddity, Reason, Rejected, Released, Usage
+from wholecall.proxy.observe.taps import (
+    AnswerBegan,
+    Exchange,
+    ExchangeEnded,
+    Fate,
+    Reading,
+    Reads,
+    UpstreamAnswered,
+    UpstreamFailed,
+    UpstreamRetried,
+)
+
+PREFIX = "wholecall_"
+_YES = frozenset({"true", "1", "t"})
+_TELLS_CREATION = os.environ.get("PROMETHEUS_DISABLE_CREATED_SERIES", "").lower() not in _YES
+"""A switch of prometheus_client, as it reads it."""
+
+
+class MetricFigure(NamedTuple):
+    """A metric."""
+
+    meaning: str
+    labels: tuple[str, ...]
+    buckets: tuple[float, ...] = ()
+
+
+class Count:
+    """A counter."""
+
+    __slots__ = ("created", "value")
+
+    def __init__(self, created: float) -> None:
+        self.created = created
+        self.value = 0.0
+
+    def inc(self, amount: float = 1) -> None:
+        """It happened so many times more."""
+        self.value += amount
+
+
+class Spread:
+    """A histogram."""
+
+    __slots__ = ("_bounds", "_counts", "created", "total")
+
+    def __init__(self, created: float, bounds: tuple[float, ...]) -> None:
+        self.created = created
+        self.total = 0.0
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+
+    def observe(self, amount: float) -> None:
+        """It was so large this time."""
+        self.total += amount
+        self._counts[bisect_left(self._bounds, amount)] += 1
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """For each bound, how often it was not larger than that."""
+        bounds = map(floatToGoString, (*self._bounds, float("inf")))
+        return list(zip(bounds, accumulate(self._counts), strict=True))
+
+
+class Series:
+    """All counters and histograms of a process; what prometheus_client calls a collector."""
+
+    def __init__(
+        self,
+        counters: Mapping[str, MetricFigure],
+        histograms: Mapping[str, MetricFigure],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._counters = counters
+        self._histograms = histograms
+        self._clock = clock
+        self._counts: dict[tuple[str, ...], Count] = {}
+        self._spreads: dict[tuple[str, ...], Spread] = {}
+
+    def find_counter(self, name: str, *labels: str) -> Count:
+        """The counter of this name with these labels."""
+        key = (name, *labels)
+        if key not in self._counts:
+            _check_labels(self._counters[name], labels)
+            self._counts[key] = Count(self._clock())
+        return self._counts[key]
+
+    def find_histogram(self, name: str, *labels: str) -> Spread:
+        """The histogram of this name with these labels."""
+        key = (name, *labels)
+        if key not in self._spreads:
+            figure = self._histograms[name]
+            _check_labels(figure, labels)
+            self._spreads[key] = Spread(self._clock(), figure.buckets)
+        return self._spreads[key]
+
+    def collect(self) -> Iterator[Metric]:
+        """Everything, in the forms of Prometheus."""
+        yield from self._collect_counts()
+        yield from self._collect_spreads()
+
+    def _collect_counts(self) -> Iterator[Metric]:
+        families = {
+            name: CounterMetricFamily(PREFIX + name, figure.meaning, labels=figure.labels)
+            for name, figure in self._counters.items()
+        }
+        for (name, *labels), count in self._counts.items():
+            created = count.created if _TELLS_CREATION else None
+            families[name].add_metric(labels, count.value, created)
+        yield from families.values()
+
+    def _collect_spreads(self) -> Iterator[Metric]:
+        families = {
+            name: HistogramMetricFamily(PREFIX + name, figure.meaning, labels=figure.labels)
+            for name, figure in self._histograms.items()
+        }
+        for (name, *labels), spread in self._spreads.items():
+            family = families[name]
+            family.add_metric(labels, spread.buckets(), spread.total)
+            if _TELLS_CREATION:
+                named = dict(zip(self._histograms[name].labels, labels, strict=True))
+                family.add_sample(f"{family.name}_created", named, spread.created)
+        yield from families.values()
+
+
+def _check_labels(figure: MetricFigure, labels: tuple[str, ...]) -> None:
+    if len(labels) != len(figure.labels):
+        raise ValueError(f"labels are {figure.labels!r}, and {labels!r} were given")
+
+
+# The figures that Prometheus reads: one table, from which docs/metrics.md is checked as well.
+#
+# With several workers each has figures of its own, and a scrape reaches any of them. If
+# `PROMETHEUS_MULTIPROC_DIR` names an empty folder before this module is imported, they write into
+# it, and every worker tells the sum.
+
+
+FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""The folder with the figures of several workers."""
+# From what a proxy adds to what a long answer takes.
+_ADDED = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+_CHARACTERS = tuple(float(4**power) for power in range(2, 12))
+_TURNS = (1.0, 2.0, 3.0, 5.0, 8.0, 10.0, 15.0, 20.0)
+
+
+COUNTERS = {
+    "exchanges": MetricFigure(
+        "Requests that are over; `outcome`: `done`, `failed`, `gone` (the client left), `stopped` "
+        "(the proxy ended).",
+        ("model", "protocol", "way", "outcome"),
+    ),
+    "refusals": MetricFigure(
+        "Requests that were turned away before a model was asked: key, rate, host, size, path.",
+        ("status", "code"),
+    ),
+    "calls_released": MetricFigure("Calls that were whole and right.", ("model",)),
+    "calls_rejected": MetricFigure("Calls that were not, by reason.", ("model", "reason")),
+    "calls_rescued": MetricFigure(
+        "Calls that were written as text; `outcome`: `started`, `refused` (the setting `rescue` "
+        "forbids it), `quoted` (they stay text).",
+        ("model", "outcome"),
+    ),
+    "calls_repaired": MetricFigure(
+        "Changes of arguments that cannot change their meaning, by kind.", ("model", "kind")
+    ),
+    "calls_coerced": MetricFigure(
+        "Calls with values that were turned into the type of their schema.", ("model",)
+    ),
+    "inconsistencies": MetricFigure(
+        "What was strange about answers that could be read, by kind.", ("model", "kind")
+    ),
+    "turn_retries": MetricFigure("Answers that were asked for again.", ("model",)),
+    "turn_retries_settled": MetricFigure(
+        "Exchanges with such answers; `outcome`: `done` or `failed` in the end.",
+        ("model", "outcome"),
+    ),
+    "tokens": MetricFigure(
+        "Tokens, as upstreams count them; `direction`: `input`, `output`.", ("model", "direction")
+    ),
+    "tool_results": MetricFigure(
+        "Results of tools that ran here, by how they ended.", ("tool", "status")
+    ),
+    "tools_abandoned": MetricFigure(
+        "Tools that went on although they were told to stop.", ("tool",)
+    ),
+    "upstream_failures": MetricFigure(
+        "Upstreams that gave no answer; "
+        "`why`: a status, `timeout`, `connection`, `certificate` or `limit`.",
+        ("model", "why"),
+    ),
+    "upstream_retries": MetricFigure("Attempts after the first to get an answer.", ("model",)),
+    "upstream_retries_settled": MetricFigure(
+        "Questions with such attempts; `outcome`: `answered` or `failed` in the end.",
+        ("model", "outcome"),
+    ),
+}
+HISTOGRAMS = {
+    "exchange_seconds": MetricFigure(
+        "From a request to the end of its answer.", ("model", "way"), _SECONDS
+    ),
+    "first_byte_seconds": MetricFigure(
+        "From a request to the first byte of its answer.", ("model", "way"), _SECONDS
+    ),
+    "added_seconds": MetricFigure(
+        "What the proxy adds to the time to the first byte: before an upstream is asked, and from "
+        "the beginning of its answer to ours. Calls that wait for their check are in it.",
+        ("model", "way"),
+        _ADDED,
+    ),
+    "call_buffer_characters": MetricFigure(
+        "Arguments of one call, collected until it was over.", ("model",), _CHARACTERS
+    ),
+    "turns": MetricFigure("Answers of the model in one exchange.", ("model",), _TURNS),
+    "tool_seconds": MetricFigure("From the start of a tool to its result.", ("tool",), _SECONDS),
+    "upstream_first_byte_seconds": MetricFigure(
+        "From asking an upstream to the beginning of its answer.", ("model",), _SECONDS
+    ),
+}
+GAUGES = {
+    "active_streams": MetricFigure("Streams that are under way.", ("protocol",)),
+}
+
+
+class _Counter(Protocol):
+    def inc(self, amount: float = 1) -> None:
+        """Add to it."""
+
+
+class _Histogram(Protocol):
+    def observe(self, amount: float) -> None:
+        """Add a measurement."""
+
+
+class _Finder(Protocol):
+    """Knows every series by its name and labels."""
+
+    def find_counter(self, name: str, *labels: str) -> _Counter:
+        """The counter of this name with these labels."""
+
+    def find_histogram(self, name: str, *labels: str) -> _Histogram:
+        """The histogram of this name with these labels."""
+
+
+class _SharedSeries:
+    """Series in a folder, which several processes share."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._counters = {
+            name: Counter(PREFIX + name, figure.meaning, figure.labels, registry=registry)
+            for name, figure in COUNTERS.items()
+        }
+        self._histograms = {
+            name: Histogram(
+                PREFIX + name,
+                figure.meaning,
+                figure.labels,
+                registry=registry,
+                buckets=figure.buckets,
+            )
+            for name, figure in HISTOGRAMS.items()
+        }
+
+    def find_counter(self, name: str, *labels: str) -> Counter:
+        return self._counters[name].labels(*labels)
+
+    def find_histogram(self, name: str, *labels: str) -> Histogram:
+        return self._histograms[name].labels(*labels)
+
+
+class MetricsRegistry:
+    """All figures of one process, in a registry of their own."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self._folder = environ.get(FOLDER)
+        self._registry = CollectorRegistry()
+        series = self._make_series()
+        self._gauges = {
+            name: Gauge(
+                PREFIX + name,
+                figure.meaning,
+                figure.labels,
+                registry=self._registry,
+                multiprocess_mode="livesum",
+            )
+            for name, figure in GAUGES.items()
+        }
+        ProcessCollector(registry=self._registry)
+        # To find a series by its labels takes longer than to count. There are not many of them.
+        self._counter = cache(series.find_counter)
+        self._histogram = cache(series.find_histogram)
+
+    def count(self, name: str, *labels: str, by: float = 1) -> None:
+        """Add to a counter."""
+        self._counter(name, *labels).inc(by)
+
+    def observe(self, name: str, value: float, *labels: str) -> None:
+        """Add a measurement."""
+        self._histogram(name, *labels).observe(value)
+
+    def shift(self, name: str, by: int, *labels: str) -> None:
+        """Raise or lower a gauge."""
+        self._gauges[name].labels(*labels).inc(by)
+
+    def render(self, accept: str = "") -> tuple[bytes, str]:
+        """The page for Prometheus in a form that it accepts, and that form's media type."""
+        registry = self._registry
+        if self._folder:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry, self._folder)  # type: ignore[no-untyped-call]
+        encode, media_type = choose_encoder(accept)
+        return encode(registry), media_type
+
+    def _make_series(self) -> _Finder:
+        if self._folder:
+            return _SharedSeries(self._registry)
+        series = Series(COUNTERS, HISTOGRAMS)
+        self._registry.register(series)
+        return series
+
+
+# A tap that counts, for Prometheus.
+#
+# The number of series is bounded: models and tools have a label of their own only if they are
+# served here, and whatever else clients and models think up is counted as `other`.
+
+
+OTHER = "other"
+"""The label of what is not served here."""
+_NOBODY = frozenset[str]()
+_OWN_CODES = frozenset({"timeout", "connection", "certificate", "limit"})
+
+
+def _nobody() -> Container[str]:
+    return _NOBODY
+
+
+class Names(NamedTuple):
+    """The label names, computed anew for each exchange: settings may change."""
+
+    models: Callable[[], Container[str]] = _nobody
+    tools: Callable[[], Container[str]] = _nobody
+
+
+class MetricsTap:
+    """Counts what happens to exchanges."""
+
+    def __init__(self, names: Names, figures: MetricsRegistry | None = None) -> None:
+        self._names = names
+        self.figures = figures or MetricsRegistry()
+
+    def open(self, exchange: Exchange) -> Reading:
+        """Count an exchange."""
+        model = exchange.model if exchange.model in self._names.models() else OTHER
+        return _Counting(self.figures, exchange, model=model, tools=self._names.tools), _READS
+
+
+class _Counting:
+    """One exchange."""
+
+    def __init__(
+        self,
+        figures: MetricsRegistry,
+        exchange: Exchange,
+        *,
+        model: str,
+        tools: Callable[[], Container[str]],
+    ) -> None:
+        self._figures = figures
+        self._exchange = exchange
+        self._model = model
+        self._tools = tools
+        self._turns = 0
+        self._retried = False
+        self._usage: Usage | None = None
+        if exchange.stream:
+            figures.shift("active_streams", 1, exchange.protocol)
+
+    # ── Calls ───────────────────────────────────────────────────────────────────────
+
+    def _release(self, event: Released) -> None:
+        figures, call = self._figures, event.call
+        figures.count("calls_released", self._model)
+        figures.observe("call_buffer_characters", len(call.raw), self._model)
+        if is_rescued(call.id):
+            figures.count("calls_rescued", self._model, "started")
+        for repair in call.repairs:
+            figures.count("calls_repaired", self._model, repair.kind)
+        if call.coercions:
+            figures.count("calls_coerced", self._model)
+
+    def _reject(self, rejected: Rejected) -> None:
+        self._figures.count("calls_rejected", self._model, rejected.reason.value)
+        self._figures.observe("call_buffer_characters", len(rejected.raw), self._model)
+        if rejected.reason is Reason.WRITTEN_AS_TEXT:
+            self._figures.count("calls_rescued", self._model, "refused")
+
+    def _wonder(self, event: Inconsistent) -> None:
+        self._figures.count("inconsistencies", self._model, event.oddity.value)
+        if event.oddity is Oddity.CALL_QUOTED:
+            self._figures.count("calls_rescued", self._model, "quoted")
+
+    # ── Turns and tools ─────────────────────────────────────────────────────────────
+
+    def _start_turn(self, _: TurnStarted) -> None:
+        self._turns += 1
+
+    def _retry_turn(self, _: TurnRetried) -> None:
+        self._retried = True
+        self._figures.count("turn_retries", self._model)
+
+    def _take_usage(self, usage: Usage) -> None:
+        """Take usage, which is reported repeatedly, and by some in parts, during a turn; the last
+        value counts."""
+        self._usage = merge_usage(self._usage, usage)
+
+    def _end_turn(self, _: Ended) -> None:
+        usage, self._usage = self._usage or Usage(), None
+        if usage.input_tokens:
+            self._figures.count("tokens", self._model, "input", by=usage.input_tokens)
+        if usage.output_tokens:
+            self._figures.count("tokens", self._model, "output", by=usage.output_tokens)
+
+    def _end_tool(self, event: ToolEnded) -> None:
+        tool = self._label(event.call.name)
+        self._figures.count("tool_results", tool, event.status.value)
+        self._figures.observe("tool_seconds", event.seconds, tool)
+
+    def _abandon_tool(self, event: ToolAbandoned) -> None:
+        self._figures.count("tools_abandoned", self._label(event.call.name))
+
+    def _label(self, tool: str) -> str:
+        return tool if tool in self._tools() else OTHER
+
+    # ── The upstream ────────────────────────────────────────────────────────────────
+
+    def _retry_upstream(self, _: UpstreamRetried) -> None:
+        self._figures.count("upstream_retries", self._model)
+
+    def _answer(self, event: UpstreamAnswered) -> None:
+        self._figures.observe("upstream_first_byte_seconds", event.seconds, self._model)
+        self._settle("answered", retries=event.retries)
+
+    def _fail(self, event: UpstreamFailed) -> None:
+        self._figures.count("upstream_failures", self._model, _why(event.error))
+        self._settle("failed", retries=event.retries)
+
+    def _settle(self, outcome: str, *, retries: int) -> None:
+        if retries:
+            self._figures.count("upstream_retries_settled", self._model, outcome)
+
+    # ── The client ──────────────────────────────────────────────────────────────────
+
+    def _begin(self, event: AnswerBegan) -> None:
+        way = self._exchange.way
+        self._figures.observe("first_byte_seconds", event.seconds, self._model, way)
+        self._figures.observe("added_seconds", event.added, self._model, way)
+
+    def _end(self, event: ExchangeEnded) -> None:
+        figures, exchange, model = self._figures, self._exchange, self._model
+        if exchange.stream:
+            figures.shift("active_streams", -1, exchange.protocol)
+        figures.count("exchanges", model, exchange.protocol, exchange.way, event.fate.value)
+        figures.observe("exchange_seconds", event.seconds, model, exchange.way)
+        if self._turns:
+            figures.observe("turns", self._turns, model)
+        if self._retried:
+            outcome = "done" if event.fate is Fate.DONE else "failed"
+            figures.count("turn_retries_settled", model, outcome)
+
+
+_READS = Reads(
+    {
+        Released: _Counting._release,
+        Rejected: _Counting._reject,
+        Inconsistent: _Counting._wonder,
+        Usage: _Counting._take_usage,
+        Ended: _Counting._end_turn,
+        TurnStarted: _Counting._start_turn,
+        TurnRetried: _Counting._retry_turn,
+        ToolEnded: _Counting._end_tool,
+        ToolAbandoned: _Counting._abandon_tool,
+        UpstreamRetried: _Counting._retry_upstream,
+        UpstreamAnswered: _Counting._answer,
+        UpstreamFailed: _Counting._fail,
+        AnswerBegan: _Counting._begin,
+        ExchangeEnded: _Counting._end,
+    }
+)
+
+
+def _why(error: UpstreamError) -> str:
+    """An upstream's own codes are without number; its statuses are not."""
+    if error.status is not None:
+        return str(error.status)
+    return error.code if error.code in _OWN_CODES else OTHER

@@ -1,0 +1,410 @@
+"""Store responses by id, in memory or shared by several processes, with their owners."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+
+from wholecall.proxy.config.schema import ResponsesConfig
+from wholecall.proxy.http.asgi_response import RawHeaders, ResponseBody, ResponseSink
+from wholecall.storage import BlobStore, StoreFailed
+
+MOST_HELD = 10_000
+"""Responses that are over."""
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""Errors of a passed-through body, which may be anything."""
+_MEGABYTE = 1024 * 1024
+
+
+class _Identified(msgspec.Struct):
+    id: str = ""
+
+
+_IDENTIFIED = msgspec.json.Decoder(_Identified)
+
+
+def read_id(response: bytes) -> str:
+    """The id of a response; empty if it has none."""
+    try:
+        return _IDENTIFIED.decode(response).id
+    except UNREADABLE:
+        return ""
+
+
+class ResponseWork(Protocol):
+    """The work that makes, or made, a response."""
+
+    @property
+    def is_over(self) -> bool:
+        """True if it does not change any more."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes."""
+
+    def show(self) -> bytes:
+        """The response as it is now, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedResponse:
+    """A response that is over, as its client got it."""
+
+    response: bytes
+
+    @property
+    def is_over(self) -> bool:
+        """It is."""
+        return True
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes."""
+        return len(self.response)
+
+    def show(self) -> bytes:
+        """The response as JSON."""
+        return self.response
+
+
+@dataclass(slots=True, kw_only=True)
+class StoredResponse:
+    """A response, whose it is, and what it answers."""
+
+    id: str
+    key_id: str
+    items: bytes
+    """All items of the conversation before it, as a JSON array."""
+    work: ResponseWork
+    weight: int = field(default=0, init=False)
+    """Bytes that are counted for it."""
+    settled_at: float = field(default=0.0, init=False)
+
+
+class ResponseStore:
+    """The responses that one process holds."""
+
+    def __init__(
+        self,
+        settings: ResponsesConfig | None = None,
+        *,
+        background: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`background`: whether work may be held that is not over. Other processes that serve the
+        same clients would not find it."""
+        self.settings = settings or ResponsesConfig()
+        self._background = background
+        self._clock = clock
+        self._live: dict[str, StoredResponse] = {}
+        self._dropped: dict[str, StoredResponse] = {}
+        """Responses that were removed but have not ended: tools may run in them."""
+        self._over: OrderedDict[str, StoredResponse] = OrderedDict()
+        self._bytes = 0
+
+    @property
+    def enabled(self) -> bool:
+        """True if anything is stored at all."""
+        return self.settings.kept_seconds > 0
+
+    @property
+    def has_background(self) -> bool:
+        """True if background responses are possible."""
+        return self._background and self.enabled
+
+    def find(self, key_id: str, id: str) -> StoredResponse | None:
+        """The response of this id, if it is this key's."""
+        held = self._look_up(id)
+        return held if held is not None and held.key_id == key_id else None
+
+    def holds(self, id: str) -> bool:
+        """Return True if it is stored for any key."""
+        return self._look_up(id) is not None
+
+    def is_of_another(self, key_id: str, id: str) -> bool:
+        """Return True if it is stored for another key."""
+        held = self._look_up(id)
+        return held is not None and held.key_id != key_id
+
+    def count_live(self, key_id: str | None = None) -> int:
+        """Responses that are being made; of one key, if it is named."""
+        live = (*self._live.values(), *self._dropped.values())
+        return sum(key_id in (None, held.key_id) for held in live)
+
+    def put(self, held: StoredResponse) -> None:
+        """Store a response. An id that another key's response has stays with it."""
+        if not self.enabled or self.is_of_another(held.key_id, held.id):
+            return
+        if held.work.is_over:
+            self._settle(held)
+        else:
+            self._live[held.id] = held
+
+    def keep(self, response: bytes, *, key_id: str, items: bytes) -> None:
+        """Store a response that its client got whole; one without an id cannot be retrieved."""
+        id = read_id(response)
+        if id:
+            self.put(
+                StoredResponse(id=id, key_id=key_id, items=items, work=FinishedResponse(response))
+            )
+
+    def settle(self, held: StoredResponse) -> None:
+        """A response that was being made is over: from now on its time runs."""
+        self._dropped.pop(held.id, None)
+        if self._live.pop(held.id, None) is not None:
+            self._settle(held)
+
+    def forget(self, id: str) -> None:
+        """A response that is over is held no more."""
+        held = self._over.get(id)
+        if held is not None:
+            self.drop(held)
+
+    def drop(self, held: StoredResponse) -> None:
+        """Forget a response. One that is being made has its place until it is settled."""
+        if self._live.pop(held.id, None) is not None:
+            self._dropped[held.id] = held
+        before = self._over.pop(held.id, None)
+        if before is not None:
+            self._bytes -= before.weight
+
+    def _settle(self, held: StoredResponse) -> None:
+        self.drop(held)
+        held.weight = held.work.size + len(held.items)
+        held.settled_at = self._clock()
+        self._over[held.id] = held
+        self._bytes += held.weight
+        self._make_room()
+
+    def _look_up(self, id: str) -> StoredResponse | None:
+        self._make_room()
+        return self._live.get(id) or self._over.get(id)
+
+    def _make_room(self) -> None:
+        most, seconds = self.settings.megabytes * _MEGABYTE, self.settings.kept_seconds
+        oldest = self._clock() - seconds
+        while self._over:
+            first = next(iter(self._over.values()))
+            fits = self._bytes <= most and len(self._over) <= MOST_HELD
+            if fits and first.settled_at > oldest:
+                return
+            self.drop(first)
+
+
+# Responses that several processes hold together: in a file, and in memory as far as they are used.
+#
+# The next request may reach another process than the one that made the response. So what a client
+# names is looked up in the file before anybody looks for it in memory, and what is over is written
+# there before its client knows its end. What is being made cannot be shared.
+
+
+_LOG = logging.getLogger(__name__)
+
+
+class _Kept(msgspec.Struct):
+    key_id: str
+    items: bytes
+    response: bytes
+
+
+_KEPT = msgspec.msgpack.Decoder(_Kept)
+
+
+class SharedResponseStore:
+    """Connects the memory of one process with the shared file; without a file it does nothing."""
+
+    def __init__(self, holding: ResponseStore, shelf: BlobStore | None = None) -> None:
+        self._holding = holding
+        self._shelf = shelf
+
+    async def fetch(self, id: str) -> None:
+        """Hold the response of this id as the file has it: another process may have dropped it.
+
+        `StoreFailed` if the file fails, and this process does not hold it either.
+        """
+        shelf = self._find_shelf()
+        if shelf is None or not id:
+            return
+        try:
+            text = (await asyncio.to_thread(shelf.find, (id,))).get(id)
+            if text is None:
+                self._holding.forget(id)
+                return
+            with shelf.decoding():
+                kept = _KEPT.decode(text)
+        except StoreFailed as error:
+            if not self._holding.holds(id):
+                raise
+            _LOG.warning("the file of responses cannot be read: %s", error.why)
+            return
+        work = FinishedResponse(kept.response)
+        self._holding.put(StoredResponse(id=id, key_id=kept.key_id, items=kept.items, work=work))
+
+    async def keep(self, response: bytes, *, key_id: str, items: bytes) -> None:
+        """Hold a response that its client got whole, for every process."""
+        self._holding.keep(response, key_id=key_id, items=items)
+        shelf, id = self._find_shelf(), read_id(response)
+        if shelf is None or self._holding.find(key_id, id) is None:
+            return
+        text = msgspec.msgpack.encode(_Kept(key_id, items, response))
+        try:
+            await asyncio.to_thread(shelf.put, (id,), text)
+        except StoreFailed as error:  # the answer itself is good
+            _LOG.warning("the file of responses cannot be written: %s", error.why)
+
+    async def drop(self, held: StoredResponse) -> None:
+        """Forget a response, in every process; `StoreFailed`: the others still hold it."""
+        shelf = self._find_shelf()
+        if shelf is not None:
+            await asyncio.to_thread(shelf.drop, (held.id,))
+        self._holding.drop(held)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._shelf is not None:
+            self._shelf.close()
+
+    def _find_shelf(self) -> BlobStore | None:
+        """The file, with the limits of this moment."""
+        settings, shelf = self._holding.settings, self._shelf
+        if shelf is not None:
+            shelf.seconds = settings.kept_seconds
+            shelf.most_bytes = settings.megabytes * _MEGABYTE
+        return shelf
+
+
+# Whose the responses are that an upstream holds in its own account.
+#
+# All keys of the proxy share that account, and an id alone does not say whose it is. So it is kept
+# which key was given which id, and to any other key the id does not exist. Without keys there is
+# but one client, and nothing is kept.
+
+
+class ResponseOwners:
+    """Remembers ids in a file, which several processes share."""
+
+    def __init__(self, shelf: BlobStore) -> None:
+        self._shelf = shelf
+
+    async def bind(self, key_id: str, response: bytes) -> None:
+        """Record that this key owns this response. One without an id cannot be retrieved."""
+        id = read_id(response)
+        if not key_id or not id:
+            return
+        try:
+            await asyncio.to_thread(self._shelf.put, (_name(id),), key_id.encode())
+        except StoreFailed as error:  # the answer is good: it only cannot be continued there
+            _LOG.warning("it cannot be kept whose a response is: %s", error.why)
+
+    async def is_of(self, key_id: str, id: str) -> bool:
+        """Return True if this key may continue from the response of this id; raise `StoreFailed` if
+        unknown."""
+        if not key_id:
+            return True
+        found = await asyncio.to_thread(self._shelf.find, (_name(id),))
+        return found.get(_name(id)) == key_id.encode()
+
+
+def _name(id: str) -> str:
+    return f"response {id}"
+
+
+# A sink that remembers how the answer that passed through it ended.
+
+
+_OK = 200
+_DATA = b"data:"
+_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_GOOD_ENDS = (b"response.completed", b"response.incomplete")
+
+
+class _Event(msgspec.Struct):
+    type: str = ""
+    response: msgspec.Raw = msgspec.Raw(b"")
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+
+
+def find_response(frames: bytes) -> bytes | None:
+    """The response that the last events of a stream tell whole; None if it has no such end."""
+    for line in reversed(frames.splitlines()):
+        if line.startswith(_DATA):
+            event = _read_event(line[len(_DATA) :])
+            if event is not None and event.type in _ENDS:
+                return bytes(event.response)
+    return None
+
+
+def _read_event(text: bytes) -> _Event | None:
+    try:
+        return _EVENT.decode(text)
+    except UNREADABLE:
+        return None
+
+
+class CaptureSink:
+    """Passes an answer on. A response that ended well is kept before its client knows its end."""
+
+    def __init__(self, sink: ResponseSink, keep: Callable[[bytes], Awaitable[None]]) -> None:
+        self._sink = sink
+        self._keep = keep
+        self._end = b""
+
+    @property
+    def beat(self) -> Callable[[], bytes]:
+        """Makes a sign of life."""
+        return self._sink.beat
+
+    @beat.setter
+    def beat(self, beat: Callable[[], bytes]) -> None:
+        self._sink.beat = beat
+
+    @property
+    def gone(self) -> bool:
+        """True if the client disconnected."""
+        return self._sink.gone
+
+    @property
+    def begun(self) -> bool:
+        """True if a part of the answer was sent."""
+        return self._sink.begun
+
+    def add_headers(self, headers: RawHeaders) -> None:
+        """More headers."""
+        self._sink.add_headers(headers)
+
+    def put(self, frames: bytes) -> None:
+        """Add to the stream."""
+        # A model may say these words, too; what they were is found out at the end.
+        if any(end in frames for end in _GOOD_ENDS):
+            self._end = frames
+        self._sink.put(frames)
+
+    async def flush(self) -> None:
+        """Send what was added."""
+        await self._sink.flush()
+
+    def wake(self) -> None:
+        """Send soon what was added."""
+        self._sink.wake()
+
+    async def close(self) -> None:
+        """The stream is over."""
+        response = find_response(self._end)
+        if response:
+            await self._keep(response)
+        await self._sink.close()
+
+    async def send_body(self, body: ResponseBody) -> None:
+        """Answer in one piece."""
+        if body.status == _OK:
+            await self._keep(body.content)
+        await self._sink.send_body(body)

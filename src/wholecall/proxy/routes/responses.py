@@ -1,0 +1,215 @@
+"""Retrieve, stream, cancel and delete stored responses, and list their input items."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+from starlette.datastructures import QueryParams
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from wholecall.protocols.response_base import dump
+from wholecall.proxy.handlers.background import BLANK, NUMBER, Background
+from wholecall.proxy.handlers.service import Service
+from wholecall.proxy.http.asgi_response import ClientSink, ResponseBody
+from wholecall.proxy.http.client_request import ClientRequest
+from wholecall.proxy.http.disconnect import ClientDisconnected, UntilDisconnect
+from wholecall.proxy.http.header_checks import wants_stream
+from wholecall.proxy.http.middleware import CALLER, Caller
+from wholecall.proxy.http.refusals import RequestRefused
+from wholecall.proxy.responses.response_store import StoredResponse
+from wholecall.proxy.routes.client_protocols import RESPONSES
+
+USUAL_LIMIT = 20
+MOST_LIMIT = 100
+"""Items on one page."""
+_LONGEST = len(str(MOST_LIMIT))
+_ORDERS = ("asc", "desc")
+_NEWEST_FIRST = "desc"
+_MESSAGE = "message"
+# How the id of an item begins, by its type.
+_PREFIXES = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
+_OTHER_PREFIX = "item"
+
+
+def list_items(held: StoredResponse, query: Mapping[str, str]) -> dict[str, Any]:
+    """Return one page: `limit` items after the item `after`, the newest first unless `order` is
+    `asc`."""
+    limit, order = _read_limit(query), _read_order(query)
+    said: list[Any] = msgspec.json.decode(held.items)
+    items = [_complete(item, f"{held.id}_{number}") for number, item in enumerate(said)]
+    if order == _NEWEST_FIRST:
+        items.reverse()
+    begin = _find_begin(items, query.get("after"))
+    page = items[begin : begin + limit]
+    return {
+        "object": "list",
+        "data": page,
+        "first_id": page[0]["id"] if page else None,
+        "last_id": page[-1]["id"] if page else None,
+        "has_more": begin + limit < len(items),
+    }
+
+
+def _complete(item: Any, own: str) -> dict[str, Any]:
+    """Return an item in full. Its type was checked with the request."""
+    given = item if isinstance(item, Mapping) else {"role": "user", "content": item}
+    kind = str(given.get("type") or _MESSAGE)
+    own_id = f"{_PREFIXES.get(kind, _OTHER_PREFIX)}_{own.removeprefix('resp_')}"
+    whole = {"status": "completed", **given, "id": str(given.get("id") or own_id), "type": kind}
+    content = given.get("content")
+    if kind == _MESSAGE and isinstance(content, str):
+        whole["content"] = [_write_text(content, str(given.get("role")))]
+    return whole
+
+
+def _write_text(text: str, role: str) -> dict[str, Any]:
+    if role == "assistant":
+        return {"type": "output_text", "text": text, "annotations": []}
+    return {"type": "input_text", "text": text}
+
+
+def _find_begin(items: list[dict[str, Any]], after: str | None) -> int:
+    if not after:
+        return 0
+    for number, item in enumerate(items):
+        if item["id"] == after:
+            return number + 1
+    raise _refuse("after: this response has no input item of this id")
+
+
+def _read_limit(query: Mapping[str, str]) -> int:
+    given = query.get("limit", str(USUAL_LIMIT))
+    if not given.isdecimal() or len(given) > _LONGEST or not 1 <= int(given) <= MOST_LIMIT:
+        raise _refuse(f"limit: it is no whole number from 1 to {MOST_LIMIT}")
+    return int(given)
+
+
+def _read_order(query: Mapping[str, str]) -> str:
+    given = query.get("order", _NEWEST_FIRST)
+    if given not in _ORDERS:
+        raise _refuse(f"order: it is neither {' nor '.join(_ORDERS)}")
+    return given
+
+
+def _refuse(why: str) -> RequestRefused:
+    return RequestRefused(400, why, code="invalid_value")
+
+
+# Stored responses: retrieve, stream, cancel, list input items, delete.
+#
+#     GET    /v1/responses/{id}                               the response
+#     GET    /v1/responses/{id}?stream=true&starting_after=7  the stream after its event 7
+#     POST   /v1/responses/{id}/cancel                        ends work in the background
+#     GET    /v1/responses/{id}/input_items                   its input, page by page
+#     DELETE /v1/responses/{id}                               deletes it
+#
+# Only responses that are stored here are found (see `holding`), and each only by its own key. An
+# upstream's own responses are not retrieved: an id does not say which key it belongs to.
+
+
+_OK = 200
+_Answer = Callable[[StoredResponse, QueryParams, ClientSink], Awaitable[None]]
+
+
+class After:
+    """Leaves out the events of a stream up to one of them."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __call__(self, frames: bytes) -> bytes:
+        """The rest of some whole events."""
+        kept = [frame for frame in frames.split(BLANK) if frame and self._is_behind(frame)]
+        return b"".join(frame + BLANK for frame in kept)
+
+    def _is_behind(self, frame: bytes) -> bool:
+        found = NUMBER.search(frame)
+        return found is None or int(found[1]) > self._number
+
+
+class ResponseRoutes:
+    """Answers requests for one response. A plain ASGI application."""
+
+    def __init__(self, service: Service, answer: _Answer) -> None:
+        self._service = service
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
+        """Answer one request."""
+        caller: Caller = scope[CALLER]
+        id = scope["path_params"]["id"]
+        await self._service.sharing.fetch(id)
+        held = self._service.holding.find(caller.key.id, id)
+        if held is None:
+            raise RequestRefused(404, _NOT_FOUND, code="response_not_found")
+        sink = ClientSink(send)
+        sink.beat_seconds = ClientRequest.read(RESPONSES, scope, body=b"").shorten(
+            self._service.beat_seconds
+        )
+        try:
+            with UntilDisconnect(receive, sink.note_departure, lookout=self._service.lookout):
+                await self._answer(held, QueryParams(scope["query_string"]), sink)
+        except ClientDisconnected:
+            return
+        finally:
+            sink.stop()
+
+
+def make_response_routes(service: Service) -> list[Route]:
+    """The routes below that of responses."""
+
+    async def delete(held: StoredResponse, _: QueryParams, sink: ClientSink) -> None:
+        if isinstance(held.work, Background):
+            await held.work.cancel()
+        await service.sharing.drop(held)
+        told = {"id": held.id, "object": "response", "deleted": True}
+        await sink.send_body(ResponseBody(_OK, msgspec.json.encode(told)))
+
+    one = f"{RESPONSES.path}/{{id}}"
+    return [
+        Route(one, ResponseRoutes(service, _show), methods=["GET"]),
+        Route(one, ResponseRoutes(service, delete), methods=["DELETE"]),
+        Route(f"{one}/input_items", ResponseRoutes(service, _list_items), methods=["GET"]),
+        Route(f"{one}/cancel", ResponseRoutes(service, _cancel), methods=["POST"]),
+    ]
+
+
+async def _show(held: StoredResponse, query: QueryParams, sink: ClientSink) -> None:  # noqa: PLR0917 - one form for all
+    if not wants_stream(query):
+        await sink.send_body(ResponseBody(_OK, held.work.show()))
+        return
+    if not isinstance(held.work, Background):
+        raise RequestRefused(400, _NO_STREAM, code="invalid_value")
+    sink.start_beating()
+    await held.work.answer.copy_to(sink, trim=After(_read_start(query)))
+
+
+def _read_start(query: QueryParams) -> int:
+    """The number of the last event that the client has seen; -1: none."""
+    given = query.get("starting_after", "-1")
+    if not given.removeprefix("-").isdecimal() or len(given) > _LONGEST_NUMBER:
+        raise RequestRefused(400, "starting_after is no whole number", code="invalid_value")
+    return int(given)
+
+
+async def _list_items(held: StoredResponse, query: QueryParams, sink: ClientSink) -> None:  # noqa: PLR0917 - one form for all
+    await sink.send_body(ResponseBody(_OK, dump(list_items(held, query))))
+
+
+async def _cancel(held: StoredResponse, _: QueryParams, sink: ClientSink) -> None:
+    if not isinstance(held.work, Background):
+        raise RequestRefused(400, _NOT_CANCELLABLE, code="invalid_value")
+    await held.work.cancel()
+    await sink.send_body(ResponseBody(_OK, held.work.show()))
+
+
+_LONGEST_NUMBER = 18
+_NOT_FOUND = (
+    "no response of this id is held here: it is not yours, was sent with `store: false`, or is "
+    "older than responses.kept_seconds"
+)
+_NO_STREAM = "stream: only a response that was made with `background: true` has a stream to resume"
+_NOT_CANCELLABLE = "only a response that was made with `background: true` can be cancelled"

@@ -1,0 +1,271 @@
+"""Build what is served from a configuration: models, Python tools, MCP servers and their pins."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from pathlib import Path as FilePath
+
+from wholecall.arguments.describe import suggest
+from wholecall.dialects.rescue import Rescue
+from wholecall.errors import UnusableFunction
+from wholecall.proxy.config.load import Loaded
+from wholecall.proxy.config.schema import (
+    Config,
+    ConfigError,
+    ConfigProblem,
+    McpTool,
+    ModelConfig,
+    Position,
+    PythonTool,
+    reveal,
+)
+from wholecall.proxy.handlers.passthrough import UpstreamPipe
+from wholecall.proxy.handlers.service import ANY_MODEL, ModelRoute, ProxyMode
+from wholecall.proxy.observe.taps import sleep_and_tell
+from wholecall.tools.function_tool import FunctionTool, make_tool
+from wholecall.tools.mcp.tool_definitions import McpEvent, Pins
+from wholecall.tools.mcp.toolset import McpTools
+from wholecall.tools.tool import Tool
+from wholecall.upstreams.http import HttpSettings, HttpUpstream
+from wholecall.upstreams.providers import NamedModel, find_upstream
+from wholecall.upstreams.retry import RetryPolicy
+
+
+def load_functions(loaded: Loaded) -> tuple[Tool, ...]:
+    """Import the functions; raise `ConfigError` naming each that cannot be a tool.
+
+    The folder of the file is searched last, so that no file in it shadows a package.
+    """
+    _search(FilePath() if loaded.file is None else loaded.file.parent)
+    tools: list[Tool] = []
+    problems: list[ConfigProblem] = []
+    for number, entry in enumerate(loaded.config.tools):
+        if not isinstance(entry, PythonTool):
+            continue
+        found = _load(entry.python)
+        if isinstance(found, Tool):
+            tools.append(found)
+        else:
+            path = ("tools", str(number), "python")
+            problems.append(ConfigProblem(loaded.places[path], ".".join(path), found))
+    if problems:
+        raise ConfigError(problems)
+    return tuple(tools)
+
+
+def _search(folder: FilePath) -> None:
+    place = str(folder.resolve())
+    if place not in sys.path:
+        sys.path.append(place)
+
+
+def _load(name: str) -> Tool | str:
+    """Return the tool, or the reason why there is none."""
+    module_name, _, function_name = name.partition(":")
+    try:
+        module = import_module(module_name)
+    except SystemExit as error:
+        said = f"it ends the program (sys.exit({error.code!r})): leave that out"
+        return f"the module {module_name!r} cannot be imported: {said}"
+    except Exception as error:  # noqa: BLE001 - the module is the operator's code, it may raise anything
+        return f"the module {module_name!r} cannot be imported: {type(error).__name__}: {error}"
+    found = vars(module).get(function_name)
+    if found is None:
+        near = suggest(function_name, _public_callables(vars(module)))
+        hint = f"; did you mean {near!r}?" if near else ""
+        return f"the module {module_name!r} has no function {function_name!r}{hint}"
+    return _make_tool(found, name)
+
+
+def _make_tool(found: object, name: str) -> Tool | str:
+    if isinstance(found, FunctionTool):
+        return found.tool
+    if isinstance(found, Tool):
+        return found
+    if not callable(found):
+        return f"{name!r} is no function"
+    try:
+        return make_tool(found)
+    except UnusableFunction as error:
+        return str(error)
+
+
+def _public_callables(names: dict[str, object]) -> Iterator[str]:
+    return (name for name, value in names.items() if callable(value) and not name.startswith("_"))
+
+
+# The pins of MCP tools, kept over a restart.
+#
+# A tool that changed is not offered. To accept it, the operator deletes its line from the file, or
+# the whole file, and reloads the configuration.
+
+
+PINS_FILE = "wholecall-pins.json"
+"""Beside the file of the keys."""
+
+
+class PinFile:
+    """The file of the pins. Without a path they are forgotten with the process."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._kept = Pins()
+
+    def read(self) -> Pins:
+        """Return the pins; none without a file. Raise `ConfigError` for an invalid file."""
+        if self._path is None:
+            return Pins()
+        try:
+            self._kept = Pins.from_json(self._path.read_bytes())
+        except FileNotFoundError:
+            self._kept = Pins()
+        except (ValueError, OSError) as error:
+            why = f"the pins of MCP tools cannot be read: {error}; mend the file, or delete it"
+            raise ConfigError([ConfigProblem(Position(str(self._path)), "", why)]) from None
+        return self._kept
+
+    def keep(self, pins: Pins) -> None:
+        """Write them down, if they have changed; an `OSError` if that cannot be."""
+        if self._path is None or pins == self._kept:
+            return
+        # Several processes may do so at the same time.
+        fresh = self._path.with_suffix(f".{os.getpid()}.new")
+        fresh.write_text(pins.to_json(), "utf-8")
+        os.replace(fresh, self._path)
+        self._kept = pins
+
+
+# From a configuration to what is served.
+
+
+STATE_FILE = "wholecall-state.sqlite"
+"""Beside the file of the keys: what conversations with tools of both sides need to go on."""
+RESPONSES_FILE = "wholecall-responses.sqlite"
+"""Beside it, too: the responses that several processes hold."""
+
+
+def make_models(
+    config: Config, environ: Mapping[str, str], *, without: Collection[str] = ()
+) -> tuple[ModelRoute, ...]:
+    """The models of a configuration, each with connections of its own."""
+    return tuple(
+        _make_model(name, model, environ=environ)
+        for name, model in config.models.items()
+        if name not in without
+    )
+
+
+def _make_model(name: str, model: ModelConfig, *, environ: Mapping[str, str]) -> ModelRoute:
+    settings = HttpSettings(
+        timeouts=model.timeouts,
+        retry=RetryPolicy(retries=model.retries, sleep=sleep_and_tell),
+        environ=environ,
+    )
+    named = NamedModel(
+        model=model.upstream,
+        base_url=model.base_url,
+        api_key=None if model.api_key is None else reveal(model.api_key),
+        headers=model.reveal_headers(),
+    )
+    route = find_upstream(name, settings=settings, named={name: named})
+    upstream = route.upstream
+    endpoint = upstream.endpoint if isinstance(upstream, HttpUpstream) else None
+    return ModelRoute(
+        name=name,
+        upstream=upstream,
+        model=ANY_MODEL if name == ANY_MODEL else route.model,
+        mode=ProxyMode(model.mode),
+        emulate=model.emulate,
+        rescue=None if model.rescue is None else Rescue(model.rescue),
+        limits=model.limits,
+        reask=model.reask,
+        live=model.live,
+        tools=model.tools,
+        pipe=UpstreamPipe(endpoint, settings) if endpoint is not None else None,
+        place=endpoint.place if endpoint is not None else "",
+    )
+
+
+def _tell_nobody(_: McpEvent) -> None:
+    """Do nothing: there is no listener."""
+
+
+def _forget(_: OSError) -> None:
+    """Do nothing: there is no listener."""
+
+
+class Tools:
+    """The tools that run here: functions, and whatever the MCP servers offer at the moment."""
+
+    def __init__(self, given: Iterable[Tool] = (), *, pins: PinFile | None = None) -> None:
+        self._given = tuple(given)
+        self._pins = pins or PinFile()
+        self._functions: tuple[Tool, ...] = ()
+        self._servers: McpTools | None = None
+        self.on_event: Callable[[McpEvent], None] = _tell_nobody
+        """Called when something becomes of an MCP server."""
+        self.on_trouble: Callable[[OSError], None] = _forget
+        """Called when the pins of MCP tools cannot be kept."""
+
+    @property
+    def reached(self) -> Mapping[str, bool]:
+        """For each MCP server, whether it is there at the moment."""
+        return {} if self._servers is None else self._servers.reached
+
+    @property
+    def are_ready(self) -> bool:
+        """True if every required MCP server is connected."""
+        return self._servers is None or self._servers.is_ready
+
+    def offer(self) -> tuple[Tool, ...]:
+        """The tools of this moment."""
+        return (*self._given, *self._functions, *(self._servers or ()))
+
+    async def replace(self, loaded: Loaded) -> McpTools | None:
+        """Import the functions and start the servers of a configuration.
+
+        Return the servers of before: runs that are under way may need them.
+        """
+        functions = load_functions(loaded)
+        definitions = [tool for tool in loaded.config.tools if isinstance(tool, McpTool)]
+        servers = None
+        if definitions:
+            made = (each.make_server() for each in definitions)
+            pins = self._pins.read()
+            servers = await McpTools(*made, pins=pins, tap=self._take).__aenter__()
+            self._keep_pins(servers)
+        retired = self._servers
+        self._functions, self._servers = functions, servers
+        return retired
+
+    def _take(self, event: McpEvent) -> None:
+        self.on_event(event)
+        if self._servers is not None:
+            self._keep_pins(self._servers)
+
+    def _keep_pins(self, servers: McpTools) -> None:
+        try:
+            self._pins.keep(servers.pins)
+        except OSError as error:  # a folder that cannot be written does not prevent serving
+            self.on_trouble(error)
+
+    async def close(self) -> None:
+        """End the servers."""
+        if self._servers is not None:
+            servers, self._servers = self._servers, None
+            await servers.__aexit__()
+
+
+def state_path(config: Config) -> Path:
+    """Return the path of the state file."""
+    return Path(config.keys.path).with_name(STATE_FILE)
+
+
+def responses_path(config: Config) -> Path | None:
+    """Return the path for responses that several processes serve; None: in the memory of one."""
+    shared = config.listen.workers > 1 and config.responses.kept_seconds > 0
+    return Path(config.keys.path).with_name(RESPONSES_FILE) if shared else None

@@ -1,1 +1,0 @@
-"""The run: turns of the model until the final answer, and the tools in between."""

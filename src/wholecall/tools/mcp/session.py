@@ -1,0 +1,434 @@
+"""One session with an MCP server: transport, requests, results of calls."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import os
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+
+import anyio
+import httpx2
+import mcp_types as types
+from anyio.streams.memory import MemoryObjectSendStream
+from mcp import MCPError
+from mcp.client import Client, IncomingMessage
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import SubscriptionLost
+from mcp.shared.dispatcher import ProgressFnT
+from mcp.shared.message import SessionMessage
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter, ValidationError
+
+from wholecall.arguments.coerce import CoercionOptions
+from wholecall.arguments.describe import cut
+from wholecall.arguments.validate import check
+from wholecall.errors import ToolServerFailed
+from wholecall.events import JSON, Text
+from wholecall.messages import Content, Media, Result, ToolSpec
+from wholecall.tools.mcp.server_config import McpServer
+from wholecall.tools.mcp.tool_definitions import Definition, read_definition
+from wholecall.tools.results import MEDIA_BYTES, NO_OUTPUT, STRUCTURED_BYTES, add_note, to_result
+
+if TYPE_CHECKING:
+    from mcp.client._transport import ReadStream, TransportStreams
+
+
+KEPT = 8_192
+"""Bytes. A traceback has its message at its end."""
+_PATIENCE = 0.5
+"""Seconds to wait for the rest of it, once the process has ended."""
+
+
+class StderrTail:
+    """Keeps the last bytes of one process."""
+
+    def __init__(self) -> None:
+        self._kept = b""
+        self._reader: threading.Thread | None = None
+
+    @contextmanager
+    def open(self) -> Iterator[TextIO]:
+        """Return a file for the process. We close our own end of it: when the process has ended, no
+        one holds it open any more, and the thread ends."""
+        reading, writing = os.pipe()
+        self._reader = threading.Thread(target=self._read, args=(reading,), daemon=True)
+        self._reader.start()
+        with open(writing, "w", encoding="utf-8") as file:
+            yield file
+
+    def _read(self, pipe: int) -> None:
+        with open(pipe, "rb", buffering=0) as file:
+            while piece := file.read(KEPT):
+                self._kept = (self._kept + piece)[-KEPT:]
+
+    async def finish(self) -> str:
+        """All that is kept, once the process has ended."""
+        if self._reader is not None:
+            # A grandchild may hold the pipe open for ever: it is not waited for.
+            await asyncio.to_thread(self._reader.join, _PATIENCE)
+        return self._kept.decode("utf-8", "replace").strip()
+
+
+# The two ways to reach a server, and how we notice that it is gone.
+
+
+_REFUSALS = 400
+"""HTTP statuses from here on say that a request was refused."""
+
+
+@dataclass(slots=True)
+class Signs:
+    """Signs of a server other than its messages: they may explain why there are none."""
+
+    stderr: StderrTail = field(default_factory=StderrTail)
+    refusal: int | None = None
+    """The HTTP status of the last request that was refused."""
+
+
+@asynccontextmanager
+async def open_transport(
+    server: McpServer, signs: Signs, *, on_end: Callable[[], None]
+) -> AsyncIterator[TransportStreams]:
+    """Start a server's process, or connect to its endpoint.
+
+    The SDK has no event for a lost server; its stream of messages just ends. So the messages pass
+    through here, and `on_end` is called before any waiting call learns about it.
+    """
+    way = _start_process(server, signs) if server.command else _reach_endpoint(server, signs)
+    async with way as (messages, writing), anyio.create_task_group() as tasks:
+        # A stream without a buffer: the SDK's own pace is kept.
+        sending, receiving = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        tasks.start_soon(partial(_pass_on, messages, sending, on_end=on_end))
+        try:
+            yield receiving, writing
+        finally:
+            tasks.cancel_scope.cancel()
+            receiving.close()
+            sending.close()
+
+
+async def _pass_on(
+    messages: ReadStream[SessionMessage | Exception],
+    sending: MemoryObjectSendStream[SessionMessage | Exception],
+    *,
+    on_end: Callable[[], None],
+) -> None:
+    try:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            async for message in messages:
+                await sending.send(message)
+    finally:
+        on_end()
+        sending.close()
+
+
+@asynccontextmanager
+async def _start_process(server: McpServer, signs: Signs) -> AsyncIterator[TransportStreams]:
+    parameters = StdioServerParameters(
+        command=server.command,
+        args=list(server.args),
+        env=dict(server.env),
+        cwd=server.cwd,
+        encoding_error_handler="replace",
+    )
+    async with AsyncExitStack() as stack:
+        with signs.stderr.open() as stderr:
+            process = stdio_client(parameters, errlog=stderr)
+            streams = await stack.enter_async_context(process)
+        yield streams
+
+
+@asynccontextmanager
+async def _reach_endpoint(server: McpServer, signs: Signs) -> AsyncIterator[TransportStreams]:
+    async def note(response: httpx2.Response) -> None:
+        if response.status_code >= _REFUSALS:
+            signs.refusal = response.status_code
+
+    client = httpx2.AsyncClient(
+        headers=dict(server.headers),
+        # A call may take long, and a subscription is silent for days: both have limits elsewhere.
+        timeout=httpx2.Timeout(server.start_timeout, read=None),
+        event_hooks={"response": [note]},
+    )
+    async with client, streamable_http_client(server.url, http_client=client) as streams:
+        yield streams
+
+
+# Convert a server's answer to a result for the model.
+
+
+SILENT_FAILURE = "the tool failed and did not say why"
+_UNFIT = "[The structured output does not fit the schema that the tool declares; it was left out.]"
+_KINDS = {"image": "image", "audio": "audio", "application/pdf": "document"}
+"""Content that a model can see or hear, by media type or by the first half of it."""
+_BASE64_CHARACTERS = MEDIA_BYTES // 3 * 4 + 4
+
+
+def read_answer(answer: types.CallToolResult, *, output: Mapping[str, Any] | None) -> Result:
+    """Read a `tools/call` answer; `output` is the schema of the tool's structured output."""
+    content = tuple(_read_block(block) for block in answer.content)
+    if answer.is_error:
+        return Result(content or (Text(SILENT_FAILURE),), failed=True)
+    if answer.structured_content is None:
+        return Result(content or (Text(NO_OUTPUT),))
+    structured = answer.structured_content
+    written = to_result(structured)
+    # Servers should write the value as text, too. If one did not, the model would not see it.
+    result = Result(content or written.content, structured=_keep(structured, written))
+    fits = output is None or _fits(structured, output)
+    return result if fits else add_note(Result(result.content), _UNFIT)
+
+
+def _keep(structured: JSON, written: Result) -> JSON:
+    """The value as it can be passed on: what is too large is left out, NaN is written out."""
+    small = isinstance(structured, str) and len(structured) <= STRUCTURED_BYTES
+    return structured if small else written.structured
+
+
+def _fits(structured: JSON, output: Mapping[str, Any]) -> bool:
+    """Return True if a value fits the tool's output schema. Only objects are checked, as most
+    versions of the protocol allow no others. The SDK's check uses backtracking patterns: a
+    hostile one would block the event loop."""
+    if not isinstance(structured, dict):
+        return True
+    options = CoercionOptions(keep_unknown=True)
+    return not check(structured, ToolSpec("output", output), options=options).problems
+
+
+# ── Content ─────────────────────────────────────────────────────────────────────────
+
+
+def _read_block(block: types.ContentBlock) -> Content:
+    match block:
+        case types.TextContent():
+            return Text(block.text)
+        case types.ImageContent() | types.AudioContent():
+            return _read_media(block.data, block.mime_type, name=f"[{block.type}]")
+        case types.ResourceLink():
+            return Text(_describe_link(block))
+        case _:
+            return _read_resource(block.resource)
+
+
+def _read_resource(
+    resource: types.TextResourceContents | types.BlobResourceContents,
+) -> Content:
+    if isinstance(resource, types.TextResourceContents):
+        return Text(f"[{resource.uri}]\n{resource.text}")
+    return _read_media(resource.blob, resource.mime_type or "", name=f"[{resource.uri}]")
+
+
+def _describe_link(link: types.ResourceLink) -> str:
+    about = "; ".join(part for part in (link.mime_type, link.description) if part)
+    return f"[{link.title or link.name}]({link.uri})" + (f" {about}" if about else "")
+
+
+def _read_media(data: str, media_type: str, *, name: str) -> Content:
+    """Read an image or a sound. An upstream would refuse the whole conversation because of an
+    invalid or oversized one."""
+    kind = _KINDS.get(media_type) or _KINDS.get(media_type.partition("/")[0])
+    if kind is None:
+        return Text(f"{name} (not shown: {cut(media_type) or 'of an unknown type'})")
+    if len(data) > _BASE64_CHARACTERS:
+        return Text(f"{name} (not shown: more than {MEDIA_BYTES} bytes)")
+    if not _is_base64(data):
+        return Text(f"{name} (not shown: its bytes are not in base64)")
+    return Media(kind=kind, media_type=media_type, data=data)
+
+
+def _is_base64(data: str) -> bool:
+    try:
+        return bool(base64.b64decode(data, validate=True))
+    except (binascii.Error, ValueError):
+        return False
+
+
+# One connection to a server, from its first word to its end.
+#
+# The SDK keeps task groups, which must be left in the task that entered them. So a connection lives
+# in the task of its keeper; only single requests are sent from other tasks.
+
+
+Report: TypeAlias = Callable[[JSON], None]
+Sleep: TypeAlias = Callable[[float], Awaitable[None]]
+
+PAGES = 100
+"""Of a server's list of tools. A server could name a next page for ever."""
+_SUBSCRIBE_AGAIN = 5.0
+"""Seconds before a lost subscription is opened again."""
+_ASKS_BACK = "the server wants to ask the user something, and nobody can be asked here"
+_Answer: TypeAlias = types.CallToolResult | types.InputRequiredResult
+_ANSWER: TypeAdapter[_Answer] = TypeAdapter(_Answer)
+# The answer did not come, which says nothing about what the tool did.
+_UNANSWERED = frozenset({types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT})
+# Nor does an error of the server itself, or of a gateway before it (HTTP 502).
+_UNKNOWN = _UNANSWERED | {types.INTERNAL_ERROR}
+_OUTCOME = "what it had done is unknown"
+
+
+class ServerNews:
+    """Changes that a connection's keeper must learn about. Many changes are one event."""
+
+    def __init__(self, *, on_end: Callable[[], None]) -> None:
+        self._heard = asyncio.Event()
+        self._on_end = on_end
+        self.ended = False
+
+    def end(self) -> None:
+        """The server is gone, or of no more use."""
+        self.ended = True
+        self._on_end()
+        self._heard.set()
+
+    def change_tools(self) -> None:
+        """The server's tools are not what they were."""
+        self._heard.set()
+
+    async def wait_for_change(self) -> bool:
+        """Wait until the tools have changed; False: the connection ended."""
+        await self._heard.wait()
+        self._heard.clear()
+        return not self.ended
+
+
+class McpSession:
+    """Asks a server, and reads what it answers."""
+
+    def __init__(self, client: Client, server: McpServer, *, news: ServerNews) -> None:
+        self._session = client.session
+        self._server = server
+        self._news = news
+        # A session that the server keeps for us, over HTTP. It may forget it.
+        self._has_session = bool(server.url) and client.session.initialize_result is not None
+
+    async def list_tools(self) -> tuple[Definition, ...]:
+        """All pages of the server's list."""
+        found: list[Definition] = []
+        cursor: str | None = None
+        for _ in range(PAGES):
+            params = types.PaginatedRequestParams(cursor=cursor)
+            page = await self._session.list_tools(params=params)
+            found += [read_definition(_dump(tool)) for tool in page.tools]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return tuple(found)
+
+    async def call(
+        self, definition: Definition, arguments: Mapping[str, JSON], *, report: Report
+    ) -> Result:
+        """Run a tool. A cancellation is passed on to the server.
+
+        Raise `ToolServerFailed` if there was no answer.
+        """
+        params = types.CallToolRequestParams(name=definition.name, arguments=dict(arguments))
+        try:
+            answer = await self._session.send_request(
+                types.CallToolRequest(params=params), _ANSWER, progress_callback=_forward(report)
+            )
+        except MCPError as error:
+            return self._read_refusal(error)
+        except ValidationError as error:
+            raise self._lose("its answer was no result of a tool") from error
+        if isinstance(answer, types.InputRequiredResult):
+            return Result((Text(_ASKS_BACK),), failed=True)
+        return read_answer(answer, output=definition.output)
+
+    def _read_refusal(self, error: MCPError) -> Result:
+        if self._news.ended:
+            raise self._lose("it ended before it answered") from error
+        if self._has_session and error.code == types.INVALID_REQUEST:
+            self._news.end()
+            raise self._fail("it had forgotten the session; the call was not run") from error
+        if error.code in _UNKNOWN:
+            raise self._lose(f"no answer came ({cut(error.message)})") from error
+        return Result((Text(f"{cut(error.message)} (MCP error {error.code})"),), failed=True)
+
+    def _lose(self, why: str) -> ToolServerFailed:
+        """The call was sent, and nobody knows what came of it."""
+        return self._fail(f"{why}; {_OUTCOME}", outcome_unknown=True)
+
+    def _fail(self, why: str, *, outcome_unknown: bool = False) -> ToolServerFailed:
+        name = self._server.name
+        message = f"MCP server {name!r}: {why}"
+        return ToolServerFailed(message, server=name, outcome_unknown=outcome_unknown)
+
+
+@asynccontextmanager
+async def connect(
+    server: McpServer, news: ServerNews, *, signs: Signs, sleep: Sleep
+) -> AsyncIterator[McpSession]:
+    """Reach a server and agree with it on a version of the protocol."""
+
+    async def hear(message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            news.change_tools()
+
+    client = Client(
+        open_transport(server, signs, on_end=news.end),
+        message_handler=hear,
+        client_info=types.Implementation(name="wholecall", version=metadata.version("wholecall")),
+        # A caller that lists the tools wants their current state.
+        cache=None,
+    )
+    async with client, anyio.create_task_group() as tasks:
+        if _announces_changes(client):
+            tasks.start_soon(partial(_subscribe, client, news, sleep=sleep))
+        yield McpSession(client, server, news=news)
+        tasks.cancel_scope.cancel()
+
+
+def _dump(tool: types.Tool) -> dict[str, JSON]:
+    return tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _forward(report: Report) -> ProgressFnT:
+    async def forward(  # noqa: PLR0917 - the SDK passes them by place
+        progress: float, total: float | None, message: str | None
+    ) -> None:
+        told: dict[str, JSON] = {"progress": progress, "total": total, "message": message}
+        report({key: value for key, value in told.items() if value is not None})
+
+    return forward
+
+
+# ── Changes of the list, since the protocol of 2026 ─────────────────────────────────
+
+
+def _announces_changes(client: Client) -> bool:
+    """Return True if changes must be subscribed to. Before 2026 they were sent to everyone."""
+    tools = client.server_capabilities.tools
+    announced = tools is not None and tools.list_changed is True
+    return announced and client.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+async def _subscribe(client: Client, news: ServerNews, *, sleep: Sleep) -> None:
+    """Hear of changes for as long as the connection lives."""
+    while await _listen(client, news):
+        await sleep(_SUBSCRIBE_AGAIN)
+
+
+async def _listen(client: Client, news: ServerNews) -> bool:
+    """Hear of changes until the subscription ends; False: the server has none to offer."""
+    try:
+        async with client.listen(tools_list_changed=True) as subscription:
+            if subscription.honored.tools_list_changed is not True:
+                return False
+            # Changes before the server agreed were not announced.
+            news.change_tools()
+            async for _ in subscription:
+                news.change_tools()
+    except SubscriptionLost:
+        return True
+    except MCPError as error:
+        return error.code in _UNANSWERED
+    return True

@@ -1,0 +1,674 @@
+"""One HTTP/1.1 connection to an upstream and the parser of its responses."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias, cast
+
+from httptools import (
+    HttpParserCallbackError,
+    HttpParserError,
+    HttpParserUpgrade,
+    HttpResponseParser,
+)
+from multidict import CIMultiDict
+
+from wholecall.upstreams.retry import is_repeatable
+
+RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
+"""Names in lower case, in the order in which they came."""
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+GOOD = range(200, 300)
+"""Statuses of success."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """How long to wait in each phase. An answer as a whole may take as long as it likes."""
+
+    connect: float | None = 10.0
+    """Seconds for a connection: a free place, the address, the handshakes."""
+    first_byte: float | None = 600.0
+    """Seconds of silence before the headers, and again before the first byte. An answer that is
+    not streamed comes when all of it is written."""
+    between_chunks: float | None = 300.0
+    """Seconds of silence in an answer that has begun. Models think in between."""
+
+
+class ConnectTimeout(TimeoutError):
+    """No connection came about in time, so that nothing was sent."""
+
+
+class PoolClosed(OSError):
+    """It was closed on this side, with whatever was on its way."""
+
+
+class Stale(ConnectionError):
+    """It hung up on a second request without a word: likely before it knew of it, because it
+    does not wait long between two, or never meant to."""
+
+
+class Unsafe(OSError):
+    """The upstream did not prove who it is, or the handshake of TLS failed."""
+
+
+class NotHttp(OSError):
+    """What came is no answer of HTTP."""
+
+
+class ProxyRefused(OSError):
+    """The proxy on the way let nothing through."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"the proxy answered with status {status}: {message}")
+        self.status = status
+
+
+class ConnectionTrouble(NamedTuple):
+    """What a failure means to whoever asked."""
+
+    code: str
+    repeatable: bool
+    """Whether another attempt may bring an answer."""
+
+
+def judge(error: OSError) -> ConnectionTrouble:
+    """What became of a request that brought no answer."""
+    match error:
+        case ConnectTimeout():
+            # Nothing was sent yet, so it is as if the connection had been refused.
+            return ConnectionTrouble("connection", repeatable=True)
+        case TimeoutError():
+            # Whoever asks has waited long, and the upstream may still be at work on it.
+            return ConnectionTrouble("timeout", repeatable=False)
+        case ProxyRefused():
+            return ConnectionTrouble("connection", is_repeatable(error.status, {}))
+        case Unsafe():
+            return ConnectionTrouble("certificate", repeatable=False)
+        case NotHttp() | PoolClosed():
+            return ConnectionTrouble("connection", repeatable=False)
+    return ConnectionTrouble("connection", repeatable=True)
+
+
+def is_fit(value: bytes) -> bool:
+    """Whether the value of a header may be handed on; with control characters it does harm."""
+    return _CONTROL.search(value) is None
+
+
+def find_header(headers: RawHeaders, wanted: bytes) -> bytes:
+    """The first header of this name; empty if there is none."""
+    for name, value in headers:
+        if name == wanted:
+            return value
+    return b""
+
+
+def find_media_type(headers: RawHeaders) -> str:
+    """The media type of a body, without its parameters; without one it may be anything."""
+    given = find_header(headers, b"content-type").partition(b";")[0].strip()
+    return given.decode("latin-1").lower() or "application/octet-stream"
+
+
+def decode_headers(headers: RawHeaders) -> Mapping[str, str]:
+    """Headers by their names, in whatever case."""
+    return CIMultiDict(
+        (name.decode("latin-1"), value.decode("utf-8", "surrogateescape"))
+        for name, value in headers
+    )
+
+
+def find_cause(error: OSError) -> str:
+    """Say why a connection failed, without addresses: clients of the proxy read this."""
+    if isinstance(error, socket.gaierror):
+        return error.strerror or str(error)
+    if error.errno is not None:
+        return os.strerror(error.errno)
+    # Several addresses failed, each in its own way; what we raise ourselves has its own type.
+    return "none of its addresses answers" if type(error) is OSError else str(error)
+
+
+# An answer of HTTP/1.1 as its bytes come in, without a connection.
+#
+# llhttp finds the parts, by httptools, as it does for uvicorn. What it leaves open is decided here:
+#
+# - where a body ends: by its length, by its last chunk, or, if it has neither, with the connection;
+# - what a closed connection means: the end of such a body, and a cut of any other;
+# - how large a head may be, and what else stands around a body; trailers are left out;
+# - that answers such as `100 Continue` come before the real one;
+# - whether the connection can be used again: only if nothing came behind the answer;
+# - in which codings a body may come, although none is asked for.
+
+
+MOST_HEAD_BYTES = 64 * 1024
+"""Bytes of a status line and its headers, and of what stands between and behind the parts of a
+body. The longest, with policies and cookies, have a tenth."""
+INFLATED_BYTES = 1024 * 1024
+"""Bytes that a compressed body becomes at a time: a few of them may stand for gigabytes."""
+_INTERIM = range(100, 200)
+_EITHER_FORM = 32 + zlib.MAX_WBITS
+"""For zlib: the header says whether it is gzip or deflate."""
+_NO_HEADER = -zlib.MAX_WBITS
+_GZIP_BEGINS = 0x1F
+_DEFLATE_BEGINS = 0x08
+"""In the lower half of the first byte."""
+_PACKED = frozenset({b"gzip", b"x-gzip", b"deflate"})
+_FOREIGN = frozenset({b"br", b"zstd", b"compress", b"x-compress"})
+# What else stands there (`utf-8`, `none`) is no coding, and the body is as it is.
+_SPENT = HttpResponseParser(object())
+"""Stands where the parser of an answer was."""
+
+
+class AnswerParser:
+    """One answer, fed piece by piece. Its `on_…` methods are called by the parser."""
+
+    def __init__(self) -> None:
+        self.has_head = False
+        """Whether the status and all headers have come."""
+        self.status = 0
+        self.headers: list[tuple[bytes, bytes]] = []
+        """Names in lower case."""
+        self.over = False
+        """Whether the last byte has come."""
+        self.reusable = False
+        """Whether another request may follow on the connection; known when it is over."""
+        self.begun = False
+        """Whether any byte of the body has come."""
+        self.untaken = 0
+        """Bytes of the body that were not taken."""
+        self._parser = _make_parser(self)
+        self._empty_bytes = 0
+        """How many came since the last that was of use: a head, or some of the body."""
+        self._header_bytes = 0
+        self._until_closed = False
+        self._pieces: list[bytes] = []
+        self._inflating: _Inflating | None = None
+        self._coding = b""
+        """In which the body came, if it cannot be read."""
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing has come yet."""
+        return not self.has_head and not self._empty_bytes
+
+    def feed(self, data: bytes) -> None:
+        """Bytes came. `NotHttp`: they are no answer."""
+        if self._parser is _SPENT or not data:
+            self.reusable = self.reusable and not data  # nobody asked for more
+            return
+        self._empty_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade as error:
+            raise NotHttp("it switches to another protocol") from error
+        except HttpParserCallbackError as error:
+            raise error.__context__ or error from None  # a mistake of ours in one of the methods
+        except HttpParserError as error:
+            self.reusable = False
+            if not self.over:
+                raise NotHttp(str(error)) from error
+        if self.over:
+            self.let_go()
+        if max(self._empty_bytes, self._header_bytes) > MOST_HEAD_BYTES:
+            raise NotHttp(f"more than {MOST_HEAD_BYTES} bytes stand around its answer")
+
+    def feed_end(self) -> ConnectionError | None:
+        """The connection closed. What it says of the answer, if that was cut by it."""
+        self.reusable = False
+        if self.over:
+            return None
+        if self._until_closed:
+            self.over = True
+            self.let_go()
+            return None
+        where = "without an answer" if self.is_silent else "in the midst of an answer"
+        return ConnectionResetError(f"it hung up {where}")
+
+    def take(self) -> bytes:
+        """What has come of the body since the last time, decoded."""
+        if self._coding and self._pieces:
+            coding = self._coding.decode("latin-1")
+            raise NotHttp(f"its answer is encoded as {coding!r}, which nobody asked for")
+        if self._inflating is not None:
+            return self._take_inflated(self._inflating)
+        return self._take_raw()
+
+    def let_go(self) -> None:
+        """Nothing more is read. The parser holds this object, which holds the parser."""
+        self._parser = _SPENT
+
+    def _take_raw(self) -> bytes:
+        pieces = self._pieces
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        self.untaken = 0
+        return data
+
+    def _take_inflated(self, inflating: _Inflating) -> bytes:
+        inflated = b""
+        while not inflated and (inflating.waiting or self._pieces):
+            if not inflating.waiting:
+                inflating.waiting = self._take_raw()
+            inflated = inflating.take()
+        if not inflated and self.over and not inflating.complete:
+            raise ConnectionResetError("it hung up in the midst of a compressed answer")
+        return inflated
+
+    def _find_coding(self) -> None:
+        given = find_header(self.headers, b"content-encoding").lower()
+        codings = {each.strip() for each in given.split(b",")} & (_PACKED | _FOREIGN)
+        if given in _PACKED:
+            self._inflating = _Inflating(given)
+        elif codings:
+            self._coding = b", ".join(sorted(codings))
+
+    # ── Called by the parser ────────────────────────────────────────────────────────
+
+    def on_message_begin(self) -> None:
+        """An answer begins. None should behind the one that was asked for."""
+        if self.over:
+            self.reusable = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header; behind the body a trailer, which nobody needs."""
+        if self.has_head:
+            return
+        self._header_bytes += len(name) + len(value)
+        if is_fit(value):
+            self.headers.append((name.lower(), value.rstrip(b" \t")))
+
+    def on_headers_complete(self) -> None:
+        """The head is complete."""
+        if self.over or self._header_bytes > MOST_HEAD_BYTES:
+            return
+        status = self._parser.get_status_code()
+        if status in _INTERIM:
+            self.headers.clear()
+            return
+        self.has_head = True
+        self.status = status
+        self._empty_bytes = 0
+        self._until_closed = _ends_with_connection(self.headers)
+        self._find_coding()
+
+    def on_body(self, data: bytes) -> None:
+        """Some bytes of the body."""
+        if not self.over:
+            self.begun = True
+            self._empty_bytes = 0
+            self._pieces.append(data)
+            self.untaken += len(data)
+
+    def on_message_complete(self) -> None:
+        """It is over, unless it only came before the real one."""
+        if self.has_head and not self.over:
+            self.over = True
+            self._empty_bytes = 0
+            self.reusable = self._parser.should_keep_alive()
+
+
+def _make_parser(incoming: AnswerParser) -> HttpResponseParser:
+    parser = HttpResponseParser(incoming)
+    # What servers of little care write, and what browsers and other clients read all the same.
+    # It is dangerous where two readers of one connection may disagree on where an answer ends;
+    # nobody reads it but us.
+    parser.set_dangerous_leniencies(
+        lenient_headers=True,
+        lenient_optional_cr_before_lf=True,
+        lenient_spaces_after_chunk_size=True,
+    )
+    return parser
+
+
+def _ends_with_connection(headers: RawHeaders) -> bool:
+    """Whether a body has neither a length nor a last chunk."""
+    codings = [value for name, value in headers if name == b"transfer-encoding"]
+    if codings:
+        return not codings[-1].lower().endswith(b"chunked")
+    return not any(name == b"content-length" for name, _ in headers)
+
+
+class _Inflating:
+    """A compressed body, inflated bit by bit."""
+
+    def __init__(self, coding: bytes) -> None:
+        self.waiting = b""
+        """What came, and was not inflated yet."""
+        self._coding = coding
+        self._zlib: zlib._Decompress | None = None
+        self._ended = False
+
+    @property
+    def complete(self) -> bool:
+        return self._zlib is None or self._zlib.eof
+
+    def take(self) -> bytes:
+        """The next of what is waiting; there may be nothing in it."""
+        if self._zlib is None:
+            self._zlib = zlib.decompressobj(self._find_form())
+        elif self._zlib.eof:
+            # Behind a member of gzip may stand another; else what fills it up, and nothing more.
+            self._ended = self._ended or self.waiting[0] != _GZIP_BEGINS
+            if self._ended:
+                self.waiting = b""
+                return b""
+            self._zlib = zlib.decompressobj(_EITHER_FORM)
+        try:
+            inflated = self._zlib.decompress(self.waiting, INFLATED_BYTES)
+        except zlib.error as error:
+            raise NotHttp(f"its compressed answer is damaged: {error}") from error
+        self.waiting = self._zlib.unconsumed_tail or self._zlib.unused_data
+        return inflated
+
+    def _find_form(self) -> int:
+        """Some servers that say `deflate` leave its header out."""
+        first = self.waiting[0]
+        bare = first & 0x0F != _DEFLATE_BEGINS and first != _GZIP_BEGINS
+        return _NO_HEADER if bare and self._coding == b"deflate" else _EITHER_FORM
+
+
+# A connection to an upstream, for one request after the other, and the answer that is coming in.
+#
+# Silence is noticed by one timer for a connection, which looks when it rings whether anything has
+# come since: to set one for every read, or even every request, costs more than to read.
+
+
+MOST_UNREAD_BYTES = 256 * 1024
+"""Bytes of a body that wait to be read. Then no more are taken from the socket."""
+SENT_BYTES = 64 * 1024
+"""Bytes of a request that are sent at a time. The loop takes any number of them, but copies and
+encrypts them all at once, and says nothing of those that it has encrypted and not sent."""
+_NOTHING = memoryview(b"")
+
+
+class HttpConnection(asyncio.Protocol):
+    """One connection. It has one answer at a time."""
+
+    def __init__(
+        self,
+        timeouts: Timeouts,
+        *,
+        on_free: Callable[[HttpConnection], None],
+        on_lost: Callable[[HttpConnection], None],
+    ) -> None:
+        self.idle_since = 0.0
+        self._timeouts = timeouts
+        self._on_free = on_free
+        """Called when an answer is over and another request may follow."""
+        self._on_lost = on_lost
+        self._tick = _shorter(timeouts.first_byte, timeouts.between_chunks)
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._connected = False
+        self._lost = False
+        self._response: HttpResponse | None = None
+        self._early: bytes | None = b""
+        """What came before the first request; None: it was asked, and nothing may."""
+        self._paused = False
+        self._unsent = _NOTHING
+        self._full = False
+        """Whether what was sent last has to leave first."""
+        self._heard = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether a request can be sent."""
+        return self._connected and not self._transport.is_closing()
+
+    async def ask(self, head: bytes, body: bytes) -> HttpResponse:
+        """Send a request, and wait for the head of its answer."""
+        if not self._connected:
+            raise ConnectionResetError("it hung up before it was asked")
+        response = self._response = HttpResponse(self)
+        self._heard = self._loop.time()
+        if self._timer is None and self._tick is not None:
+            self._timer = self._loop.call_later(self._tick, self._look)
+        self._transport.write(head + body[:SENT_BYTES])
+        if len(body) > SENT_BYTES:
+            self._unsent = memoryview(body)[SENT_BYTES:]
+            self._send()
+        early, self._early = self._early, None
+        if early:
+            self.data_received(early)
+        try:
+            await response.wait_for_head()
+        except BaseException as error:
+            response.close()
+            is_second = early is None
+            if is_second and response.incoming.is_silent and isinstance(error, ConnectionError):
+                raise Stale(str(error)) from error
+            raise
+        return response
+
+    def resume(self) -> None:
+        """What has come was read."""
+        if self._paused:
+            self._paused = False
+            self._heard = self._loop.time()
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Close politely: nothing is on its way."""
+        self._transport.close()
+
+    def abort(self, error: OSError | None = None) -> None:
+        """Close at once, if there is anything to close. An answer that is coming in is cut."""
+        self._end(error or ConnectionAbortedError("it was closed on this side"))
+        if self._connected:
+            self._transport.abort()
+
+    # ── Called by the loop ──────────────────────────────────────────────────────────
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Use this transport from now on. In a tunnel it may be lost before it is handed over."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._connected = not self._lost
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came."""
+        response = self._response
+        if response is None:
+            self._hear_early(data)
+            return
+        self._heard = self._loop.time()
+        incoming = response.incoming
+        try:
+            incoming.feed(data)
+        except NotHttp as error:
+            self.abort(error)
+            return
+        response.wake()
+        if incoming.over:
+            self._finish(incoming)
+        elif incoming.untaken > MOST_UNREAD_BYTES and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _hear_early(self, data: bytes) -> None:
+        """Nobody asked. Who cannot take a connection may say so as soon as it is open; between
+        two requests, whatever it is, it would be taken for the next answer."""
+        if self._early is None or len(self._early) > MOST_UNREAD_BYTES:
+            self.abort()
+        else:
+            self._early += data
+
+    def pause_writing(self) -> None:
+        """More is waiting to be sent than is good."""
+        self._full = True
+
+    def resume_writing(self) -> None:
+        """The upstream takes in what it is sent: it is not silent."""
+        self._full = False
+        self._heard = self._loop.time()
+        self._send()
+
+    def eof_received(self) -> None:
+        """Nothing more comes. What is to be sent would keep it open, and nobody reads it."""
+        is_sent = self._is_sent
+        self._end(None)
+        if not is_sent:
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Whatever was on its way is lost."""
+        self._connected = False
+        self._lost = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._end(_as_loss(exc) if isinstance(exc, TimeoutError) else exc)
+        self._on_lost(self)
+
+    # ── What is sent ────────────────────────────────────────────────────────────────
+
+    @property
+    def _is_sent(self) -> bool:
+        return not self._unsent and not self._transport.get_write_buffer_size()
+
+    def _send(self) -> None:
+        while self._unsent and not self._full:
+            piece, self._unsent = self._unsent[:SENT_BYTES], self._unsent[SENT_BYTES:]
+            self._transport.write(piece)
+
+    # ── The end of an answer ────────────────────────────────────────────────────────
+
+    def _finish(self, incoming: AnswerParser) -> None:
+        """All of it has come. Before all of the request was sent, the connection is of no use:
+        who has answered may never read the rest."""
+        self._response = None
+        if not self._is_sent:
+            self.abort()
+        elif incoming.reusable and self.usable:
+            self._on_free(self)
+        else:
+            self._transport.close()
+
+    def _end(self, error: Exception | None) -> None:
+        """Nothing more comes; `error` says why, if it is known."""
+        self._unsent = _NOTHING
+        if self._response is not None:
+            response, self._response = self._response, None
+            response.end(error)
+
+    # ── Silence ─────────────────────────────────────────────────────────────────────
+
+    def _look(self) -> None:
+        """See whether it is silent for too long; if not, look again when it may be."""
+        self._timer = None
+        response, tick = self._response, self._tick
+        if response is None or tick is None:
+            return  # the next request sets the timer again
+        begun, timeouts = response.incoming.begun, self._timeouts
+        limit = timeouts.between_chunks if begun else timeouts.first_byte
+        now = self._loop.time()
+        left = tick if limit is None or self._paused else self._heard + limit - now
+        if left > 0:
+            # At the latest after a tick: the limit may become the shorter one meanwhile.
+            self._timer = self._loop.call_later(min(left, tick), self._look)
+        else:
+            self.abort(TimeoutError(f"nothing came for {limit:g} s"))
+
+
+def _as_loss(error: TimeoutError) -> ConnectionError:
+    """The system has given the connection up: nobody was silent, and nothing can come any more."""
+    return ConnectionResetError(f"it is gone: {error.strerror or error}")
+
+
+def _shorter(one: float | None, other: float | None) -> float | None:
+    return min((each for each in (one, other) if each is not None), default=None)
+
+
+class HttpResponse:
+    """An answer that is coming in, for one reader."""
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self.incoming = AnswerParser()
+        self._connection: HttpConnection | None = connection
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: Exception | None = None
+
+    @property
+    def status(self) -> int:
+        """Of HTTP."""
+        return self.incoming.status
+
+    @property
+    def raw_headers(self) -> RawHeaders:
+        """All headers, as bytes."""
+        return self.incoming.headers
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """By their names, in whatever case."""
+        return decode_headers(self.incoming.headers)
+
+    @property
+    def content_type(self) -> str:
+        """The media type without its parameters."""
+        return find_media_type(self.incoming.headers)
+
+    async def read(self) -> bytes:
+        """What has come of the body; nothing: it is over."""
+        incoming = self.incoming
+        while True:
+            data = incoming.take()
+            if self._connection is not None and not incoming.untaken:
+                self._connection.resume()
+            if data or incoming.over:
+                return data
+            await self._wait()
+
+    async def wait_for_head(self) -> None:
+        """Return when the status and all headers have come."""
+        while not self.incoming.has_head:
+            await self._wait()
+
+    def close(self) -> None:
+        """Hang up, unless all of it has come."""
+        if self._connection is not None:
+            self._connection.abort()
+        # Whoever was told why it ended holds this answer, which would hold what was told.
+        self._error = ConnectionAbortedError("it was closed on this side")
+
+    async def _wait(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._waiter is not None:
+            raise RuntimeError("an answer has one reader, and this is the second")
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    # ── Called by the connection ────────────────────────────────────────────────────
+
+    def wake(self) -> None:
+        """More has come; perhaps the last of it, and then the connection is somebody else's."""
+        if self.incoming.over:
+            self._connection = None
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def end(self, error: Exception | None) -> None:
+        """Nothing more comes; `error` says why, if it is known."""
+        self._connection = None
+        self._error = error or self.incoming.feed_end()
+        self.incoming.let_go()
+        self.wake()
+
+
+async def read_some(response: HttpResponse, most_bytes: int) -> bytes:
+    """Return the body, or its beginning: a little more than so many bytes."""
+    pieces: list[bytes] = []
+    size = 0
+    while size <= most_bytes and (piece := await response.read()):
+        pieces.append(piece)
+        size += len(piece)
+    return b"".join(pieces)

@@ -1,0 +1,58 @@
+"""Sections of pages, and which of them a question means."""
+
+from wholecall.demo.example_tools import Section, load_sections, read_sections, search
+
+PAGE = """Before the first heading.
+
+# Approvals
+Some calls wait for a person.
+
+## Timeouts
+How long a person may take.
+
+#### No section of its own
+More.
+
+## Only a heading
+"""
+
+
+def test_a_page_is_cut_at_its_headings() -> None:
+    assert list(read_sections("page.md", PAGE)) == [
+        Section("page.md", "Approvals", "Some calls wait for a person."),
+        Section(
+            "page.md",
+            "Timeouts",
+            "How long a person may take.\n\n#### No section of its own\nMore.",
+        ),
+    ]
+
+
+def test_a_long_section_is_shortened() -> None:
+    [section] = read_sections("page.md", "# Title\n" + "word " * 1000)
+    assert len(section.text) <= 400
+
+
+SECTIONS = (
+    Section("a.md", "Retries", "What is asked again."),
+    Section("b.md", "Limits", "A retry counts, and so does each retry of a retry."),
+    Section("c.md", "Colours", "Red and green."),
+    Section("d.md", "Limits of retries", "How often."),
+)
+
+
+def titles(query: str, most: int = 3) -> list[str]:
+    return [section.title for section in search(query, SECTIONS, most=most)]
+
+
+def test_the_best_comes_first_and_what_does_not_fit_is_left_out() -> None:
+    assert titles("limit of retries")[0] == "Limits of retries"
+    assert "Colours" not in titles("retries limit", most=9)
+    assert titles("unknown") == []
+    assert len(titles("retries", most=1)) == 1
+
+
+def test_our_own_pages_are_there() -> None:
+    pages = {section.page for section in load_sections()}
+    assert {"tools.md", "approvals.md"} <= pages
+    assert any(section.page == "approvals.md" for section in search("approve", load_sections()))

@@ -1,0 +1,36 @@
+"""What the engine looks for in an answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from wholecall.dialects.char_stream import markers_of
+from wholecall.dialects.dialect_registry import AUTO
+from wholecall.dialects.engine import MANY, Vocabulary
+from wholecall.dialects.parser_context import LONGEST_NAME, Tags
+
+
+def test_a_tool_has_a_tag_unless_its_name_is_longer_than_any_header() -> None:
+    names = ("search", "a" * LONGEST_NAME, "b" * (LONGEST_NAME + 1))
+    grammars = Vocabulary.of(AUTO, names).grammars
+    assert [f"<{name}>" in grammars for name in names] == [True, True, False]
+
+
+def test_of_many_tools_nothing_is_kept() -> None:
+    names = tuple(f"tool_{number}" for number in range(MANY + 1))
+    markers_of.cache_clear()  # a full one does not grow
+    Vocabulary.of(AUTO, ())  # what goes without names
+    before = markers_of.cache_info().currsize
+    assert f"<{names[-1]}>" in Vocabulary.of(AUTO, names).marks
+    assert markers_of.cache_info().currsize == before
+    Vocabulary.of(AUTO, names[1:])
+    assert markers_of.cache_info().currsize > before
+
+
+@pytest.mark.parametrize("count", [1, MANY + 1])
+def test_behind_a_call_its_ends_are_looked_for(count: int) -> None:
+    words = Vocabulary.of(AUTO, tuple(f"tool_{number}" for number in range(count)))
+    ends = words.with_ends(Tags(("</query>",), ("</tool_0>",)))
+    assert ends.match("</query>", 0) == "</query>"
+    assert ends.match("<tool_0>", 0) == "<tool_0>"
+    assert words.marks.match("</query>", 0) == ""

@@ -1,0 +1,86 @@
+import pytest
+
+from wholecall.events import Text
+from wholecall.messages import Media, Native, Result
+from wholecall.protocols.request_fields import (
+    media_in,
+    omit,
+    read_address,
+    read_format,
+    speak,
+    type_of,
+    write_address,
+    write_format,
+)
+
+PICTURE = Media(kind="image", media_type="image/png", data="AAAA")
+
+
+@pytest.mark.parametrize(
+    ("address", "media"),
+    [
+        ("data:image/png;base64,AAAA", PICTURE),
+        ("DATA:image/PNG;name=a.png;base64,AAAA", PICTURE),
+        ("data:;base64,AAAA", Media(kind="image", data="AAAA")),
+        ("https://x.example/a", Media(kind="image", url="https://x.example/a")),
+        ("data:text/plain,hello", Media(kind="image", url="data:text/plain,hello")),
+    ],
+)
+def test_an_address_is_read(address: str, media: Media) -> None:
+    assert read_address("image", address) == media
+
+
+def test_a_name_stays_with_it() -> None:
+    assert read_address("document", "data:a/b;base64,AA", name="n").name == "n"
+
+
+def test_an_address_is_written() -> None:
+    assert write_address(PICTURE) == "data:image/png;base64,AAAA"
+    assert write_address(Media(kind="image", data="AA")) == "data:image/png;base64,AA"
+    assert write_address(Media(kind="image", url="https://x")) == "https://x"
+
+
+def test_an_unknown_type_is_the_likeliest() -> None:
+    assert type_of(Media(kind="document")) == "application/pdf"
+
+
+@pytest.mark.parametrize(
+    ("media_type", "name"),
+    [("audio/mpeg", "mp3"), ("audio/wav", "wav"), ("audio/flac", "flac"), ("audio/x-wav", "wav")],
+)
+def test_formats_of_sound_have_names(media_type: str, name: str) -> None:
+    assert write_format(Media(kind="audio", media_type=media_type)) == name
+
+
+def test_and_types() -> None:
+    assert [read_format(name) for name in ("mp3", "wav", "flac")] == [
+        "audio/mpeg",
+        "audio/wav",
+        "audio/flac",
+    ]
+
+
+def test_what_is_left_out_is_told() -> None:
+    sound = Media(kind="audio", media_type="audio/wav", name="a.wav", url="https://x")
+    assert omit(sound) == (
+        "(Left out here, because this model cannot be given it: "
+        "audio, a.wav, audio/wav, https://x.)"
+    )
+    assert "left out" in omit(Native("p", {}))
+
+
+def test_media_are_found_among_texts() -> None:
+    assert media_in([Text("a"), PICTURE]) == [PICTURE]
+
+
+@pytest.mark.parametrize(
+    ("text", "failed", "spoken"),
+    [
+        ("fine", False, "fine"),
+        ("no disk", True, "Error: no disk"),
+        ("", True, "Error:"),
+        (" ERROR 5", True, " ERROR 5"),
+    ],
+)
+def test_a_failure_says_that_it_is_one(text: str, *, failed: bool, spoken: str) -> None:
+    assert speak(Result((Text(text),), failed)) == spoken

@@ -1,0 +1,63 @@
+import pytest
+
+from wholecall.proxy.config.schema import McpTool, ModelConfig, Secret, matches
+
+
+@pytest.mark.parametrize(
+    ("name", "patterns", "fits"),
+    [
+        ("gpt-x", ("*",), True),
+        ("gpt-x", ("gpt-*",), True),
+        ("gpt-x", ("claude-*", "gpt-x"), True),
+        ("gpt-x", (), False),
+        ("gpt-x", ("gpt",), False),
+        ("gpt-x", ("gpt-?",), False),
+        ("gpt-?", ("gpt-?",), True),
+        ("gpt-x", ("gpt-[a-z]",), False),
+        ("gpt-[a-z]", ("gpt-[a-z]",), True),
+    ],
+)
+def test_only_a_star_is_special(name: str, patterns: tuple[str, ...], *, fits: bool) -> None:
+    assert matches(name, patterns) is fits
+
+
+def test_a_long_name_is_compared_in_time_that_grows_with_it() -> None:
+    assert not matches("-a" * 200_000, ("*-a*-a*-b*",))
+    assert matches("-a" * 200_000 + "-b", ("*-a*-a*-b*",))
+
+
+def test_a_model_reveals_its_headers_where_they_are_sent() -> None:
+    model = ModelConfig(
+        upstream="openai/x", headers={"X-Team": "a", "Authorization": Secret("Bearer b")}
+    )
+    assert model.reveal_headers() == {"X-Team": "a", "Authorization": "Bearer b"}
+    assert "Bearer b" not in repr(model)
+
+
+def test_an_mcp_entry_becomes_the_server_it_describes() -> None:
+    entry = McpTool(
+        mcp="time",
+        command="uvx",
+        args=("mcp-server-time",),
+        env={"API_TOKEN": Secret("t"), "MODE": "fast"},
+        cwd="here",
+        trusted=True,
+        required=False,
+        timeout=3.0,
+        start_timeout=4.0,
+        concurrency=5,
+        prefix="clock",
+        allow=("get_*",),
+        deny=("get_all",),
+    )
+    server = entry.make_server()
+    assert server.env == {"API_TOKEN": "t", "MODE": "fast"}
+    told = {name: getattr(server, name) for name in McpTool.__slots__ if hasattr(server, name)}
+    meant = {name: getattr(entry, name) for name in told}
+    assert told | {"env": {}} == meant | {"env": {}}
+    assert (server.name, len(told)) == ("time", len(McpTool.__slots__) - 1)
+
+
+def test_settings_that_do_not_go_together_are_no_server() -> None:
+    with pytest.raises(ValueError, match="either a command or a url"):
+        McpTool(mcp="time").make_server()

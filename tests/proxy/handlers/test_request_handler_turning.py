@@ -1,0 +1,92 @@
+"""One request on its way, where something goes wrong that should not."""
+
+from __future__ import annotations
+
+import json
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+from starlette.datastructures import Headers
+
+from proxy.collected_events import KeptSink, unseen
+from proxy_server import in_loop
+from scripted import says
+from wholecall.errors import UpstreamError
+from wholecall.events import Text
+from wholecall.messages import Message, Request, Role
+from wholecall.protocols.response_base import ResponseStyle
+from wholecall.proxy.handlers.mixed_tools import MixedTools
+from wholecall.proxy.handlers.request_handler import RequestHandler
+from wholecall.proxy.handlers.request_plan import GatePlan, RequestPlan
+from wholecall.proxy.handlers.service import ModelRoute
+from wholecall.proxy.http.client_request import ClientRequest
+from wholecall.proxy.observe.inspector_feed import ApprovalRequests
+from wholecall.proxy.routes.client_protocols import CHAT
+from wholecall.storage import BlobStore
+from wholecall.upstreams.base import Answer, Upstream
+from wholecall.upstreams.replay import ReplayUpstream
+
+REQUEST = Request(model="m", messages=(Message(Role.USER, (Text("hi"),)),))
+
+
+class Broken:
+    """An upstream with a mistake of ours in it."""
+
+    protocol = "openai-chat"
+
+    def answer(self, _: Request) -> AbstractAsyncContextManager[Answer]:
+        raise KeyError("sk-secret-key")
+
+    async def close(self) -> None:
+        pass
+
+
+async def turn(upstream: Upstream, *, stream: bool = True) -> KeptSink:
+    sink = KeptSink()
+    asked = ClientRequest(client=CHAT, body=b"", headers=Headers({}), request_id="req_1")
+    prepared = RequestPlan(
+        asked=asked,
+        served=ModelRoute(name="m", upstream=upstream, model="m", place="http://internal"),
+        stream=stream,
+        style=ResponseStyle(usage=False),
+        way=GatePlan(REQUEST),
+    )
+    turning = RequestHandler(
+        prepared,
+        sink,
+        watch=unseen(),
+        ownership=MixedTools(BlobStore()),
+        approving=ApprovalRequests(),
+    )
+    await turning.run()
+    assert not turning.ran
+    return sink
+
+
+@in_loop
+async def test_an_answer_is_finished() -> None:
+    sink = await turn(ReplayUpstream([says("Hello")]))
+    assert sink.frames.endswith(b"data: [DONE]\n\n")
+    assert sink.closed
+
+
+@in_loop
+async def test_a_mistake_of_ours_is_told_without_its_words(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sink = await turn(Broken())
+    assert sink.body is not None
+    error = json.loads(sink.body.content)["error"]
+    assert (sink.body.status, error["code"]) == (500, "internal_error")
+    assert "sk-secret-key" not in sink.body.content.decode()
+    assert "req_1" in caplog.text
+
+
+@in_loop
+async def test_a_failure_of_the_upstream_is_told_without_its_address() -> None:
+    refusal = UpstreamError("http://internal answered with status 500", status=500)
+    for stream in (True, False):
+        sink = await turn(ReplayUpstream([refusal]), stream=stream)
+        assert sink.body is not None
+        assert sink.body.status == 502
+        assert b"internal" not in sink.body.content

@@ -1,0 +1,43 @@
+"""What a client says with a request."""
+
+from __future__ import annotations
+
+import pytest
+
+from wholecall.proxy.http.api_keys import ANONYMOUS
+from wholecall.proxy.http.client_request import ClientRequest
+from wholecall.proxy.http.middleware import CALLER, Caller
+from wholecall.proxy.routes.client_protocols import CHAT, MESSAGES
+
+
+def asked(**headers: str) -> ClientRequest:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return ClientRequest(client=CHAT, body=b"", headers=named, request_id="r")
+
+
+def test_the_edge_says_who_asks() -> None:
+    scope = {CALLER: Caller(ANONYMOUS, "req_1", {"x-one": "1"})}
+    read = ClientRequest.read(MESSAGES, scope, body=b"{}")
+    assert (read.request_id, read.key, read.headers["x-one"]) == ("req_1", ANONYMOUS, "1")
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"), [("1", True), ("True", True), ("0", False), ("", False)]
+)
+def test_progress_is_asked_for_by_a_header(said: str, wanted: bool) -> None:
+    assert asked(x_wholecall_events=said).wants_progress is wanted
+
+
+ROWS = {"": 15.0, "600": 15.0, "10": 5.0, "0.5": 1.0, "never": 15.0, "nan": 15.0}
+
+
+@pytest.mark.parametrize(("patience", "silence"), ROWS.items())
+def test_an_impatient_client_hears_more_often(patience: str, silence: float) -> None:
+    assert asked(x_stainless_read_timeout=patience).shorten(15.0) == silence
+
+
+def test_the_usage_of_a_stream_is_told_to_those_who_want_it() -> None:
+    assert CHAT.read_style({"stream_options": {"include_usage": True}}).usage
+    assert not CHAT.read_style({"stream_options": None}).usage
+    assert not CHAT.read_style({}).usage
+    assert MESSAGES.read_style({}).usage

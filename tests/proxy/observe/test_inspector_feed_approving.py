@@ -1,0 +1,332 @@
+"""Calls that need approval, in a real proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy_server import Served, in_loop, proxying, upstream
+from wholecall.faults.fault_server import FaultServer
+from wholecall.proxy.app import make_app
+from wholecall.proxy.config.load import Loaded
+from wholecall.proxy.config.schema import (
+    Config,
+    InspectorConfig,
+    KeysConfig,
+    ListenConfig,
+    ServerLimits,
+)
+from wholecall.proxy.http.api_keys import Key, KeyStore
+from wholecall.proxy.observe.inspector_feed import STORE_FILE
+from wholecall.tools.function_tool import make_tool
+
+QUESTION = [{"role": "user", "content": "Write to Ada."}]
+APPROVALS = "/inspector/api/approvals"
+WEBSITE = "https://chat.example.com"
+
+
+class Mailbox:
+    """What was really sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def send_email(self, to: str, body: str) -> str:
+        """Send an email."""
+        self.sent.append(to)
+        return f"sent {len(body)} characters"
+
+
+@asynccontextmanager
+async def approved(
+    folder: Path, *, inspector: InspectorConfig | None = None, keys: KeysConfig | None = None
+) -> AsyncIterator[tuple[Served, Mailbox]]:
+    mailbox = Mailbox()
+    async with FaultServer() as faults:
+        config = Config(
+            listen=ListenConfig(origins=(WEBSITE,)),
+            models={"good": upstream("openai/good", faults.base_url, mode="run")},
+            keys=replace(keys or KeysConfig(), path=str(folder / "keys.sqlite")),
+            limits=ServerLimits(keep_alive_seconds=0.1),
+            inspector=inspector or InspectorConfig(enabled=True, bodies=True),
+        )
+        tools = [make_tool(mailbox.send_email, approve=True)]
+        async with proxying(make_app(config, environ={}, tools=tools)) as served:
+            yield served, mailbox
+
+
+async def ask(served: Served, **headers: str) -> Any:
+    body = {"model": "good", "messages": QUESTION, "stream": True}
+    return await served.post("/v1/chat/completions", body, **headers)
+
+
+async def list_waiting(served: Served, **headers: str) -> list[dict[str, Any]]:
+    async with served.http.get(served.url + APPROVALS, headers=headers) as response:
+        return list((await response.json())["waiting"])
+
+
+async def until_waiting(served: Served, **headers: str) -> dict[str, Any]:
+    return dict((await until(lambda: list_waiting(served, **headers)))[0])
+
+
+async def until(read: Callable[[], Awaitable[Sequence[Any]]]) -> Sequence[Any]:
+    """Read until there is something; a test that waits in vain fails by its time."""
+    while not (found := await read()):
+        await asyncio.sleep(0)
+    return found
+
+
+async def answer(served: Served, id: str, *, body: Any, **headers: str) -> tuple[int, Any]:
+    status, told, _ = await served.post(f"{APPROVALS}/{id}", body, **headers)
+    return status, told
+
+
+async def denials(served: Served) -> list[str]:
+    """What the model was told of calls that were denied."""
+    async with served.http.get(f"{served.url}/inspector/api/runs") as response:
+        runs = (await response.json())["runs"]
+    async with served.http.get(f"{served.url}/inspector/api/runs/{runs[0]['id']}") as response:
+        events = (await response.json())["events"]
+    return [
+        event["result"]
+        for event in events
+        if event["kind"] == "tool_ended" and event["status"] == "denied"
+    ]
+
+
+@in_loop
+async def test_a_run_waits_for_its_approval_and_its_client_hears_signs_of_life(
+    tmp_path: Path,
+) -> None:
+    async with approved(tmp_path) as (served, mailbox):
+        body = {"model": "good", "messages": QUESTION, "stream": True}
+        url = f"{served.url}/v1/chat/completions"
+        async with served.http.post(url, json=body) as response:
+            waiting = await until_waiting(served)
+            assert (waiting["name"], waiting["model"]) == ("send_email", "good")
+            assert "ada@example.org" in waiting["arguments"]
+            assert waiting["request_id"] == response.headers["x-request-id"]
+            beat = b""
+            while b": " not in beat:
+                beat = await response.content.readany()
+            assert mailbox.sent == []
+            assert await answer(served, waiting["id"], body={"approved": True}) == (
+                200,
+                {"approved": True},
+            )
+            rest = await response.text()
+        assert "[DONE]" in rest
+        assert mailbox.sent == ["ada@example.org"]
+        status, told = await answer(served, waiting["id"], body={"approved": True})
+        assert (status, list(told["error"])) == (404, ["message"])
+
+
+@in_loop
+async def test_the_model_reads_why_a_call_was_denied(tmp_path: Path) -> None:
+    async with approved(tmp_path) as (served, mailbox):
+        asked = asyncio.create_task(ask(served))
+        waiting = await until_waiting(served)
+        await answer(served, waiting["id"], body={"approved": False, "why": "Ada is away"})
+        await asked
+        assert mailbox.sent == []
+        told = await until(lambda: _told(served))
+        assert "Ada is away" in told[0]
+
+
+async def _told(served: Served) -> list[str]:
+    async with served.http.get(f"{served.url}/inspector/api/runs") as response:
+        runs = (await response.json())["runs"]
+    return await denials(served) if runs else []
+
+
+@in_loop
+async def test_an_answer_may_come_by_another_process_of_the_proxy(tmp_path: Path) -> None:
+    async with approved(tmp_path) as (served, mailbox), approved(tmp_path) as (other, _):
+        asked = asyncio.create_task(ask(served))
+        waiting = await until_waiting(other)
+        assert (await answer(other, waiting["id"], body={"approved": True}))[0] == 200
+        await asked
+        assert mailbox.sent == ["ada@example.org"]
+
+
+@in_loop
+async def test_nobody_answers_in_time_and_that_is_a_no(tmp_path: Path) -> None:
+    async with approved(tmp_path) as (served, mailbox):
+        served.proxy.service.approving.seconds = 0
+        status, _, _ = await ask(served)
+        assert status == 200
+        assert mailbox.sent == []
+        assert await list_waiting(served) == []
+        assert "nobody answered in time" in (await until(lambda: _told(served)))[0]
+
+
+@in_loop
+async def test_without_the_inspector_nobody_can_be_asked_and_that_is_a_no(tmp_path: Path) -> None:
+    async with approved(tmp_path, inspector=InspectorConfig()) as (served, mailbox):
+        status, text, _ = await ask(served)
+        assert (status, "[DONE]" in text) == (200, True)
+        assert mailbox.sent == []
+
+
+@in_loop
+async def test_without_bodies_the_arguments_are_not_told(tmp_path: Path) -> None:
+    async with approved(tmp_path, inspector=InspectorConfig(enabled=True)) as (served, _):
+        asked = asyncio.create_task(ask(served))
+        waiting = await until_waiting(served)
+        assert (waiting["name"], waiting["arguments"]) == ("send_email", "")
+        file = b"".join(path.read_bytes() for path in tmp_path.glob("wholecall-inspector*"))
+        assert b"ada@example.org" not in file
+        await answer(served, waiting["id"], body={"approved": False})
+        await asked
+
+
+@in_loop
+async def test_how_long_a_call_waits_can_be_changed_while_it_runs(tmp_path: Path) -> None:
+    async with approved(tmp_path) as (served, _):
+        inspector = replace(served.proxy.config.inspector, approval_seconds=7.0)
+        config = replace(served.proxy.config, inspector=inspector)
+        await served.proxy.reload(Loaded(config=config, file=None, places={}))
+        asked = asyncio.create_task(ask(served))
+        waiting = await until_waiting(served)
+        assert waiting["until"] - waiting["asked"] == pytest.approx(7.0)
+        await answer(served, waiting["id"], body={"approved": True})
+        await asked
+
+
+@in_loop
+async def test_a_disk_that_fails_denies_and_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with approved(tmp_path) as (served, mailbox):
+        with sqlite3.connect(tmp_path / STORE_FILE) as other:
+            other.execute("DROP TABLE approvals")
+        other.close()
+        status, _, _ = await ask(served)
+        assert (status, mailbox.sent) == (200, [])
+        async with served.http.get(served.url + APPROVALS) as response:
+            assert response.status == 503
+            assert "cannot be reached" in (await response.json())["error"]["message"]
+        assert (await answer(served, "any", body={"approved": True}))[0] == 503
+    assert [record.name for record in caplog.records] == [
+        "wholecall.proxy.observe.inspector_feed",
+        "wholecall.inspector.approval_queue",
+        "wholecall.inspector.approval_queue",
+    ]
+
+
+# ── Who may answer ──────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": WEBSITE, "sec_fetch_site": "cross-site"}, 403),
+        ({"origin": WEBSITE}, 403),
+        ({"origin": WEBSITE, "sec_fetch_site": "none"}, 403),
+        ({"sec_fetch_site": "same-site"}, 403),
+        ({"host": "rebound.example"}, 421),
+        ({"content_type": "text/plain"}, 415),
+        ({"content_type": "application/x-www-form-urlencoded"}, 415),
+    ],
+)
+@in_loop
+async def test_other_websites_cannot_answer(
+    tmp_path: Path, headers: dict[str, str], *, status: int
+) -> None:
+    async with approved(tmp_path) as (served, mailbox):
+        asked = asyncio.create_task(ask(served))
+        waiting = await until_waiting(served)
+        told = await answer(served, waiting["id"], body={"approved": True}, **headers)
+        assert told[0] == status
+        assert [row["id"] for row in await list_waiting(served)] == [waiting["id"]]
+        ours = {"origin": served.url, "sec_fetch_site": "same-origin"}
+        assert (await answer(served, waiting["id"], body={"approved": False}, **ours))[0] == 200
+        await asked
+        assert mailbox.sent == []
+
+
+@pytest.mark.parametrize("body", [{}, {"approved": "yes"}, {"approved": 1}, [], {"yes": True}])
+@in_loop
+async def test_what_is_no_answer_is_refused(tmp_path: Path, body: Any) -> None:
+    async with approved(tmp_path) as (served, _):
+        assert (await answer(served, "any", body=body))[0] == 400
+
+
+@in_loop
+async def test_what_is_no_utf_8_is_no_answer(tmp_path: Path) -> None:
+    async with approved(tmp_path) as (served, _):
+        url, body = f"{served.url}{APPROVALS}/any", b'{"approved": true, "why": "\xff"}'
+        headers = {"content-type": "application/json"}
+        async with served.http.post(url, data=body, headers=headers) as response:
+            assert response.status == 400
+            assert "utf-8" in (await response.json())["error"]["message"]
+
+
+@in_loop
+async def test_a_key_answers_for_its_own_runs_only(tmp_path: Path) -> None:
+    store = KeyStore(tmp_path / "keys.sqlite")
+    mine, _ = store.create(Key(id="", name="mine", tools=("*",)))
+    other, _ = store.create(Key(id="", name="other", tools=("*",)))
+    async with approved(tmp_path, keys=KeysConfig(required=True)) as (served, mailbox):
+        asked = asyncio.create_task(ask(served, x_api_key=mine))
+        bearer = {"authorization": f"Bearer {mine}"}
+        waiting = await until_waiting(served, **bearer)
+        assert await list_waiting(served, authorization=f"Bearer {other}") == []
+        yes = {"approved": True}
+        assert (await answer(served, waiting["id"], body=yes))[0] == 401
+        assert (await answer(served, waiting["id"], body=yes, x_api_key=other))[0] == 404
+        assert mailbox.sent == []
+        assert (await answer(served, waiting["id"], body=yes, x_api_key=mine))[0] == 200
+        await asked
+        assert mailbox.sent == ["ada@example.org"]
+
+
+@in_loop
+async def test_the_log_says_who_answered_for_what(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = KeyStore(tmp_path / "keys.sqlite")
+    mine, key = store.create(Key(id="", name="mine", tools=("*",)))
+    async with approved(tmp_path, keys=KeysConfig(required=True)) as (served, _):
+        asked = asyncio.create_task(ask(served, x_api_key=mine, x_request_id="req_run"))
+        waiting = await until_waiting(served, authorization=f"Bearer {mine}")
+        sent = {"x_api_key": mine, "x_request_id": "req_answer"}
+        await answer(served, waiting["id"], body={"approved": False, "why": "no"}, **sent)
+        await asked
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    told = [line for line in lines if line["event"].startswith("approval ")]
+    assert [line["event"] for line in told] == [
+        "approval asked for",
+        "approval given",
+        "approval answered",
+    ]
+    assert [line["request_id"] for line in told] == ["req_run", "req_answer", "req_run"]
+    assert (told[1]["key_id"], told[1]["run_request_id"]) == (key.id, "req_run")
+    assert (told[1]["tool"], told[1]["approved"]) == ("send_email", False)
+    assert (told[2]["name"], told[2]["approved"]) == ("send_email", False)
+    assert "why" not in told[2]
+
+
+@in_loop
+async def test_whoever_may_look_without_a_key_may_not_answer_without_one(tmp_path: Path) -> None:
+    store = KeyStore(tmp_path / "keys.sqlite")
+    mine, _ = store.create(Key(id="", name="mine", tools=("*",)))
+    keys = KeysConfig(required=True, open=("/inspector",))
+    async with approved(tmp_path, keys=keys) as (served, mailbox):
+        asked = asyncio.create_task(ask(served, x_api_key=mine))
+        waiting = await until_waiting(served)
+        assert (await answer(served, waiting["id"], body={"approved": True}))[0] == 401
+        assert mailbox.sent == []
+        no = {"approved": False}
+        assert (await answer(served, waiting["id"], body=no, x_api_key=mine))[0] == 200
+        await asked

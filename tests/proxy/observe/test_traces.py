@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusCode, TraceFlags
+
+from exchanges import Recorder, call, watch
+from wholecall.agent.run_events import Status, ToolEnded, ToolStarted, TurnRetried
+from wholecall.errors import UpstreamError
+from wholecall.events import Ended, Hint, Inconsistent, Oddity, Reason, Rejected, Text, Usage
+from wholecall.messages import Result
+from wholecall.proxy.observe.taps import (
+    AnswerBegan,
+    Fate,
+    TapEvent,
+    UpstreamAnswered,
+    UpstreamAsked,
+    UpstreamFailed,
+    UpstreamRetried,
+)
+from wholecall.proxy.observe.traces import TraceTap, find_trace_tap, make_trace_tap
+
+STOP = Ended("stop", Hint.STOP, "stop", None)
+
+
+@dataclass
+class Drawn(NonRecordingSpan):
+    """A span that can be looked at."""
+
+    name: str
+    kind: SpanKind
+    parent: trace.Span
+    attributes: dict[str, Any]
+    number: int
+    events: list[tuple[str, Any]] = field(default_factory=list)
+    status: StatusCode = StatusCode.UNSET
+    ends: int = 0
+
+    def __post_init__(self) -> None:
+        super().__init__(SpanContext(1, self.number, is_remote=False, trace_flags=TraceFlags(1)))
+
+    def set_attribute(self, key: str, value: Any) -> None:
+        assert not self.ends, "a span that is over does not change"
+        self.attributes[key] = value
+
+    def add_event(self, name: str, attributes: Any = None, timestamp: int | None = None) -> None:  # noqa: ARG002, PLR0917 - the interface
+        assert not self.ends, "a span that is over does not change"
+        self.events.append((name, attributes))
+
+    def set_status(self, status: Any, description: str | None = None) -> None:  # noqa: ARG002 - the interface
+        self.status = status
+
+    def end(self, end_time: int | None = None) -> None:  # noqa: ARG002 - the interface
+        self.ends += 1
+
+
+class Paper(trace.TracerProvider, trace.NoOpTracer):
+    """Whatever is drawn, in the order in which it was begun."""
+
+    def __init__(self) -> None:
+        self.spans: list[Drawn] = []
+
+    def get_tracer(self, *_: Any, **__: Any) -> trace.Tracer:
+        return self
+
+    def start_span(self, name: str, context: Any = None, *rest: Any, **given: Any) -> trace.Span:  # noqa: ARG002 - what is drawn is given by name
+        parent = trace.get_current_span(context)
+        kind = given.get("kind", SpanKind.INTERNAL)
+        number = len(self.spans) + 1
+        span = Drawn(name, kind, parent, dict(given["attributes"]), number)
+        self.spans.append(span)
+        return span
+
+
+def draw(*events: TapEvent, fate: Fate = Fate.DONE, **end: Any) -> list[Drawn]:
+    paper = Paper()
+    shown = watch(make_trace_tap(paper))
+    for event in events:
+        shown.take(event)
+    shown.end(fate, **end)
+    assert [span.ends for span in paper.spans] == [1] * len(paper.spans)
+    return paper.spans
+
+
+def test_an_exchange_is_a_span_of_a_server() -> None:
+    [root] = draw(AnswerBegan(1.0, added=0.25))
+    assert (root.name, root.kind) == ("POST /v1/chat/completions", SpanKind.SERVER)
+    assert root.attributes == {
+        "http.request.method": "POST",
+        "http.route": "/v1/chat/completions",
+        "http.response.status_code": 200,
+        "wholecall.request.id": "req_1",
+        "wholecall.way": "gate",
+        "wholecall.key.id": "key_1",
+        "wholecall.added_seconds": 0.25,
+    }
+    assert root.status is StatusCode.UNSET
+
+
+def test_each_question_to_a_model_is_a_span_of_a_client() -> None:
+    root, first, second = draw(
+        UpstreamAsked(),
+        UpstreamRetried(0.5),
+        UpstreamAnswered(1.5, 1),
+        Text("hello"),
+        Usage(10, None),
+        Usage(None, 5),
+        Rejected(reason=Reason.TRUNCATED, detail=""),
+        Inconsistent(Oddity.HINT_MISSING),
+        STOP,
+        UpstreamAsked(),
+        STOP,
+    )
+    assert (first.name, first.kind, first.parent) == ("chat gpt-x-2026", SpanKind.CLIENT, root)
+    assert first.attributes == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt-x-2026",
+        "gen_ai.request.stream": True,
+        "gen_ai.response.time_to_first_chunk": 1.5,
+        "gen_ai.response.finish_reasons": ["stop"],
+        "gen_ai.usage.input_tokens": 10,
+        "gen_ai.usage.output_tokens": 5,
+    }
+    assert first.events == [
+        ("wholecall.upstream.retried", {"delay": 0.5}),
+        ("wholecall.call.rejected", {"reason": "truncated"}),
+        ("wholecall.inconsistent", {"oddity": "hint_missing"}),
+    ]
+    assert "gen_ai.usage.input_tokens" not in second.attributes
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (UpstreamError("no", status=503, code="overloaded"), "503"),
+        (UpstreamError("no", code="timeout"), "timeout"),
+        (UpstreamError("no"), "_OTHER"),
+    ],
+)
+def test_an_upstream_that_fails(error: UpstreamError, told: str) -> None:
+    _, chat = draw(UpstreamAsked(), UpstreamFailed(error))
+    assert (chat.attributes["error.type"], chat.status) == (told, StatusCode.ERROR)
+
+
+def test_an_answer_that_was_cut() -> None:
+    root, chat = draw(
+        UpstreamAsked(),
+        Ended(None, None, None, "stream_dropped"),
+        TurnRetried(1, "the answer broke off"),
+    )
+    assert (chat.attributes["error.type"], chat.status) == ("stream_dropped", StatusCode.ERROR)
+    assert "gen_ai.response.finish_reasons" not in chat.attributes
+    assert root.events == [("wholecall.turn.retried", {"turn": 1})]
+
+
+def test_a_question_that_is_asked_again_has_a_span_of_its_own() -> None:
+    assert len(draw(UpstreamAsked(), UpstreamAsked())) == 3
+
+
+def test_what_runs_here_is_a_span() -> None:
+    search, sing = call("search", id="call_1"), call("sing", id="call_2")
+    root, first, second = draw(
+        ToolStarted(search),
+        ToolStarted(sing),
+        ToolStarted(sing, attempt=2),
+        ToolEnded(sing, Status.FAILED, Result(()), error=KeyError("text that was said")),
+        ToolEnded(search, Status.DONE, Result(())),
+        ToolEnded(call("never", id="call_3"), Status.SKIPPED, Result(())),
+    )
+    assert (first.name, first.kind, first.parent) == (
+        "execute_tool search",
+        SpanKind.INTERNAL,
+        root,
+    )
+    assert first.attributes == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "search",
+        "gen_ai.tool.call.id": "call_1",
+        "gen_ai.tool.type": "function",
+    }
+    assert first.status is StatusCode.UNSET
+    assert second.events == [("wholecall.tool.retried", {"attempt": 2})]
+    assert (second.attributes["error.type"], second.status) == ("KeyError", StatusCode.ERROR)
+
+
+def test_a_tool_that_took_too_long() -> None:
+    _, tool = draw(ToolStarted(call()), ToolEnded(call(), Status.TIMED_OUT, Result(())))
+    assert tool.attributes["error.type"] == "timed_out"
+
+
+def test_what_is_still_open_ends_with_the_exchange() -> None:
+    assert len(draw(UpstreamAsked(), ToolStarted(call()), fate=Fate.GONE, status=499)) == 3
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [((502, "connection"), "connection"), ((500, ""), "500"), ((400, "invalid_value"), None)],
+)
+def test_only_failures_of_the_server_are_its_errors(end: tuple[int, str], told: str | None) -> None:
+    status, code = end
+    [root] = draw(fate=Fate.FAILED, status=status, code=code)
+    assert root.attributes["http.response.status_code"] == status
+    assert root.attributes.get("error.type") == told
+    assert (root.status is StatusCode.ERROR) == (told is not None)
+
+
+@pytest.mark.parametrize(
+    ("upstream", "provider"), [("anthropic", "anthropic"), ("gemini", "gcp.gemini")]
+)
+def test_the_provider_is_known_by_its_protocol(upstream: str, provider: str) -> None:
+    paper = Paper()
+    watch(TraceTap(paper), upstream=upstream).take(UpstreamAsked())
+    assert paper.spans[-1].attributes["gen_ai.provider.name"] == provider
+
+
+def test_a_clients_trace_goes_on_here() -> None:
+    paper = Paper()
+    header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    watch(TraceTap(paper), trace_headers={"traceparent": header})
+    parent = paper.spans[0].parent.get_span_context()
+    assert f"{parent.trace_id:032x}-{parent.span_id:016x}" in header
+
+
+def test_as_long_as_nobody_listens_there_is_no_tap() -> None:
+    assert find_trace_tap() is None
+
+
+LISTENING = """
+from opentelemetry import trace
+from wholecall.proxy.observe.traces import TraceTap, find_trace_tap
+trace.set_tracer_provider(trace.NoOpTracerProvider())
+assert isinstance(find_trace_tap(), TraceTap)
+"""
+
+
+def test_whoever_starts_it_decides_that_somebody_listens() -> None:
+    # A provider is set once in the life of a process.
+    subprocess.run([sys.executable, "-c", LISTENING], timeout=60, check=True)
+
+
+def test_without_the_extra_there_is_no_tap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    assert find_trace_tap() is None
+
+
+def test_spans_stand_beside_other_taps() -> None:
+    paper, other = Paper(), Recorder((Text,))
+    watch(TraceTap(paper), other).take(Text("a"))
+    assert other.seen == [Text("a")]

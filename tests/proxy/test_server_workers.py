@@ -1,0 +1,110 @@
+"""Processes that are replaced one by one."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import pytest
+import uvicorn
+
+from wholecall.proxy.config.schema import Config, McpTool, PythonTool
+from wholecall.proxy.server import START_SECONDS, Workers, find_patience
+
+
+class Fake:
+    """A process that is never started: it is ready after so many questions, or ends."""
+
+    made: ClassVar[list[Fake]]
+    ready_after = 0
+    lives = True
+    on_question: Any = staticmethod(lambda: None)
+
+    def __init__(self, *_: object) -> None:
+        self.asked = 0
+        self.done: list[str] = []
+        self.process = self
+        self.made.append(self)
+
+    def is_alive(self) -> bool:
+        return self.lives
+
+    def is_ready(self, _: float) -> bool:
+        self.asked += 1
+        self.on_question()
+        return self.asked > self.ready_after
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda: self.done.append(name)
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
+    class Mine(Fake):
+        made: ClassVar[list[Fake]] = []
+
+    monkeypatch.setattr("wholecall.proxy.server.Process", Mine)
+    monkeypatch.setattr("wholecall.proxy.server._PAUSE", 0.0)
+    before = {each: signal.getsignal(each) for each in signal.valid_signals()}
+    with socket.socket() as bound:
+        made = Workers(uvicorn.Config("none", log_config=None), sockets=[bound])
+        made.processes = [Mine(), Mine()]  # type: ignore[list-item]  # as far as they are used here
+        yield made
+    for each, handler in before.items():
+        if handler is not None and signal.getsignal(each) is not handler:
+            signal.signal(each, handler)
+
+
+def fakes(workers: Workers) -> list[Fake]:
+    made: list[Fake] = type(workers.processes[0]).made  # type: ignore[attr-defined]
+    return made
+
+
+def test_each_process_is_replaced_when_another_is_ready(workers: Workers) -> None:
+    type(fakes(workers)[0]).ready_after = 3
+    workers.restart_all()
+    first, second, *fresh = fakes(workers)
+    assert first.done == second.done == ["terminate", "join"]
+    assert [each.done for each in fresh] == [["start"], ["start"]]
+    assert [*map(id, workers.processes)] == [*map(id, fresh)]
+
+
+STOPS: dict[str, tuple[dict[str, Any], str]] = {
+    "it ends": ({"lives": False}, "did not start"),
+    "it takes too long": ({"ready_after": 10**9}, "was not ready after 0 seconds"),
+}
+
+
+@pytest.mark.parametrize(("how", "why"), STOPS.values(), ids=STOPS)
+def test_if_a_new_process_is_not_ready_the_others_go_on_and_that_is_told(
+    workers: Workers, caplog: pytest.LogCaptureFixture, *, how: dict[str, Any], why: str
+) -> None:
+    for name, value in how.items():
+        setattr(type(fakes(workers)[0]), name, value)
+    workers.patience = 0.0
+    workers.restart_all()
+    first, second, fresh = fakes(workers)
+    assert (first.done, second.done, fresh.done) == ([], [], ["start", "kill", "join"])
+    assert "the configuration was not taken over" in caplog.text
+    assert why in caplog.text
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_end_comes_before_a_change(
+    workers: Workers, caplog: pytest.LogCaptureFixture, *, number: int
+) -> None:
+    kind = type(fakes(workers)[0])
+    kind.ready_after = 10**9
+    kind.on_question = staticmethod(lambda: workers.signal_queue.append(number))
+    workers.restart_all()
+    assert fakes(workers)[-1].done == ["start", "kill", "join"]
+    assert not caplog.text
+
+
+def test_a_process_has_time_for_its_servers() -> None:
+    slow = McpTool(mcp="a", command="x", start_timeout=90.0)
+    late = McpTool(mcp="b", command="x", start_timeout=500.0, required=False)
+    assert find_patience(Config()) == START_SECONDS
+    assert find_patience(Config(tools=(PythonTool(python="a:b"), slow, late))) == START_SECONDS + 90
