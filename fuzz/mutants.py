@@ -485,7 +485,7 @@ MUTANTS = [
     ),
     Mutant(
         "ask returns a run without an answer",
-        "asking.py",
+        "agent/api.py",
         "if result.no_answer:",
         "if False:",
         "tests/agent/test_loop_stopped.py",
@@ -555,7 +555,7 @@ MUTANTS = [
     ),
     Mutant(
         "Ctrl-C counts as the failure of a tool",
-        "asking.py",
+        "agent/api.py",
         "signal.signal(signal.SIGINT, stop)",
         "pass",
         "tests/agent/test_late_results.py",
