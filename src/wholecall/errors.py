@@ -22,9 +22,8 @@
         │                    `text` what the model said last
         └── RunCancelled     somebody cancelled it, or its reader left
 
-What a *model* does wrong is never an exception: it is a `Rejected` value, because it
-goes back to the model. What an *upstream* does wrong inside a stream is a `Fault`
-event. Exceptions are for the caller.
+A *model's* mistake is never an exception: it is a `Rejected` value, because it goes back to the
+model. An *upstream's* mistake inside a stream is a `Fault` event. Exceptions are for the caller.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ class ToolServerFailed(WholecallError):
         super().__init__(message)
         self.server = server
         self.outcome_unknown = outcome_unknown
-        """Whether a call was sent and may have been carried out, although no answer came."""
+        """True if a call was sent and may have been carried out, although no answer came."""
         self.stderr = stderr
         """The end of what the server's process wrote to its standard error."""
 
@@ -151,7 +150,7 @@ class RunFailed(WholecallError):
     def __init__(self, message: str, *, ran: tuple[object, ...] = (), text: str = "") -> None:
         super().__init__(message)
         self.text = text
-        """What the model said last, where that was not an answer; empty if it said nothing."""
+        """The model's last words if they were not an answer; empty if it said nothing."""
         self.ran = ran
         """The calls that had begun, in order: what they did is done."""
 

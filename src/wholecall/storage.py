@@ -156,8 +156,9 @@ def _read_code(error: sqlite3.Error) -> int:
 
 # Size limits for SQLite files.
 #
-# A file's fill level is known without reading it, whoever wrote to it. Its oldest rows go first;
-# when it is full, a tenth of it at once: deleting many rows costs little more than deleting one.
+# A file's fill level is known without reading it, whichever process wrote to it. Its oldest rows
+# are deleted first. When it is full, a tenth of it is deleted at once: deleting many rows costs
+# little more than deleting one.
 
 
 _ROOM = 0.9

@@ -37,7 +37,7 @@ _PREVIEW = 100
 
 
 def is_complete_json(text: str) -> bool:
-    """Whether the text is one whole JSON object: what a call's arguments must be.
+    """Return True if the text is one whole JSON object, as a call's arguments must be.
 
     ```python
     from wholecall import is_complete_json
@@ -120,8 +120,8 @@ class ToolCallBuffer:
     def validate_completion_state(self) -> bool:
         """Return True if the finish reason and the calls agree, and every call is whole.
 
-        False if a call is incomplete, or if the finish reason promises calls and there are none.
-        `stop` with calls is a known habit of providers and is accepted.
+        Return False if a call is incomplete, or if the finish reason promises calls that are
+        missing. `stop` with calls is a known habit of providers and is accepted.
         """
         promised = self._hint() is Hint.TOOL_CALLS
         if promised and not self._drafts:
@@ -282,7 +282,7 @@ class ReadOptions(TypedDict, total=False):
     """Keyword options of `assemble`, `assemble_response`, `events` and `events_sync`."""
 
     rescue: RescueWord
-    """What becomes of a call of an offered tool that the upstream left in the text of its answer.
+    """The treatment of a call of an offered tool that the upstream left in the text of its answer.
     `all` (the default) makes it a call again, `read_only` only if its tool is a `ToolSpec` that is
     read-only, `off` leaves it in the text. Text is held back while it may become a call."""
     messages: Messages
@@ -300,7 +300,7 @@ def assemble(
     tools: Tools | None = None,
     **options: Unpack[ReadOptions],
 ) -> Outcome:
-    """What a recorded stream delivers.
+    """Return the outcome of a recorded stream.
 
     `protocol` is `openai-chat`, `openai-responses`, `anthropic`, `ollama`, `gemini` or
     `bedrock-converse`. `events` are decoded payloads (dicts), raw lines of the stream, or its raw
@@ -335,7 +335,7 @@ def assemble_response(
     tools: Tools | None = None,
     **options: Unpack[ReadOptions],
 ) -> Outcome:
-    """What a whole, not streamed answer delivers. It goes through the same assembler.
+    """Return the outcome of a whole response that was not streamed, by the same assembler.
 
     ```python
     import wholecall

@@ -102,7 +102,7 @@ def render_one(source: str, names: Mapping[str, JSON]) -> dict[str, JSON]:
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """The output of a template, or the reason why there is none."""
+    """The output of a template, or the reason why it is missing."""
 
     text: str | None
     why: str = ""

@@ -18,7 +18,7 @@ from wholecall.tool_choice import Choice, Mode
 FIRST_ROOM = 8_192
 """Tokens to request if neither the request nor the upstream named the limit."""
 ROOM_RAISES = 2
-"""Retries of a turn with twice the room, before the model is told to be brief."""
+"""Retries of a turn with twice the room, before the model is asked to be brief."""
 _BROKEN = frozenset(kind.value for kind in FaultKind)
 _REFUSED = frozenset({400, 422})
 _FINISHED_BY_LENGTH = "length"
@@ -44,9 +44,9 @@ class AnswerRetry:
     def after_answer(
         self, request: Request, outcome: Outcome, *, began: tuple[Call, ...], last: bool = False
     ) -> Again | None:
-        """Return why and how an answer should be asked for again; None: use it.
+        """Return why and how to retry an answer; None: use it.
 
-        The `last` answer of a run may stay empty: the run says then why it was stopped.
+        The `last` answer of a run may stay empty: then the run says why it was stopped.
         """
         if is_broken(outcome):
             return self._retry(request, f"the answer broke off ({outcome.error})", began=began)
@@ -102,7 +102,7 @@ def was_cut(outcome: Outcome) -> bool:
 
 
 def with_more_room(request: Request, outcome: Outcome, *, most: int) -> Request | None:
-    """Return the request with twice the output limit, up to `most`; None: there is no more."""
+    """Return the request with twice the output limit, up to `most`; None if it cannot be raised."""
     spent = outcome.usage.output_tokens if outcome.usage is not None else None
     had = request.max_tokens or spent or FIRST_ROOM // 2
     room = min(had * 2, most)

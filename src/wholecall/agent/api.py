@@ -78,7 +78,7 @@ class RunOptions(TypedDict, total=False):
     emulate: str | Dialect
     """A dialect, `auto`, `native` or `constrained`: how the model is offered tools."""
     rescue: Literal["off", "read_only", "all"]
-    """Which calls are started that the model wrote as text: none, those of tools that change
+    """The calls to start among those that the model wrote as text: none, those of tools that change
     nothing (the default), or all."""
     stream: bool
     """Request a stream from the upstream. True by default."""
@@ -153,9 +153,9 @@ def run(model: str, prompt: Question, **options: Unpack[RunOptions]) -> Run:
 async def ask(model: str, prompt: Question, **options: Unpack[RunOptions]) -> RunResult:
     """Let a model answer with tools, and wait for the end.
 
-    A run without an answer is a `RunFailed`, or an `UpstreamError` of who should have answered; its
-    `ran` says which calls had begun. A run that was stopped at a limit has an answer if the model
-    gave one when it was asked for the last time; `result.stop` names the limit.
+    Raise `RunFailed` for a run without an answer, or an `UpstreamError` if the upstream failed to
+    answer; the exception's `ran` lists the calls that had begun. A run that was stopped at a limit
+    has an answer if the model gave one to the last request; `result.stop` names the limit.
     """
     async with run(model, prompt, **options) as started:
         result = await started.result()

@@ -106,8 +106,8 @@ class Approvals:
             given = await approver(copy_call(waiting.call))
             approved, why = given if isinstance(given, Approval) else Approval(given)
         except asyncio.CancelledError:
-            # Ours, and there is no waiter any more; or the approver's own, and no other answer will
-            # come.
+            # Either we cancelled it, and no one waits any more; or the approver cancelled itself,
+            # and no other answer will come.
             self._answer(waiting, Approval(False, "the approver broke off"))
             raise
         # The approver is the user's code, and whatever is wrong with it is a no.

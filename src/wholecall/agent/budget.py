@@ -166,7 +166,7 @@ def _is_count(value: object) -> bool:
 
 
 class NotRun(NamedTuple):
-    """Why a call may not run."""
+    """The reason why a call may not run."""
 
     reason: SkipReason
     why: str

@@ -141,14 +141,14 @@ THREADS = Threads()
 # One attempt at running a call: begun, awaited, ended.
 #
 # The tool gets a task of its own. So it can time out although it does not end, its own cancellation
-# can be told from ours, and its exceptions harm nothing else.
+# can be distinguished from ours, and its exceptions harm nothing else.
 
 
 ToolCode: TypeAlias = Callable[[], Awaitable[Result]]
 HELD_UP = 0.1
 """Seconds by which a clock that is this late was held up: something else blocked the loop."""
 MOST_EXTENSIONS = 8
-"""How often a tool is given back time that others took from it."""
+"""The number of times that a tool gets back time that others took from it."""
 
 
 class OutOfTime(Exception):
@@ -165,7 +165,7 @@ class Attempt:
         on_abandoned: Callable[[], None],
         on_late: Callable[[Result | BaseException], None] = lambda _: None,
     ) -> None:
-        """`on_late` is told what the tool gave after its time was over."""
+        """`on_late` is called with the outcome of a tool that ended after its time limit."""
         self._grace = grace
         self._on_abandoned = on_abandoned
         self._on_late = on_late
@@ -253,7 +253,7 @@ def time_steps(
             note(clock() - began)
         try:
             advance = partial(work.send, (yield awaited))
-        # It is thrown into the work, as if nobody stood between.
+        # Throw it into the work, as if this coroutine were not in between.
         except BaseException as error:  # noqa: BLE001
             advance = partial(work.throw, error)
 
@@ -276,13 +276,13 @@ def _forget(task: asyncio.Task[Result | BaseException]) -> None:
         task.exception()
 
 
-# What is said of calls that gave no output, to the model, and of runs that gave no answer.
+# Messages about calls without output, for the model, and about runs without an answer.
 
 
 _MESSAGE = 500
-"""Characters of an unexpected exception's message that the model gets to read."""
+"""Characters of an unexpected exception's message that the model sees."""
 _RESULTS = 10
-"""Results that a run without an answer names: the last ones."""
+"""The number of results that a run without an answer lists: the last ones."""
 _SEND_AGAIN = "Correct the call and send it again."
 _MAYBE_DONE = (
     "Do not send the call again: it may have been carried out. "
@@ -294,18 +294,18 @@ _GO_ON = "Do not send the call again. Go on without its result, or say what is m
 
 
 def describe_failure(feedback: Feedback) -> Result:
-    """A failure, in words."""
+    """Return feedback as a failed result."""
     return Result((Text(feedback.text),), failed=True)
 
 
 def describe_error(
     name: str, error: BaseException, *, reveal: bool, repeatable: bool = False
 ) -> Result:
-    """Say that the tool raised something.
+    """Return feedback on an exception that the tool raised.
 
-    `Retry` and `Failed` are told as they were written. Of anything else the class and the
-    message are told, unless not even these may be revealed; never a traceback. Where the server
-    of a tool failed, the model is invited to repeat only a call that does no harm twice.
+    `Retry` and `Failed` are passed on as they were written. Anything else is reported by its class
+    and its message, unless not even these may be revealed; never with a traceback. If the server of
+    a tool failed, the model is invited to repeat only a call that does no harm twice.
     """
     match error:
         case Retry():
@@ -333,29 +333,29 @@ def _tell_server(name: str, error: ToolServerFailed, *, reveal: bool, repeatable
 
 
 def describe_timeout(name: str, seconds: float) -> Result:
-    """Say that the tool did not end in its time."""
+    """Return feedback that the tool did not end within its time limit."""
     return describe_failure(timed_out(name, seconds))
 
 
 def describe_skipped(name: str, why: str, *, reason: SkipReason = SkipReason.STOPPED) -> Result:
-    """Say that the call was not run although nothing was wrong with it."""
+    """Return feedback that the call was not run although nothing was wrong with it."""
     return describe_failure(skipped(name, why, reason=reason))
 
 
 def describe_denied(name: str, why: str) -> Result:
-    """Say that the call was not approved."""
+    """Return feedback that the call was not approved."""
     said = f"it was not approved: {why}" if why else "it was not approved"
     return describe_failure(replace(skipped(name, said, reason=SkipReason.DENIED), type="denied"))
 
 
 def describe_cancelled(name: str) -> Result:
-    """Say that the call was broken off together with the run."""
+    """Return feedback that the call was cancelled together with the run."""
     why = "it was stopped before it ended, because the run was; what it had done is unknown"
     return describe_failure(replace(tool_failed(name, why), type="cancelled", hint=""))
 
 
 def tell_late(late: ToolEndedLate) -> tuple[Content, ...]:
-    """Say what a tool gave whose call was reported as timed out."""
+    """Return a note with the outcome of a tool whose call was reported as timed out."""
     how = "Its result" if late.status is Status.DONE else "It failed"
     said = (
         f"Note: the tool {show(late.call.name)}, whose call {show(late.call.id)} was reported as "
@@ -374,12 +374,12 @@ _CAPS = {
     Stop.IDENTICAL: "the model made the same call {limits.stop_identical} times",
 }
 CAPS = frozenset(_CAPS)
-"""How a run ends that was stopped before the model had finished."""
+"""The endings of runs that were stopped before the model had finished."""
 _BEGUN = frozenset({Status.DONE, Status.FAILED, Status.TIMED_OUT, Status.CANCELLED})
 
 
 def tell_stop(stop: Stop, limits: RunLimits, *, ended: Iterable[ToolEnded]) -> str:
-    """Say why a run was stopped without an answer, and what its calls gave until then."""
+    """Return why a run was stopped without an answer, and the results of its calls so far."""
     why = _CAPS[stop].format(limits=limits)
     said = f"The run was stopped without an answer from the model, because {why}."
     begun = [each for each in ended if each.status in _BEGUN]
@@ -400,7 +400,7 @@ def _describe(error: BaseException) -> str:
     kind = type(error).__name__
     try:
         message = cut(str(error), _MESSAGE)
-    # `__str__` is the tool's code, too.
+    # `__str__` is the tool's code, too, and may raise.
     except Exception:  # noqa: BLE001
         message = ""
     return f"{kind}: {message}" if message else kind

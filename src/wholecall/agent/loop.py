@@ -261,7 +261,7 @@ class Loop:
         in_order = tuple(result for _, result in sorted(answers, key=lambda answer: answer[0]))
         if in_order:
             self._messages.append(Message(Role.TOOL, in_order))
-        # A text that is not a call has no result: the model is told in a user message.
+        # Text that is not a call has no result: the model gets feedback in a user message.
         told = tuple(Text(self._explain(each)) for each in outcome.rejected if not each.id)
         if told:
             self._messages.append(Message(Role.USER, told))
@@ -381,13 +381,13 @@ class Loop:
         return None
 
     def _add_sentence(self, text: str) -> None:
-        """Put the sentence of ours after what the model said, in a paragraph of its own."""
+        """Put the run's own sentence after what the model said, in a separate paragraph."""
         seam = ("\n" if text.endswith("\n") else "\n\n") if text.strip() else ""
         self._texts.append(f"{seam}{self._no_answer}")
         self._emit(Text(self._texts[-1]))
 
     def _remind(self, words: str, failure: str) -> Stop | None:
-        """Tell the model that its answer will not do, or fail if it was told often enough."""
+        """Remind the model that its answer will not do; raise `RunFailed` after too many times."""
         if self._reminders >= MOST_TIMES_ASKED:
             raise RunFailed(failure, ran=self._executor.ran, text="".join(self._texts))
         self._reminders += 1

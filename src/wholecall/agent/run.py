@@ -62,7 +62,7 @@ class AnyText:
 
 
 class _Unfit(NamedTuple):
-    """Why an answer is not in the form."""
+    """The reasons why an answer does not have the requested form."""
 
     problems: tuple[str, ...]
     told: str
@@ -117,7 +117,8 @@ class TypedOutput:
             return _Unfit(problems, told)
 
     def _unwrap(self, problem: str) -> str:
-        """Leave out the object around the value, which the caller has not asked for."""
+        """Remove the object around the value, which the caller did not request, from a problem's
+        text."""
         return problem.replace(f"$.{_VALUE}", "$") if self._is_wrapped else problem
 
     def take(self, result: Result) -> object:
@@ -189,8 +190,8 @@ class RunResult:
     stop: Stop
     """The reason why the run ended."""
     no_answer: str = ""
-    """Why there is no answer of the model, or none in the form that was asked for; empty if there
-    is one. `ask` raises it as a `RunFailed`."""
+    """The reason why the model gave no answer, or none in the requested form; empty if it gave one.
+    `ask` raises it as a `RunFailed`."""
     output: object = None
     """The final answer in the requested form. None if the run did not produce one: it stopped
     before, or with a last answer or a tool's result of another form."""
@@ -199,7 +200,8 @@ class RunResult:
     ended: tuple[ToolEnded, ...] = ()
     """Every call that has a result, in the order in which they got it."""
     late: tuple[ToolEndedLate, ...] = ()
-    """What tools gave after their calls had timed out, as far as it came before the end."""
+    """Outcomes of tools that ended after their calls had timed out, if they arrived before the end
+    of the run."""
     pending: tuple[Call, ...] = ()
     """Calls of tools that only the caller can run."""
     usage: Usage = field(default_factory=Usage)
@@ -229,11 +231,10 @@ class RunBody(Protocol):
 
 
 class EventChannel:
-    """Events on their way from a run to its reader.
+    """A channel for events from a run to its reader.
 
     A tool's progress is dropped if the reader is slow: the next report replaces it. While the end
-    is awaited, there is no back-pressure: the waiting task may be the reader, and would wait for
-    itself.
+    is awaited, back-pressure is off: the waiting task may be the reader, and would wait for itself.
     """
 
     def __init__(self) -> None:

@@ -52,7 +52,7 @@ class RunEnded:
 
     stop: Stop
     no_answer: str = ""
-    """Why there is no answer of the model; empty if there is one."""
+    """The reason why the model gave no answer; empty if it gave one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class ToolEnded:
 
 @dataclass(frozen=True, slots=True)
 class ToolEndedLate:
-    """A tool whose call has timed out came to its end after all. The model is told."""
+    """The late end of a tool whose call has timed out. The model is informed of it."""
 
     call: Call
     status: Status

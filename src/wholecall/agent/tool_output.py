@@ -1,7 +1,8 @@
-"""What tools print, line by line.
+"""The lines that tools print.
 
 A server replaces `sys.stdout` and `sys.stderr` by a `PrintedStream`, so that what a tool prints
-becomes events of its run, and a log of JSON stays one. A program's own streams are left alone.
+becomes events of its run, and a JSON log stays valid. Outside a server, a program's own streams are
+left alone.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from contextvars import ContextVar
 from typing import Any, TextIO, cast
 
 LONGEST_LINE = 16_384
-"""Characters after which a line is told although it goes on."""
+"""Characters after which a line is reported although it continues."""
 
 
 class ToolOutput:
-    """Puts pieces of text together to lines. May be used from any thread."""
+    """A buffer that joins pieces of text into lines. May be used from any thread."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
@@ -26,7 +27,7 @@ class ToolOutput:
         self._rest = ""
 
     def write(self, text: str) -> None:
-        """Add a piece; tell the lines that it completes."""
+        """Add a piece; report the lines that it completes."""
         with self._lock:
             *lines, self._rest = (self._rest + text).split("\n")
             if len(self._rest) > LONGEST_LINE:
@@ -36,7 +37,7 @@ class ToolOutput:
             self._tell_line(line)
 
     def end(self) -> None:
-        """Tell what is left without the end of a line."""
+        """Report the rest, which has no line end."""
         with self._lock:
             rest, self._rest = self._rest, ""
         self._tell_line(rest)
@@ -47,23 +48,23 @@ class ToolOutput:
 
 
 CURRENT: ContextVar[ToolOutput | None] = ContextVar("tool_output", default=None)
-"""The output of the tool whose code runs here; threads of ours inherit it."""
+"""The output of the tool whose code runs here. Threads that we start inherit it."""
 
 
 class PrintedStream:
-    """Stands in for a stream. What a tool writes goes to its `ToolOutput`, all else to `others`."""
+    """A substitute for a stream. A tool's output goes to its `ToolOutput`, all else to `others`."""
 
     def __init__(self, stream: TextIO, others: ToolOutput) -> None:
         self._stream = stream
         self._others = others
 
     def write(self, text: str) -> int:
-        """Take a piece of text."""
+        """Write a piece of text."""
         (CURRENT.get() or self._others).write(text)
         return len(text)
 
     def writelines(self, lines: Iterator[str]) -> None:
-        """Take several."""
+        """Write several pieces of text."""
         for line in lines:
             self.write(line)
 

@@ -48,14 +48,14 @@ class Sender(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RescueRule:
-    """Which calls are started although they were written as text."""
+    """The rule that decides which calls are started although they were written as text."""
 
     toolbox: Toolbox
     rescue: Rescue | None = None
     """None: the default, `read_only` for tools that run here and `all` for the client's."""
 
     def may_start(self, name: str) -> bool:
-        """Whether a call of this tool may be."""
+        """Return True if a call of this tool may be started."""
         tool = self.toolbox.find(name)
         if self.rescue is None and not self.toolbox.runs(name):
             return True  # the client decides what to run
@@ -138,10 +138,10 @@ def sender_for(
     rule: RescueRule | None = None,
     emulation: str | Dialect | None = None,
 ) -> Sender:
-    """How this model is offered tools.
+    """Return the sender that offers tools to this model.
 
-    `emulation` is a dialect, `native`, `constrained` or `auto`, which goes by the model's
-    name; None is what suits its upstream. Without a `rule` every tool is the client's.
+    `emulation` is a dialect, `native`, `constrained` or `auto`, which goes by the model's name;
+    None is what suits its upstream. Without a `rule`, every tool is the client's.
     """
     ids = ids_of(messages)
     if isinstance(emulation, Dialect):

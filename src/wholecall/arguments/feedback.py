@@ -525,7 +525,7 @@ def tool_failed(name: str, message: str) -> Feedback:
 
 
 def timed_out(name: str, seconds: float) -> Feedback:
-    """Say that the tool did not end in its time."""
+    """Return feedback that the tool did not end within its time limit."""
     return Feedback(
         type="timed_out",
         message=(
@@ -538,7 +538,7 @@ def timed_out(name: str, seconds: float) -> Feedback:
 
 
 class SkipReason(enum.Enum):
-    """Why a call with nothing wrong in it was not run."""
+    """The reason why a call with nothing wrong in it was not run."""
 
     IDENTICAL = "identical"
     """The same call was made too often."""
@@ -551,13 +551,13 @@ class SkipReason(enum.Enum):
     HANGING = "hanging"
     """Too many earlier calls hang."""
     UNAVAILABLE = "unavailable"
-    """Nobody here can run its tool."""
+    """Its tool cannot be run here."""
     DENIED = "denied"
     """It was not approved."""
 
 
 _UNKNOWN = "say what you could not find out"
-# A call that would be skipped again must not be asked for again: small models obey.
+# A hint must not request a call that would be skipped again: small models obey.
 _SKIP_HINTS: dict[SkipReason, str] = {
     SkipReason.IDENTICAL: (
         "The same call would give the same result. "
@@ -580,7 +580,7 @@ _SKIP_HINTS: dict[SkipReason, str] = {
 
 
 def skipped(name: str, why: str, *, reason: SkipReason = SkipReason.STOPPED) -> Feedback:
-    """Say that the call was not run although nothing was wrong with it."""
+    """Return feedback that the call was not run although nothing was wrong with it."""
     return Feedback(
         type="skipped",
         message=f"The call of {show(name)} was not run: {why.strip().rstrip('.')}.",

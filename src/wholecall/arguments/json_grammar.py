@@ -209,7 +209,7 @@ def skip_blanks(text: str, at: int) -> int:
 
 
 def match_end(pattern: re.Pattern[str], text: str, *, at: int) -> int:
-    """Return the end of the pattern's match at `at`, or `at` if there is none."""
+    """Return the end of the pattern's match at `at`, or `at` without a match."""
     found = pattern.match(text, at)
     return at if found is None else found.end()
 

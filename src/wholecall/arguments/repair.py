@@ -156,7 +156,7 @@ class Rewriter:
         return self._write(JSON_STRING, f'"{content}"')
 
     def _read_content(self, quote: str) -> str | None:
-        """Return the text between the quotes as JSON writes it; None if there is no end."""
+        """Return the text between the quotes as JSON writes it; None if the end is missing."""
         pieces: list[str] = []
         self.at += 1
         while True:

@@ -98,11 +98,11 @@ class Assembler:
         self._events: list[Event] = []
         self._over = False
         self._followed = False
-        """Whether the answer went on after the call that the last piece belonged to."""
+        """True if the answer continued after the call that the last piece belonged to."""
         self._handlers = _HANDLERS
 
     def feed(self, delta: Delta) -> list[Event]:
-        """Take one delta; return what it brought about."""
+        """Process one delta; return the events that it caused."""
         self._events = []
         self._handlers[type(delta)](self, delta)
         return self._events

@@ -432,7 +432,7 @@ class Draft:
 
     @property
     def is_closed_empty(self) -> bool:
-        """Whether `{}` came as text, and nothing else."""
+        """True if `{}` arrived as text, and nothing else."""
         return self.is_empty and self._scanner.state is Scan.CLOSED
 
     @property

@@ -349,7 +349,7 @@ class EndSigns:
         self.hint: Hint | None = None
         self.native: str | None = None
         self.limited = False
-        """Whether the answer has as many output tokens as the request allowed."""
+        """True if the answer has as many output tokens as the request allowed."""
         self.terminated = False
         self.overrun = False
         """True if something came after the end."""

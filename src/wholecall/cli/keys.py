@@ -136,7 +136,7 @@ def list_keys(*, config: ConfigOption = None, as_json: JsonOption = False) -> No
 def revoke(id: IdArgument, *, config: ConfigOption = None) -> None:
     """Revoke a key. Running proxies stop accepting it within seconds.
 
-    Exits with 1 if there is no such key.
+    Exit with status 1 if the key does not exist.
     """
     with _open_store(_find_path(config)) as store:
         revoked = store is not None and store.revoke(id)

@@ -56,7 +56,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """Counted from 1."""
     title: str
     events: tuple[Any, ...]
-    """The payloads; a string is a line as it stands, and `!EOF` the end of the connection."""
+    """The payloads. A string is a raw line, and `!EOF` is the end of the connection."""
 
 
 def load_script() -> tuple[Scene, ...]:
@@ -89,7 +89,7 @@ class ScriptedModel:
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """What it has an answer to."""
+        """The questions that it can answer."""
         return tuple(self._scenes)
 
     @asynccontextmanager
@@ -122,9 +122,9 @@ class ScriptedModel:
 
 
 def find_place(messages: Sequence[Message]) -> tuple[str, int]:
-    """The last question of a conversation, and which turn of its answer comes next.
+    """Return the last question of a conversation, and the turn of its answer that comes next.
 
-    A message of the user behind a call is no question: it tells what was wrong with the call.
+    A user message after a call is not a question: it is feedback on the call.
     """
     asked, turn, in_run = "", 1, False
     for message in messages:
@@ -160,13 +160,14 @@ _DRAIN_SECONDS = 1.0
 """A user who ends a demo does not wait for the rest of an answer."""
 _DAYS = 1.0
 _MEGABYTES = 64
-# It asks itself: no proxy stands between, and what it refuses it will refuse again.
+# The demo sends requests to itself: no proxy is in between, and a refused request would be refused
+# again.
 _SETTINGS = HttpSettings(environ={}, retry=RetryPolicy(retries=0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demo:
-    """What is shown, and where."""
+    """The address, folder and model of a demo."""
 
     listen: ListenConfig
     folder: Path
@@ -202,10 +203,10 @@ class Demo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audience:
-    """Who hears of what the demo does by itself."""
+    """Callbacks for what the demo does by itself."""
 
     answered: Callable[[str], None] = lambda _: None
-    """What the real model said to the first question."""
+    """Called with the real model's answer to the first question."""
     failed: Callable[[UpstreamError], None] = lambda _: None
     """The real model does not run here; the scripted one takes its place."""
 

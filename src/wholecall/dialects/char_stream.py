@@ -148,7 +148,7 @@ class CharStream:
         self.at = 0
 
     def more(self) -> Steps[bool]:
-        """Wait for more text; return False if there is none."""
+        """Wait for more text; return False if the text has ended."""
         if self.ended:
             return False
         yield
@@ -252,7 +252,7 @@ class CharStream:
                 return ""
 
     def accept(self, marks: Markers) -> Steps[str]:
-        """Read the mark at this position; nothing if there is none."""
+        """Read and return the mark at this position; empty without one."""
         mark = yield from self.sees(marks)
         self.at += len(mark)
         return mark

@@ -267,7 +267,7 @@ class Grammar(Protocol):
     def read(self, machine: ParserContext, opener: str, /) -> Steps[bool]:
         """Read a call after its opener (or, without one, at the beginning of the answer).
 
-        Return False if there is no call; then no delta was produced, and what was read is text.
+        Return False if this is not a call; then no delta was produced, and what was read is text.
         """
 
 
@@ -362,7 +362,7 @@ class Dialect:
     named: tuple[Named, ...] = ()
     """The beginnings of calls, for tools whose name is the marker."""
     rescues: bool = False
-    """The model was not told to write in this format: an unknown name is prose."""
+    """True if the model was not instructed to write in this format: an unknown name is prose."""
     drops_unknown: bool = False
     """Parameters that a schema does not name are left out, as the model's own parser does."""
     template: Template | None = None

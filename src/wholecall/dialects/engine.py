@@ -142,26 +142,26 @@ REPEATS = 16
 _BARE_BEGINNINGS = frozenset("{[")
 _TOKENS = ("<|", "<\uff5c")
 IN_A_SENTENCE = "words follow on its line, so that it reads as a part of a sentence"
-"""What is wrong with a call that is spoken of."""
+"""The flaw of a call that is only mentioned in a sentence."""
 
 
-class Reading(enum.Enum):
-    """Where a call may stand."""
+class CallPosition(enum.Enum):
+    """The positions at which a call may begin."""
 
     UNQUOTED = enum.auto()
-    """Where it is not quoted."""
+    """Outside a quotation."""
     AGREED = enum.auto()
     """The same, and no words follow on its line: the format was announced to the model."""
     APART = enum.auto()
-    """Where it is not quoted, and nothing stands before it on its line: nobody announced the
-    format. What may follow it is not decided here."""
+    """Outside a quotation, and first on its line: the format was not announced to the model. What
+    may follow the call is not decided here."""
     LED_IN = enum.auto()
     """The same, but a special token (`<|…`), which prose hardly holds, may follow words."""
     ANYWHERE = enum.auto()
     """Quoted or not: the text is searched for what looks like a call."""
 
 
-_APART = (Reading.APART, Reading.LED_IN)
+_APART = (CallPosition.APART, CallPosition.LED_IN)
 
 
 class Engine:
@@ -174,7 +174,7 @@ class Engine:
         *,
         limits: Limits = DEFAULT,
         vocabulary: Vocabulary | None = None,
-        reading: Reading = Reading.UNQUOTED,
+        reading: CallPosition = CallPosition.UNQUOTED,
     ) -> None:
         """`vocabulary` is the cached one of the dialect and these tools, if the caller has it."""
         self._machine = ParserContext(offer, rescues=dialect.rescues, limits=limits)
@@ -273,7 +273,7 @@ class Engine:
         return found
 
     def _at(self, mark: str) -> Steps[None]:
-        if self._reading is Reading.ANYWHERE:
+        if self._reading is CallPosition.ANYWHERE:
             yield from self._search(mark)
             return
         if mark == FENCE:
@@ -296,14 +296,14 @@ class Engine:
             self._output.text(mark)
 
     def _is_prose(self, mark: str, within: Quotation) -> bool:
-        """Whether a mark that begins a call begins none where it stands."""
+        """Return True if a mark that can begin a call does not begin one at this position."""
         new_line = mark.startswith("\n")
         return within.holds(new_line=new_line) or not (
             self._reading not in _APART
             or new_line
             or within.begins_line
             or (
-                self._reading is Reading.LED_IN
+                self._reading is CallPosition.LED_IN
                 and mark.startswith(_TOKENS)
                 and within.follows_words
             )
@@ -330,7 +330,7 @@ class Engine:
             yield from self._open(mark)
 
     def _is_indented(self) -> bool:
-        """Whether a code block begins here by its indentation."""
+        """Return True if an indented code block begins here."""
         set_off = self._dialect.rescues and self._output.texts
         return set_off and self._output.quotation.begins_code
 
@@ -359,7 +359,7 @@ class Engine:
             yield from self._give_back(mark)
 
     def _skip_call(self, mark: str) -> Steps[None]:
-        """What would be a call elsewhere, as text: nothing in it is one, either."""
+        """Pass on as text what would be a call elsewhere; nothing in it is a call, either."""
         place, before = self._source.bookmark(), self._output.calls
         self._output.hold()
         if (yield from self._try(self._words.grammars[mark], mark, sink=ignore)):
@@ -383,18 +383,18 @@ class Engine:
         if follows is None:
             rest = self._source.text[self._source.at :]
             self._source.at += len(rest) if len(rest.strip()) > 1 else 0
-        elif self._reading is Reading.AGREED and (yield from self._sees_words()):
+        elif self._reading is CallPosition.AGREED and (yield from self._sees_words()):
             self._output.spoil_since(before, IN_A_SENTENCE)
 
     def _opens_fence(self, mark: str | None) -> Steps[bool]:
-        """Whether this is a fence with something in it, and not one that a call has left open."""
+        """Return True if this is a fence with content, and not one that a call has left open."""
         if mark != FENCE:
             return False
         past = self._source.text.index(FENCE, self._source.at) + len(FENCE) - self._source.at
         return (yield from self._source.sees_ahead(self._words.marks, past)) is not None
 
     def _sees_words(self) -> Steps[bool]:
-        """Whether words follow on this line."""
+        """Return True if words follow on this line."""
         mark = yield from self._source.sees_ahead(self._words.marks)
         at = self._source.at
         near = self._source.text[at : at + MOST_BLANKS]

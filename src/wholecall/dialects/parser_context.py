@@ -27,8 +27,8 @@ class Retracted(Value, frozen=True):
 
 
 class Found(Value, frozen=True):
-    """The calls since the last one were found in a text. `prose` is that text, for whoever finds
-    that they are no calls after all."""
+    """The text in which the calls since the last `Found` were found. `prose` is that text, in case
+    they turn out not to be calls."""
 
     prose: Text | Reasoning
     call: str
@@ -59,7 +59,7 @@ class DialectOutput:
         self._held: list[Given] | None = None
         self._reasoned = False
         self.quotation = Quotation()
-        """What the end of the text is a part of."""
+        """The quotation state at the end of the text."""
         self.thoughts = Quotation()
         """The same of the reasoning."""
         self._before = (0, False, self.quotation.save())
@@ -158,7 +158,7 @@ def _as_guess(given: Given) -> Given:
     return msgspec.structs.replace(given, guessed=True) if isinstance(given, CallDelta) else given
 
 
-# Schemas of parameters behind a reference: `{"$ref": "#/$defs/Unit"}`.
+# Schemas of parameters that are given by reference: `{"$ref": "#/$defs/Unit"}`.
 #
 # A dialect without types takes the type of a raw value from the schema. Schema generators put every
 # named type into a reference, or into an `allOf` of one.
@@ -236,8 +236,8 @@ class ParserContext:
     def admit(self, name: str) -> str | None:
         """Return the name under which a call is opened; None if the markup must be prose.
 
-        In an announced dialect an unknown name is a mistake that the model is told about; the
-        assembler rejects it.
+        In an announced dialect, an unknown name is a mistake: the assembler rejects the call, and
+        the model gets feedback.
         """
         return self.find(name) or (None if self.rescues else _plausible(name))
 

@@ -1,23 +1,23 @@
 """Provenance: find out whether a call in an answer is quoted from the conversation.
 
-A tool result, a page, a user's message may hold a call written as text. A model that repeats it
+A tool result, a page or a user's message may hold a call written as text. A model that repeats it
 quotes it, and a quotation does not run. Three things are evidence of a quotation:
 
 1. *The text*: an earlier text holds the whole text of the call. White space, escapes, line
    prefixes and the shape of quotation marks do not count.
 2. *The call*: an earlier text holds the tool's name, each key and each value of the arguments,
-   name and keys as markup (`"to":`, `<parameter=to>`, `to=`). So the call is found in whatever
+   name and keys as markup (`"to":`, `<parameter=to>`, `to=`). So the call is found in any
    format, order and spelling, broken or not, without being parsed.
 3. *The arguments*: an earlier text holds each of them as a member of JSON (`"city": "Oslo"`).
    Short arguments such as `{"n": 1}` are common; they count only with the name of the tool, and
    empty arguments count for nothing.
 
-Words are not evidence: a user who writes "look up the weather with city Oslo" wants that call.
-Nor are the calls that the model itself made: those may be repeated.
+Words are not evidence: a user who writes "look up the weather with city Oslo" wants that call. Nor
+are the calls that the model itself made: those may be repeated.
 
-The conversation is read only when a call has been found in a text, which is rare. Then each of
-its texts is normalised once and searched a fixed number of times for each call, by patterns that
-never go back, for `MOST_SEARCHES` calls at most; further ones count as quoted.
+The conversation is read only when a call has been found in a text, which is rare. Then each of its
+texts is normalised once and searched a fixed number of times for each call, by patterns that never
+backtrack, for `MOST_SEARCHES` calls at most; further ones count as quoted.
 """
 
 from __future__ import annotations
@@ -33,45 +33,46 @@ from wholecall.arguments.parse import Parsed, parse
 from wholecall.arguments.repair import is_repairable, repair
 from wholecall.assembly.assembler import make_id
 from wholecall.dialects.dialect_registry import AUTO
-from wholecall.dialects.engine import MANY, Engine, Reading, Vocabulary
+from wholecall.dialects.engine import MANY, CallPosition, Engine, Vocabulary
 from wholecall.dialects.parser_context import Found
 from wholecall.events import JSON, CallDelta, Inconsistent, Oddity, Reasoning, Text
 from wholecall.messages import CallResult, Message, Native, Offer, Part, PastCall, Role, ToolSpec
 
 MOST_SEARCHES = 64
-"""Calls of one answer whose texts are looked for: as many as a turn may have."""
+"""The most calls of one answer that are searched for in the conversation: as many as a turn may
+have."""
 MOST_REREAD = 16 * 1024
-"""Characters of earlier answers that are parsed again, to tell the model's own calls from words.
-A hostile text costs the parser 60 µs a character."""
+"""Characters of earlier answers that are parsed again, to distinguish the model's own calls from
+words. A hostile text costs the parser 60 µs a character."""
 _SHORT = 24
-"""Characters of arguments, as JSON without blanks, that are too few to be evidence alone."""
+"""Arguments with fewer characters, as JSON without blanks, are not evidence alone."""
 
 _RESCUED = "call_text_"
 
 
 def rescued_id() -> str:
-    """An id for a call that was found in a text. Whoever sees it in a later request knows that
-    the call did not come through the tool interface."""
+    """Return an id for a call that was found in a text. In a later request, the id shows that the
+    call did not come through the tool interface."""
     return _RESCUED + make_id().rpartition("_")[2]
 
 
 def is_rescued(id: object) -> bool:
-    """Whether a call with this id was found in a text."""
+    """Return True if a call with this id was found in a text."""
     return isinstance(id, str) and id.startswith(_RESCUED)
 
 
-# ── Texts in one spelling ───────────────────────────────────────────────────────────
+# ── Normalised texts ────────────────────────────────────────────────────────────────
 
-# Each begins where a run of backslashes begins, so that a long run is read once.
+# Each pattern starts at the beginning of a run of backslashes, so that a long run is read once.
 _UNICODE = re.compile(r"(?<!\\)\\++u([0-9a-fA-F]{4})")
 _ESCAPED = re.compile(r"(?<!\\)\\++([nrt])")
 _ESCAPE_ROUNDS = 3
-"""JSON in HTML in JSON, or the other way round."""
+"""Rounds of unescaping, for JSON in HTML in JSON, or the other way round."""
 _LINE_PREFIX = re.compile(
     r"^[ \t]*+\d++(?:\t|[ \t]*+[|:→])|^[ \t]*+(?:>[ \t]*+)++|^[ \t]*+(?://|#|\+)[ \t]",
     re.MULTILINE,
 )
-"""Numbers of lines, block quotes, comments, differences."""
+"""Line numbers, block quotes, comments and diff markers."""
 _DROPPED = re.compile(r"[\s\\`>*|~\u00ad\u200b-\u200f\u2060\ufeff]+")
 _INVISIBLE = re.compile(r"[\\\u00ad\u200b-\u200f\u2060\ufeff]+")
 _SIGN = re.compile(r"[<{(\[=✿&]|\\u")
@@ -88,27 +89,28 @@ def _unescape(text: str) -> str:
 
 
 def _squeeze(text: str) -> str:
-    """Return what is left of a text where spelling does not count."""
+    """Return the text reduced to a form in which spelling does not count."""
     return _DROPPED.sub("", _unescape(_LINE_PREFIX.sub("", text)))
 
 
 def _members(squeezed: str) -> set[str]:
-    """The members of objects that hold no object: `"city":"Oslo"`. A number may be a string."""
+    """Return the members whose values hold no object: `"city":"Oslo"`. A number may be a string."""
     return {f"{key}:{value.strip(chr(34))}" for key, value in _MEMBER.findall(squeezed)}
 
 
-# ── Reading texts for calls ─────────────────────────────────────────────────────────
+# ── Finding calls in texts ──────────────────────────────────────────────────────────
 
 
-def any_format(offer: Offer, reading: Reading) -> Engine:
-    """An engine that reads calls of these tools in every format at once."""
+def any_format(offer: Offer, reading: CallPosition) -> Engine:
+    """Return an engine that reads calls of these tools in every format at once."""
     vocabulary = vocabulary_of(tuple(offer)) if len(offer) <= MANY else None
     return Engine(AUTO, offer, vocabulary=vocabulary, reading=reading)
 
 
 @lru_cache(maxsize=256)
 def vocabulary_of(names: tuple[str, ...]) -> Vocabulary:
-    """The vocabulary of every format. The same tools are offered again and again."""
+    """Return the vocabulary of every format, cached because the same tools are offered again and
+    again."""
     return Vocabulary.of(AUTO, names)
 
 
@@ -140,7 +142,7 @@ class FoundCall:
 
 
 def _leaves(value: JSON) -> Iterator[tuple[str, str]]:
-    """Yield each key with the text of its value; of lists and objects, what they hold."""
+    """Yield each key with the text of its value; for lists and objects, yield their contents."""
     todo: list[tuple[str, JSON]] = [("", value)]
     while todo:
         key, node = todo.pop()
@@ -150,12 +152,12 @@ def _leaves(value: JSON) -> Iterator[tuple[str, str]]:
             todo += ((key, each) for each in node)
         elif isinstance(node, str):
             yield key, _squeeze(node)
-        else:  # each format has its own words for true and null
+        else:  # each format spells true and null in its own way
             yield key, "" if node is None or isinstance(node, bool) else f"{node:g}"
 
 
 def calls_in(given: Iterable[object]) -> list[FoundCall]:
-    """The calls of which deltas tell."""
+    """Return the calls that the deltas describe."""
     calls: dict[object, FoundCall] = {}
     for each in given:
         if isinstance(each, CallDelta):
@@ -165,14 +167,14 @@ def calls_in(given: Iterable[object]) -> list[FoundCall]:
 
 
 def quoted(calls: Iterable[FoundCall]) -> Inconsistent:
-    """Report that calls are quoted, and stay text."""
+    """Return the report that calls are quoted and stay text."""
     names = ", ".join(repr(call.name) for call in calls)
     return Inconsistent(Oddity.CALL_QUOTED, f"a call of {names} is quoted, so it is text")
 
 
 @lru_cache(maxsize=256)
 def _as_markup(name: str, after: str) -> re.Pattern[str]:
-    """Match a name that stands after markup, not after a word: `"to`, `<to`, `=to`, a new line."""
+    """Return a pattern for a name after markup, not a word: `"to`, `<to`, `=to`, a new line."""
     return re.compile(rf"(?:^|[^\w\s])[ \t]{{0,4}}{re.escape(name)}{after}", re.MULTILINE)
 
 
@@ -190,7 +192,7 @@ class _Said:
         self.members = _members(self.squeezed)
 
     def holds(self, text: str, call: FoundCall, *, by_arguments: bool) -> bool:
-        """Return True if this call is quoted from here. `text` is its own, squeezed."""
+        """Return True if this call is quoted from this text. `text` is the call's own, squeezed."""
         if (text and text in self.squeezed) or self._holds_parts(call):
             return True
         arguments = _squeeze(call.arguments)
@@ -221,8 +223,8 @@ class Provenance:
     def __init__(
         self, texts: Iterable[str], offer: Offer, *, answers: Iterable[str] = (), native: bool
     ) -> None:
-        """`answers` are those that the model gave earlier: calls that it made in them are its
-        own. `native` says whether it made calls through the tool interface."""
+        """`answers` are the model's earlier answers: calls that it made in them are its own.
+        `native` is True if it made calls through the tool interface."""
         self.native = native
         self._offer = offer
         self._texts = (
@@ -236,8 +238,7 @@ class Provenance:
 
     @property
     def may_hold_calls(self) -> bool:
-        """Whether a text names one of the tools, and holds a sign without which there is no
-        call."""
+        """True if a text names one of the tools and holds a sign that every call needs."""
         if self._may_hold is None:
             signed = (text for text in (*self._texts, *self._answers) if _SIGN.search(text))
             plain = [_INVISIBLE.sub("", text) for text in signed]
@@ -245,9 +246,9 @@ class Provenance:
         return self._may_hold
 
     def quotes(self, text: str, calls: Iterable[FoundCall], *, by_arguments: bool = True) -> bool:
-        """Whether the conversation holds one of these calls, which were found in `text`.
+        """Return True if the conversation holds one of these calls, which were found in `text`.
 
-        Without `by_arguments` the arguments are evidence only beside the name of the tool.
+        Without `by_arguments`, the arguments are evidence only together with the name of the tool.
         """
         self._searches += 1
         if self._searches > MOST_SEARCHES:
@@ -262,8 +263,8 @@ class Provenance:
         )
 
     def _own_words(self) -> Iterator[str]:
-        """Yield the earlier answers without the calls in them, as far as these can be read
-        cheaply: the newest first. In older ones, the model's own calls count as quotations."""
+        """Yield the earlier answers without the calls in them, newest first, as far as they can be
+        parsed cheaply. In older ones, the model's own calls count as quotations."""
         room = MOST_REREAD
         for answer in reversed(self._answers):
             room -= len(answer)
@@ -271,8 +272,8 @@ class Provenance:
 
 
 def _without_calls(answer: str, offer: Offer) -> str:
-    """Return an earlier answer without the calls with which it ends."""
-    engine = any_format(offer, Reading.APART)
+    """Return an earlier answer without the calls at its end."""
+    engine = any_format(offer, CallPosition.APART)
     kept: list[str] = []
     found: list[str] = []
     for each in [*engine.feed(answer), *engine.end()]:
@@ -289,7 +290,7 @@ def _texts_of(spec: ToolSpec) -> tuple[str, ...]:
 
 
 def provenance_of(messages: Iterable[Message], offer: Offer) -> Provenance:
-    """The provenance of what is said in these messages."""
+    """Return the provenance of the texts in these messages."""
     texts: list[str] = []
     answers: list[str] = []
     native = False
@@ -315,18 +316,18 @@ def _text_of(part: Part) -> str:
     return ""
 
 
-# ── Messages as a protocol writes them ──────────────────────────────────────────────
+# ── Messages in a protocol's format ─────────────────────────────────────────────────
 
 _CALL_KEYS = frozenset({"tool_calls", "function_call", "functionCall", "toolUse"})
 _SKIPPED_KEYS = _CALL_KEYS | {"type"}
-"""The type of a part stands between the texts of two parts, and is none of them."""
+"""The type of a part comes between the texts of two parts, and is not one of them."""
 _CALL_TYPES = frozenset({"tool_use", "function_call", "custom_tool_call"})
 _MODEL_ROLES = frozenset({"assistant", "model"})
 
 
 def provenance_of_raw(messages: object, offer: Offer) -> Provenance:
-    """The same of messages in a protocol's own shape. A call is known by its key or its type;
-    every other text counts."""
+    """Return the provenance of messages in a protocol's own format. A call is recognised by its key
+    or its type; every other text counts."""
     texts: list[str] = []
     answers: list[str] = []
     native = False
@@ -340,7 +341,7 @@ def provenance_of_raw(messages: object, offer: Offer) -> Provenance:
 
 
 def _read_raw(message: object) -> tuple[list[str], bool]:
-    """The texts of a message, in order, and whether a call was made in it."""
+    """Return the texts of a message, in order, and whether it holds a native call."""
     texts: list[str] = []
     called = False
     todo: list[object] = [message]
@@ -359,7 +360,7 @@ def _read_raw(message: object) -> tuple[list[str], bool]:
 
 
 def _is_native(calls: object) -> bool:
-    """Whether these calls came through the tool interface."""
+    """Return True if any of these calls came through the tool interface."""
     if not isinstance(calls, list | tuple):
         return bool(calls)
     return any(not isinstance(call, Mapping) or not is_rescued(call.get("id")) for call in calls)

@@ -1,16 +1,16 @@
-"""Whether a place in an answer is quoted: what is shown there is prose, whatever it looks like.
+"""Quotations in an answer: quoted text is prose, whatever it looks like.
 
 Three kinds of marks quote what follows them:
 
 - *Blocks* last until they are closed: code fences, HTML comments, `<pre>`, CDATA, LaTeX's
   `verbatim`.
-- *Quotation marks* that look different at the end (`“ ”`, `« »`, `「 」`) last until then, or
-  until the paragraph ends.
+- *Quotation marks* with a different closing mark (`“ ”`, `« »`, `「 」`) last until then, or until
+  the paragraph ends.
 - *Marks of a line* last to its end at most: the `>` of a block quote, a code span, a straight
-  quotation mark right before the place.
+  quotation mark right before the position.
 
-Text is only collected while it arrives, because hardly any answer holds a call. It is read when
-somebody asks, each character once.
+Text is only collected while it arrives, because hardly any answer holds a call. It is read on
+demand, each character once.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from functools import lru_cache
 from typing import NamedTuple
 
 _MOST = 16_384
-"""Characters that are collected before they are read; bounds the memory."""
+"""Characters that are collected before they are read. This bounds the memory."""
 _HEAD = 128
 """Characters of a line that are kept to see how it begins."""
 _TAIL = 32
-"""Characters before a place that are kept to see what stands right before it."""
+"""Characters before a position that are kept to see what directly precedes it."""
 
 _DEEPEST = 16
-"""Quotation marks in each other. More are a text that has lost count."""
+"""The deepest nesting of quotation marks. A text with more has lost count."""
 _TAGS = "pre|code|blockquote|samp|xmp|listing|textarea"
 _ENVIRONMENTS = r"(?:verbatim|Verbatim|lstlisting|minted|alltt|quote|quotation|comment)\*?"
-# The marks of many languages; that some of them look like others is not by mistake.
+# The marks of many languages; some of them look alike on purpose.
 _CLOSERS = dict(
     zip("“„‟«‹「『《〈〝", ("”", "“”", "”", "»", "›", "」", "』", "》", "〉", "〞"), strict=True)  # noqa: RUF001
 )
@@ -45,38 +45,38 @@ _TOKEN = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _BLOCKS = {"comment": "-->", "cdata": "]]>", "tag": "</{}", "environment": "\\end{{{}}}"}
-"""What ends a block, by what begins it."""
+"""The end of each kind of block."""
 _PREFIX = r"(?:[ \t>]|(?:[-*+]|\d{1,9}[.)])[ \t])*+"
-"""What may stand before a fence on its line: the marks of block quotes and lists."""
+"""The marks of block quotes and lists that may precede a fence on its line."""
 _FENCE = re.compile(rf"{_PREFIX}(?P<fence>`{{3,}}(?!.*`)|~{{3,}})")
 _LINE_PREFIX = re.compile(_PREFIX)
 _BEFORE_TAGS = re.compile(rf"{_PREFIX}(?:<[^<>]*>[ \t]*+)*+\Z")
-"""A tag begins a block where nothing but other tags stands before it in its line; elsewhere it is
-one that is spoken of."""
+"""A tag begins a block if nothing but other tags precedes it on its line; elsewhere it is only
+mentioned."""
 _MARKED = re.compile(r"""(?:(?:\A|[\s(\[{:>*_,-])["'＂”»‘’]|(?:\A|\s)["'＂”»][ \t]+)\Z""")  # noqa: RUF001
-"""A mark that may begin or end a quotation begins one where no word stands right before it."""
+"""A mark that may begin or end a quotation begins one if no word directly precedes it."""
 _INDENTED = re.compile(r"\n[ \t]*+\r?\n(?: {4}|\t)[ \t]*\Z")
 
 
 class _State(NamedTuple):
-    """What is known of the place where the text ends."""
+    """The state at the end of the text."""
 
     fence: str = ""
-    """The mark of the fence that is open."""
+    """The mark of the open fence."""
     closer: str = ""
-    """What ends the other block that is open."""
+    """The end of the open block of another kind."""
     marks: tuple[str, ...] = ()
-    """What ends the quotation marks that are open, the innermost last."""
+    """The closing marks of the open quotation marks, the innermost last."""
     ticks: int = 0
-    """The backticks of the code span that is open in this line."""
+    """The number of backticks of the code span that is open in this line."""
     head: str = ""
-    """How this line begins."""
+    """The beginning of this line."""
     tail: str = "\n"
     """The last characters of the text."""
 
 
 class Quotation:
-    """Follows the text of an answer and says what its end is a part of."""
+    """The quotation state at the end of an answer's text."""
 
     __slots__ = ("_pending", "_size", "_state")
 
@@ -86,18 +86,18 @@ class Quotation:
         self._state = _State()
 
     def add(self, text: str) -> None:
-        """Take the next piece of the text."""
+        """Add the next piece of the text."""
         self._pending.append(text)
         self._size += len(text)
         if self._size > _MOST:
             self._shrink()
 
     def save(self) -> _State:
-        """What is to be given to `restore`, to go back to this place."""
+        """Return the state from which `restore` can return to this position."""
         return self._settle()
 
     def restore(self, state: _State) -> None:
-        """Go back to a place, as if what was added since had never been."""
+        """Return to a saved position, as if nothing had been added since."""
         self._pending, self._size = [], 0
         self._state = state
 
@@ -105,7 +105,7 @@ class Quotation:
 
     @property
     def tail(self) -> str:
-        """The last characters of the text; a line end if there is none."""
+        """The last characters of the text; a line end if it is empty."""
         return self._settle().tail
 
     @property
@@ -115,17 +115,17 @@ class Quotation:
 
     @property
     def follows_words(self) -> bool:
-        """Whether its line is plain prose so far: no list, comment, heading, footnote."""
+        """True if the line is plain prose so far: not a list, comment, heading or footnote."""
         head = self._settle().head.lstrip()
         return head[:1].isalpha()
 
     @property
     def begins_code(self) -> bool:
-        """Whether a code block begins here by its indentation, after a blank line."""
+        """True if an indented code block begins here, after a blank line."""
         return _INDENTED.search(self._settle().tail) is not None
 
     def holds(self, *, new_line: bool = False) -> bool:
-        """Whether what follows is quoted. `new_line` says that it begins with a line end."""
+        """Return True if what follows is quoted. `new_line`: it begins with a line end."""
         state = self._settle()
         if state.fence or state.closer or state.marks:
             return True
@@ -143,8 +143,8 @@ class Quotation:
         return self._state
 
     def _shrink(self) -> None:
-        """Read what is collected up to where it cuts no mark in two: to its last line end, or
-        else, in a very long line, to its last blank."""
+        """Read the collected text up to a point that cuts no mark in two: its last line end or, in
+        a very long line, its last blank."""
         text = "".join(self._pending)
         end = text.rfind("\n") + 1 or text.rfind(" ") + 1 or len(text)
         self._read(text[:end])
@@ -170,7 +170,7 @@ def _end_line(state: _State) -> _State:
 
 
 def _read_line(state: _State, piece: str) -> _State:
-    """Go on in a line by a piece of it."""
+    """Read the next piece of a line."""
     before = state.head
     state = state._replace(head=before + piece[: max(_HEAD - len(before), 0)])
     if not state.closer and _prefix_of(before) == before:
@@ -188,7 +188,7 @@ def _read_fence(state: _State, mark: str, *, alone: bool) -> _State:
 
 
 def _read_tokens(state: _State, piece: str, *, before: str) -> _State:
-    """The same in a line that begins with `before` and is no fence."""
+    """Read the next piece of a line that begins with `before` and is not a fence."""
     at = 0
     while True:
         if state.closer:
@@ -219,7 +219,7 @@ def _read_token(state: _State, found: re.Match[str]) -> _State:
     if found["ticks"]:
         return state._replace(ticks=_toggle(state.ticks, len(text)))
     if state.ticks:
-        return state  # a mark in a code span is one that is spoken of
+        return state  # a mark in a code span is only mentioned
     if found["mark"]:
         return state._replace(marks=_read_mark(state.marks, text))
     return state._replace(
@@ -228,7 +228,8 @@ def _read_token(state: _State, found: re.Match[str]) -> _State:
 
 
 def _toggle(opened: int, length: int) -> int:
-    """A run of backticks ends the code span that one of the same length began."""
+    """Return the length of the open run of backticks. Another run of the same length closes the
+    code span."""
     if not opened:
         return length
     return 0 if length == opened else opened

@@ -12,7 +12,7 @@ import msgspec
 from wholecall.assembly.assembler import Assembler, CallIds
 from wholecall.dialects.char_stream import BLANKS, MOST_BLANKS, Markers, markers_of
 from wholecall.dialects.emulation.choice_enforcement import ChoiceGate, ChoiceRefusal
-from wholecall.dialects.engine import FENCE, Engine, Reading
+from wholecall.dialects.engine import FENCE, CallPosition, Engine
 from wholecall.dialects.parser_context import Found, Given, Retracted
 from wholecall.dialects.provenance import (
     Provenance,
@@ -81,26 +81,26 @@ class StrayMarkers:
 Told: TypeAlias = Delta | Rejected | Inconsistent
 _WELL = frozenset({Hint.STOP, Hint.TOOL_CALLS})
 MOST_THOUGHTS = 1_000_000
-"""Characters of reasoning that are kept for the end."""
+"""Characters of reasoning that are kept until the end."""
 LONGEST_LEAD_IN = 200
-"""Characters of the one paragraph that may stand before a call: "Let me look that up."."""
+"""The longest paragraph that may precede a call, in characters: "Let me look that up." is one."""
 
 
 class Rescuer:
-    """Finds the calls in the text of one answer."""
+    """A search for calls in the text of one answer."""
 
     def __init__(self, offer: Offer, provenance: Provenance | None = None) -> None:
         self._offer = offer
         self._provenance = provenance or Provenance((), offer, native=False)
-        # A model that has made native calls has no need to write them.
-        self._reading = Reading.APART if self._provenance.native else Reading.LED_IN
+        # A model that has made native calls need not write them as text.
+        self._reading = CallPosition.APART if self._provenance.native else CallPosition.LED_IN
         self._engine: Engine | None = None
         self._held: list[Given] = []
-        """The calls with which the text ends, and the white space between them."""
+        """The calls at the end of the text, and the white space between them."""
         self._lead = _LeadIn()
         self._native = False
         self._remains: StrayMarkers | None = None
-        """What follows a native call, while it may be what is left of its marks."""
+        """The text after a native call, while it may be a remnant of its marks."""
         self._over = False
         self._well: bool | None = None
         """True if all signs of the end are good; None without a sign."""
@@ -109,7 +109,7 @@ class Rescuer:
         self._room = MOST_THOUGHTS
 
     def feed(self, delta: Delta) -> list[Told]:
-        """Take a delta of the protocol; return what is to be assembled instead."""
+        """Process a delta of the protocol; return what to assemble instead."""
         if isinstance(delta, Text) and not self._over:
             text = delta.text if self._remains is None else self._remains.feed(delta.text)
             return [] if text is None else self._read(text)
@@ -136,7 +136,7 @@ class Rescuer:
         return self._sort(self._engine.feed(text))
 
     def end(self) -> list[Told]:
-        """The answer is over: the rescued calls, unless there were native ones."""
+        """End the answer; return the rescued calls, unless it had native ones."""
         if self._over:
             return []
         self._over = True
@@ -145,7 +145,7 @@ class Rescuer:
         if self._engine is not None:
             given += self._sort(self._engine.end())
         if self._native and _is_opener(given):
-            given = []  # that of the call which came natively
+            given = []  # the opener of the native call
         if self._well and not self._said and not self._native and self._room >= 0:
             thoughts = self._decide(self._last_thoughts())
             return [*given, *(each for each in thoughts if not isinstance(each, Text))]
@@ -153,7 +153,7 @@ class Rescuer:
         return [*given, *self._decide(held)]
 
     def _decide(self, held: list[Given]) -> list[Told]:
-        """What becomes of the calls with which the answer ends."""
+        """Decide what becomes of the calls at the end of the answer."""
         calls = calls_in(held)
         if not calls:
             return list(_as_prose(held))
@@ -164,7 +164,7 @@ class Rescuer:
         return [each for each in held if isinstance(each, CallDelta | CallSealed)]
 
     def _is_prose(self, held: list[Given]) -> bool:
-        """Whether the model quotes them, or has said too much before them."""
+        """Return True if the model quotes the calls, or has said too much before them."""
         if self._provenance.native and not self._lead.is_short:
             return True
         calls: list[Given] = []
@@ -177,12 +177,12 @@ class Rescuer:
         return False
 
     def _last_thoughts(self) -> list[Given]:
-        """The calls with which the reasoning ends."""
+        """Return the calls at the end of the reasoning."""
         engine = any_format(self._offer, self._reading)
         calls: list[Given] = []
         for each in [*engine.feed("".join(self._thoughts)), *engine.end()]:
             if isinstance(each, CallDelta):
-                # Only that the thoughts end here shows that it is a call.
+                # Only the end of the thoughts shows that this is a call.
                 calls.append(msgspec.structs.replace(_apart(each, "thought"), guessed=True))
             elif isinstance(each, CallSealed):
                 calls.append(_apart(each, "thought"))
@@ -193,7 +193,7 @@ class Rescuer:
         return calls
 
     def _sort(self, given: list[Given]) -> list[Told]:
-        """Hold calls back until words follow; let all else pass."""
+        """Hold calls back until words follow; pass on everything else."""
         passed: list[Told] = []
         for each in given:
             if type(each) is Text and not self._held:  # nearly always
@@ -213,7 +213,7 @@ class Rescuer:
         return passed
 
     def _pass(self, said: Delta) -> list[Told]:
-        """Text or reasoning: what was held before it was no call."""
+        """Pass on text or reasoning: what was held before it was not a call."""
         if not isinstance(said, Text | Reasoning):
             return [said]
         if self._held and said.text.isspace():
@@ -227,17 +227,17 @@ class Rescuer:
 
 
 class _LeadIn:
-    """What an answer says before its calls."""
+    """The text of an answer before its calls."""
 
     __slots__ = ("_text", "is_short")
 
     def __init__(self) -> None:
         self._text = ""
         self.is_short = True
-        """Whether it is one short paragraph, or nothing."""
+        """True if it is one short paragraph, or empty."""
 
     def add(self, said: Text | Reasoning) -> None:
-        """Take the next words."""
+        """Add the next words."""
         if self.is_short and isinstance(said, Text):
             self._text += said.text
             body = self._text.strip()
@@ -245,7 +245,7 @@ class _LeadIn:
 
 
 def _as_prose(held: Iterable[Given]) -> Iterator[Text | Reasoning]:
-    """The text in which calls were found."""
+    """Yield the text in which calls were found."""
     for each in held:
         said = each.prose if isinstance(each, Found) else each
         if isinstance(said, Text | Reasoning) and said.text:
@@ -253,7 +253,8 @@ def _as_prose(held: Iterable[Given]) -> Iterator[Text | Reasoning]:
 
 
 def _apart(delta: CallDelta | CallSealed, place: str) -> CallDelta | CallSealed:
-    """A piece of a call in a slot that no native call has, with an id that says where it was."""
+    """Return a delta of a call in a slot that no native call has, with an id that shows where it
+    was found."""
     apart = msgspec.structs.replace(delta, slot=f"{place} {delta.slot}")
     if isinstance(apart, CallDelta) and apart.opens:
         return msgspec.structs.replace(apart, id=rescued_id())
@@ -276,31 +277,32 @@ def _refuse(name: str) -> Rejected:
     return Rejected(reason=Reason.AMBIGUOUS, detail=detail, name=name)
 
 
-# An assembler that also looks for calls in the text of an answer.
+# An assembler that also searches the text of an answer for calls.
 
 
 class Rescue(enum.Enum):
-    """What becomes of a call that an upstream left in the text of its answer."""
+    """The treatment of a call that an upstream left in the text of its answer."""
 
     OFF = "off"
     """It stays text."""
     READ_ONLY = "read_only"
-    """It is started if its tool changes nothing; else the model is told to make the call through
-    the tool interface."""
+    """It is started if its tool changes nothing; otherwise feedback asks the model to make the call
+    through the tool interface."""
     ALL = "all"
     """It is started."""
 
 
 MayStart: TypeAlias = Callable[[str], bool]
-"""Whether a call of the tool of this name may be started although it was written as text."""
+"""A predicate: True if a call of the tool of this name may be started although it was written as
+text."""
 
 WRITTEN = ChoiceRefusal(Reason.WRITTEN_AS_TEXT, "")
 
 
 class RescuingAssembler:
-    """Assembles one turn; calls that stand in its text are rescued.
+    """An assembler of one turn that rescues calls from its text.
 
-    Only offered tools are looked for. Without any there is nothing to rescue.
+    It searches for offered tools only. Without any, it rescues nothing.
     """
 
     def __init__(
@@ -312,7 +314,7 @@ class RescuingAssembler:
         hides_truncation: bool = False,
         ids: CallIds | None = None,
     ) -> None:
-        """`provenance` knows what was said before. Without `may_start` every call may start."""
+        """`provenance` holds what was said before. Without `may_start`, every call may start."""
         offer = read_offer(tools or ())
         self._assembler = Assembler(
             None if tools is None else offer.values(), hides_truncation=hides_truncation, ids=ids
@@ -322,20 +324,20 @@ class RescuingAssembler:
         self._gate = ChoiceGate(Choice())
 
     def feed(self, delta: Delta) -> list[Event]:
-        """Take one delta; return what it brought about."""
+        """Process one delta; return the events that it caused."""
         if self._rescuer is None:
             return self._assembler.feed(delta)
         return self._assemble(self._rescuer.feed(delta))
 
     def end(self) -> list[Event]:
-        """The stream is over, with or without a terminator: settle every draft."""
+        """End the stream, with or without a terminator, and settle every draft."""
         rest = self._rescuer.end() if self._rescuer is not None else []
         return self._assemble(rest) + self._judge(self._assembler.end())
 
     def _assemble(self, given: list[Told]) -> list[Event]:
         events: list[Event] = []
         for each in given:
-            if type(each) is Text:  # nearly always, and no call comes of it
+            if type(each) is Text:  # the usual case, which never leads to a call
                 events += self._assembler.feed(each)
             elif isinstance(each, Rejected | Inconsistent):
                 events.append(each)

@@ -74,7 +74,7 @@ class TextReader:
         offer = None if tools is None else read_offer(tools)
         declared = _declared(dialect)
         self._engine = Engine(declared, offer)
-        # A text is read as it was written: no model is there to be told what was dropped.
+        # A text is read as it was written: no model would get feedback on what was dropped.
         self._assembler = Assembler(
             None if offer is None else offer.values(),
             coercion=CoercionOptions(keep_unknown=not declared.drops_unknown),

@@ -1,7 +1,8 @@
-"""A small HTTP/1.1 server on asyncio, whose handlers reach the connection: they may reset it.
+"""A small HTTP/1.1 server on asyncio. Its handlers have access to the connection and may reset it.
 
-llhttp parses, by httptools. A handler is cancelled when its client leaves, so that nothing hangs
-without a reader. It serves loopback: there is no TLS, and an idle connection has no time limit.
+llhttp parses, through httptools. A handler is cancelled when its client disconnects, so that it
+does not hang without a reader. The server is for loopback: it has no TLS, and an idle connection
+has no time limit.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 MOST_BODY_BYTES = 64 * 1024 * 1024
-"""Bytes of a request's body."""
+"""The largest body of a request, in bytes."""
 MOST_HEADER_BYTES = 64 * 1024
-"""Bytes of a request's target and headers."""
+"""The largest target and headers of a request, in bytes."""
 MOST_WAITING = 32
-"""Requests of one connection that wait for the answer to an earlier one."""
-# Without lingering the kernel sends RST, not FIN: the client sees a reset, not an end.
+"""The most requests of one connection that may wait for the response to an earlier one."""
+# Without lingering, the kernel sends RST instead of FIN: the client sees a reset, not an end.
 _NO_LINGER = struct.pack("ii", 1, 0)
 _JSON = {"content-type": "application/json; charset=utf-8"}
 
@@ -41,13 +42,13 @@ class HttpExchange:
         self.body = b""
         self.keeps_alive = False
         self.takes_chunks = True
-        """Whether the client knows chunked bodies: HTTP/1.0 does not."""
+        """True if the client accepts chunked bodies: HTTP/1.0 does not."""
         self._connection = connection
 
     async def send(
         self, body: bytes, *, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Send an answer in one piece."""
+        """Send a response in one piece."""
         length = {"content-length": str(len(body))}
         await self._connection.write(_write_head(status, {**(headers or {}), **length}) + body)
 
@@ -59,7 +60,7 @@ class HttpExchange:
         await self.send(content, status=status, headers={**_JSON, **(headers or {})})
 
     async def begin(self, headers: Mapping[str, str], *, length: int | None = None) -> None:
-        """Send a head. Without a length the body is chunked, and `finish` ends it."""
+        """Send the response head. Without a length the body is chunked, and `finish` ends it."""
         if length is not None:
             self.takes_chunks = False
             framing = {"content-length": str(length)}
@@ -89,7 +90,7 @@ Handle: TypeAlias = Callable[[HttpExchange], Awaitable[None]]
 
 
 class HttpServer:
-    """Hands every request to one handler."""
+    """A server that passes every request to one handler."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -106,7 +107,7 @@ class HttpServer:
         return bound
 
     async def close(self, seconds: float) -> None:
-        """Listen no more. Answers under way have so many seconds to end."""
+        """Stop listening. Responses under way get this many seconds to end."""
         if self._server is None:
             return
         self._server.close()
@@ -120,7 +121,7 @@ class HttpServer:
 
 
 class _ServerConnection(asyncio.Protocol):
-    """Reads requests and has them answered one after the other."""
+    """A connection that reads requests and has them answered one after the other."""
 
     def __init__(self, handle: Handle, connections: set[_ServerConnection]) -> None:
         self.transport: asyncio.Transport
@@ -146,7 +147,7 @@ class _ServerConnection(asyncio.Protocol):
         await self._can_write.wait()
 
     def reset(self) -> None:
-        """Close with a reset."""
+        """Close the connection with a reset."""
         if not self.transport.is_closing():
             connection = self.transport.get_extra_info("socket")
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
@@ -162,20 +163,20 @@ class _ServerConnection(asyncio.Protocol):
                 self.busy = False
                 keeps_alive = exchange.keeps_alive
         except ConnectionError:
-            pass  # the client was faster
+            pass  # the client disconnected first
         finally:
             self.transport.close()
 
     # ── Called by the loop ──────────────────────────────────────────────────────────
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to serve."""
+        """Start to serve requests."""
         self.transport = cast(asyncio.Transport, transport)
         self._connections.add(self)
         self.task = asyncio.get_running_loop().create_task(self._serve())
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came."""
+        """Parse received bytes."""
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade:
@@ -190,15 +191,15 @@ class _ServerConnection(asyncio.Protocol):
             self.transport.abort()
 
     def pause_writing(self) -> None:
-        """Wait until the client has read."""
+        """Pause writing until the client has read."""
         self._can_write.clear()
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Resume writing."""
         self._can_write.set()
 
     def connection_lost(self, _: Exception | None) -> None:
-        """Cancel the answer that is under way."""
+        """Cancel the response under way."""
         self._can_write.set()
         self._connections.discard(self)
         self.task.cancel()
@@ -219,17 +220,17 @@ class _ServerConnection(asyncio.Protocol):
         self._header_bytes = self._body_bytes = 0
 
     def on_url(self, url: bytes) -> None:
-        """Collect the target, which may come in pieces."""
+        """Collect the target, which may arrive in pieces."""
         self._url += url
         self._header_bytes += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header."""
+        """Store a header."""
         self._header_bytes += len(name) + len(value)
         self._reading.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        """Ask for the body, if the client waits for that."""
+        """Send `100 Continue` if the client waits for it."""
         if self._reading.headers.get("expect", "").lower() == "100-continue":
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
@@ -240,7 +241,7 @@ class _ServerConnection(asyncio.Protocol):
             self._body.append(data)
 
     def on_message_complete(self) -> None:
-        """Have the request answered."""
+        """Queue the request for the handler."""
         reading, url = self._reading, urlsplit(self._url.decode("latin-1"))
         reading.method = self._parser.get_method().decode()
         reading.path = unquote(url.path)

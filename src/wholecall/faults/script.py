@@ -215,7 +215,7 @@ class Scenario:
     forms: frozenset[Form] = EVERYWHERE
     """The forms in which it can happen."""
     closing: ScriptAnswer | None = None
-    """The answer once tools are no longer offered; until then the last turn is repeated."""
+    """The answer once tools are not offered any more; until then the last turn is repeated."""
     text: str = FINAL_TEXT
     """The answer that the run comes to, unless it ends in an error."""
     refuses_choice: bool = False

@@ -131,7 +131,7 @@ class ApprovalQueue:
             async with asyncio.timeout(waiting.seconds):
                 return await answer
         except TimeoutError:
-            # A person who answered a moment ago was told that it counts.
+            # A person who answered a moment ago has already read that the answer counts.
             return await asyncio.to_thread(self._take, id) or _TOO_LATE
         finally:
             del self._asked[id]

@@ -81,11 +81,11 @@ class Listener:
 
 
 def _do_nothing() -> None:
-    """Do nothing: there is no listener."""
+    """Do nothing: no one is listening."""
 
 
 async def _wait_for_nothing() -> None:
-    """Wait for nothing: there is no backlog."""
+    """Return at once: the backlog is empty."""
 
 
 class LiveRuns:

@@ -85,7 +85,7 @@ class Plain:
         return ""
 
     def finds_in(self, _: Sequence[str]) -> bool:
-        """Return False: there is none."""
+        """Return False: no secrets are known."""
         return False
 
 
@@ -259,7 +259,7 @@ def _turn_retried(event: TurnRetried, quoting: Quoting) -> PageEvent:
 
 def _run_ended(event: RunEnded, quoting: Quoting) -> PageEvent:
     why = quoting.quote(event.no_answer)
-    return page_events.RunEnded(event.stop.value, bool(event.no_answer), why)
+    return page_events.PageRunEnded(event.stop.value, bool(event.no_answer), why)
 
 
 # ── Tools ───────────────────────────────────────────────────────────────────────────
@@ -284,7 +284,7 @@ def _tool_ended(event: ToolEnded, quoting: Quoting) -> PageEvent:
 
 
 def _tool_ended_late(event: ToolEndedLate, quoting: Quoting) -> PageEvent:
-    return page_events.ToolEndedLate(
+    return page_events.PageToolEndedLate(
         *_name_call(event.call, quoting),
         status=event.status.value,
         seconds=tell_seconds(event.seconds),
@@ -313,7 +313,7 @@ def _name_call(call: Call, quoting: Quoting) -> tuple[str, str]:
 
 
 def encode_request(request: Request, quoting: Quoting, *, told: int = 0) -> page_events.PageAsked:
-    """Encode the request. The first `told` of its messages were shown before."""
+    """Encode the request. Its first `told` messages were shown before."""
     names = name_tools(request.tools, quoting)
     asked = encode_offer(names, len(request.messages), told=told)
     if quoting.bodies:

@@ -246,7 +246,7 @@ class PageTurnRetried(PageEvent, tag="turn_retried"):
     why: str = ""
 
 
-class RunEnded(PageEvent, tag="run_ended"):
+class PageRunEnded(PageEvent, tag="run_ended"):
     """The run came to its end, and why."""
 
     stop: str
@@ -286,7 +286,7 @@ class PageToolEnded(PageOfCall, tag="tool_ended", kw_only=True):
     result: str = ""
 
 
-class ToolEndedLate(PageOfCall, tag="tool_ended_late", kw_only=True):
+class PageToolEndedLate(PageOfCall, tag="tool_ended_late", kw_only=True):
     """It is over, long after it was given up."""
 
     status: str
@@ -333,11 +333,11 @@ AnyPageEvent: TypeAlias = (
     | PageEnded
     | PageTurn
     | PageTurnRetried
-    | RunEnded
+    | PageRunEnded
     | PageToolStarted
     | PageToolReported
     | PageToolEnded
-    | ToolEndedLate
+    | PageToolEndedLate
     | PageToolAbandoned
     | PageApprovalAsked
     | PageApprovalAnswered

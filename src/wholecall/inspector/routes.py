@@ -28,8 +28,8 @@ PAGE = "/inspector"
 API = "/inspector/api"
 STATIC = "/inspector/page"
 BEAT_SECONDS = 10.0
-"""The longest silence of an event stream. The heartbeat reveals a page that is gone, and a key that
-is no longer valid."""
+"""The longest silence of an event stream, in seconds. The heartbeat reveals a page that has
+disconnected, and a key that is not valid any more."""
 
 _NONCE = "{{nonce}}"
 _MEDIA_TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}

@@ -193,8 +193,8 @@ def make_tables(database: sqlite3.Connection) -> None:
 # Runs in a SQLite file, with a retention time and a size cap.
 #
 # Every run is written, and few are read. So writing appends a batch as one row. The list, its
-# filters and the figures use tables of their own, the index, which is updated when somebody reads:
-# for a run that is deleted unread, it is never made.
+# filters and the figures use tables of their own, the index, which is updated on reading. For a run
+# that is deleted unread, it is never built.
 
 
 KEPT_SECONDS = 7 * 24 * 3600.0
@@ -352,7 +352,7 @@ class RunStore:
     def _index_some(self) -> int:
         """Returns how many runs were put into it."""
         with self._lock, closing(self._database.execute(BEHIND)) as behind:
-            # Usually there are none, and then no reader has to wait for a writer.
+            # Usually no run is pending, and then no reader has to wait for a writer.
             if behind.fetchone() is None:
                 return 0
         with self._lock:

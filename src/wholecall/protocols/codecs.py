@@ -44,7 +44,7 @@ _ENCODERS: dict[str, Callable[[Request, Target | None], dict[str, Any]]] = {
     "gemini": lambda request, _: write_gemini(request),
 }
 _LIMITS = {"anthropic": MAX_TOKENS}
-"""What is asked for where a request has no limit and the protocol demands one."""
+"""The limit to request if a request has none and the protocol demands one."""
 _DECODERS: dict[str, Callable[[Mapping[str, Any]], Request]] = {
     "openai-chat": read_chat,
     "openai-responses": read_responses,

@@ -55,7 +55,7 @@ class TurnAssembler(Protocol):
     """Builds the calls of one turn: `Assembler`, or a wrapper of one."""
 
     def feed(self, delta: Delta) -> list[Event]:
-        """Take one delta; return what it brought about."""
+        """Process one delta; return the events that it caused."""
 
     def end(self) -> list[Event]:
         """Settle every draft."""
@@ -176,10 +176,10 @@ class Reader:
         return []
 
     def _follow(self, choice: int, delta: Delta) -> None:
-        """Tell the assembler, once, that the answer goes on after its last call.
+        """Notify the assembler, once, that the answer continues after its last call.
 
-        Only here all deltas pass in their order: those who look for calls in the text hold a
-        part of it back.
+        Only here do all deltas pass in order: readers that search the text for calls hold a part of
+        it back.
         """
         if choice in self._parsed_last and type(delta) in _SAID and _says_something(delta):
             self._parsed_last.discard(choice)

@@ -26,6 +26,7 @@ from wholecall.proxy.handlers.idempotency import ToolNotices
 from wholecall.proxy.handlers.service import ModelRoute, ProxyMode, Service
 from wholecall.proxy.http.api_keys import KeyStore, needs_keys
 from wholecall.proxy.http.middleware import ERROR_HANDLERS, ProxyMiddleware
+from wholecall.proxy.http.rate_limits import RateLimits
 from wholecall.proxy.http.refusals import HttpRefusal
 from wholecall.proxy.http.shutdown import ShutdownDeadline
 from wholecall.proxy.observe.access_log import (
@@ -204,7 +205,7 @@ class Proxy:
         self._routed = Starlette(
             routes=self.routes, exception_handlers=ERROR_HANDLERS, lifespan=self._live
         )
-        self._edge = ProxyMiddleware(self._serve, config, keys=keys)
+        self._edge = ProxyMiddleware(self._serve, config, keys=keys, rate_limits=RateLimits())
         self._edge.on_refusal = self.observing.take_refusal
         self._tools.on_event = self.observing.take_server_event
         self._tools.on_trouble = self.observing.take_pin_trouble
@@ -336,7 +337,7 @@ class Proxy:
             try:
                 await self._tools.replace(self._loaded)
             except WholecallError as error:
-                # An operator's mistake needs no traceback of ours.
+                # An operator's mistake needs no traceback.
                 self.observing.log.critical("the proxy cannot start", error=str(error))
                 self._told = True
                 raise

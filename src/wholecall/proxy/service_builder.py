@@ -64,7 +64,7 @@ def _search(folder: FilePath) -> None:
 
 
 def _load(name: str) -> Tool | str:
-    """Return the tool, or the reason why there is none."""
+    """Return the tool, or the reason why it cannot be loaded."""
     module_name, _, function_name = name.partition(":")
     try:
         module = import_module(module_name)
@@ -191,11 +191,11 @@ def _make_model(name: str, model: ModelConfig, *, environ: Mapping[str, str]) ->
 
 
 def _tell_nobody(_: McpEvent) -> None:
-    """Do nothing: there is no listener."""
+    """Do nothing: no one is listening."""
 
 
 def _forget(_: OSError) -> None:
-    """Do nothing: there is no listener."""
+    """Do nothing: no one is listening."""
 
 
 class Tools:

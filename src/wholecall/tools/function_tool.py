@@ -168,7 +168,7 @@ class Parameters:
         self._model = model
         self._taken = taken
         self.context = context
-        """The name of the parameter that gets the `Context`; empty if there is none."""
+        """The name of the parameter that gets the `Context`; empty without one."""
 
     @property
     def schema(self) -> dict[str, Any]:

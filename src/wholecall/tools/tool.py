@@ -21,7 +21,7 @@ from wholecall.messages import Result, ToolSpec
 
 
 class Retry(Exception):
-    """The call can be corrected: the model learns how, and is asked to send it again.
+    """A call that can be corrected: the model learns how, and is asked to send it again.
 
     `raise Retry("there is no city 'Olso'; the nearest is 'Oslo'")`
     """
@@ -148,7 +148,7 @@ class Blocking:
 
 
 Approve: TypeAlias = bool | Callable[[Call], bool | Awaitable[bool]]
-"""When a call needs approval: never, always, or as the predicate says."""
+"""The condition under which a call needs approval: never, always, or as the predicate says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

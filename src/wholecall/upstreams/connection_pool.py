@@ -1,7 +1,7 @@
-"""How an upstream is reached: directly, or through a proxy of the environment.
+"""The route to an upstream: direct, or through a proxy of the environment.
 
-A plain `http://` upstream is asked *through* the proxy: requests go to the proxy and name the
-whole address (RFC 9112, 3.2.2). For an `https://` upstream the proxy opens a tunnel (CONNECT,
+A plain `http://` upstream gets its requests *through* the proxy: requests go to the proxy and name
+the whole address (RFC 9112, 3.2.2). For an `https://` upstream the proxy opens a tunnel (CONNECT,
 RFC 9110, 9.3.6), and TLS begins inside it, so that the proxy sees neither keys nor answers. The
 proxy itself may be an `https://` one; then TLS runs inside TLS. The user and password of the
 proxy's address go to the proxy only.
@@ -49,7 +49,7 @@ class _Safety(TypedDict, total=False):
 
 
 class ConnectionRoute:
-    """The way to one origin."""
+    """The route to one origin."""
 
     def __init__(
         self, origin: URL, *, proxy: URL | None, trust: Callable[[], ssl.SSLContext]
@@ -63,7 +63,7 @@ class ConnectionRoute:
 
     @property
     def first_hop(self) -> URL:
-        """Whom to connect to."""
+        """The address to connect to: the proxy, or the origin without one."""
         return self._origin if self._proxy is None else self._proxy
 
     # ── Requests ────────────────────────────────────────────────────────────────────
@@ -96,8 +96,8 @@ class ConnectionRoute:
     # ── Connections ─────────────────────────────────────────────────────────────────
 
     def load_certificates(self) -> None:
-        """Load the certificates to trust, if TLS is spoken. It takes some 50 ms of CPU, once, and
-        is not the upstream's doing: it does not count as time for a connection."""
+        """Load the trusted certificates, if TLS is used. It takes some 50 ms of CPU, once, and the
+        upstream does not cause it: it does not count as time for a connection."""
         for url in (self._origin, self.first_hop):
             self._secure(url)
 
@@ -109,8 +109,8 @@ class ConnectionRoute:
             else:
                 await self._start(opened, connection)
         except BaseException:
-            # First what the loop knows of: to part politely, it would go on to use the number of
-            # the socket, which soon is the number of another one.
+            # Abort the connection first: for a graceful close, the loop would still use the number
+            # of the socket, which soon is the number of another one.
             connection.abort()
             opened.close()
             raise
@@ -144,7 +144,7 @@ class ConnectionRoute:
                 options["ssl"],
                 server_hostname=options["server_hostname"],
             )
-        if transport is None:  # the proxy hung up in the same step
+        if transport is None:  # the proxy disconnected in the same step
             raise ConnectionResetError("it hung up in the handshake")
         connection.connection_made(transport)
 
@@ -157,11 +157,11 @@ class ConnectionRoute:
 
     @contextmanager
     def naming_proxy(self) -> Iterator[None]:
-        """Say that it is the proxy that cannot be reached, if it is."""
+        """Name the proxy in the error if it is the proxy that cannot be reached."""
         try:
             yield
         except (TimeoutError, PoolClosed):
-            raise  # the pool has its own words for them
+            raise  # the pool reports these itself
         except OSError as error:
             if self._proxy is None:
                 raise
@@ -180,13 +180,13 @@ class _Tunnel(asyncio.Protocol):
         self._answer = asyncio.get_running_loop().create_future()
 
     async def open(self, request: bytes) -> None:
-        """Ask for the tunnel. Any 2xx opens it, whatever its headers say of a body."""
+        """Request the tunnel. Any 2xx opens it, whatever its headers say about a body."""
         self.transport.write(request)
         status, reason = await self._answer
         if status not in GOOD:
             raise ProxyRefused(status, reason)
         if self._heard:
-            # A TLS server waits to be spoken to.
+            # A TLS server waits for the client to speak first.
             raise NotHttp("the proxy sent more than an answer to CONNECT")
         if self.transport.is_closing():
             raise ConnectionResetError("the proxy hung up after it opened a tunnel")
@@ -201,12 +201,12 @@ class _Tunnel(asyncio.Protocol):
     # ── Called by the loop ──────────────────────────────────────────────────────────
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember the transport."""
+        """Store the transport."""
         self.transport = cast(asyncio.Transport, transport)
         self._connected = True
 
     def data_received(self, data: bytes) -> None:
-        """Read the answer to CONNECT."""
+        """Read the response to CONNECT."""
         self._heard += data
         while not self._answer.done() and (end := _END_OF_HEAD.search(self._heard)):
             head, self._heard = self._heard[: end.end()], self._heard[end.end() :]
@@ -215,7 +215,7 @@ class _Tunnel(asyncio.Protocol):
             self._fail(NotHttp(f"the proxy sent a head of more than {MOST_HEAD_BYTES} bytes"))
 
     def connection_lost(self, _: Exception | None) -> None:
-        """Fail, unless the answer has come."""
+        """Fail, unless the response has arrived."""
         self._connected = False
         self._fail(ConnectionResetError("the proxy hung up without an answer to CONNECT"))
 
@@ -243,7 +243,7 @@ def _show_reason(phrase: bytes) -> str:
 
 @contextmanager
 def _naming_failures(whom: str = "") -> Iterator[None]:
-    """Turn what the loop raises in a handshake into our errors."""
+    """Convert exceptions of the loop in a handshake to our errors."""
     try:
         yield
     except ssl.SSLError as error:
@@ -270,7 +270,7 @@ def _authorize(header: str, url: URL) -> list[str]:
 
 # Connections to one upstream, kept for the next request.
 #
-# The one that was used last is taken first, so that those which are not needed any more grow old
+# The most recently used one is taken first, so that those which are not needed any more grow old
 # and are closed.
 
 
@@ -278,32 +278,33 @@ OpenSocket: TypeAlias = Callable[[AddrInfoType], socket.socket]
 _Addresses: TypeAlias = Sequence[AddrInfoType]
 
 MOST_CONNECTIONS = 1024
-"""Of one upstream at a time. Who comes later waits as long as a connection may take."""
+"""The most connections to one upstream at a time. Further requests wait as long as a connection may
+take."""
 KEEP_ALIVE_SECONDS = 30.0
-"""How long an idle connection is kept: longer than most tools run between two turns."""
+"""Seconds for which an idle connection is kept: longer than most tools run between two turns."""
 _SIGNS_OF_LIFE = ("TCP_KEEPIDLE", "TCP_KEEPINTVL")
 _SIGN_SECONDS = 60
-# RFC 8305: so long one address may take before the next is tried beside it.
+# RFC 8305: the time that one address may take before the next is tried in parallel.
 _NEXT_ADDRESS_SECONDS = 0.25
 
 
 def open_socket(address: AddrInfoType) -> socket.socket:
-    """A socket for this address, not connected yet.
+    """Return a socket for this address, not connected yet.
 
-    A model may think for minutes before it says anything. What stands in between drops a
-    connection that is silent for long, so the system gives a sign of life each minute.
+    A model may think for minutes before it says anything. Devices in between drop a connection that
+    is silent for long, so the system sends a keep-alive probe each minute.
     """
     family, kind, protocol, *_ = address
     opened = socket.socket(family, kind, protocol)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name in _SIGNS_OF_LIFE:
-        if hasattr(socket, name):  # not everywhere
+        if hasattr(socket, name):  # not on every system
             opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), _SIGN_SECONDS)
     return opened
 
 
 class ConnectionPool:
-    """Sends requests to one upstream, over as many connections as there are requests at a time."""
+    """A client of one upstream, with as many connections as there are requests at a time."""
 
     def __init__(
         self,
@@ -320,31 +321,32 @@ class ConnectionPool:
         self._open_socket = open_socket
         self._loop = asyncio.get_running_loop()
         self._idle: deque[HttpConnection] = deque()
-        """The one that was used last at the end."""
+        """Idle connections, the most recently used one last."""
         self._open: set[HttpConnection] = set()
         self._connecting = 0
         self._limits: set[asyncio.Timeout] = set()
-        """Of those who wait for a connection."""
+        """The time limits of requests that wait for a connection."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._sweeping: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[_Addresses] | None = None
         self._empty = asyncio.Event()
 
     async def post(self, url: URL, *, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
-        """Send a body, and wait for the head of the answer."""
+        """Send a body, and wait for the head of the response."""
         head = self._route.write_head("POST", url, headers=headers, length=len(body))
         return await (await self._find()).ask(head, body)
 
     async def get(self, url: URL, *, headers: Mapping[str, str]) -> HttpResponse:
-        """Ask for a page, and wait for its head."""
+        """Request a page, and wait for the head of the response."""
         head = self._route.write_head("GET", url, headers=headers)
         return await (await self._find()).ask(head, b"")
 
     async def close(self) -> None:
-        """Close all connections, whatever comes over them."""
+        """Close all connections, including those with a response under way."""
         self.closed = True
         if self._loop.is_closed():
-            # Their transports can do nothing any more. Whoever opened the sockets closes them.
+            # Their transports cannot do anything any more. The code that opened the sockets closes
+            # them.
             self._open.clear()
             self._idle.clear()
             return
@@ -354,16 +356,16 @@ class ConnectionPool:
             connection.abort(_closed())
         for limit in self._limits:
             if not limit.expired():
-                limit.reschedule(self._loop.time())  # their time is over, and `_find` says why
+                limit.reschedule(self._loop.time())  # they time out now, and `_find` says why
         if self._looking is not None:
             self._looking.cancel()
         if self._open or self._connecting:
             await self._empty.wait()
 
-    # ── Connections that are open ───────────────────────────────────────────────────
+    # ── Open connections ────────────────────────────────────────────────────────────
 
     def _keep(self, connection: HttpConnection) -> None:
-        """An answer is over: whoever waits for a connection gets this one."""
+        """Keep a connection whose response is complete: the next waiting request gets it."""
         connection.idle_since = self._loop.time()
         self._idle.append(connection)
         self._call_next()
@@ -371,7 +373,7 @@ class ConnectionPool:
             self._sweeping = self._loop.call_later(KEEP_ALIVE_SECONDS, self._sweep)
 
     def _forget(self, connection: HttpConnection) -> None:
-        """A connection is closed: there is place for another."""
+        """Forget a closed connection: another one may be opened."""
         self._open.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
@@ -390,7 +392,7 @@ class ConnectionPool:
         return None
 
     def _sweep(self) -> None:
-        """Close those that nobody has needed for long."""
+        """Close connections that were idle for too long."""
         self._sweeping = None
         oldest = self._loop.time() - KEEP_ALIVE_SECONDS
         while self._idle and self._idle[0].idle_since <= oldest:
@@ -399,10 +401,10 @@ class ConnectionPool:
             after = self._idle[0].idle_since - oldest
             self._sweeping = self._loop.call_later(after, self._sweep)
 
-    # ── New ones ────────────────────────────────────────────────────────────────────
+    # ── New connections ─────────────────────────────────────────────────────────────
 
     async def _find(self) -> HttpConnection:
-        """A connection, and who came first gets one first."""
+        """Return a connection. Requests get theirs in the order in which they came."""
         if not self._waiting:
             free = self._take()
             if free is not None:
@@ -417,13 +419,13 @@ class ConnectionPool:
         except TimeoutError as error:
             if self.closed:
                 raise _closed() from None
-            # The system's words, where it gave up by itself before.
+            # The system's message, if the system gave up first.
             raise ConnectTimeout(str(error) or f"none within {seconds:g} s") from error
         finally:
             self._limits.discard(limit)
 
     async def _wait_in_line(self) -> HttpConnection | None:
-        """A connection that got free; None: another one may be opened."""
+        """Return a connection that became free; None if another one may be opened."""
         if not self._waiting and self._has_room():
             return None
         ticket = self._loop.create_future()
@@ -434,24 +436,25 @@ class ConnectionPool:
                 free = self._take()
                 if free is not None or self._has_room():
                     return free
-                # What was free is gone; but it remains the first.
+                # The free connection was taken, but this request remains the first.
                 place = self._waiting.index(ticket)
                 ticket = self._waiting[place] = self._loop.create_future()
         except asyncio.CancelledError:
             if not ticket.cancelled():
-                self._call_next()  # called, and gone: somebody else's turn
+                self._call_next()  # woken, then cancelled: the next one's turn
             raise
         finally:
             self._waiting.remove(ticket)
 
     def _has_room(self) -> bool:
-        """Whether another one may be opened. `PoolClosed`: none, ever."""
+        """Return True if another connection may be opened. Raise `PoolClosed` if the pool is
+        closed."""
         if self.closed:
             raise _closed()
         return len(self._open) + self._connecting < MOST_CONNECTIONS
 
     def _call_next(self) -> bool:
-        """Wake the first who was not called yet; it leaves the queue on its own."""
+        """Wake the first waiting request that was not woken yet; it leaves the queue on its own."""
         for ticket in self._waiting:
             if not ticket.done():
                 ticket.set_result(None)
@@ -468,23 +471,23 @@ class ConnectionPool:
         finally:
             self._connecting -= 1
             self._check_empty()
-        if self.closed:  # while it came about
+        if self.closed:  # closed while it connected
             connection.abort()
             raise _closed()
         if connection.usable:
             self._open.add(connection)
-        else:  # it was lost in the same step in which it came about
+        else:  # it was lost in the same step in which it was established
             self._call_next()
         return connection
 
     async def _look_up(self) -> _Addresses:
-        """Whoever needs the addresses at the same time waits for one look at them: there are few
-        threads for it, and a thousand may need them at once."""
+        """Return the addresses. Requests that need them at the same time share one lookup: few
+        threads are available for it, and a thousand requests may need it at once."""
         if self._looking is None:
             self._looking = self._loop.create_task(self._look())
             self._looking.add_done_callback(self._looked)
         looking = self._looking
-        await asyncio.wait([looking])  # who is cancelled leaves it to the others
+        await asyncio.wait([looking])  # a cancelled request leaves the lookup to the others
         if looking.cancelled():
             raise _closed()
         return looking.result()
@@ -496,7 +499,7 @@ class ConnectionPool:
     def _looked(self, looking: asyncio.Task[_Addresses]) -> None:
         self._looking = None
         if not looking.cancelled():
-            looking.exception()  # all who waited for it may be gone
+            looking.exception()  # all requests that waited for it may be cancelled
 
     async def _reach(self) -> socket.socket:
         with self._route.naming_proxy():

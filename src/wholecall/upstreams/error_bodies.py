@@ -38,13 +38,15 @@ def _may_begin(said: bytes) -> bool:
     return any(said.startswith(each) or each.startswith(said) for each in _BEGINNINGS)
 
 
-# Error bodies of upstreams: one error of ours for all their shapes.
+# Error bodies of upstreams: one error type for all their formats.
 #
-# {"error": {"message", "type", "code"}} OpenAI and most others {"type": "error", "error": {"type",
-# "message"}} Anthropic [{"error": {"message", "status"}}] Gemini, if a stream was requested
-# {"error": "…"} Ollama {"error": {"message", "code": 403, "metadata"}} OpenRouter {"detail": "…"}
-# or {"detail": [{"msg", "loc"}]} servers made with FastAPI {"message": "…"}, {"errors":
-# [{"message"}]} gateways
+#     {"error": {"message", "type", "code"}}          OpenAI and most others
+#     {"type": "error", "error": {"type", "message"}} Anthropic
+#     [{"error": {"message", "status"}}]              Gemini, if a stream was requested
+#     {"error": "…"}                                  Ollama
+#     {"error": {"message", "code": 403, "metadata"}} OpenRouter
+#     {"detail": "…"} or {"detail": [{"msg", "loc"}]} servers made with FastAPI
+#     {"message": "…"}, {"errors": [{"message"}]}     gateways
 
 
 MOST_BYTES = 64 * 1024

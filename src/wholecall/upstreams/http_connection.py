@@ -22,7 +22,7 @@ from multidict import CIMultiDict
 from wholecall.upstreams.retry import is_repeatable
 
 RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
-"""Names in lower case, in the order in which they came."""
+"""Headers with names in lower case, in the order in which they arrived."""
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 GOOD = range(200, 300)
 """Statuses of success."""
@@ -30,40 +30,40 @@ GOOD = range(200, 300)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """How long to wait in each phase. An answer as a whole may take as long as it likes."""
+    """Time limits for each phase of a request. A response as a whole may take any time."""
 
     connect: float | None = 10.0
-    """Seconds for a connection: a free place, the address, the handshakes."""
+    """Seconds for a connection: a free slot, the address, the handshakes."""
     first_byte: float | None = 600.0
-    """Seconds of silence before the headers, and again before the first byte. An answer that is
-    not streamed comes when all of it is written."""
+    """Seconds of silence before the headers, and again before the first byte. A response that is
+    not streamed arrives when all of it is written."""
     between_chunks: float | None = 300.0
-    """Seconds of silence in an answer that has begun. Models think in between."""
+    """Seconds of silence in a response that has begun. Models think in between."""
 
 
 class ConnectTimeout(TimeoutError):
-    """No connection came about in time, so that nothing was sent."""
+    """A connection that was not established in time, so that nothing was sent."""
 
 
 class PoolClosed(OSError):
-    """It was closed on this side, with whatever was on its way."""
+    """A pool that was closed on this side, with all requests under way."""
 
 
 class Stale(ConnectionError):
-    """It hung up on a second request without a word: likely before it knew of it, because it
-    does not wait long between two, or never meant to."""
+    """A disconnect on a second request without any response. The upstream likely never saw the
+    request, because it keeps idle connections only briefly, or not at all."""
 
 
 class Unsafe(OSError):
-    """The upstream did not prove who it is, or the handshake of TLS failed."""
+    """An upstream that did not prove its identity, or a failed TLS handshake."""
 
 
 class NotHttp(OSError):
-    """What came is no answer of HTTP."""
+    """Received data that is not an HTTP response."""
 
 
 class ProxyRefused(OSError):
-    """The proxy on the way let nothing through."""
+    """A refusal by the proxy on the way."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"the proxy answered with status {status}: {message}")
@@ -71,21 +71,21 @@ class ProxyRefused(OSError):
 
 
 class ConnectionTrouble(NamedTuple):
-    """What a failure means to whoever asked."""
+    """The meaning of a failure for the caller."""
 
     code: str
     repeatable: bool
-    """Whether another attempt may bring an answer."""
+    """True if another attempt may bring a response."""
 
 
 def judge(error: OSError) -> ConnectionTrouble:
-    """What became of a request that brought no answer."""
+    """Return what a failure means for a request that got no response."""
     match error:
         case ConnectTimeout():
             # Nothing was sent yet, so it is as if the connection had been refused.
             return ConnectionTrouble("connection", repeatable=True)
         case TimeoutError():
-            # Whoever asks has waited long, and the upstream may still be at work on it.
+            # The caller has waited long, and the upstream may still be at work on the request.
             return ConnectionTrouble("timeout", repeatable=False)
         case ProxyRefused():
             return ConnectionTrouble("connection", is_repeatable(error.status, {}))
@@ -97,12 +97,12 @@ def judge(error: OSError) -> ConnectionTrouble:
 
 
 def is_fit(value: bytes) -> bool:
-    """Whether the value of a header may be handed on; with control characters it does harm."""
+    """Return True if a header value may be passed on; with control characters it does harm."""
     return _CONTROL.search(value) is None
 
 
 def find_header(headers: RawHeaders, wanted: bytes) -> bytes:
-    """The first header of this name; empty if there is none."""
+    """Return the value of the first header of this name; empty without one."""
     for name, value in headers:
         if name == wanted:
             return value
@@ -110,13 +110,14 @@ def find_header(headers: RawHeaders, wanted: bytes) -> bytes:
 
 
 def find_media_type(headers: RawHeaders) -> str:
-    """The media type of a body, without its parameters; without one it may be anything."""
+    """Return the media type of a body, without its parameters; `application/octet-stream` without
+    one."""
     given = find_header(headers, b"content-type").partition(b";")[0].strip()
     return given.decode("latin-1").lower() or "application/octet-stream"
 
 
 def decode_headers(headers: RawHeaders) -> Mapping[str, str]:
-    """Headers by their names, in whatever case."""
+    """Return the headers by name; the case of names does not count."""
     return CIMultiDict(
         (name.decode("latin-1"), value.decode("utf-8", "surrogateescape"))
         for name, value in headers
@@ -124,82 +125,85 @@ def decode_headers(headers: RawHeaders) -> Mapping[str, str]:
 
 
 def find_cause(error: OSError) -> str:
-    """Say why a connection failed, without addresses: clients of the proxy read this."""
+    """Return why a connection failed, without addresses: clients of the proxy read this."""
     if isinstance(error, socket.gaierror):
         return error.strerror or str(error)
     if error.errno is not None:
         return os.strerror(error.errno)
-    # Several addresses failed, each in its own way; what we raise ourselves has its own type.
+    # Several addresses failed, each in its own way; errors that we raise ourselves have their own
+    # types.
     return "none of its addresses answers" if type(error) is OSError else str(error)
 
 
-# An answer of HTTP/1.1 as its bytes come in, without a connection.
+# An HTTP/1.1 response as its bytes arrive, without a connection.
 #
-# llhttp finds the parts, by httptools, as it does for uvicorn. What it leaves open is decided here:
+# llhttp finds the parts, through httptools, as it does for uvicorn. This module decides what llhttp
+# leaves open:
 #
 # - where a body ends: by its length, by its last chunk, or, if it has neither, with the connection;
 # - what a closed connection means: the end of such a body, and a cut of any other;
-# - how large a head may be, and what else stands around a body; trailers are left out;
-# - that answers such as `100 Continue` come before the real one;
-# - whether the connection can be used again: only if nothing came behind the answer;
-# - in which codings a body may come, although none is asked for.
+# - how large a head may be, and what else surrounds a body; trailers are left out;
+# - that interim responses such as `100 Continue` come before the real one;
+# - whether the connection can be used again: only if nothing followed the response;
+# - in which codings a body may arrive, although none is requested.
 
 
 MOST_HEAD_BYTES = 64 * 1024
-"""Bytes of a status line and its headers, and of what stands between and behind the parts of a
-body. The longest, with policies and cookies, have a tenth."""
+"""Bytes of a status line and its headers, and of what comes between and after the parts of a body.
+The longest, with policies and cookies, have a tenth."""
 INFLATED_BYTES = 1024 * 1024
-"""Bytes that a compressed body becomes at a time: a few of them may stand for gigabytes."""
+"""Bytes to inflate from a compressed body at a time: a few bytes may become gigabytes."""
 _INTERIM = range(100, 200)
 _EITHER_FORM = 32 + zlib.MAX_WBITS
 """For zlib: the header says whether it is gzip or deflate."""
 _NO_HEADER = -zlib.MAX_WBITS
 _GZIP_BEGINS = 0x1F
 _DEFLATE_BEGINS = 0x08
-"""In the lower half of the first byte."""
+"""The compression method of deflate, in the lower half of the first byte."""
 _PACKED = frozenset({b"gzip", b"x-gzip", b"deflate"})
 _FOREIGN = frozenset({b"br", b"zstd", b"compress", b"x-compress"})
-# What else stands there (`utf-8`, `none`) is no coding, and the body is as it is.
+# Any other value (`utf-8`, `none`) is not a coding, and the body is taken as it is.
 _SPENT = HttpResponseParser(object())
-"""Stands where the parser of an answer was."""
+"""A placeholder for the parser of a response that has ended."""
 
 
 class AnswerParser:
-    """One answer, fed piece by piece. Its `on_…` methods are called by the parser."""
+    """One response, fed piece by piece. The parser calls its `on_…` methods."""
 
     def __init__(self) -> None:
         self.has_head = False
-        """Whether the status and all headers have come."""
+        """True if the status and all headers have arrived."""
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         """Names in lower case."""
         self.over = False
-        """Whether the last byte has come."""
+        """True if the last byte has arrived."""
         self.reusable = False
-        """Whether another request may follow on the connection; known when it is over."""
+        """True if another request may follow on the connection; known when the response is
+        complete."""
         self.begun = False
-        """Whether any byte of the body has come."""
+        """True if any byte of the body has arrived."""
         self.untaken = 0
-        """Bytes of the body that were not taken."""
+        """Bytes of the body that were not taken yet."""
         self._parser = _make_parser(self)
         self._empty_bytes = 0
-        """How many came since the last that was of use: a head, or some of the body."""
+        """Bytes since the last useful ones: a head, or a part of the body."""
         self._header_bytes = 0
         self._until_closed = False
         self._pieces: list[bytes] = []
         self._inflating: _Inflating | None = None
         self._coding = b""
-        """In which the body came, if it cannot be read."""
+        """The coding of the body, if it cannot be decoded."""
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing has come yet."""
+        """True if nothing has arrived yet."""
         return not self.has_head and not self._empty_bytes
 
     def feed(self, data: bytes) -> None:
-        """Bytes came. `NotHttp`: they are no answer."""
+        """Parse received bytes; raise `NotHttp` if they are not a response."""
         if self._parser is _SPENT or not data:
-            self.reusable = self.reusable and not data  # nobody asked for more
+            self.reusable = self.reusable and not data  # no more bytes were requested
             return
         self._empty_bytes += len(data)
         try:
@@ -207,7 +211,7 @@ class AnswerParser:
         except HttpParserUpgrade as error:
             raise NotHttp("it switches to another protocol") from error
         except HttpParserCallbackError as error:
-            raise error.__context__ or error from None  # a mistake of ours in one of the methods
+            raise error.__context__ or error from None  # our own mistake in one of the methods
         except HttpParserError as error:
             self.reusable = False
             if not self.over:
@@ -218,7 +222,7 @@ class AnswerParser:
             raise NotHttp(f"more than {MOST_HEAD_BYTES} bytes stand around its answer")
 
     def feed_end(self) -> ConnectionError | None:
-        """The connection closed. What it says of the answer, if that was cut by it."""
+        """Handle the end of the connection; return an error if it cut the response."""
         self.reusable = False
         if self.over:
             return None
@@ -230,7 +234,7 @@ class AnswerParser:
         return ConnectionResetError(f"it hung up {where}")
 
     def take(self) -> bytes:
-        """What has come of the body since the last time, decoded."""
+        """Return what has arrived of the body since the last time, decoded."""
         if self._coding and self._pieces:
             coding = self._coding.decode("latin-1")
             raise NotHttp(f"its answer is encoded as {coding!r}, which nobody asked for")
@@ -239,7 +243,8 @@ class AnswerParser:
         return self._take_raw()
 
     def let_go(self) -> None:
-        """Nothing more is read. The parser holds this object, which holds the parser."""
+        """Release the parser: nothing more is read. The parser holds this object, which holds the
+        parser."""
         self._parser = _SPENT
 
     def _take_raw(self) -> bytes:
@@ -270,12 +275,12 @@ class AnswerParser:
     # ── Called by the parser ────────────────────────────────────────────────────────
 
     def on_message_begin(self) -> None:
-        """An answer begins. None should behind the one that was asked for."""
+        """Note the start of a response. None should follow the requested one."""
         if self.over:
             self.reusable = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header; behind the body a trailer, which nobody needs."""
+        """Store a header. Skip a trailer, which comes after the body and is not needed."""
         if self.has_head:
             return
         self._header_bytes += len(name) + len(value)
@@ -283,7 +288,7 @@ class AnswerParser:
             self.headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
-        """The head is complete."""
+        """Process the complete head."""
         if self.over or self._header_bytes > MOST_HEAD_BYTES:
             return
         status = self._parser.get_status_code()
@@ -297,7 +302,7 @@ class AnswerParser:
         self._find_coding()
 
     def on_body(self, data: bytes) -> None:
-        """Some bytes of the body."""
+        """Store bytes of the body."""
         if not self.over:
             self.begun = True
             self._empty_bytes = 0
@@ -305,7 +310,7 @@ class AnswerParser:
             self.untaken += len(data)
 
     def on_message_complete(self) -> None:
-        """It is over, unless it only came before the real one."""
+        """Complete the response, unless it was an interim one."""
         if self.has_head and not self.over:
             self.over = True
             self._empty_bytes = 0
@@ -314,9 +319,9 @@ class AnswerParser:
 
 def _make_parser(incoming: AnswerParser) -> HttpResponseParser:
     parser = HttpResponseParser(incoming)
-    # What servers of little care write, and what browsers and other clients read all the same.
-    # It is dangerous where two readers of one connection may disagree on where an answer ends;
-    # nobody reads it but us.
+    # Careless servers write this, and browsers and other clients read it all the same. It is
+    # dangerous if two readers of one connection may disagree on where a response ends; here we are
+    # the only reader.
     parser.set_dangerous_leniencies(
         lenient_headers=True,
         lenient_optional_cr_before_lf=True,
@@ -326,7 +331,7 @@ def _make_parser(incoming: AnswerParser) -> HttpResponseParser:
 
 
 def _ends_with_connection(headers: RawHeaders) -> bool:
-    """Whether a body has neither a length nor a last chunk."""
+    """Return True if a body has neither a length nor a last chunk."""
     codings = [value for name, value in headers if name == b"transfer-encoding"]
     if codings:
         return not codings[-1].lower().endswith(b"chunked")
@@ -338,7 +343,7 @@ class _Inflating:
 
     def __init__(self, coding: bytes) -> None:
         self.waiting = b""
-        """What came, and was not inflated yet."""
+        """Received bytes that were not inflated yet."""
         self._coding = coding
         self._zlib: zlib._Decompress | None = None
         self._ended = False
@@ -348,11 +353,12 @@ class _Inflating:
         return self._zlib is None or self._zlib.eof
 
     def take(self) -> bytes:
-        """The next of what is waiting; there may be nothing in it."""
+        """Return the next inflated part of the waiting bytes, which may be empty."""
         if self._zlib is None:
             self._zlib = zlib.decompressobj(self._find_form())
         elif self._zlib.eof:
-            # Behind a member of gzip may stand another; else what fills it up, and nothing more.
+            # Another member may follow a gzip member; anything else is padding, and nothing follows
+            # it.
             self._ended = self._ended or self.waiting[0] != _GZIP_BEGINS
             if self._ended:
                 self.waiting = b""
@@ -366,28 +372,28 @@ class _Inflating:
         return inflated
 
     def _find_form(self) -> int:
-        """Some servers that say `deflate` leave its header out."""
+        """Return the format for zlib. Some servers that say `deflate` leave its header out."""
         first = self.waiting[0]
         bare = first & 0x0F != _DEFLATE_BEGINS and first != _GZIP_BEGINS
         return _NO_HEADER if bare and self._coding == b"deflate" else _EITHER_FORM
 
 
-# A connection to an upstream, for one request after the other, and the answer that is coming in.
+# A connection to an upstream, for one request after the other, and the response that is arriving.
 #
-# Silence is noticed by one timer for a connection, which looks when it rings whether anything has
-# come since: to set one for every read, or even every request, costs more than to read.
+# Each connection has one timer to detect silence. When it fires, it checks whether anything has
+# arrived since. Setting a timer for every read, or even every request, costs more than reading.
 
 
 MOST_UNREAD_BYTES = 256 * 1024
-"""Bytes of a body that wait to be read. Then no more are taken from the socket."""
+"""Bytes of a body that may wait to be read. Beyond that, no more are taken from the socket."""
 SENT_BYTES = 64 * 1024
-"""Bytes of a request that are sent at a time. The loop takes any number of them, but copies and
-encrypts them all at once, and says nothing of those that it has encrypted and not sent."""
+"""Bytes of a request that are sent at a time. The loop accepts any number of them, but copies and
+encrypts them all at once, and does not report those that it has encrypted and not sent."""
 _NOTHING = memoryview(b"")
 
 
 class HttpConnection(asyncio.Protocol):
-    """One connection. It has one answer at a time."""
+    """One connection. It has one response at a time."""
 
     def __init__(
         self,
@@ -399,7 +405,7 @@ class HttpConnection(asyncio.Protocol):
         self.idle_since = 0.0
         self._timeouts = timeouts
         self._on_free = on_free
-        """Called when an answer is over and another request may follow."""
+        """Called when a response is complete and another request may follow."""
         self._on_lost = on_lost
         self._tick = _shorter(timeouts.first_byte, timeouts.between_chunks)
         self._loop = asyncio.get_running_loop()
@@ -408,21 +414,21 @@ class HttpConnection(asyncio.Protocol):
         self._lost = False
         self._response: HttpResponse | None = None
         self._early: bytes | None = b""
-        """What came before the first request; None: it was asked, and nothing may."""
+        """Bytes that arrived before the first request; None after it: then none may."""
         self._paused = False
         self._unsent = _NOTHING
         self._full = False
-        """Whether what was sent last has to leave first."""
+        """True if earlier data has to leave the write buffer first."""
         self._heard = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def usable(self) -> bool:
-        """Whether a request can be sent."""
+        """True if a request can be sent."""
         return self._connected and not self._transport.is_closing()
 
     async def ask(self, head: bytes, body: bytes) -> HttpResponse:
-        """Send a request, and wait for the head of its answer."""
+        """Send a request, and wait for the head of its response."""
         if not self._connected:
             raise ConnectionResetError("it hung up before it was asked")
         response = self._response = HttpResponse(self)
@@ -447,18 +453,18 @@ class HttpConnection(asyncio.Protocol):
         return response
 
     def resume(self) -> None:
-        """What has come was read."""
+        """Resume reading, after the received data was read."""
         if self._paused:
             self._paused = False
             self._heard = self._loop.time()
             self._transport.resume_reading()
 
     def close(self) -> None:
-        """Close politely: nothing is on its way."""
+        """Close gracefully: nothing is under way."""
         self._transport.close()
 
     def abort(self, error: OSError | None = None) -> None:
-        """Close at once, if there is anything to close. An answer that is coming in is cut."""
+        """Close at once, if there is anything to close. A response that is arriving is cut."""
         self._end(error or ConnectionAbortedError("it was closed on this side"))
         if self._connected:
             self._transport.abort()
@@ -471,7 +477,7 @@ class HttpConnection(asyncio.Protocol):
         self._connected = not self._lost
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came."""
+        """Process received bytes."""
         response = self._response
         if response is None:
             self._hear_early(data)
@@ -491,32 +497,34 @@ class HttpConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _hear_early(self, data: bytes) -> None:
-        """Nobody asked. Who cannot take a connection may say so as soon as it is open; between
-        two requests, whatever it is, it would be taken for the next answer."""
+        """Keep bytes that arrive before the first request: an upstream that cannot take a
+        connection may say so as soon as it is open. Abort if they arrive between two requests,
+        where they would be taken for the next response."""
         if self._early is None or len(self._early) > MOST_UNREAD_BYTES:
             self.abort()
         else:
             self._early += data
 
     def pause_writing(self) -> None:
-        """More is waiting to be sent than is good."""
+        """Pause sending: the write buffer is full."""
         self._full = True
 
     def resume_writing(self) -> None:
-        """The upstream takes in what it is sent: it is not silent."""
+        """Resume sending: the upstream takes in data, so it is not silent."""
         self._full = False
         self._heard = self._loop.time()
         self._send()
 
     def eof_received(self) -> None:
-        """Nothing more comes. What is to be sent would keep it open, and nobody reads it."""
+        """End the response: nothing more arrives. Abort if data is unsent: it would keep the
+        connection open, and no one reads it."""
         is_sent = self._is_sent
         self._end(None)
         if not is_sent:
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Whatever was on its way is lost."""
+        """End the response under way, and report the lost connection."""
         self._connected = False
         self._lost = True
         if self._timer is not None:
@@ -525,7 +533,7 @@ class HttpConnection(asyncio.Protocol):
         self._end(_as_loss(exc) if isinstance(exc, TimeoutError) else exc)
         self._on_lost(self)
 
-    # ── What is sent ────────────────────────────────────────────────────────────────
+    # ── Sending ─────────────────────────────────────────────────────────────────────
 
     @property
     def _is_sent(self) -> bool:
@@ -536,11 +544,11 @@ class HttpConnection(asyncio.Protocol):
             piece, self._unsent = self._unsent[:SENT_BYTES], self._unsent[SENT_BYTES:]
             self._transport.write(piece)
 
-    # ── The end of an answer ────────────────────────────────────────────────────────
+    # ── The end of a response ───────────────────────────────────────────────────────
 
     def _finish(self, incoming: AnswerParser) -> None:
-        """All of it has come. Before all of the request was sent, the connection is of no use:
-        who has answered may never read the rest."""
+        """Finish a complete response. If the request was not sent in full, the connection is
+        useless: an upstream that has answered may never read the rest."""
         self._response = None
         if not self._is_sent:
             self.abort()
@@ -550,7 +558,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.close()
 
     def _end(self, error: Exception | None) -> None:
-        """Nothing more comes; `error` says why, if it is known."""
+        """End the response: nothing more arrives. `error` says why, if it is known."""
         self._unsent = _NOTHING
         if self._response is not None:
             response, self._response = self._response, None
@@ -559,7 +567,7 @@ class HttpConnection(asyncio.Protocol):
     # ── Silence ─────────────────────────────────────────────────────────────────────
 
     def _look(self) -> None:
-        """See whether it is silent for too long; if not, look again when it may be."""
+        """Abort after too long a silence; otherwise check again when it may be too long."""
         self._timer = None
         response, tick = self._response, self._tick
         if response is None or tick is None:
@@ -569,14 +577,15 @@ class HttpConnection(asyncio.Protocol):
         now = self._loop.time()
         left = tick if limit is None or self._paused else self._heard + limit - now
         if left > 0:
-            # At the latest after a tick: the limit may become the shorter one meanwhile.
+            # After a tick at the latest: the limit may become the shorter one in the meantime.
             self._timer = self._loop.call_later(min(left, tick), self._look)
         else:
             self.abort(TimeoutError(f"nothing came for {limit:g} s"))
 
 
 def _as_loss(error: TimeoutError) -> ConnectionError:
-    """The system has given the connection up: nobody was silent, and nothing can come any more."""
+    """Return the error for a connection that the system gave up: the upstream was not silent, and
+    nothing more can arrive."""
     return ConnectionResetError(f"it is gone: {error.strerror or error}")
 
 
@@ -585,7 +594,7 @@ def _shorter(one: float | None, other: float | None) -> float | None:
 
 
 class HttpResponse:
-    """An answer that is coming in, for one reader."""
+    """A response that is arriving, for one reader."""
 
     def __init__(self, connection: HttpConnection) -> None:
         self.incoming = AnswerParser()
@@ -595,7 +604,7 @@ class HttpResponse:
 
     @property
     def status(self) -> int:
-        """Of HTTP."""
+        """The HTTP status."""
         return self.incoming.status
 
     @property
@@ -605,7 +614,7 @@ class HttpResponse:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """By their names, in whatever case."""
+        """The headers by name; the case of names does not count."""
         return decode_headers(self.incoming.headers)
 
     @property
@@ -614,7 +623,7 @@ class HttpResponse:
         return find_media_type(self.incoming.headers)
 
     async def read(self) -> bytes:
-        """What has come of the body; nothing: it is over."""
+        """Return the bytes of the body that have arrived; empty at its end."""
         incoming = self.incoming
         while True:
             data = incoming.take()
@@ -625,15 +634,15 @@ class HttpResponse:
             await self._wait()
 
     async def wait_for_head(self) -> None:
-        """Return when the status and all headers have come."""
+        """Wait until the status and all headers have arrived."""
         while not self.incoming.has_head:
             await self._wait()
 
     def close(self) -> None:
-        """Hang up, unless all of it has come."""
+        """Disconnect, unless the whole response has arrived."""
         if self._connection is not None:
             self._connection.abort()
-        # Whoever was told why it ended holds this answer, which would hold what was told.
+        # The raised error's traceback holds this response, which must not hold the error in turn.
         self._error = ConnectionAbortedError("it was closed on this side")
 
     async def _wait(self) -> None:
@@ -650,14 +659,15 @@ class HttpResponse:
     # ── Called by the connection ────────────────────────────────────────────────────
 
     def wake(self) -> None:
-        """More has come; perhaps the last of it, and then the connection is somebody else's."""
+        """Wake the reader: more has arrived. After the last byte, the connection is free for other
+        requests."""
         if self.incoming.over:
             self._connection = None
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def end(self, error: Exception | None) -> None:
-        """Nothing more comes; `error` says why, if it is known."""
+        """End the response: nothing more arrives. `error` says why, if it is known."""
         self._connection = None
         self._error = error or self.incoming.feed_end()
         self.incoming.let_go()
@@ -665,7 +675,7 @@ class HttpResponse:
 
 
 async def read_some(response: HttpResponse, most_bytes: int) -> bytes:
-    """Return the body, or its beginning: a little more than so many bytes."""
+    """Return the body, or its beginning: a little more than `most_bytes`."""
     pieces: list[bytes] = []
     size = 0
     while size <= most_bytes and (piece := await response.read()):

@@ -125,7 +125,7 @@ class EnforcingAssembler:
         self._assembler = assembler
 
     def feed(self, delta: Delta) -> list[Event]:
-        """Take one delta; return what it brought about."""
+        """Process one delta; return the events that it caused."""
         return [self._gate.judge(event) for event in self._assembler.feed(delta)]
 
     def end(self) -> list[Event]:

@@ -24,7 +24,7 @@ from wholecall.dialects.emulation.prompt import (
     without_prompt,
     write_prompt,
 )
-from wholecall.dialects.engine import Engine, Reading
+from wholecall.dialects.engine import CallPosition, Engine
 from wholecall.dialects.formats.json_formats import OBJECT
 from wholecall.dialects.grammars.json_calls import JsonCalls
 from wholecall.dialects.provenance import provenance_of
@@ -191,7 +191,7 @@ class Emulated:
     barred: Offer = field(default_factory=dict)
     """Tools of the conversation that may not be called any more: their calls are rejected."""
     history: tuple[Message, ...] = field(default=(), repr=False, compare=False)
-    """The conversation before the tools were written into it: what is quoted from it is no call."""
+    """The conversation before the tools were written into it. A quotation from it is not a call."""
     section: str = ""
     """The instructions that were written into the system message."""
     beginning: str = ""
@@ -199,7 +199,7 @@ class Emulated:
 
     @property
     def known(self) -> Offer:
-        """The tools whose calls are looked for in the answer."""
+        """The tools whose calls are searched for in the answer."""
         return self.offer or self.barred
 
     @property
@@ -232,7 +232,7 @@ class Emulated:
         )
 
     def _engine(self) -> Engine:
-        return Engine(with_unmarked(self.dialect), self.known, reading=Reading.AGREED)
+        return Engine(with_unmarked(self.dialect), self.known, reading=CallPosition.AGREED)
 
 
 def emulate(

@@ -144,7 +144,7 @@ class EmulatedAssembler:
         self._blanks = ""
 
     def feed(self, delta: Delta) -> list[Event]:
-        """Take one delta; return what it brought about."""
+        """Process one delta; return the events that it caused."""
         if isinstance(delta, Text) and self._engine is not None:
             return self._read(self._engine.feed(self._prefilled.take(delta.text)))
         if isinstance(delta, CallDelta) and not self._met_native:
@@ -153,7 +153,7 @@ class EmulatedAssembler:
         return ended + self._tell(self._assembler.feed(delta))
 
     def end(self) -> list[Event]:
-        """The stream is over, with or without a terminator: settle every draft."""
+        """End the stream, with or without a terminator, and settle every draft."""
         return self._finish() + self._tell(self._assembler.end())
 
     # ── Text ────────────────────────────────────────────────────────────────────────
@@ -194,8 +194,8 @@ class EmulatedAssembler:
     def _decide(
         self, held: list[CallDelta | CallSealed], found: Found
     ) -> list[Delta | Rejected | Retracted | Inconsistent]:
-        """What becomes of calls that were held, now that their text is known."""
-        # One whose arguments were cut off never runs, and is no quotation that could.
+        """Decide what becomes of held calls, now that their text is known."""
+        # A call whose arguments were cut off never runs, so it need not be checked for a quotation.
         calls = [call for call in calls_in(held) if call.is_whole]
         spoken_of = any(
             isinstance(each, CallSealed) and each.flaw == IN_A_SENTENCE for each in held

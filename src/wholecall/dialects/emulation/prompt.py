@@ -232,8 +232,9 @@ You can call tools. Each line is one tool, with the JSON Schema of its parameter
 {tools}
 
 """
-# Measured on a model of 1.5 billion parameters with 50 questions: told only how a call is written,
-# it explains which call one could make; without the first sentence it calls a tool for everything.
+# Measured on a model of 1.5 billion parameters with 50 questions: instructed only in how a call is
+# written, it explains which call one could make; without the first sentence it calls a tool for
+# everything.
 _CALL = """\
 To talk, to translate, to write, or to tell what you know, answer in plain words.
 To find out what only a tool can tell, or to do what only a tool can do, your whole answer is a \

@@ -138,7 +138,7 @@ class NamedHeadCalls:
         return tuple(f"\n{head}" for head in _heads(self.name))
 
     def read(self, machine: ParserContext, opener: str, /) -> Steps[bool]:
-        """Read the call after its opener, and those that follow; False if there is none."""
+        """Read the call after its opener, and those that follow; return False without one."""
         reading = _Reading(machine, _UNMARKED)
         found = yield from reading.behind_head(opener.strip())
         if found:
@@ -197,7 +197,7 @@ class _Reading:
             begun = True
 
     def _call(self, opener: str) -> Steps[bool]:
-        """Read one call after its marker; False if there is none."""
+        """Read one call after its marker; return False without one."""
         first = yield from self._source.skip()
         if self._grammar.whole_objects and first and first in "[{":
             return (yield from JsonCalls(self._grammar.call_close).read(self._machine, opener))
@@ -365,7 +365,7 @@ class LineCalls:
     """The shape of a value without a schema."""
 
     def read(self, machine: ParserContext, _opener: str = "", /) -> Steps[bool]:
-        """Read the call at this position; False if there is none."""
+        """Read the call at this position; return False without one."""
         return (yield from _LineReading(machine, self).call())
 
 

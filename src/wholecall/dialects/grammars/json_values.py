@@ -194,7 +194,7 @@ def _scalar(source: CharStream, sink: Sink) -> Steps[bool]:
 
 
 def read_string(source: CharStream, longest: int = LONGEST_KEY) -> Steps[str | None]:
-    """Return a short string, decoded; None if there is none here."""
+    """Return a short string, decoded; None without one at this position."""
     first = yield from source.skip()
     if not first or first not in _STRING_MARKS:
         return None

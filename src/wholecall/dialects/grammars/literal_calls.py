@@ -60,7 +60,7 @@ class GemmaCalls:
     """True if a marker identifies the call; without one, only an offered name does."""
 
     def read(self, machine: ParserContext, opener: str = "", /) -> Steps[bool]:
-        """Read the call at this position; False if there is none."""
+        """Read the call at this position; return False without one."""
         found = yield from _Reading(machine, self, opener=opener).call()
         again = found and not self.marked
         while again and (yield from machine.source.sees_ahead(_AGAIN)):
@@ -68,7 +68,7 @@ class GemmaCalls:
         return found
 
     def _next(self, machine: ParserContext) -> Steps[bool]:
-        """Read the call after another one; read nothing if there is none."""
+        """Read the call after another one; read nothing without one."""
         place = machine.source.bookmark()
         yield from machine.source.skip()
         machine.source.at += len(_BEGIN)
@@ -347,7 +347,7 @@ class ArrowCalls:
     closers: tuple[str, ...]
 
     def read(self, machine: ParserContext, _opener: str = "", /) -> Steps[bool]:
-        """Read the call at this position; False if there is none."""
+        """Read the call at this position; return False without one."""
         source, output = machine.source, machine.output
         if (yield from source.skip()) != "{":
             return False

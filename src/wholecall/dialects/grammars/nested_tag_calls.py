@@ -344,7 +344,7 @@ class MarkedTagCalls:
     call: str = "invoke"
 
     def read(self, machine: ParserContext, _opener: str = "", /) -> Steps[bool]:
-        """Read the calls of a section; False if there is none."""
+        """Read the calls of a section; return False without one."""
         return (yield from _Marked(machine, self).calls())
 
 

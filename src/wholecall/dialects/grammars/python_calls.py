@@ -340,7 +340,7 @@ class _Reading:
         return (yield from self._name())
 
     def _name(self) -> Steps[str | None]:
-        """Read the name of a call and its parenthesis; read nothing if there is none."""
+        """Read the name of a call and its parenthesis; read nothing without one."""
         while True:
             found = _NAME.match(self._source.text, self._source.at)
             end = found.end() if found else self._source.at

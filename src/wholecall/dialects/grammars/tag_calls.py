@@ -165,7 +165,7 @@ class _Reading:
     # ── One call ────────────────────────────────────────────────────────────────────
 
     def _call(self) -> Steps[bool | None]:
-        """Return True if the call is whole; None if there is none."""
+        """Return True if the call is whole, or None without a call."""
         head = yield from self._head(self._grammar.call)
         if head is not None and head.glued:
             return (yield from self._glued_call(head.name))

@@ -49,7 +49,7 @@ class Bodies:
 
 
 def cut_bodies(renderings: Mapping[Probe, str]) -> Bodies:
-    """Cut the answers out; raise UnusableDialect if there is none."""
+    """Cut out the answers; raise UnusableDialect if they are missing."""
     for probe in (Probe.TEXT, Probe.ONE):
         if probe not in renderings:
             raise UnusableDialect(f"the template does not take {probe.value}")
@@ -77,8 +77,8 @@ def cut_bodies(renderings: Mapping[Probe, str]) -> Bodies:
 
 
 def _prompt(renderings: Mapping[Probe, str]) -> str:
-    """Return the text that the template writes before an answer; empty if it cannot be told from
-    the question."""
+    """Return the text that the template writes before an answer; empty if it cannot be
+    distinguished from the question."""
     prompt = renderings.get(Probe.PROMPT, "")
     return prompt if prompt != renderings.get(Probe.QUESTION) else ""
 

@@ -7,7 +7,8 @@
         {"role": "tool", "tool_name": …, "tool_call_id": …, "content": "…"}],
      "tools": [{"type": "function", "function": {…}}], "format": {…}, "options": {…}}
 
-There is no `tool_choice`: forbidden tools are not offered, and a required call cannot be expressed.
+The API lacks `tool_choice`: forbidden tools are not offered, and a required call cannot be
+expressed.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Address(msgspec.Struct):
 
     @property
     def slot(self) -> Slot | None:
-        """The index, or an id if there is none."""
+        """The index, or an id without one."""
         return self.item_id or self.call_id if self.index is None else self.index
 
 
@@ -83,7 +83,7 @@ class _Call:
         self.sealed: str | None = None
         """The whole text with which the call was said to be over."""
         self.repeated = False
-        """Whether the end of the response has listed it."""
+        """True if the end of the response has listed it."""
 
     def may_be(self, item: CallItem) -> bool:
         return not (self.id and item.call_id) or self.id == item.call_id
@@ -176,7 +176,7 @@ class FunctionCalls:
             return next((call for call in self._calls[-1:] if call.sealed is None), None)
         namesakes = self._by_call_id.get(address.call_id or address.item_id, [None])
         at_index = self._by_index.get(address.index)
-        # Of several calls with one id, it is the one that stands here, or else the newest.
+        # Among several calls with one id, take the one at this index, or else the newest.
         by_call_id = at_index if at_index in namesakes else namesakes[-1]
         return self._by_item_id.get(address.item_id) or by_call_id or at_index
 

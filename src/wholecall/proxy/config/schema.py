@@ -161,16 +161,15 @@ class ModelConfig:
     """The way in which the model gets tools: `native`, `auto` (by its name), `constrained`, or the
     name of a dialect. Default: `native`, and `constrained` for a `local/…` model."""
     rescue: Literal["off", "read_only", "all"] | None = None
-    """Which calls are taken from the text of a model that has tools natively: `off` none,
-    `read_only` those of tools that change nothing, `all` every one. Without it `read_only` for
-    tools that run here and `all` for those of the client."""
+    """The calls to rescue from the text of a model that has tools natively: `off` none, `read_only`
+    those of tools that change nothing, `all` every one. The default is `read_only` for tools that
+    run here and `all` for those of the client."""
     reask: Annotated[int, Range(0, 5)] = 1
-    """Mode `gate`: how often the model is asked again for a bad call before the client sees it. A
-    call that the output limit cut is asked for with more room, up to `limits.output_tokens`."""
+    """Mode `gate`: the number of retries for a bad call before the client sees it. A call that the
+    output limit cut is retried with more room, up to `limits.output_tokens`."""
     live: bool = False
     """Mode `gate`: streams show arguments as they grow, before they are checked. A call that then
-    turns out to be wrong, or has to be repaired, ends the stream with an error; it is not asked for
-    again."""
+    turns out to be wrong, or has to be repaired, ends the stream with an error, without a retry."""
     retries: Annotated[int, Range(0, 5)] = 2
     """Retries for an upstream that refuses with 429 or 5xx."""
     timeouts: Timeouts = field(default_factory=Timeouts)

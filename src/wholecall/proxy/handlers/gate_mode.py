@@ -1,6 +1,6 @@
-"""The mode `gate`: calls are checked here and run by the client.
+"""Mode `gate`: calls are checked here and run by the client.
 
-Text goes to the client as it comes. Calls wait for the end of the answer, because only then is it
+Text goes to the client as it arrives. Calls wait for the end of the answer, because only then is it
 known whether all of them are right. A wrong call is never handed over:
 
 | what is wrong                       | how the model is asked again (up to `reask` times)        |
@@ -10,12 +10,12 @@ known whether all of them are right. A wrong call is never handed over:
 | arguments, name or form             | with feedback as the result of the call                    |
 | the same call, again and again      | without tools: it shall answer from the results            |
 
-Right calls beside a wrong one are kept, and handed over together with the corrected one. Words
-that a stream has sent stay; the next answer does not repeat them. If the calls of the last answer
-are wrong, too, the answer fails: a client that saw a good end would take the work for done.
+Right calls next to a wrong one are kept, and handed over together with the corrected one. Text that
+a stream has sent stays; the next answer does not repeat it. If the calls of the last answer are
+wrong, too, the answer fails: a client that saw a good end would take the work for done.
 
-A model may be set to be `live`: then calls are shown as they grow, and one that turns out to be
-wrong ends the stream with an error, because what was sent cannot be taken back.
+A model may be set to `live`: then calls are shown as they grow, and one that turns out to be wrong
+ends the stream with an error, because what was sent cannot be taken back.
 """
 
 from __future__ import annotations
@@ -64,27 +64,27 @@ _KEPT = (
     "This call is right. It is run together with the corrected one, and its result follows then: "
     "do not send it again."
 )
-# What is said of a text without being a part of it. It is left out where the text is.
+# Extras that describe a text without being a part of it. They are left out together with the text.
 _OF_TEXT = LEFT_OUT | {"citations", "message", "notes"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateRequest:
-    """The question and its upstream."""
+    """A client's request, its upstream and its settings."""
 
     request: Request
     upstream: Upstream
     sender: Sender
     reask: int = 0
-    """How often the model is asked again for a call that it got wrong."""
+    """The most retries for a call that the model got wrong."""
     live: bool = False
     """True if the client sees calls grow, before they are checked."""
     limits: RunLimits = field(default_factory=RunLimits)
-    """How far the room for a call is raised, and how often a call may be repeated."""
+    """Limits for the room of a call, and for its repetitions."""
 
 
 class GateMode:
-    """Asks one question and hands the answer over."""
+    """The gate for one request and its answer."""
 
     def __init__(
         self, question: GateRequest, answering: ResponseWriter, *, watch: ExchangeWatch
@@ -95,22 +95,22 @@ class GateMode:
         self._offer = {spec.name: spec for spec in question.request.tools}
         self._held: list[Event] = []
         self._kept: list[Call] = []
-        """Right calls of answers that were asked for again for the sake of others."""
+        """Right calls from answers that were retried because of other calls."""
         self._repeated: list[Call] = []
         """Calls of the answer that were made too often."""
         self._stopped = ""
-        """Why the model gets no further tools, in words for the client."""
+        """The reason why the model gets no further tools, in words for the client."""
         self._words = _Words()
         self._usage = Usage()
         self._turns = 0
 
     @property
     def asked_again(self) -> bool:
-        """Whether the model was asked more than once: to send the request again is useless."""
+        """True if the model was asked more than once: resending the request is useless."""
         return self._turns > 1
 
     async def run(self) -> None:
-        """Ask until the calls are right, or until it has been asked often enough."""
+        """Ask until the calls are right or the retries are used up."""
         request = _warn(self._question.request, self._question.limits)
         answered = await self._ask(request)
         outcome, again = answered.outcome, self._judge(request, answered)
@@ -121,7 +121,7 @@ class GateMode:
             except UpstreamError:
                 if not (self._kept or self._stopped or outcome.rejected):
                     raise
-                outcome = replace(outcome, text="")  # what was wrong before is told instead
+                outcome = replace(outcome, text="")  # the earlier mistake is reported instead
                 break
             outcome, request = answered.outcome, again.request
             again = self._judge(request, answered)
@@ -138,7 +138,7 @@ class GateMode:
         self._held.clear()
         self._watch.take(TurnStarted(self._turns + 1))
         turn = Turn(emit=self._take, start=_leave_to_client, room=self._answering.flush)
-        # A model that is stuck shall answer in words: a call that it writes as text is not one.
+        # A model that is stuck must answer in words: a call that it writes as text is not one.
         sent = self._question.sender(request, silent=bool(self._stopped))
         answered = await turn.read(self._question.upstream, sent)
         self._turns += 1
@@ -146,7 +146,7 @@ class GateMode:
         return answered
 
     async def _ask_again(self, request: Request, *, room: int | None) -> ReadAnswer:
-        """Ask once more; without more room where the upstream refuses that."""
+        """Retry the request, without more room if the upstream refuses that."""
         try:
             return await self._ask(request)
         except UpstreamError as error:
@@ -181,7 +181,8 @@ class GateMode:
             self._answering.put(event)
 
     def _take_usage(self, usage: Usage) -> None:
-        """Of further answers only the sum is told, at the end."""
+        """Report the usage of the first answer. For further answers, only the sum is reported at
+        the end."""
         if not self._turns:
             self._answering.put(usage)
 
@@ -190,10 +191,10 @@ class GateMode:
         if not isinstance(event.value, Rejected):
             self._answering.put(event)
 
-    # ── Whether to ask again ────────────────────────────────────────────────────────
+    # ── Retries ─────────────────────────────────────────────────────────────────────
 
     def _judge(self, request: Request, answered: ReadAnswer) -> Again | None:
-        """Return how the model is asked again; None: the answer will do, or has to."""
+        """Return how to ask the model again; None if the answer will do, or has to."""
         outcome = answered.outcome
         if self._stopped or outcome.choices or outcome.finish_reason == _CONTENT_FILTER:
             return None
@@ -212,15 +213,15 @@ class GateMode:
         return self._remind(request, answered)
 
     def _is_stuck(self, outcome: Outcome) -> bool:
-        """Return whether the answer has nothing but calls that were made too often."""
+        """Return True if all calls of the answer were made too often."""
         only = len(self._repeated) == len(outcome.calls) and not self._kept
         return bool(self._repeated) and only and not self._question.live
 
     def _can_stand(self, outcome: Outcome) -> bool:
-        """Return whether what a client has seen may stand before another answer.
+        """Return True if what the client has seen may precede another answer.
 
-        Words before a call are whole. Words that broke off are not, and what a provider's own
-        tools did would be done and shown twice.
+        Text before a call is whole. Text that broke off is not, and the work of a provider's own
+        tools would be done and shown twice.
         """
         if not self._question.request.stream:
             return True
@@ -229,10 +230,10 @@ class GateMode:
         return not outcome.provider_blocks and (begun or silent)
 
     def _correct(self, request: Request, answered: ReadAnswer, *, last: bool) -> Again | None:
-        """Ask for the right call: with more room where there was too little, else in words."""
+        """Request the right call: with more room if there was too little, or with feedback."""
         outcome = answered.outcome
         if outcome.calls and not request.choice.parallel:
-            return None  # the one call that is allowed is there
+            return None  # the one call that is allowed is already there
         if was_cut(outcome):
             most = self._question.limits.output_tokens
             more = with_more_room(request, outcome, most=most)
@@ -257,7 +258,8 @@ class GateMode:
         return Again(_REPEATED, replace(asked, choice=Choice(Mode.NONE)))
 
     def _explain(self, outcome: Outcome) -> list[Message]:
-        """A result for every call of the answer, in order; what was no call, told as by a user."""
+        """Return a result for every call of the answer, in order. Feedback on anything that was not
+        a call is a user message."""
         made: list[Call | Rejected] = [*outcome.calls, *(r for r in outcome.rejected if r.id)]
         results = tuple(
             _result_of(call, self._tell(call), failed=isinstance(call, Rejected))
@@ -272,7 +274,7 @@ class GateMode:
             return _tell_model(call) if call in self._repeated else _KEPT
         return feedback(call, self._offer.get(call.name or ""), offer=self._offer)
 
-    # ── What the client gets ────────────────────────────────────────────────────────
+    # ── The answer to the client ────────────────────────────────────────────────────
 
     def _hand_over(self, outcome: Outcome) -> None:
         if self._turns > 1:
@@ -296,10 +298,10 @@ class GateMode:
             if not isinstance(event, Rejected | Released):
                 self._answering.put(event)
         if self._kept and (broken or not self._held):
-            self._answering.put(_GOOD_END)  # that no other came does not undo the right calls
+            self._answering.put(_GOOD_END)  # the right calls count, although no other one came
 
     def _gather_calls(self) -> list[Call]:
-        """The right calls of all answers. One that was sent again is run once."""
+        """Return the right calls of all answers. A call that was sent again runs once."""
         came = [event.call for event in self._held if isinstance(event, Released)]
         calls = [*self._kept]
         for call in came:
@@ -309,7 +311,7 @@ class GateMode:
         return calls
 
     def _conclude(self, outcome: Outcome) -> None:
-        """End in words: the model's own, if it has any."""
+        """End with text: the model's own, if it has any."""
         self._say(self._words.rest(called=False))
         if is_broken(outcome) or not outcome.text.strip():
             self._say(self._stopped)
@@ -320,7 +322,7 @@ _GOOD_END = Ended("stop", Hint.STOP, None, None)
 
 
 def _leave_to_client(_: Call) -> None:
-    """The client runs it, after the end of the answer."""
+    """Do nothing: the client runs the call after the end of the answer."""
 
 
 def _add(request: Request, answered: ReadAnswer, *, told: Sequence[Message]) -> Request:
@@ -337,9 +339,9 @@ def _is_same(call: Call, other: Call) -> bool:
 
 
 def _is_void(outcome: Outcome) -> bool:
-    """Return whether an answer without right calls had wrong ones, and its end does not say so.
+    """Return True if an answer without right calls had wrong ones, and its end does not say so.
 
-    At the output limit, what never got a name beside some text was text; and of several choices
+    At the output limit, a call without a name next to some text was text; and of several choices
     one may be cut.
     """
     if outcome.error is not None or outcome.finish_reason == _CONTENT_FILTER:
@@ -363,36 +365,36 @@ def _describe(rejected: Rejected) -> dict[str, str]:
     }
 
 
-# ── Words that were sent ────────────────────────────────────────────────────────────
+# ── Text that was sent ──────────────────────────────────────────────────────────────
 
 
 class _Stage(enum.Enum):
     OPEN = "open"
-    """Words are sent as they come."""
+    """Text is sent as it arrives."""
     SAME = "same"
-    """So far they are the ones that were sent before."""
+    """So far, the text is the same as what was sent before."""
     APART = "apart"
-    """They are others, and wait: beside a call they are not needed."""
+    """The text differs, and waits: next to a call it is not needed."""
 
 
 class _Words:
-    """The words of the answers, of which a client reads none twice."""
+    """The text of the answers. A client reads no part of it twice."""
 
     def __init__(self) -> None:
         self._sent: list[str] = []
         self._before = ""
         self._at = 0
-        """How far the present answer repeats what was sent before."""
+        """The number of characters sent before that the current answer has repeated so far."""
         self._stage = _Stage.OPEN
         self._waiting: list[str] = []
 
     @property
     def are_held(self) -> bool:
-        """Whether what comes now is not sent."""
+        """True if text that arrives now is not sent."""
         return self._stage is not _Stage.OPEN
 
     def begin_again(self, *, void: bool) -> None:
-        """Another answer comes; `void`: nothing of the others was sent."""
+        """Prepare for another answer; `void` is True if nothing of the others was sent."""
         if void:
             self._sent.clear()
         self._before, self._at = "".join(self._sent).strip(), 0
@@ -401,7 +403,7 @@ class _Words:
         self._stage = _Stage.SAME if self._before else _Stage.OPEN
 
     def take(self, text: str) -> str:
-        """Return what of a piece is sent now."""
+        """Return the part of a piece that is sent now."""
         if self.are_held:
             self._waiting.append(text)
         if self._stage is _Stage.SAME:
@@ -412,7 +414,7 @@ class _Words:
         return text
 
     def rest(self, *, called: bool) -> str:
-        """Return what is sent at the end of the answer."""
+        """Return the text to send at the end of the answer."""
         waiting = self._stage is _Stage.APART and not called
         return "".join(self._waiting) if waiting else ""
 
@@ -429,13 +431,13 @@ class _Words:
         return ""
 
 
-# ── Calls that are repeated ─────────────────────────────────────────────────────────
+# ── Repeated calls ──────────────────────────────────────────────────────────────────
 
 
 def _warn(request: Request, limits: RunLimits) -> Request:
-    """Return the request with a note beside each result of a call that was repeated too often.
+    """Return the request with a note on each result of a call that was repeated too often.
 
-    The note stands in what the upstream reads; the client's own messages stay as they are.
+    Only the upstream reads the note; the client's own messages stay as they are.
     """
     messages, start = list(request.messages), _find_start(request.messages)
     guard, notes = _make_guard(limits), dict[str, str]()
@@ -463,7 +465,7 @@ def _with_note(part: CallResult, note: str) -> CallResult:
 
 
 def _find_repeated(question: GateRequest, calls: Iterable[Call]) -> list[Call]:
-    """Return the calls that were made too often since the user asked."""
+    """Return the calls that were made too often since the user's question."""
     guard = _make_guard(question.limits)
     messages = question.request.messages
     for message in messages[_find_start(messages) :]:
@@ -474,14 +476,14 @@ def _find_repeated(question: GateRequest, calls: Iterable[Call]) -> list[Call]:
 
 
 def _make_guard(limits: RunLimits) -> Guard:
-    """The guard of runs. How many calls a client makes is its own affair."""
+    """Return the guard of runs, without its limit on calls: a client may make any number."""
     return Guard(replace(limits, calls=sys.maxsize))
 
 
 def _find_start(messages: Sequence[Message]) -> int:
-    """Return where the present question begins: what was asked before may be asked again.
+    """Return the index at which the current question begins: earlier calls may be made again.
 
-    Clients put notes of their own beside results, as messages of the user. They are no question.
+    Clients put notes of their own after results, as user messages. They are not questions.
     """
     for at in range(len(messages) - 1, 0, -1):
         if messages[at].role is Role.USER and messages[at - 1].role is not Role.TOOL:

@@ -26,7 +26,7 @@ MOST_BYTES = 64 * 1024 * 1024
 
 
 async def _do_nothing() -> None:
-    """Do nothing: there is no writer yet."""
+    """Do nothing: the writer has not started yet."""
 
 
 def _say_nothing(_: Iterator[bytes]) -> bytes:
@@ -235,12 +235,12 @@ class SharedStream:
 # - Without either: an equal body while the first request is still being answered.
 #
 # After a disconnect the run is cancelled (see `departing`). If a tool had begun by then, its
-# effects remain, and a resend is told so instead of running it again.
+# effects remain, and the response to a resend says so instead of running it again.
 
 
 KEPT_SECONDS = 120.0
-"""Seconds for which a finished answer is kept: SDKs wait at most 8 seconds, or as long as they are
-told."""
+"""Seconds for which a finished answer is kept: SDKs wait at most 8 seconds, or as long as the
+response demands."""
 MOST_KEPT = 256
 """Finished answers that are kept. The oldest goes first; what is being made never does."""
 

@@ -51,7 +51,7 @@ class _Form:
 
 _FORMS = {
     "openai-chat": _Form(
-        # An error is of an answer that was asked for again.
+        # An error belongs to an answer that was retried.
         "",
         "created",
         frozenset({"object", "choices", "usage", "error"}),

@@ -53,10 +53,10 @@ from wholecall.upstreams.retry import is_repeatable
 
 _LOG = logging.getLogger(__name__)
 LONGEST_RETRY_AFTER = 60.0
-"""Seconds. SDKs wait as long as they are told, and no one waits an hour for an answer."""
+"""Seconds. SDKs wait as long as the header says, and no one waits an hour for an answer."""
 NEVER_AGAIN: RawHeaders = ((b"x-should-retry", b"false"),)
-"""Official SDKs send a failed request again by themselves. After a tool ran they must not, and
-where a model got its call wrong although it was told what was wrong, it is of no use."""
+"""Official SDKs resend a failed request by themselves. After a tool ran they must not. If a model
+got its call wrong despite feedback, resending is useless."""
 BAD_CALL = "bad_call"
 """The code of answers whose calls were wrong."""
 BROKEN_OFF = "broken_off"

@@ -61,7 +61,7 @@ class ModelRoute:
     emulate: str | None = None
     """A dialect, `auto`, `native` or `constrained`: how the model is offered tools."""
     rescue: Rescue | None = None
-    """Which calls are started that the model wrote as text; None: the default of each tool."""
+    """The calls to start among those that the model wrote as text; None: each tool's default."""
     limits: RunLimits = field(default_factory=RunLimits)
     reask: int = 1
     """In the mode `gate`: how often the model is asked again for a call that it got wrong."""

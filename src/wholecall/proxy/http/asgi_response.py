@@ -45,7 +45,7 @@ class ResponseBody(Value, frozen=True):
 
 
 def _do_nothing() -> None:
-    """Do nothing: there is no listener."""
+    """Do nothing: no one is listening."""
 
 
 class ResponseSink(Protocol):

@@ -67,7 +67,7 @@ class HeaderChecks:
         self.path = path
         self.query = query
         self.headers = headers
-        """Names in lower case, in the order in which they came."""
+        """Headers with names in lower case, in the order in which they arrived."""
         self.by_name = dict(headers)
         """Of several with one name, the last."""
         self.size = len(path) + len(query) + sum(map(len, chain.from_iterable(headers)))

@@ -72,7 +72,7 @@ BUG = RequestRefused(
 
 
 def _forget(_: RequestRefused) -> None:
-    """Do nothing: there is no listener."""
+    """Do nothing: no one is listening."""
 
 
 class Caller(Value, frozen=True, eq=False):
@@ -95,12 +95,12 @@ class ProxyMiddleware:
         config: Config,
         *,
         keys: KeyStore | None = None,
-        quotas: RateLimits | None = None,
+        rate_limits: RateLimits | None = None,
     ) -> None:
         self._app = app
         self._config = config
         self._keys = keys
-        self._quotas = quotas or RateLimits()
+        self._rate_limits = rate_limits or RateLimits()
         self.on_refusal: Callable[[HttpRefusal], None] = tell_nobody
         """Called for every request that is turned away, here or because no route serves it."""
 
@@ -142,7 +142,7 @@ class ProxyMiddleware:
                 await self._app(scope, intake.receive, reply.send)
             finally:
                 if takes_place:
-                    self._quotas.end(key)
+                    self._rate_limits.end(key)
         except RequestRefused as refused:
             await reply.refuse(refused)
         except Exception:
@@ -200,15 +200,15 @@ class ProxyMiddleware:
 
     def _admit(self, arrival: HeaderChecks, key: Key) -> bool:
         """Take a slot for the request, if there is one; the caller gives it back."""
-        wait = self._quotas.take(key)
+        wait = self._rate_limits.take(key)
         if wait:
             why = f"this key has {key.rpm} requests a minute, and they are used up"
             raise refuse_for_now(429, why, code="rate_limit_exceeded", seconds=wait)
         if not _takes_long(arrival):
             return False
-        if self._quotas.running >= self._config.limits.concurrent:
+        if self._rate_limits.running >= self._config.limits.concurrent:
             raise refuse_for_now(503, _FULL, code="overloaded", seconds=BUSY_SECONDS)
-        if not self._quotas.begin(key):
+        if not self._rate_limits.begin(key):
             why = f"this key has {key.concurrent} requests at a time, and they are under way"
             raise refuse_for_now(429, why, code="concurrency_limit_exceeded", seconds=BUSY_SECONDS)
         return True

@@ -91,11 +91,11 @@ class HttpRefusal(NamedTuple):
 
 
 def tell_nobody(_: HttpRefusal) -> None:
-    """Do nothing: there is no listener."""
+    """Do nothing: no one is listening."""
 
 
 async def _send_nowhere(_: Message) -> None:
-    """Discard it: there is no listener any more."""
+    """Discard the message: no one is listening any more."""
 
 
 async def _receive_nothing() -> Message:

@@ -136,7 +136,7 @@ class _Parser(HttpRequestParser):
         self._call = call
 
     def feed_data(self, data: Any) -> None:
-        """Bytes came."""
+        """Process received bytes."""
         try:
             super().feed_data(data)
         except HttpParserUpgrade as upgrade:

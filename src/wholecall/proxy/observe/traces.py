@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry, by its conventions for generative AI.
+"""OpenTelemetry spans, by its conventions for generative AI.
 
     POST /v1/chat/completions        SERVER, continues the client's trace
     ├── chat gpt-x                   CLIENT, one for each time that a model is asked
@@ -6,7 +6,7 @@
     └── chat gpt-x
 
 Spans hold no content. The operator decides where spans go: `opentelemetry-instrument wholecall
-serve`. Without an exporter there is no tap.
+serve`. Without an exporter, the tap is left out.
 """
 
 from __future__ import annotations

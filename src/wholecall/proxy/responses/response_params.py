@@ -125,7 +125,7 @@ def _continue(fields: Fields, before: StoredResponse) -> Fields:
 
 
 def _read_answer(response: bytes) -> _Answer:
-    """Read the answer. A passed-through response may have another form; then there is none."""
+    """Read the answer; return an empty one if a passed-through response has another form."""
     try:
         return _ANSWER.decode(response)
     except UNREADABLE:

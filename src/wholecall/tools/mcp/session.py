@@ -87,7 +87,7 @@ _REFUSALS = 400
 
 @dataclass(slots=True)
 class Signs:
-    """Signs of a server other than its messages: they may explain why there are none."""
+    """Signs of a server other than its messages. They may explain why messages are missing."""
 
     stderr: StderrTail = field(default_factory=StderrTail)
     refusal: int | None = None
@@ -354,7 +354,7 @@ class McpSession:
         return Result((Text(f"{cut(error.message)} (MCP error {error.code})"),), failed=True)
 
     def _lose(self, why: str) -> ToolServerFailed:
-        """The call was sent, and nobody knows what came of it."""
+        """Return the error for a call that was sent and whose outcome is unknown."""
         return self._fail(f"{why}; {_OUTCOME}", outcome_unknown=True)
 
     def _fail(self, why: str, *, outcome_unknown: bool = False) -> ToolServerFailed:

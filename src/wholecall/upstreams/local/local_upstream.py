@@ -154,7 +154,7 @@ class LocalUpstream:
         way = self._ways.get(address)
         if way is not None:
             return way
-        # Without our environment: there is no proxy between this machine and itself.
+        # Without our environment: this machine needs no proxy to reach itself.
         settings = HttpSettings(environ={})
         way = self._ways[address] = HttpUpstream(
             _PROTOCOL, address, api_key=self._key, settings=settings

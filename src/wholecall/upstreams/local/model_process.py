@@ -307,13 +307,12 @@ class ModelKeeper:
             running[0].stop()
 
     def _find_running(self) -> Future[str] | None:
-        """Return the address of a process that loads or serves; None if there is none. Never
-        waits."""
+        """Return the address of a process that loads or serves, or None. Never wait."""
         running = self._running
         return running[1] if running is not None and _is_good(running) else None
 
     def _ensure(self, stops: int) -> Future[str]:
-        """The same, starting a process if there is none. It may block."""
+        """Return the address of a process; start one if none is running. It may block."""
         with self._lock:
             self._look_after()
             if self._running is None:
