@@ -22,7 +22,9 @@ BENCHES := $(filter-out bench/tables.py,$(sort $(wildcard bench/*.py)))
 # The sans-IO folders: the tests beside them must take each branch. Only these tests are traced,
 # because tracing costs as much as the tests themselves.
 SANS_IO := arguments assembly protocols dialects
-SANS_IO_TESTS := $(addprefix tests/,$(SANS_IO))
+SANS_IO_MODULES := events messages tool_choice
+SANS_IO_TESTS := $(addprefix tests/,$(SANS_IO)) \
+	$(foreach module,$(SANS_IO_MODULES),$(wildcard tests/test_$(module)*.py))
 PARALLEL := -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
@@ -36,7 +38,8 @@ run: free-port $(STAMP) ## Start the proxy with the inspector, a real model and 
 	@$(BIN)/wholecall demo $(if $(MODEL),--model '$(MODEL)') $(if $(PORT),--port '$(PORT)')
 
 test: $(STAMP) ## Run the tests; core, protocols and dialects need 100 % branch coverage
-	$(BIN)/pytest $(PARALLEL) --cov-report= $(SANS_IO:%=--cov=src/wholecall/%) $(SANS_IO_TESTS)
+	$(BIN)/pytest $(PARALLEL) --cov-report= $(SANS_IO:%=--cov=src/wholecall/%) \
+		$(SANS_IO_MODULES:%=--cov=wholecall.%) $(SANS_IO_TESTS)
 	@echo 'Branch coverage of the sans-IO folders by the tests beside them (100 % is demanded):'
 	$(BIN)/coverage report --fail-under=100
 	$(BIN)/pytest $(PARALLEL) $(SANS_IO_TESTS:%=--ignore=%)
@@ -45,8 +48,9 @@ coverage: $(STAMP) ## Run the tests, and show what they cover of the whole libra
 	$(BIN)/pytest $(PARALLEL) --cov --cov-report=
 	$(BIN)/coverage report
 
+# Clients wait between their retries, so more of them than cores run at a time.
 test-clients: $(PEERS_STAMP) ## Run tests/peers: with LiteLLM and agent libraries, in an environment of their own
-	$(PEERS_BIN)/pytest -n auto --dist loadgroup --show-capture=no --confcutdir=tests/peers tests/peers
+	$(PEERS_BIN)/pytest -n 6 --dist loadgroup --show-capture=no --confcutdir=tests/peers tests/peers
 
 test-model: $(STAMP) ## Run tests/models: a small real model (98 MB, pulled), and the default one if it is here
 	@$(BIN)/wholecall model pull smollm2

@@ -43,8 +43,8 @@ ROWS = re.findall(r"^\|[^|]*\| ([0-9,]+) \| `(\w+)\.(\w+)` \|$", DOCUMENT.read_t
 
 @pytest.mark.parametrize(("figure", "owner", "name"), ROWS)
 def test_the_document_names_the_figures_that_hold(figure: str, owner: str, *, name: str) -> None:
-    holder = DEFAULT if owner == "Limits" else importlib.import_module(f"wholecall.core.{owner}")
-
+    module = "wholecall.arguments." + ("limits" if owner == "Limits" else owner)
+    holder: object = DEFAULT if owner == "Limits" else importlib.import_module(module)
     assert int(figure.replace(",", "")) == getattr(holder, name)
 
 

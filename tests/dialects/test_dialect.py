@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from example_counts import examples
@@ -88,6 +88,8 @@ def test_calls_come_back(
     assert template is not None
     if template.notation is Notation.TAGS and is_typed_twice(calls):
         return
+    # A string that begins or ends with Gemma's quoting mark was cut by a server, and is refused.
+    assume('<|"|>' not in str(calls))
     try:
         text = encode(dialect, calls)
     except ValueError:

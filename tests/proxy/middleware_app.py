@@ -55,7 +55,7 @@ def walk(routes: list[Any], prefix: str = "") -> Iterator[tuple[str, str]]:
 def make_edge(
     config: Config, *, keys: KeyStore | None = None, quotas: RateLimits | None = None
 ) -> ProxyMiddleware:
-    return ProxyMiddleware(Starlette(routes=ROUTES), config, keys=keys, quotas=quotas)
+    return ProxyMiddleware(Starlette(routes=ROUTES), config, keys=keys, rate_limits=quotas)
 
 
 def make_key(keys: KeyStore, **rights: Any) -> dict[str, str]:

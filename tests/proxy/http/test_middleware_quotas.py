@@ -91,7 +91,7 @@ def test_a_place_is_taken_while_the_stream_of_a_response_is_read(
         raise RequestRefused(404, "nothing is held", code="response_not_found")
 
     scope = {**make_scope(method, path), "query_string": query}
-    asyncio.run(call(ProxyMiddleware(look, Config(), quotas=quotas), scope))
+    asyncio.run(call(ProxyMiddleware(look, Config(), rate_limits=quotas), scope))
     assert running == [int(held)]
     assert quotas.running == 0
 
@@ -101,7 +101,7 @@ def test_a_request_that_fails_gives_its_place_back(keys: KeyStore) -> None:
         raise ZeroDivisionError
 
     quotas = RateLimits()
-    edge = ProxyMiddleware(fail, Config(), keys=keys, quotas=quotas)
+    edge = ProxyMiddleware(fail, Config(), keys=keys, rate_limits=quotas)
     with pytest.raises(ZeroDivisionError):
         ask(edge, "/v1/messages", method="POST")
     assert quotas.running == 0
