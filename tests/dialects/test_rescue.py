@@ -19,6 +19,7 @@ from wholecall.events import (
     Hint,
     HintGiven,
     Inconsistent,
+    Reason,
     Reasoning,
     Rejected,
     Terminated,
@@ -226,3 +227,9 @@ def test_text_flows_on_once_words_follow_a_call() -> None:
     rescuer = Rescuer(read_offer(TOOLS))
     assert rescuer.feed(Text(f"{LEAKED}\n")) == []
     assert rescuer.feed(Text("No")) == [Text(LEAKED), Text("\nNo")]
+
+
+def test_a_marker_that_is_repeated_without_end_is_reported() -> None:
+    outcome = rescue(Text("<tool_call>" * 40), STOP, Terminated())
+    assert [each.reason for each in outcome.rejected] == [Reason.DEGENERATE]
+    assert outcome.calls == ()

@@ -157,8 +157,6 @@ class CallPosition(enum.Enum):
     may follow the call is not decided here."""
     LED_IN = enum.auto()
     """The same, but a special token (`<|…`), which prose hardly holds, may follow words."""
-    ANYWHERE = enum.auto()
-    """Quoted or not: the text is searched for what looks like a call."""
 
 
 _APART = (CallPosition.APART, CallPosition.LED_IN)
@@ -273,9 +271,6 @@ class Engine:
         return found
 
     def _at(self, mark: str) -> Steps[None]:
-        if self._reading is CallPosition.ANYWHERE:
-            yield from self._search(mark)
-            return
         if mark == FENCE:
             yield from self._fence()
             return
@@ -286,14 +281,6 @@ class Engine:
             yield from self._read_foreign(mark)
         else:
             yield from self._at_own(mark, quoted=quoted)
-
-    def _search(self, mark: str) -> Steps[None]:
-        """The call that begins here. All but calls is text, whatever it means elsewhere."""
-        found: bool | None = False
-        if mark in self._words.grammars:
-            found = yield from self._try(self._words.grammars[mark], mark, sink=self._output.text)
-        if found is False:
-            self._output.text(mark)
 
     def _is_prose(self, mark: str, within: Quotation) -> bool:
         """Return True if a mark that can begin a call does not begin one at this position."""

@@ -206,13 +206,11 @@ class Rescuer:
                 self._held.append(each)
             elif isinstance(each, Retracted):
                 self._held.clear()
-            elif isinstance(each, Rejected):
-                passed.append(each)
             else:
                 passed += self._pass(each)
         return passed
 
-    def _pass(self, said: Delta) -> list[Told]:
+    def _pass(self, said: Delta | Rejected) -> list[Told]:
         """Pass on text or reasoning: what was held before it was not a call."""
         if not isinstance(said, Text | Reasoning):
             return [said]
