@@ -29,8 +29,15 @@ ORDER = (
     "faults",
     "demo",
 )
-# The same inside proxy/. Modules directly in it compose the rest and come last.
-PROXY_ORDER = ("config", "http", "observe", "responses", "handlers", "routes")
+# The same inside two of them. What is not named composes the rest and comes last.
+INNER_ORDER = {
+    "proxy": ("config", "http", "observe", "responses", "handlers", "routes"),
+    "dialects": (
+        *("char_stream", "quotation", "parser_context", "dialect", "grammars", "engine"),
+        *("formats", "dialect_registry", "dialect_catalog", "provenance"),
+        *("emulation", "text_reader", "rescue", "learn"),
+    ),
+}
 SANS_IO = frozenset({"events", "tool_choice", "messages", "arguments", "assembly", "protocols"}) | {
     "dialects"
 }
@@ -85,8 +92,8 @@ def complain(place: list[str], module: str) -> str | None:
     root, *inside = module.split(".")
     if root == "wholecall":
         return complain_of_ours(place[0], inside[0] if inside else "__init__") or (
-            complain_in_proxy(place[1:], inside[1:])
-            if place[0] == "proxy" and inside[:1] == ["proxy"]
+            complain_inside(place[0], place[1:], imported=inside[1:])
+            if place[0] in INNER_ORDER and inside[:1] == place[:1]
             else None
         )
     if place[0] in SANS_IO:
@@ -104,13 +111,14 @@ def complain_of_ours(importer: str, imported: str) -> str | None:
     return None
 
 
-def complain_in_proxy(importer: list[str], imported: list[str]) -> str | None:
+def complain_inside(folder: str, importer: list[str], *, imported: list[str]) -> str | None:
+    order = INNER_ORDER[folder]
     own, other = (
-        PROXY_ORDER.index(names[0]) if names and names[0] in PROXY_ORDER else len(PROXY_ORDER)
+        order.index(names[0]) if names and names[0] in order else len(order)
         for names in (importer, imported)
     )
     if other > own:
-        return f"proxy/{imported[0] if imported else ''} comes after proxy/{importer[0]}/"
+        return f"{folder}/{imported[0] if imported else ''} comes after {folder}/{importer[0]}"
     return None
 
 
@@ -135,7 +143,9 @@ def test_every_folder_has_its_place_in_the_order() -> None:
     rooms = {
         file.split("/")[1] for file in FILES if file.startswith("proxy/") and file.count("/") > 1
     }
-    assert rooms == set(PROXY_ORDER)
+    assert rooms == set(INNER_ORDER["proxy"])
+    inside = {file.split("/")[1].removesuffix(".py") for file in FILES if file[:9] == "dialects/"}
+    assert inside - {"__init__"} == set(INNER_ORDER["dialects"])
 
 
 @pytest.mark.parametrize(
@@ -164,6 +174,12 @@ def test_every_folder_has_its_place_in_the_order() -> None:
         ),
         ("proxy/routes/a.py", "from wholecall.proxy.app import a", "'wholecall.proxy.app'"),
         ("proxy/config/a.py", "from wholecall import proxy", "imports 'wholecall.proxy'"),
+        ("dialects/engine.py", "from wholecall.dialects.formats import a", "dialects.formats"),
+        (
+            "dialects/dialect_registry.py",
+            "def f():\n    from wholecall.dialects.emulation.a import b",
+            "dialects/emulation comes after dialects/dialect_registry",
+        ),
     ],
 )
 def test_a_violation_is_caught_and_named(file: str, source: str, *, culprit: str) -> None:
@@ -187,6 +203,7 @@ def test_a_violation_is_caught_and_named(file: str, source: str, *, culprit: str
         ("proxy/app.py", "import asyncio, starlette\nfrom wholecall.agent import loop"),
         ("proxy/app.py", "from wholecall.proxy.routes import models\nfrom . import server"),
         ("proxy/routes/a.py", "from wholecall.proxy.http import refusals"),
+        ("dialects/formats/a.py", "from wholecall.dialects.grammars.b import c"),
         ("__init__.py", "from wholecall.events import Call\nfrom .faults import script"),
         ("cli/main.py", "from wholecall import stream\nimport wholecall.proxy.app\nimport time"),
         ("errors.py", "from enum import Enum"),

@@ -11,9 +11,8 @@ import msgspec
 
 from wholecall.dialects.dialect import Dialect, Grammar, Named, Notation, Template, encode_calls
 from wholecall.dialects.dialect_registry import DIALECTS
-from wholecall.dialects.emulation.constrained import ReplyOrCalls
 from wholecall.dialects.grammars.headed_calls import HeadedCalls, LineCalls
-from wholecall.dialects.grammars.json_calls import JsonCalls
+from wholecall.dialects.grammars.json_calls import JsonCalls, ReplyOrCalls
 from wholecall.dialects.grammars.literal_calls import ArrowCalls, GemmaCalls
 from wholecall.dialects.grammars.nested_tag_calls import (
     ChildTagCalls,

@@ -17,7 +17,6 @@ from wholecall.dialects.dialect import (
     Named,
     template_of,
 )
-from wholecall.dialects.emulation.constrained import CONSTRAINED
 from wholecall.dialects.formats import (
     headed_formats,
     json_formats,
@@ -25,9 +24,6 @@ from wholecall.dialects.formats import (
     tag_formats,
     unannounced_formats,
 )
-from wholecall.dialects.formats import json_formats as json_marked
-from wholecall.dialects.formats import tag_formats as named
-from wholecall.dialects.formats import tag_formats as tagged
 from wholecall.dialects.grammars.headed_calls import HeadedCalls, LineCalls
 from wholecall.dialects.grammars.json_calls import JsonCalls
 from wholecall.dialects.grammars.json_values import Shape
@@ -36,12 +32,12 @@ from wholecall.dialects.grammars.tag_calls import TagCalls
 from wholecall.errors import UnusableDialect
 
 _WRITTEN = (
-    *tagged.TAGGED_DIALECTS,
-    *json_marked.DIALECTS,
+    *tag_formats.TAGGED_DIALECTS,
+    *json_formats.DIALECTS,
     *headed_formats.DIALECTS,
     *tag_formats.INVOKED_DIALECTS,
     *literal_formats.DIALECTS,
-    *named.NAMED_DIALECTS,
+    *tag_formats.NAMED_DIALECTS,
 )
 _BARE = json_formats.BARE_DIALECTS
 
@@ -97,12 +93,12 @@ _TEMPLATED = _auto("hf_response_template", Shape.JSON)
 # Ollama reads the marker of a model from its template; here all that are followed by JSON may
 # stand there.
 _TEMPLATE_TAG = replace(
-    json_marked.TEMPLATE_TAG,
+    json_formats.TEMPLATE_TAG,
     written=tuple(
         GrammarWithOpeners(
             tuple(each for each in entry.openers if each not in _TOO_PLAIN), entry.grammar
         )
-        for dialect in (json_marked.TEMPLATE_TAG, *_WRITTEN)
+        for dialect in (json_formats.TEMPLATE_TAG, *_WRITTEN)
         for entry in dialect.written
         if isinstance(entry.grammar, JsonCalls | HeadedCalls)
     ),
@@ -111,7 +107,7 @@ _ANY = (
     _TEMPLATE_TAG,
     Dialect(name="think_tags", reasoning=(THINK,), models="any that reasons and calls nothing"),
     AUTO,
-    CONSTRAINED,
+    json_formats.CONSTRAINED,
     replace(
         _TEMPLATED, written=(*_TEMPLATED.written, GrammarWithOpeners(("<tool_call>",), _LINES))
     ),

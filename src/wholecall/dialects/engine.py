@@ -1,4 +1,30 @@
-"""One pass over the text of an answer: text, reasoning and calls, as deltas."""
+"""One pass over the text of an answer: text, reasoning and calls, as deltas.
+
+The engine reads a model's text from left to right and divides it into three: text for the user,
+reasoning, and calls. It searches for markers: the openers of a dialect's formats, of its reasoning
+and of its channels. Text before a marker goes out at once; only a tail that may be the beginning
+of a marker waits. At an opener the grammars of that opener are tried in the order of their
+declaration. The first that recognises a call reads it to its end and writes it as deltas. If none
+does, the opener was prose, and it goes out as text.
+
+Why a single pass. Answers arrive in pieces of a few characters. A parser that reads its buffer
+again with each piece needs the square of the length, and one that looks at each piece alone loses
+what a cut divides. Here readers are generators over a `CharStream`: they yield where they need
+more text and resume at the same place, so that each character is read once and no cut matters.
+A grammar is written as if the whole text were there.
+
+Why no backtracking. A choice that may be taken back later would have to hold back all that was
+read since, and hostile text could make it be read again and again. So a grammar decides within a
+header of bounded length (`LONGEST_NAME`) whether this is a call. Up to there the engine may rewind
+and try the next grammar. After that the decision stands: what breaks later is a rejected call with
+its reason, never text, and never a second reading that happens to fit. Patterns are possessive,
+limits have names, and `tests/dialects/test_hostile.py` counts the work.
+
+What the engine does not do: it proves nothing. A call that it delivers is a draft like any other;
+the assembler decides by its own evidence whether it is whole. So a grammar writes the brace that
+closes the arguments only when it has seen the end of the call, and a text that was cut leaves an
+open object, which never runs.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +45,6 @@ from wholecall.dialects.parser_context import LONGEST_NAME, Given, ParserContext
 from wholecall.dialects.quotation import Quotation
 from wholecall.events import Reason, Reasoning, Text
 from wholecall.messages import Offer
-
-# The marks that the engine searches in an answer: those of a dialect, and the tags of the tools.
-
 
 FENCE = "```"
 _BEFORE_NAMES = ("print(", "functions.", "default_api.", "tools.")

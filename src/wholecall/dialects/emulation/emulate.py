@@ -15,7 +15,7 @@ from wholecall.assembly.assembler import Assembler
 from wholecall.dialects.dialect import Dialect, Template, encode_calls, encode_result, template_of
 from wholecall.dialects.dialect_registry import DIALECTS, dialect_named
 from wholecall.dialects.emulation.choice_enforcement import ChoiceGate
-from wholecall.dialects.emulation.constrained import CONSTRAINED, answer_schema, write_grammar
+from wholecall.dialects.emulation.constrained import answer_schema, write_grammar
 from wholecall.dialects.emulation.emulated_answer import EmulatedAssembler, opening
 from wholecall.dialects.emulation.prompt import (
     Prompt,
@@ -25,7 +25,7 @@ from wholecall.dialects.emulation.prompt import (
     write_prompt,
 )
 from wholecall.dialects.engine import CallPosition, Engine
-from wholecall.dialects.formats.json_formats import OBJECT
+from wholecall.dialects.formats.json_formats import CONSTRAINED, OBJECT
 from wholecall.dialects.grammars.json_calls import JsonCalls
 from wholecall.dialects.provenance import provenance_of
 from wholecall.errors import UnreadableRequest, UnusableDialect

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from wholecall.dialects.dialect import Channel, Dialect, GrammarWithOpeners, Template
 from wholecall.dialects.formats.tag_formats import LONGCAT_XML
-from wholecall.dialects.grammars.json_calls import BRACE, JsonCalls
+from wholecall.dialects.grammars.json_calls import BRACE, JsonCalls, ReplyOrCalls
 from wholecall.dialects.grammars.python_calls import PythonCalls
 
 OBJECT = '{"name": {name_json}, "arguments": {arguments}}'
@@ -247,6 +247,13 @@ LITELLM = Dialect(
     bare=(_BARE,),
     template=Template(OBJECT, between="\n"),
     models="any prompted model",
+)
+
+CONSTRAINED = Dialect(
+    name="constrained",
+    bare=(ReplyOrCalls(),),
+    template=Template(OBJECT, before='{"calls": [', between=", ", after="]}"),
+    models="any, where the upstream can constrain decoding",
 )
 
 BARE_DIALECTS = (LLAMA3, XLAM, JSON_ARRAY, GENERIC, LITELLM)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from wholecall.dialects.char_stream import Steps, ignore, markers_of
+from wholecall.dialects.char_stream import Sink, Steps, ignore, markers_of
 from wholecall.dialects.grammars.json_values import (
     BROKEN_JSON,
     accept_end,
@@ -16,6 +16,7 @@ from wholecall.dialects.grammars.json_values import (
     read_value,
 )
 from wholecall.dialects.parser_context import LONGEST_NAME, ParserContext
+from wholecall.events import Reason
 
 _TAIL = 64
 _NO_PROOF = re.compile(r"""\}["']?\s*+\}\s*+\Z""")
@@ -171,20 +172,18 @@ class _Reading:
         """The beginnings of another call: an object holds them only inside a string."""
         ends = grammar.closers + begins
         self._ends = markers_of(ends) if ends else None
-        self._is_marked_off = bool(grammar.closers)
         self._admit = machine.admit if grammar.marked else machine.find
-        self._name_is_key = grammar.name_is_key
         self._names = NAMES.union(grammar.name_keys)
         self._argument_keys = ARGUMENTS.union(grammar.argument_keys)
         self._known = _KNOWN | self._names | self._argument_keys
-        self._marked = grammar.marked
+        self._grammar = grammar
         self._depth = 0
         self._begun = False
         """True if a call was opened: from there on nothing is given back as text."""
 
     def sequence(self) -> Steps[bool]:
         """All calls, in a code fence or not, up to a closer."""
-        fenced = self._marked and (yield from self._fence())
+        fenced = self._grammar.marked and (yield from self._fence())
         yield from self._objects()
         if fenced:
             yield from self._source.accept_ahead(_FENCE)
@@ -274,7 +273,7 @@ class _Reading:
         """Skip the rest of a broken call up to its marked end, except another call that begins
         right here. Farther on it may be part of a string."""
         self._machine.spoil(BROKEN_JSON)
-        if self._is_marked_off and not (yield from self._source.sees_ahead(self._begins)):
+        if self._grammar.closers and not (yield from self._source.sees_ahead(self._begins)):
             yield from self._source.flow(self._closers, ignore)
 
     def _members(self, found: CallObject) -> Steps[bool]:
@@ -310,7 +309,7 @@ class _Reading:
             return False
         self._source.at += 1
         first = yield from self._source.skip()
-        if self._name_is_key:
+        if self._grammar.name_is_key:
             return (yield from self._named_by_key(found, key))
         if key not in self._known and found.name is None:
             return False
@@ -415,7 +414,7 @@ class _Reading:
         properties = self._machine.properties(name).keys()
         words = found.keys & self._known
         clear = found.keys - words <= properties and not words & properties
-        return clear and (self._marked or found.keys >= self._machine.required(name))
+        return clear and (self._grammar.marked or found.keys >= self._machine.required(name))
 
     def _open(self, found: CallObject, name: str, *, arguments: str = "") -> None:
         found.opened = self._begun = True
@@ -435,5 +434,141 @@ class _Reading:
 
     def _cut_off(self, found: CallObject) -> None:
         """Report a call without its end as a call, not as text: `{` can never run."""
-        if found.name is not None and self._marked and not self._machine.rescues:
+        if found.name is not None and self._grammar.marked and not self._machine.rescues:
             self._open(found, found.name, arguments="{")
+
+
+# One object that holds calls or a reply: the answer of a model whose decoding is constrained.
+
+
+CALLS, REPLY = "calls", "reply"
+_LIST = JsonCalls()
+_ALL = markers_of(())
+_CUT_OFF = "the answer ended before its first call was whole"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyOrCalls:
+    """One object with the member `calls` or `reply`."""
+
+    def read(self, machine: ParserContext, _opener: str = "", /) -> Steps[bool]:
+        """Read the object; False if it is another one."""
+        source = machine.source
+        if (yield from source.skip()) != "{":
+            return False
+        source.at += 1
+        key = yield from read_string(source)
+        if key not in _MEMBERS:
+            return False
+        while key is not None and (yield from source.skip()) == ":":
+            source.at += 1
+            yield from _MEMBERS.get(key, _skip_member)(machine)
+            if (yield from source.skip()) != ",":
+                break
+            source.at += 1
+            key = yield from read_string(source)
+        yield from _close(machine)
+        return True
+
+
+def _close(machine: ParserContext) -> Steps[None]:
+    """Read the brace. If it is missing, the rest cannot be trusted."""
+    source = machine.source
+    if (yield from source.skip()) == "}":
+        source.at += 1
+        yield from source.skip()
+    else:
+        yield from source.flow(_ALL, ignore)
+
+
+def _read_calls(machine: ParserContext) -> Steps[None]:
+    begun = yield from _LIST.read(machine)
+    follows = yield from machine.source.skip()
+    if not follows and not begun:
+        machine.output.reject(Reason.TRUNCATED, _CUT_OFF)
+    elif not begun and follows != "}":
+        machine.output.reject(Reason.BAD_MARKUP, BROKEN_JSON)
+
+
+def _read_reply(machine: ParserContext) -> Steps[None]:
+    first = yield from machine.source.skip()
+    text = machine.output.text
+    yield from read_value(machine.source, StringDecoder(text).put if first == '"' else text)
+
+
+def _skip_member(machine: ParserContext) -> Steps[None]:
+    yield from read_value(machine.source, ignore)
+
+
+_MEMBERS: dict[str, Callable[[ParserContext], Steps[None]]] = {
+    CALLS: _read_calls,
+    REPLY: _read_reply,
+}
+
+
+# ── A string, decoded while it arrives ──────────────────────────────────────────────
+
+_PIECE = re.compile(
+    r"""(?P<plain>[^"\\]++)
+      | (?P<quote>")
+      | \\u(?P<unit>[0-9a-fA-F]{4})
+      | \\(?P<short>["\\/bfnrt])
+    """,
+    re.VERBOSE,
+)
+_UNFINISHED = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+_SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_HIGH, _LOW = range(0xD800, 0xDC00), range(0xDC00, 0xE000)
+_LOST = "\ufffd"
+
+
+class StringDecoder:
+    """Decodes the pieces of one JSON string, quotes included; an escape may be cut anywhere."""
+
+    __slots__ = ("_high", "_rest", "_sink")
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._rest = ""
+        """The beginning of an escape."""
+        self._high = 0
+        """The first half of a surrogate pair."""
+
+    def put(self, piece: str) -> None:
+        """Take a piece of the string as it is written."""
+        raw, at = self._rest + piece, 0
+        decoded: list[str] = []
+        while at < len(raw) and not _UNFINISHED.match(raw, at):
+            found = _PIECE.match(raw, at)
+            # A backslash before an unknown character is literal.
+            decoded.append(self._decode(found) if found else self._pair("\\"))
+            at = found.end() if found else at + 1
+        self._rest = raw[at:]
+        text = "".join(decoded)
+        if text:
+            self._sink(text)
+
+    def _decode(self, found: re.Match[str]) -> str:
+        if found["unit"]:
+            return self._unit(int(found["unit"], 16))
+        if found["quote"]:
+            return self._pair("")
+        short = found["short"]
+        return self._pair(_SHORT.get(short, short) if short else found["plain"])
+
+    def _unit(self, unit: int) -> str:
+        """A UTF-16 code unit: half of a pair waits for the other half."""
+        if self._high and unit in _LOW:
+            high, self._high = self._high, 0
+            return chr(0x10000 + ((high - _HIGH.start) << 10) + (unit - _LOW.start))
+        if unit in _HIGH:
+            lost = self._pair("")
+            self._high = unit
+            return lost
+        return self._pair(_LOST if unit in _LOW else chr(unit))
+
+    def _pair(self, text: str) -> str:
+        """Return the character after the first surrogate of a pair; if it is not the second one,
+        the first is lost."""
+        lost, self._high = _LOST if self._high else "", 0
+        return lost + text

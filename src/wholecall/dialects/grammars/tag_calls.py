@@ -21,7 +21,6 @@ from wholecall.dialects.char_stream import Steps, ignore, markers_of
 from wholecall.dialects.grammars.json_values import (
     BROKEN_JSON,
     Shape,
-    Trim,
     ValueWriter,
     accept_end,
     escape,
@@ -36,6 +35,7 @@ from wholecall.dialects.grammars.tag_values import (
     RawValues,
     Tag,
     TagHead,
+    TagMarkup,
     head_of,
 )
 from wholecall.dialects.parser_context import LONGEST_NAME, ParserContext, Tags
@@ -50,67 +50,8 @@ _ENDED_IN_VALUE = "its end stands in a value"
 
 
 @dataclass(frozen=True, slots=True)
-class TagCalls:
+class TagCalls(TagMarkup):
     """Calls of one shape, several in a section."""
-
-    call: Tag
-    call_close: tuple[str, ...]
-    value: Tag
-    value_close: tuple[str, ...]
-    sections: tuple[str, ...] = ()
-    section_close: tuple[str, ...] = ()
-    trim: Trim = Trim.NEWLINE
-    untyped: Shape = Shape.TEXT
-    """The shape of a value without a schema."""
-    type_attribute: str = ""
-    """`string="true"` (DeepSeek), `type="number"` (Kimi)."""
-    cdata: bool = False
-    comments: bool = False
-    """`<!-- … -->` may stand between parameters: prompts show it there, and models copy it."""
-    stops: bool = False
-    """A model may stop where it would close the call. That the call is whole is then shown by
-    its parameters: the last one is closed, and the tool has no other. That is a guess, and
-    nothing is guessed at the output limit."""
-    glued: tuple[str, ...] = ()
-    """Text that the tokenizer left between a tag's name and its attribute."""
-    tokens: bool = False
-    """The tags are tokens of the model. It does not forget one, but servers drop them, and then
-    words of the tag stay in the value: it ends with its own closing tag or not at all."""
-    escaped_blanks: bool = False
-    """Line ends between tags may be written as `\\n`, as inside of a JSON string."""
-    stray: tuple[str, ...] = ()
-    """Words that stand alone in the line before a call: remains of a token that was lost."""
-
-    @property
-    def openers(self) -> tuple[str, ...]:
-        """The beginnings of a call outside a section."""
-        return (self.call.begin, *(f"\n{word}\n{self.call.begin}" for word in self.stray))
-
-    def begins_call(self, opener: str) -> bool:
-        """Return True if this opens a call, not a section. The preceding line end may be
-        missing."""
-        return opener in self.openers or f"\n{opener}" in self.openers
-
-    @property
-    def value_ends(self) -> tuple[str, ...]:
-        """Text that would end a value, or seem to, inside it."""
-        return (*self.value_close, *self.call_close, *self.section_close, self.value.begin)
-
-    @property
-    def closing_tags(self) -> tuple[str, ...]:
-        """The closing tags of a value or its key."""
-        return (*self.value_close, *(end for end in self.value.end if end.startswith("</")))
-
-    @property
-    def opening_end(self) -> str:
-        """The end of a value's opening tag."""
-        return ">" if self.value.then else self.value.end[0]
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        """The markers of a call, which a name never contains."""
-        tags = (*self.call.end, *self.value_ends, self.call.begin, self.value.then)
-        return tuple(tag for tag in tags if tag.startswith("<"))
 
     def read(self, machine: ParserContext, opener: str, /) -> Steps[bool]:
         """Read the calls from an opener on; False if none follows."""
@@ -133,7 +74,6 @@ class _Reading:
         around = grammar.call_close + grammar.section_close + grammar.sections + comment
         self._after_value = markers_of((grammar.value.begin, grammar.call.begin, *around))
         self._raw = RawValues(machine.source, grammar, around=around)
-        self._value_close = markers_of(grammar.value_close)
         self._tags = Tags(grammar.value_close, grammar.call_close + grammar.section_close)
         # Unless the format was announced, another format may begin its parameters in this way.
         self._nameless = markers_of(() if machine.rescues else grammar.value.nameless)
@@ -228,7 +168,7 @@ class _Reading:
             self._inside = not (yield from self._source.sees(self._begins))
             return (yield from self._broken(BROKEN_JSON))
         # The end of a parameter that never began: the object is its value, and no arguments.
-        orphaned = yield from self._source.accept(self._value_close)
+        orphaned = yield from self._source.accept(markers_of(self._grammar.value_close))
         beside = yield from self._source.sees(markers_of((self._grammar.value.begin,)))
         # The `>` of the opening tag may have come too late: `<function=search{…}></function>`.
         closers = self._grammar.call_close
@@ -256,7 +196,7 @@ class _Reading:
                 yield from self._source.flow(markers_of((COMMENT_END,)), ignore)
             elif mark or self._source.ended:
                 return self._is_over(mark) if mark else self._rests(name)
-            elif not (yield from self._source.accept(self._value_close)):
+            elif not (yield from self._source.accept(markers_of(self._grammar.value_close))):
                 nameless = yield from self._source.sees(self._nameless)
                 flaw = _NAMELESS if nameless else "text stands between its parameters"
                 return (yield from self._broken(flaw))
@@ -370,7 +310,7 @@ class _Reading:
             return False
         marks = markers_of((*grammar.value_ends, grammar.value.then, grammar.call.begin))
         mark = yield from self._source.flow(marks, writer.put)
-        if mark in self._value_close:
+        if mark in markers_of(self._grammar.value_close):
             return (yield from self._raw.follows()) != ""
         self._source.at -= len(mark)
         return False
@@ -386,7 +326,7 @@ class _Reading:
             return True
         whole.close()
         yield from self._source.skip()
-        closed = yield from self._source.accept(self._value_close)
+        closed = yield from self._source.accept(markers_of(self._grammar.value_close))
         self._raw.forgets = self._raw.forgets or not closed
         return True
 

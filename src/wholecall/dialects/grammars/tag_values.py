@@ -7,13 +7,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from wholecall.dialects.char_stream import CharStream, Markers, Sink, Steps, ignore, markers_of
-
-if TYPE_CHECKING:
-    from wholecall.dialects.grammars.tag_calls import TagCalls
-
+from wholecall.dialects.grammars.json_values import Shape, Trim
 
 _ATTRIBUTE = re.compile(
     r"""([A-Za-z_]\w{0,63}+)\s{0,8}=\s{0,8}"""
@@ -127,6 +123,70 @@ def _is_name(text: str, tag: Tag) -> bool:
     """Return True if this may be a name. If another tag ends it, it may hold brackets."""
     brackets = tag.begin if tag.end[0].startswith("</") else "<"
     return "\n" not in text and brackets not in text
+
+
+@dataclass(frozen=True, slots=True)
+class TagMarkup:
+    """The tags of calls and of their values."""
+
+    call: Tag
+    call_close: tuple[str, ...]
+    value: Tag
+    value_close: tuple[str, ...]
+    sections: tuple[str, ...] = ()
+    section_close: tuple[str, ...] = ()
+    trim: Trim = Trim.NEWLINE
+    untyped: Shape = Shape.TEXT
+    """The shape of a value without a schema."""
+    type_attribute: str = ""
+    """`string="true"` (DeepSeek), `type="number"` (Kimi)."""
+    cdata: bool = False
+    comments: bool = False
+    """`<!-- … -->` may stand between parameters: prompts show it there, and models copy it."""
+    stops: bool = False
+    """A model may stop where it would close the call. That the call is whole is then shown by
+    its parameters: the last one is closed, and the tool has no other. That is a guess, and
+    nothing is guessed at the output limit."""
+    glued: tuple[str, ...] = ()
+    """Text that the tokenizer left between a tag's name and its attribute."""
+    tokens: bool = False
+    """The tags are tokens of the model. It does not forget one, but servers drop them, and then
+    words of the tag stay in the value: it ends with its own closing tag or not at all."""
+    escaped_blanks: bool = False
+    """Line ends between tags may be written as `\\n`, as inside of a JSON string."""
+    stray: tuple[str, ...] = ()
+    """Words that stand alone in the line before a call: remains of a token that was lost."""
+
+    @property
+    def openers(self) -> tuple[str, ...]:
+        """The beginnings of a call outside a section."""
+        return (self.call.begin, *(f"\n{word}\n{self.call.begin}" for word in self.stray))
+
+    def begins_call(self, opener: str) -> bool:
+        """Return True if this opens a call, not a section. The preceding line end may be
+        missing."""
+        return opener in self.openers or f"\n{opener}" in self.openers
+
+    @property
+    def value_ends(self) -> tuple[str, ...]:
+        """Text that would end a value, or seem to, inside it."""
+        return (*self.value_close, *self.call_close, *self.section_close, self.value.begin)
+
+    @property
+    def closing_tags(self) -> tuple[str, ...]:
+        """The closing tags of a value or its key."""
+        return (*self.value_close, *(end for end in self.value.end if end.startswith("</")))
+
+    @property
+    def opening_end(self) -> str:
+        """The end of a value's opening tag."""
+        return ">" if self.value.then else self.value.end[0]
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The markers of a call, which a name never contains."""
+        tags = (*self.call.end, *self.value_ends, self.call.begin, self.value.then)
+        return tuple(tag for tag in tags if tag.startswith("<"))
 
 
 # The beginning and end of a raw value: signs that it holds tags of its call.
@@ -313,7 +373,7 @@ _MOST_COMMENTS = 1024
 class RawValues:
     """Reads the values of one grammar."""
 
-    def __init__(self, source: CharStream, grammar: TagCalls, *, around: tuple[str, ...]) -> None:
+    def __init__(self, source: CharStream, grammar: TagMarkup, *, around: tuple[str, ...]) -> None:
         """`around` is the text that may be between the parameters of a call, and after them."""
         self._source = source
         self._grammar = grammar
