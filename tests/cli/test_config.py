@@ -8,7 +8,7 @@ import pytest
 
 from tools.mcp_calls import scripted
 from wholecall.cli import main
-from wholecall.proxy.config.settings_table import list_settings
+from wholecall.proxy.config.settings import list_settings
 
 GOOD = """\
 models:
@@ -131,7 +131,9 @@ def test_show_needs_no_keys_and_shows_none(
 def test_show_refuses_a_wrong_file_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     Path("wholecall.yaml").write_text("listen: 5", "utf-8")
     assert run("show") == 2
-    assert capsys.readouterr().err.startswith("wholecall: wholecall.yaml:1: listen: 5 stands")
+    assert capsys.readouterr().err.startswith(
+        "wholecall: wholecall.yaml:1: listen: 5 is not a section"
+    )
 
 
 def test_settings_lists_every_setting(capsys: pytest.CaptureFixture[str]) -> None:

@@ -79,7 +79,7 @@ def test_what_is_missing_for_an_upstream_is_told_by_its_option(
         ("http://[::1", "Invalid IPv6 URL"),
         ("http://h:99999", "Port out of range"),
         ("http://a b/", "write it as in http://"),
-        ("http://u:p@h", "a password may not stand in an address"),
+        ("http://u:p@h", "an address must not contain a password"),
         ("http://${HOST_OF_NOBODY}", "HOST_OF_NOBODY is not set"),
     ],
 )

@@ -13,7 +13,7 @@ import typer
 from wholecall.cli.report import escape
 from wholecall.proxy.config.load import FILE_NAME, Loaded, find_file, load
 from wholecall.proxy.config.schema import ConfigError, ConfigProblem, McpTool
-from wholecall.proxy.config.settings_table import REQUIRED, SettingRow, list_settings, show_config
+from wholecall.proxy.config.settings import REQUIRED, SettingRow, list_settings, show_config
 from wholecall.proxy.preflight import check_start
 
 app = typer.Typer(
@@ -88,7 +88,7 @@ def _complain(problems: Iterable[ConfigProblem]) -> None:
 def show(file: FileArgument = None) -> None:
     """Show every setting, its value, and where it comes from. Keys are not shown."""
     loaded = load(find_file(file, os.environ), os.environ, without_keys=True)
-    for line in show_config(loaded):
+    for line in show_config(loaded.config, loaded.places):
         typer.echo(escape(line))
 
 

@@ -57,7 +57,7 @@ def test_what_is_no_address_is_told_as_such(host: str) -> None:
     keys = KeysConfig(required=False)
     [(setting, why)] = breaches(Config(listen=ListenConfig(host=host), keys=keys))
     assert setting == "listen.host"
-    assert why.startswith(f"{host!r} is no address: ")
+    assert why.startswith(f"{host!r} is not an address: ")
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,9 @@ def test_an_address_or_a_name_of_another_machine_is_told_by_what_it_needs(host: 
 @pytest.mark.parametrize(
     ("required", "hosts", "advice"),
     [
-        (False, (), ["set keys.required: true", "name in listen.hosts"]),
+        (False, (), ["set keys.required: true", "list the host names that clients use"]),
         (False, ("a.example",), ["set keys.required: true"]),
-        (True, (), ["name in listen.hosts"]),
+        (True, (), ["list the host names that clients use"]),
         (True, ("a.example",), []),
         (True, ("*",), []),
     ],
@@ -131,7 +131,7 @@ def test_origins_are_those_that_browsers_send(origin: str, *, good: bool) -> Non
 @pytest.mark.parametrize(
     ("name", "model", "setting", "why"),
     [
-        ("a", replace(MODEL, upstream="gpt-x"), "models.a.upstream", "does not say who answers"),
+        ("a", replace(MODEL, upstream="gpt-x"), "models.a.upstream", "does not name a provider"),
         ("a", replace(MODEL, upstream="openai"), "models.a.upstream", "write openai/…"),
         ("a", replace(MODEL, upstream="openai/"), "models.a.upstream", "write openai/…"),
         ("a", replace(MODEL, base_url="x.example"), "models.a.base_url", "is no http://"),
@@ -141,7 +141,12 @@ def test_origins_are_those_that_browsers_send(origin: str, *, good: bool) -> Non
         ("a", replace(MODEL, base_url="http://h:x"), "models.a.base_url", "port"),
         ("a", replace(MODEL, base_url="http://h:0"), "models.a.base_url", "from 1 to 65535"),
         ("a", replace(MODEL, base_url="http://a b/"), "models.a.base_url", "write it as in http"),
-        ("a", replace(MODEL, base_url="http://u:p@x"), "models.a.base_url", "a password may not"),
+        (
+            "a",
+            replace(MODEL, base_url="http://u:p@x"),
+            "models.a.base_url",
+            "must not contain a password",
+        ),
         ("a", replace(MODEL, headers={"a b": "x"}), "models.a.headers.a b", "no name of a header"),
         ("a", replace(MODEL, headers={"": "x"}), "models.a.headers.", "no name of a header"),
         ("a", replace(MODEL, headers={"a": "x\ny"}), "models.a.headers.a", "control character"),
@@ -150,10 +155,15 @@ def test_origins_are_those_that_browsers_send(origin: str, *, good: bool) -> Non
         ("a", replace(MODEL, emulate="klingon"), "models.a.emulate", "klingon"),
         ("a", replace(MODEL, emulate="think_tags"), "models.a.emulate", "it can only be read"),
         ("a", replace(MODEL, live=True, mode="run"), "models.a.live", "use mode gate"),
-        ("gpt-*", MODEL, "models.gpt-*", "no `*` in it"),
-        (" ", MODEL, "models. ", "no `*` in it"),
-        ("*", MODEL, "models.*.upstream", "belongs to the model '*'"),
-        ("a", replace(MODEL, upstream="openai/*"), "models.a.upstream", "belongs to the model '*'"),
+        ("gpt-*", MODEL, "models.gpt-*", "cannot contain `*`"),
+        (" ", MODEL, "models. ", "cannot contain `*`"),
+        ("*", MODEL, "models.*.upstream", "belongs to the model '*' only"),
+        (
+            "a",
+            replace(MODEL, upstream="openai/*"),
+            "models.a.upstream",
+            "belongs to the model '*' only",
+        ),
         (
             "a",
             replace(MODEL, headers={"Authorization": "x"}),
@@ -199,7 +209,7 @@ def test_a_model_that_can_answer_is_let_through(name: str, model: ModelConfig) -
         (PythonTool(python="../shop:search"), "tools.0.python", "write module:function"),
         (McpTool(mcp="a"), "tools.0", "either a command or a url"),
         (McpTool(mcp="a b", command="x"), "tools.0", "the name must match"),
-        (McpTool(mcp="a", url="http://u:p@x"), "tools.0.url", "a password may not"),
+        (McpTool(mcp="a", url="http://u:p@x"), "tools.0.url", "must not contain a password"),
         (McpTool(mcp="a", url="http://[::1"), "tools.0.url", "Invalid IPv6 URL"),
         (McpTool(mcp="a", url="ftp://x"), "tools.0.url", "is no http://"),
         (McpTool(mcp="a", url="http://x", headers={"a b": "t"}), "tools.0.headers.a b", "no name"),
@@ -235,4 +245,4 @@ def test_servers_have_names_that_differ() -> None:
     function = PythonTool(python="shop.tools:search")
     assert breaches(Config(tools=(server, function, other))) == []
     [(setting, why)] = breaches(Config(tools=(server, function, server)))
-    assert (setting, why) == ("tools.2.mcp", "another server is called 'a', too")
+    assert (setting, why) == ("tools.2.mcp", "another server is already called 'a'")

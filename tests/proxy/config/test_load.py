@@ -5,9 +5,20 @@ from pathlib import Path
 import pytest
 
 from configs import load_text
-from wholecall.proxy.config.load import find_file, load, load_config
-from wholecall.proxy.config.schema import ConfigError, McpTool, Position, Secret
-from wholecall.proxy.config.settings_reader import CHARACTERS
+from wholecall.agent.budget import RunLimits
+from wholecall.proxy.config.load import CHARACTERS, find_file, load, load_config
+from wholecall.proxy.config.schema import (
+    Config,
+    ConfigError,
+    KeysConfig,
+    McpTool,
+    ModelConfig,
+    Position,
+    PythonTool,
+    Secret,
+)
+from wholecall.proxy.config.settings import walk
+from wholecall.upstreams.http_connection import Timeouts
 
 FILE = """\
 models:
@@ -79,15 +90,117 @@ tools:
     assert absolute.keys.path == "/var/k.sqlite"
 
 
+def test_an_empty_file_is_the_defaults(tmp_path: Path) -> None:
+    assert load_text(tmp_path, "").config == resolved(tmp_path)
+
+
+@pytest.mark.parametrize("section", ["listen", "models", "tools", "keys", "limits", "log"])
+def test_an_empty_section_is_its_defaults(section: str, tmp_path: Path) -> None:
+    assert load_text(tmp_path, f"{section}:").config == resolved(tmp_path)
+
+
+def resolved(folder: Path) -> Config:
+    """The defaults, as seen from a folder."""
+    return Config(keys=KeysConfig(path=str(folder / KeysConfig().path)))
+
+
+def test_an_empty_list_or_section_of_an_entry_is_empty(tmp_path: Path) -> None:
+    models = "models: {a: {upstream: openai/x, tools: , headers: , limits: }}"
+    tools = "tools: [{mcp: b, command: c, args: }]"
+    config = load_text(tmp_path, f"{models}\n{tools}").config
+    assert config.models["a"] == ModelConfig(upstream="openai/x", tools=())
+    assert config.tools == (McpTool(mcp="b", command="c"),)
+
+
+def test_every_kind_of_setting_is_read(tmp_path: Path) -> None:
+    config = load_text(
+        tmp_path,
+        """\
+listen: {port: 0, hosts: [a.example, b.example], origins:}
+limits: {body_seconds: 5, keep_alive_seconds: 0.5}
+models:
+  fast:
+    upstream: openai/gpt-x
+    base_url: null
+    headers: {X-Team: a}
+    mode: run
+    limits: {turns: 3, turn_retries: 0, seconds: null}
+    timeouts: {connect: 1.5, first_byte: null}
+tools:
+  - python: shop:search
+  - mcp: time
+    command: uvx
+    args: [a]
+keys: {required: true, open: [/metrics]}
+""",
+    ).config
+    assert (config.listen.port, config.listen.hosts) == (0, ("a.example", "b.example"))
+    assert (config.limits.body_seconds, config.limits.keep_alive_seconds) == (5.0, 0.5)
+    assert isinstance(config.limits.body_seconds, float)
+    fast = config.models["fast"]
+    assert (fast.mode, fast.base_url, fast.headers) == ("run", None, {"X-Team": "a"})
+    assert fast.limits == RunLimits(turns=3, turn_retries=0)
+    assert fast.timeouts == Timeouts(connect=1.5, first_byte=None)
+    assert config.tools == (
+        PythonTool(python="shop:search"),
+        McpTool(mcp="time", command="uvx", args=("a",)),
+    )
+    assert (config.keys.required, config.keys.open) == (True, ("/metrics",))
+
+
+def test_where_each_setting_was_written_is_kept(tmp_path: Path) -> None:
+    loaded = load_text(tmp_path, "listen:\n  port: 1\ntools:\n  - python: a:b\n")
+    file = str(tmp_path / "wholecall.yaml")
+    assert loaded.places == {
+        (): Position(file, 1),
+        ("listen",): Position(file, 1),
+        ("listen", "port"): Position(file, 2),
+        ("tools",): Position(file, 3),
+        ("tools", "0"): Position(file, 4),
+        ("tools", "0", "python"): Position(file, 4),
+    }
+
+
+def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = "listen: {zort: 1, pqrt: 1}\nlimits:\n  body_bytes: no\n  concurrent: 0\n"
+    with pytest.raises(ConfigError) as refused:
+        load_text(tmp_path, text)
+    assert [(each.place.line, each.setting) for each in refused.value.problems] == [
+        (1, "listen.zort"),
+        (1, "listen.pqrt"),
+        (3, "limits.body_bytes"),
+        (4, "limits.concurrent"),
+    ]
+
+
+ACCEPTED = {
+    "keys: {required: true}": ("keys.required", True),
+    "listen: {port: 0}": ("listen.port", 0),
+    "listen: {port: 65535}": ("listen.port", 65535),
+    "limits: {body_seconds: 1}": ("limits.body_seconds", 1.0),
+    "limits: {body_seconds: 0.5}": ("limits.body_seconds", 0.5),
+    "limits: {drain_seconds: 0}": ("limits.drain_seconds", 0.0),
+    "tools: [{mcp: a, command: b, prefix: ''}]": ("tools.0.prefix", ""),
+    "log: {level: debug}": ("log.level", "debug"),
+}
+
+
+@pytest.mark.parametrize("text", ACCEPTED)
+def test_values_at_the_edge_are_accepted(text: str, tmp_path: Path) -> None:
+    name, value = ACCEPTED[text]
+    found = {".".join(path): each for path, each in walk(load_text(tmp_path, text).config)}[name]
+    assert (found, type(found)) == (value, type(value))
+
+
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
         ("listen:\n  port: x\n", 2, "is not a whole number"),
         ("\nlisten:\n  host: 0.0.0.0\n  hosts: ['*']\n", 3, "set keys.required: true"),
         ("\n\ntools:\n  - mcp: a\n", 4, "either a command or a url"),
-        ("models:\n  a: {upstream: gpt}\n", 2, "does not say who answers"),
-        ("- a\n", 1, "a list stands where a section with settings belongs"),
-        ("a: [", 1, "this is no YAML"),
+        ("models:\n  a: {upstream: gpt}\n", 2, "does not name a provider"),
+        ("- a\n", 1, "a list is not a section; its settings are"),
+        ("a: [", 1, "this is not valid YAML"),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_line(

@@ -17,7 +17,7 @@ from wholecall.proxy.config.schema import (
     Secret,
     ServerLimits,
 )
-from wholecall.proxy.config.settings_reader import walk
+from wholecall.proxy.config.settings import needs_restart, walk
 
 MODEL = ModelConfig(upstream="openai/x", api_key=Secret("old"))
 OLD = Config(models={"a": MODEL}, tools=(PythonTool(python="a:b"),))
@@ -50,14 +50,27 @@ def test_what_differs_is_live_or_needs_a_restart(
     assert changes(OLD, new) == Changes(live=live, restart=restart)
 
 
-def test_what_comes_and_what_goes_is_a_change() -> None:
+def test_what_comes_and_what_goes_is_one_change() -> None:
     more = replace(OLD, models={"a": MODEL, "b": MODEL}, tools=(*OLD.tools, McpTool(mcp="c")))
-    for before, after in [(OLD, more), (more, OLD)]:
-        found = changes(before, after)
-        assert "models.b.upstream" in found.live
-        assert "tools.1.mcp" in found.live
-        assert not any(name.startswith(("models.a", "tools.0")) for name in found.live)
-        assert found.restart == ()
+    assert changes(OLD, more).live == ("models.b (added)", "tools.1 (added)")
+    assert changes(more, OLD).live == ("models.b (removed)", "tools.1 (removed)")
+    renamed = replace(OLD, models={"c": replace(MODEL, headers={"X": "y"})})
+    assert changes(OLD, renamed) == Changes(
+        live=("models.a (removed)", "models.c (added)"), restart=()
+    )
+    other = replace(OLD, tools=(McpTool(mcp="c"),))
+    assert changes(OLD, other).live == ("tools.0",)
+
+
+def test_what_changes_in_an_entry_is_named() -> None:
+    before = replace(OLD, models={"a": replace(MODEL, headers={"X": "y", "Z": "z"})})
+    model = replace(MODEL, headers={"X": "x", "Y": "y"}, tools=("a", "b"))
+    assert changes(before, replace(OLD, models={"a": model})).live == (
+        "models.a.headers.X",
+        "models.a.headers.Z (removed)",
+        "models.a.headers.Y (added)",
+        "models.a.tools",
+    )
 
 
 def test_what_needs_a_restart_stays_and_the_rest_is_taken_over() -> None:
@@ -94,5 +107,5 @@ def test_no_setting_that_needs_a_restart_is_taken_over() -> None:
         inspector=InspectorConfig(enabled=True, days=1.0, megabytes=1),
     )
     differ = changes(OLD, new).restart
-    assert set(differ) == {".".join(leaf.path) for leaf in walk(new) if leaf.restart}
+    assert set(differ) == {".".join(path) for path, _ in walk(new) if needs_restart(path)}
     assert changes(OLD, take_over(OLD, new)).restart == ()

@@ -11,8 +11,15 @@ from urllib.parse import urlsplit
 from wholecall.arguments.describe import show
 from wholecall.dialects.dialect_registry import way_for
 from wholecall.errors import UnusableDialect
-from wholecall.proxy.config.schema import Config, McpTool, ModelConfig, PythonTool, Secret, reveal
-from wholecall.proxy.config.settings_reader import Path
+from wholecall.proxy.config.schema import (
+    Config,
+    McpTool,
+    ModelConfig,
+    Path,
+    PythonTool,
+    Secret,
+    reveal,
+)
 from wholecall.upstreams.endpoint import check_header, parse_address
 from wholecall.upstreams.providers import PREFIXES
 from wholecall.upstreams.secrets import names_secret
@@ -55,8 +62,8 @@ def is_loopback(host: str) -> bool:
 def _host(config: Config) -> Iterator[RuleBreach]:
     host = config.listen.host
     if not _can_be_listened_on(host):
-        advice = "write one of this machine, such as 127.0.0.1, 0.0.0.0 or ::1, or its name"
-        yield RuleBreach(("listen", "host"), f"{host!r} is no address: {advice}")
+        advice = "write one of this machine's, such as 127.0.0.1, 0.0.0.0 or ::1"
+        yield RuleBreach(("listen", "host"), f"{host!r} is not an address: {advice}")
         return
     yield from _closed_to_strangers(config)
 
@@ -80,21 +87,21 @@ def _closed_to_strangers(config: Config) -> Iterator[RuleBreach]:
         advice = "set keys.required: true and make keys with `wholecall keys create`"
         yield RuleBreach(("listen", "host"), f"{reached}: {advice}, or listen on 127.0.0.1")
     if not config.listen.hosts:
-        advice = "name in listen.hosts by which names clients call it, or write ['*']"
+        advice = "list the host names that clients use in listen.hosts, or write ['*']"
         yield RuleBreach(("listen", "host"), f"{reached}: {advice}")
 
 
 def _host_names(config: Config) -> Iterator[RuleBreach]:
     for number, host in enumerate(config.listen.hosts):
         if not host or _NO_HOST.search(host) or host.rpartition(":")[2].isdecimal():
-            why = f"{host!r} is no name of a host: write it without http:// and without a port"
+            why = f"{host!r} is not a host name: write it without http:// and without a port"
             yield RuleBreach(("listen", "hosts", str(number)), why)
 
 
 def _origins(config: Config) -> Iterator[RuleBreach]:
     for number, origin in enumerate(config.listen.origins):
         if not _is_origin(origin):
-            why = f"{origin!r} is no origin: write it as in https://chat.example.com"
+            why = f"{origin!r} is not an origin: write it like https://chat.example.com"
             yield RuleBreach(("listen", "origins", str(number)), why)
 
 
@@ -128,9 +135,11 @@ def _models(config: Config) -> Iterator[RuleBreach]:
 
 def _name(name: str, model: ModelConfig) -> Iterator[RuleBreach]:
     if not name.strip() or ("*" in name and name != ANY_MODEL):
-        yield RuleBreach(("models", name), "a model's name has no `*` in it, or is `*` as a whole")
+        yield RuleBreach(
+            ("models", name), "a model's name cannot contain `*`, unless it is just `*`"
+        )
     if ("*" in model.upstream) != (name == ANY_MODEL):
-        why = "`openai/*` or the like belongs to the model '*', and to no other"
+        why = "an upstream like `openai/*` belongs to the model '*' only"
         yield RuleBreach(("models", name, "upstream"), why)
 
 
@@ -138,7 +147,7 @@ def _upstream(path: Path, model: ModelConfig) -> Iterator[RuleBreach]:
     prefix, slash, name = model.upstream.partition("/")
     if prefix not in PREFIXES and model.base_url is None:
         known = ", ".join(f"{known}/…" for known in PREFIXES)
-        why = f"{model.upstream!r} does not say who answers: write {known}; or give a base_url"
+        why = f"{model.upstream!r} does not name a provider: write {known}; or give a base_url"
         yield RuleBreach((*path, "upstream"), why)
     elif prefix in PREFIXES and not (slash and name):
         yield RuleBreach((*path, "upstream"), f"the name of the model is missing: write {prefix}/…")
@@ -153,14 +162,14 @@ def _address(path: Path, url: str) -> Iterator[RuleBreach]:
         yield RuleBreach(path, str(error))
         return
     if parsed.user or parsed.password:
-        yield RuleBreach(path, "a password may not stand in an address: use api_key or headers")
+        yield RuleBreach(path, "an address must not contain a password: use api_key or headers")
 
 
 def _key(path: Path, key: Secret | None) -> Iterator[RuleBreach]:
     try:
         check_header("Authorization", reveal(key or ""))
     except ValueError:
-        yield RuleBreach(path, "it holds a control character: a key is written in one line")
+        yield RuleBreach(path, "it contains a control character: write the key in one line")
 
 
 # ── Tools ───────────────────────────────────────────────────────────────────────────
@@ -175,13 +184,13 @@ def _tools(config: Config) -> Iterator[RuleBreach]:
             continue
         yield from _server(path, tool)
         if tool.mcp in servers:
-            yield RuleBreach((*path, "mcp"), f"another server is called {tool.mcp!r}, too")
+            yield RuleBreach((*path, "mcp"), f"another server is already called {tool.mcp!r}")
         servers.add(tool.mcp)
 
 
 def _function(path: Path, tool: PythonTool) -> Iterator[RuleBreach]:
     if not _FUNCTION.fullmatch(tool.python):
-        why = f"{show(tool.python)} names no function: write module:function"
+        why = f"{show(tool.python)} is not the name of a function: write module:function"
         yield RuleBreach((*path, "python"), why)
 
 
@@ -210,7 +219,7 @@ def _headers(path: Path, headers: Mapping[str, str | Secret]) -> Iterator[RuleBr
 def _literal_secrets(path: Path, values: Mapping[str, str | Secret]) -> Iterator[RuleBreach]:
     for name, value in values.items():
         if names_secret(name) and not isinstance(value, Secret):
-            why = "what looks like a key may not stand in the file: write ${NAME}"
+            why = "this looks like a key, which must not be in the file: write ${NAME}"
             yield RuleBreach((*path, name), f"{why} and set that environment variable")
 
 

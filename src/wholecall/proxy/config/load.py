@@ -3,56 +3,208 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path as FilePath
+from typing import NamedTuple
+
+import yaml
+from pydantic import ValidationError
 
 from wholecall.agent.budget import default_limits
+from wholecall.arguments.describe import cut
+from wholecall.events import JSON
 from wholecall.proxy.config.check import find_breaches
 from wholecall.proxy.config.schema import (
+    LITERAL_KEY,
+    REFERENCE,
     Config,
     ConfigError,
     ConfigProblem,
     McpTool,
+    Path,
     Position,
     Secret,
+    validate,
 )
-from wholecall.proxy.config.settings_reader import (
-    CHARACTERS,
-    Path,
-    SettingsReader,
-    YamlValue,
-    compose,
+from wholecall.proxy.config.settings import explain, find_node, walk
+
+CHARACTERS = 256 * 1024
+"""Of a file. A hundred models take 20 thousand."""
+VALUES = 20_000
+"""Of a file, with what its aliases stand for: ten lines of them can stand for a billion."""
+DEPTH = 16
+"""Of values in each other. The settings need six levels."""
+
+
+class Written(NamedTuple):
+    """What a file or a variable says, and where it says each part of it."""
+
+    value: JSON
+    places: dict[Path, Position]
+
+
+# YAML 1.2, chapter 10.3.2: the value of a word without quotes.
+_PLAIN: tuple[tuple[re.Pattern[str], Callable[[str], JSON]], ...] = (
+    (re.compile(r"|~|null|Null|NULL"), lambda _: None),
+    (re.compile(r"true|True|TRUE"), lambda _: True),
+    (re.compile(r"false|False|FALSE"), lambda _: False),
+    (re.compile(r"[-+]?[0-9]{1,18}"), int),
+    (re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"), float),
 )
+_DEFAULT_TAGS = frozenset(
+    {"tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"}
+)
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+# Its brace would end the braces around it.
+_QUOTES = "inside of { } and [ ], ${NAME} needs quotes"
+
+
+def compose(text: str, file: str, *, line: int | None = 1) -> Written:
+    """Read a text; `line` None: it is the value of the environment variable `file`."""
+    return _Composer(file, first_line=line).compose(text)
+
+
+class _Composer:
+    """Turns the nodes of one text into values, and notes their positions."""
+
+    def __init__(self, file: str, *, first_line: int | None) -> None:
+        self._file = file
+        self._first_line = first_line
+        self._places: dict[Path, Position] = {}
+        self._values = 0
+
+    def compose(self, text: str) -> Written:
+        if len(text) > CHARACTERS:
+            raise self._refuse(None, f"it has more than {CHARACTERS} characters")
+        try:
+            node = yaml.compose(text, Loader=yaml.BaseLoader)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            raise self._refuse(mark, f"this is not valid YAML: {_tell(error, text)}") from None
+        except yaml.YAMLError as error:
+            raise self._refuse(None, f"this is not valid YAML: {cut(str(error))}") from None
+        except RecursionError:
+            raise self._refuse(None, f"it is nested more than {DEPTH} levels deep") from None
+        if node is None:
+            return Written({} if self._first_line else None, {(): self._place(None)})
+        return Written(self._read(node, (), place=self._place(node.start_mark)), self._places)
+
+    def _read(self, node: yaml.Node, path: Path, *, place: Position) -> JSON:
+        self._check(node, path)
+        self._places[path] = place
+        match node:
+            case yaml.ScalarNode():
+                return _read_scalar(node)
+            case yaml.MappingNode():
+                return {
+                    name: self._read(value, (*path, name), place=place)
+                    for name, value, place in self._find_members(node)
+                }
+            case _:
+                return [
+                    self._read(item, (*path, str(number)), place=self._place(item.start_mark))
+                    for number, item in enumerate(node.value)
+                ]
+
+    def _check(self, node: yaml.Node, path: Path) -> None:
+        self._values += 1
+        if self._values > VALUES:
+            raise self._refuse(node.start_mark, f"it has more than {VALUES} values")
+        if len(path) == DEPTH:
+            raise self._refuse(node.start_mark, f"it is nested more than {DEPTH} levels deep")
+        if node.tag not in _DEFAULT_TAGS:
+            why = f"the tag {node.tag!r} is not allowed: leave it out"
+            raise self._refuse(node.start_mark, why)
+        if isinstance(node, yaml.ScalarNode):
+            self._check_text(node)
+
+    def _check_text(self, node: yaml.ScalarNode) -> None:
+        if _SURROGATE.search(node.value):
+            raise self._refuse(node.start_mark, "half of a surrogate pair is not a character")
+
+    def _find_members(self, node: yaml.MappingNode) -> Iterator[tuple[str, yaml.Node, Position]]:
+        """Yield the members with the positions of their names: a value may begin a line later."""
+        seen: dict[str, Position] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise self._refuse(key.start_mark, "the name of a setting must be a word")
+            self._check_text(key)
+            name = key.value
+            if name in seen:
+                again = f"{name!r} is already set in line {seen[name].line}: keep one of them"
+                raise self._refuse(key.start_mark, again)
+            seen[name] = self._place(key.start_mark)
+            yield name, value, seen[name]
+
+    def _place(self, mark: yaml.Mark | None) -> Position:
+        if self._first_line is None or mark is None:
+            return Position(self._file, self._first_line)
+        return Position(self._file, self._first_line + mark.line)
+
+    def _refuse(self, mark: yaml.Mark | None, message: str) -> ConfigError:
+        return ConfigError([ConfigProblem(self._place(mark), "", message)])
+
+
+def _read_scalar(node: yaml.ScalarNode) -> JSON:
+    text: str = node.value
+    if node.style is None:
+        for pattern, read in _PLAIN:
+            if pattern.fullmatch(text):
+                return read(text)
+    return text
+
+
+def _tell(error: yaml.MarkedYAMLError, text: str) -> str:
+    said = cut(", ".join(part for part in (error.context, error.problem) if part))
+    mark = error.problem_mark
+    # An unclosed bracket is reported at the end: after the last line.
+    lines = text.splitlines()[mark.line : mark.line + 1] if mark else []
+    return f"{said}; {_QUOTES}" if any("${" in line for line in lines) else said
+
+
+# ── The environment ─────────────────────────────────────────────────────────────────
+
 
 PREFIX = "WHOLECALL__"
 FILE_VARIABLE = "WHOLECALL_CONFIG"
 _SEPARATOR = "__"
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _FOREIGN = re.compile(r"[^A-Z0-9]")
 
 
-def override(written: YamlValue, environ: Mapping[str, str]) -> YamlValue:
+def override(written: Written, environ: Mapping[str, str]) -> Written:
     """The file with what the environment says instead."""
     for variable in sorted(environ):
         if variable.startswith(PREFIX):
             names = variable.removeprefix(PREFIX).split(_SEPARATOR)
-            value = compose(environ[variable], variable, line=None)
-            written = _put(written, names, value=value)
+            fresh = compose(environ[variable], variable, line=None)
+            value, path = _put(written.value, names, fresh=fresh)
+            written = Written(value, _put_places(written.places, path, fresh=fresh))
     return written
 
 
-def _put(written: YamlValue, names: Sequence[str], *, value: YamlValue) -> YamlValue:
-    """The value in its place. What is not there yet is added; whether it may be, others say."""
+def _put(value: JSON, names: Sequence[str], *, fresh: Written) -> tuple[JSON, Path]:
+    """Return the settings with a new value, and its path. Unknown names are added: whether there
+    are such settings is checked later."""
     if not names:
-        return value
-    if isinstance(written.value, tuple):
+        return fresh.value, ()
+    if isinstance(value, list):
         whole = "a list can only be replaced as a whole: leave out what follows its name"
-        raise ConfigError([ConfigProblem(value.place, "", whole)])
-    members = dict(written.value) if isinstance(written.value, Mapping) else {}
+        raise ConfigError([ConfigProblem(fresh.places[()], "", whole)])
+    members = value if isinstance(value, Mapping) else {}
     name = next((known for known in members if _fold(known) == names[0].upper()), names[0].lower())
-    below = members.get(name, YamlValue({}, value.place))
-    return YamlValue(members | {name: _put(below, names[1:], value=value)}, written.place)
+    below, path = _put(members.get(name), names[1:], fresh=fresh)
+    return {**members, name: below}, (name, *path)
+
+
+def _put_places(
+    places: Mapping[Path, Position], path: Path, *, fresh: Written
+) -> dict[Path, Position]:
+    kept = {each: place for each, place in places.items() if each[: len(path)] != path}
+    for depth in range(len(path)):
+        kept.setdefault(path[:depth], fresh.places[()])
+    return kept | {(*path, *below): place for below, place in fresh.places.items()}
 
 
 def _fold(name: str) -> str:
@@ -61,36 +213,20 @@ def _fold(name: str) -> str:
     return _FOREIGN.sub("_", name.upper())
 
 
-# ── Keys ────────────────────────────────────────────────────────────────────────────
+def _find_missing(
+    value: JSON, environ: Mapping[str, str], *, path: Path = ()
+) -> Iterator[tuple[Path, str]]:
+    """Find the variables that are named as `${NAME}` and are not set."""
+    if isinstance(value, str):
+        names = (name for name in REFERENCE.findall(value) if not environ.get(name))
+        yield from ((path, f"the environment variable {name} is not set") for name in names)
+    elif isinstance(value, Mapping | list):
+        members = value.items() if isinstance(value, Mapping) else enumerate(value)
+        for name, below in members:
+            yield from _find_missing(below, environ, path=(*path, str(name)))
 
 
-def fill(written: YamlValue, environ: Mapping[str, str]) -> tuple[YamlValue, list[ConfigProblem]]:
-    """Texts with `${NAME}` as secrets, and which of the names are not set."""
-    problems: list[ConfigProblem] = []
-
-    def fill_in(written: YamlValue) -> YamlValue:
-        match written.value:
-            case str(text) if _REFERENCE.search(text):
-                missing = [name for name in _REFERENCE.findall(text) if not environ.get(name)]
-                problems.extend(_complain(written, name) for name in missing)
-                filled = _REFERENCE.sub(lambda found: environ.get(found[1], ""), text)
-                return YamlValue(Secret(filled, written=text), written.place)
-            case tuple(items):
-                return YamlValue(tuple(map(fill_in, items)), written.place)
-            case Mapping() as members:
-                filled_in = {name: fill_in(member) for name, member in members.items()}
-                return YamlValue(filled_in, written.place)
-            case _:
-                return written
-
-    return fill_in(written), problems
-
-
-def _complain(written: YamlValue, name: str) -> ConfigProblem:
-    return ConfigProblem(written.place, "", f"the environment variable {name} is not set")
-
-
-# From a file and the environment to a configuration.
+# ── From a file and the environment to a configuration ──────────────────────────────
 
 
 FILE_NAME = "wholecall.yaml"
@@ -122,21 +258,22 @@ def load(
     `without_keys`: the environment need not hold the keys that the file names.
     """
     file = str(path or FILE_NAME)
-    written = YamlValue({}, Position(file)) if path is None else compose(_read(path), file)
-    filled, missing = fill(override(written, environ), environ)
-    reader = SettingsReader()
-    config = reader.read(filled)
-    problems = [*([] if without_keys else missing), *reader.problems]
-    if config is not None:
-        # The defaults break no rule, so what does was written somewhere.
-        problems += [
-            ConfigProblem(reader.places[path], ".".join(path), why)
-            for path, why in find_breaches(config)
-        ]
-    if problems or config is None:
+    empty = Written({}, {(): Position(file)})
+    written = override(empty if path is None else compose(_read(path), file), environ)
+    places = written.places
+    missing = () if without_keys else _find_missing(written.value, environ)
+    problems = [ConfigProblem(places[at], ".".join(at), why) for at, why in missing]
+    try:
+        config = validate(_fill_empty(written.value), environ)
+    except ValidationError as error:
+        problems += explain(error, places)
+        raise ConfigError(sorted(problems, key=_order)) from None
+    # The defaults break no rule, so what does was written somewhere.
+    broken = [*_find_literal_keys(config, places), *find_breaches(config)]
+    problems += [ConfigProblem(places[at], ".".join(at), why) for at, why in broken]
+    if problems:
         raise ConfigError(sorted(problems, key=_order))
-    config = _fit_limits(_resolve(config, path), reader.places)
-    return Loaded(config=config, file=path, places=reader.places)
+    return Loaded(config=_fit_limits(_resolve(config, path), places), file=path, places=places)
 
 
 def find_file(given: FilePath | None, environ: Mapping[str, str]) -> FilePath | None:
@@ -163,6 +300,27 @@ def _read(path: FilePath) -> str:
 
 def _order(problem: ConfigProblem) -> tuple[str, int]:
     return problem.place.file, problem.place.line or 0
+
+
+def _fill_empty(value: JSON, path: Path = ()) -> JSON:
+    """Return the settings with an empty section or list where only its name was written."""
+    if isinstance(value, Mapping):
+        return {name: _fill_empty(below, (*path, name)) for name, below in value.items()}
+    if isinstance(value, list):
+        return [_fill_empty(below, (*path, str(place))) for place, below in enumerate(value)]
+    node = find_node(path) if value is None else {}
+    if node.get("type") == "array":
+        return []
+    return {} if node.get("type") == "object" or "oneOf" in node else value
+
+
+def _find_literal_keys(
+    config: Config, places: Mapping[Path, Position]
+) -> Iterator[tuple[Path, str]]:
+    """Find keys in the file. In an environment variable a key may be, whatever its name."""
+    for path, value in walk(config):
+        if isinstance(value, Secret) and value.is_literal and places[path].line is not None:
+            yield path, LITERAL_KEY
 
 
 def _fit_limits(config: Config, places: Mapping[Path, Position]) -> Config:

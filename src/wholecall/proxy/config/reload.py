@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from wholecall.proxy.config.check import find_breaches
-from wholecall.proxy.config.schema import Config, ConfigError, ConfigProblem, Position
-from wholecall.proxy.config.settings_reader import Leaf, Path, expected_of, walk
+from wholecall.proxy.config.schema import Config, ConfigError, ConfigProblem, Path, Position
+from wholecall.proxy.config.settings import needs_restart
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -18,7 +19,7 @@ _RELOADED = Position("the new settings")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """Names of settings that differ, such as `models.fast.mode`."""
+    """Names of settings that differ, such as `models.fast.mode` or `models.fast (added)`."""
 
     live: tuple[str, ...]
     """A running proxy can take them over."""
@@ -27,18 +28,37 @@ class Changes:
 
 
 def changes(old: Config, new: Config) -> Changes:
-    """Compare two configurations. What only one of them has is a change, too."""
-    before, after = _leaves(old), _leaves(new)
-    names = [*before, *(path for path in after if path not in before)]
-    different = [
-        after.get(path) or before[path]
-        for path in names
-        if _value(before, path) != _value(after, path)
-    ]
+    """Compare two configurations. What only one of them has is one change, whatever it holds."""
+    found = list(_compare(old, new))
     return Changes(
-        live=tuple(".".join(leaf.path) for leaf in different if not leaf.restart),
-        restart=tuple(".".join(leaf.path) for leaf in different if leaf.restart),
+        live=tuple(".".join(path) for path in found if not needs_restart(path)),
+        restart=tuple(".".join(path) for path in found if needs_restart(path)),
     )
+
+
+def _compare(old: object, new: object, *, path: Path = ()) -> Iterator[Path]:
+    if old == new:
+        return
+    before, after = _find_members(old), _find_members(new)
+    if type(old) is not type(new) or not (before or after):
+        yield path
+        return
+    for name in {**before, **after}:
+        if name not in after:
+            yield (*path, f"{name} (removed)")
+        elif name not in before:
+            yield (*path, f"{name} (added)")
+        else:
+            yield from _compare(before[name], after[name], path=(*path, name))
+
+
+def _find_members(section: object) -> dict[str, object]:
+    """Return the settings of a section and the entries of models, tools and headers by name."""
+    if is_dataclass(section):
+        return {field.name: getattr(section, field.name) for field in fields(section)}
+    if isinstance(section, tuple) and any(map(is_dataclass, section)):
+        return {str(number): entry for number, entry in enumerate(section)}
+    return dict(section) if isinstance(section, Mapping) else {}
 
 
 def take_over(old: Config, new: Config) -> Config:
@@ -48,15 +68,7 @@ def take_over(old: Config, new: Config) -> Config:
     A file that moves the proxy to 127.0.0.1 and no longer requires keys is valid; but until the
     restart the old address would be open to everyone.
     """
-    config = replace(
-        new,
-        listen=_keep_old(old.listen, new.listen),
-        keys=_keep_old(old.keys, new.keys),
-        limits=_keep_old(old.limits, new.limits),
-        log=_keep_old(old.log, new.log),
-        metrics=_keep_old(old.metrics, new.metrics),
-        inspector=_keep_old(old.inspector, new.inspector),
-    )
+    config = _keep_old(old, new)
     problems = [
         ConfigProblem(_RELOADED, ".".join(path), f"{why} (it changes with a restart only)")
         for path, why in find_breaches(config)
@@ -66,20 +78,14 @@ def take_over(old: Config, new: Config) -> Config:
     return config
 
 
-def _keep_old(old: _Section, new: _Section) -> _Section:
-    """A section with the old values of the settings that need a restart."""
-    expected = expected_of(type(new))
-    kept = {name: getattr(old, name) for name in expected if expected[name].restart}
+def _keep_old(old: _Section, new: _Section, *, path: Path = ()) -> _Section:
+    """Return a section with the old values of the settings that need a restart."""
+    kept = {}
+    for field in fields(new):
+        below = (*path, field.name)
+        before, after = getattr(old, field.name), getattr(new, field.name)
+        if is_dataclass(after):
+            kept[field.name] = _keep_old(before, after, path=below)
+        elif needs_restart(below):
+            kept[field.name] = before
     return replace(new, **kept)
-
-
-def _leaves(config: Config) -> dict[Path, Leaf]:
-    return {leaf.path: leaf for leaf in walk(config)}
-
-
-def _value(leaves: dict[Path, Leaf], path: Path) -> object:
-    leaf = leaves.get(path)
-    return _MISSING if leaf is None else leaf.value
-
-
-_MISSING = object()

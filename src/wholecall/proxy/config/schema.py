@@ -1,6 +1,4 @@
-"""Every setting with its default and meaning, secrets, and configuration errors with their
-position.
-"""
+"""Every setting with its type, default and meaning; secrets; problems with their position."""
 
 from __future__ import annotations
 
@@ -8,11 +6,27 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
-from functools import lru_cache
-from typing import Annotated, Literal, NamedTuple, TypeAlias
+from functools import cache, lru_cache
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+
+import pydantic_core
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    PlainValidator,
+    Tag,
+    TypeAdapter,
+    ValidationInfo,
+    with_config,
+)
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from wholecall.agent.budget import RunLimits
 from wholecall.errors import WholecallError
+from wholecall.events import JSON
 from wholecall.tools.mcp.server_config import McpServer
 from wholecall.upstreams.http_connection import Timeouts
 from wholecall.upstreams.secrets import HIDDEN
@@ -31,6 +45,11 @@ class Secret:
     def written(self) -> str:
         """The setting as written in the file: `${OPENAI_API_KEY}`."""
         return self._written
+
+    @property
+    def is_literal(self) -> bool:
+        """True if the text itself was written, and not a variable that holds it."""
+        return self._written == HIDDEN
 
     def reveal(self) -> str:
         """The text itself, for the one place that needs it."""
@@ -55,6 +74,10 @@ def reveal(text: str | Secret) -> str:
 
 
 # A problem of a configuration: its position, what it is, and what to write instead.
+
+
+Path: TypeAlias = tuple[str, ...]
+"""The name of a setting, with those of its sections before it."""
 
 
 class Position(NamedTuple):
@@ -101,21 +124,74 @@ class ConfigError(WholecallError, ValueError):
 
 
 ANYTHING = ("*",)
+REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""A variable of the environment: `${OPENAI_API_KEY}`."""
+LITERAL_KEY = (
+    "a key must not be written in the file: write ${NAME} and set the environment variable NAME"
+)
+RESTART = "x-restart"
+"""In the JSON schema: a running proxy cannot change the setting."""
+NEEDS_RESTART = Field(json_schema_extra={RESTART: True})
 _SPECIAL = re.compile(r"[\[?]")
 
 
-class Range(NamedTuple):
-    """The numbers that a setting takes. Without one it takes those above 0."""
-
-    least: float
-    most: float | None = None
-
-
-class NeedsRestart(NamedTuple):
-    """Marks a setting that a running proxy cannot change."""
+def _refuse_reference(text: str) -> str:
+    if REFERENCE.search(text):
+        raise PydanticCustomError("reference", "a variable is not accepted")
+    return text
 
 
-NEEDS_RESTART = NeedsRestart()
+def _fill(value: object, info: ValidationInfo) -> str | Secret:
+    """Return a text; with `${NAME}` in it, a secret that is filled from the environment."""
+    if not isinstance(value, str):
+        raise PydanticCustomError("string_type", "not text")
+    environ: Mapping[str, str] = info.context or {}
+    if not REFERENCE.search(value):
+        return value
+    return Secret(
+        REFERENCE.sub(lambda found: environ.get(found[1], ""), value),
+        written=value,
+    )
+
+
+def _fill_key(value: object, info: ValidationInfo) -> Secret:
+    filled = _fill(value, info)
+    return filled if isinstance(filled, Secret) else Secret(filled)
+
+
+class Above0:
+    """Limit the numbers of a section of the library, which has no bounds for files of its own."""
+
+    def __init__(self, *, or_0: Sequence[str] = ()) -> None:
+        self._or_0 = or_0
+
+    def __get_pydantic_core_schema__(
+        self, section: type, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        schema = handler(section)
+        definition: Any = handler.resolve_ref_schema(schema)
+        for each in definition["schema"]["fields"]:
+            number = each["schema"]
+            while "schema" in number:  # the default, and null
+                number = number["schema"]
+            number["ge" if each["name"] in self._or_0 else "gt"] = 0
+        return schema
+
+
+Text: TypeAlias = Annotated[str, AfterValidator(_refuse_reference)]
+Texts: TypeAlias = tuple[Text, ...]
+Count: TypeAlias = Annotated[int, Field(gt=0)]
+Amount: TypeAlias = Annotated[float, Field(gt=0)]
+ApiKey: TypeAlias = Annotated[
+    Secret,
+    PlainValidator(
+        _fill_key, json_schema_input_type=Annotated[str, Field(pattern=REFERENCE.pattern)]
+    ),
+]
+"""Only as `${NAME}`, or in an environment variable."""
+SecretTexts: TypeAlias = Mapping[
+    str, Annotated[str | Secret, PlainValidator(_fill, json_schema_input_type=str)]
+]
 OpenPath: TypeAlias = Literal["/ready", "/metrics", "/inspector"]
 
 
@@ -123,17 +199,17 @@ OpenPath: TypeAlias = Literal["/ready", "/metrics", "/inspector"]
 class ListenConfig:
     """The listening address."""
 
-    host: Annotated[str, NEEDS_RESTART] = "127.0.0.1"
+    host: Annotated[Text, NEEDS_RESTART] = "127.0.0.1"
     """Address to listen on. Any but a loopback address needs `keys.required` and `listen.hosts`."""
-    port: Annotated[int, Range(0, 65535), NEEDS_RESTART] = 8787
+    port: Annotated[int, Field(ge=0, le=65535), NEEDS_RESTART] = 8787
     """Port to listen on; 0: any that is free."""
-    workers: Annotated[int, Range(1, 256), NEEDS_RESTART] = 1
+    workers: Annotated[int, Field(ge=1, le=256), NEEDS_RESTART] = 1
     """Processes that share the port. Each counts requests and runs for itself."""
-    hosts: tuple[str, ...] = ()
+    hosts: Texts = ()
     """Host names that clients may use (the `Host` header), in addition to those of the loopback;
     `*.example.com` is a pattern, `*` any name. Protects against websites that reach the proxy
     through a name of their own."""
-    origins: tuple[str, ...] = ()
+    origins: Texts = ()
     """Websites whose pages may call it from a browser, such as `https://chat.example.com`."""
 
 
@@ -141,40 +217,42 @@ class ListenConfig:
 class ModelConfig:
     """A model under the name that clients use for it."""
 
-    upstream: str
+    upstream: Text
     """The upstream and its name for the model: `openai/gpt-x`, `responses/…`, `anthropic/…`,
     `ollama/…`, `gemini/…`, `local/…` or `litellm/…`. For the model `*`: `openai/*`."""
-    base_url: str | None = None
+    base_url: Text | None = None
     """Address of the upstream instead of its usual one."""
-    api_key: Secret | None = None
+    api_key: ApiKey | None = None
     """Key for the upstream, only as `${NAME}`. Without it the upstream's usual variable is
     read, such as `OPENAI_API_KEY`."""
-    headers: Mapping[str, str | Secret] = field(default_factory=dict)
+    headers: SecretTexts = field(default_factory=dict)
     """Headers for the upstream. Those that hold keys only as `${NAME}`."""
     mode: Literal["gate", "run"] = "gate"
     """`gate`: calls are checked and handed to the client. `run`: the tools below run here,
     others are handed to the client."""
-    tools: tuple[str, ...] = ANYTHING
+    tools: Texts = ANYTHING
     """Names of the tools that are offered in mode `run`; `*` is a wildcard. A key needs a right to
     them as well."""
-    emulate: str | None = None
+    emulate: Text | None = None
     """The way in which the model gets tools: `native`, `auto` (by its name), `constrained`, or the
     name of a dialect. Default: `native`, and `constrained` for a `local/…` model."""
     rescue: Literal["off", "read_only", "all"] | None = None
     """The calls to rescue from the text of a model that has tools natively: `off` none, `read_only`
     those of tools that change nothing, `all` every one. The default is `read_only` for tools that
     run here and `all` for those of the client."""
-    reask: Annotated[int, Range(0, 5)] = 1
+    reask: Annotated[int, Field(ge=0, le=5)] = 1
     """Mode `gate`: the number of retries for a bad call before the client sees it. A call that the
     output limit cut is retried with more room, up to `limits.output_tokens`."""
     live: bool = False
     """Mode `gate`: streams show arguments as they grow, before they are checked. A call that then
     turns out to be wrong, or has to be repaired, ends the stream with an error, without a retry."""
-    retries: Annotated[int, Range(0, 5)] = 2
+    retries: Annotated[int, Field(ge=0, le=5)] = 2
     """Retries for an upstream that refuses with 429 or 5xx."""
-    timeouts: Timeouts = field(default_factory=Timeouts)
+    timeouts: Annotated[Timeouts, Above0()] = field(default_factory=Timeouts)
     """Timeouts of the upstream."""
-    limits: RunLimits = field(default_factory=RunLimits)
+    limits: Annotated[RunLimits, Above0(or_0=("turn_retries", "lost_threads"))] = field(
+        default_factory=RunLimits
+    )
     """Limits of a run of this model."""
 
     def reveal_headers(self) -> dict[str, str]:
@@ -186,7 +264,7 @@ class ModelConfig:
 class PythonTool:
     """A function of a Python module."""
 
-    python: str
+    python: Text
     """`module:function`. The folder of the configuration file is searched, too."""
 
 
@@ -194,35 +272,35 @@ class PythonTool:
 class McpTool:
     """All tools of an MCP server: a command that is started, or an address."""
 
-    mcp: str
+    mcp: Text
     """A name for the server. The names of its tools begin with it."""
-    command: str = ""
+    command: Text = ""
     """Program to start. It runs with the rights of the proxy."""
-    args: tuple[str, ...] = ()
+    args: Texts = ()
     """Arguments of the program."""
-    env: Mapping[str, str | Secret] = field(default_factory=dict)
+    env: SecretTexts = field(default_factory=dict)
     """Environment of the program. Keys only as `${NAME}`."""
-    cwd: str | None = None
+    cwd: Text | None = None
     """Folder in which the program starts."""
-    url: str = ""
+    url: Text = ""
     """Address of a streamable HTTP endpoint, instead of a command."""
-    headers: Mapping[str, str | Secret] = field(default_factory=dict)
+    headers: SecretTexts = field(default_factory=dict)
     """Headers for the address. Those that hold keys only as `${NAME}`."""
     trusted: bool = False
     """Trust its `readOnlyHint` and `idempotentHint`. Such tools may start early and run again."""
     required: bool = True
     """Wait for it before the proxy is ready."""
-    timeout: float | None = None
+    timeout: Amount | None = None
     """Seconds of one call; without it the limit of the run."""
-    start_timeout: float = 30.0
+    start_timeout: Amount = 30.0
     """Seconds until it must have named its tools."""
-    concurrency: int | None = None
+    concurrency: Count | None = None
     """Calls that may run at a time."""
-    prefix: str | None = None
+    prefix: Text | None = None
     """The prefix of the tools' names, instead of the server's name."""
-    allow: tuple[str, ...] = ANYTHING
+    allow: Texts = ANYTHING
     """Tools that are offered; `*` is a wildcard."""
-    deny: tuple[str, ...] = ()
+    deny: Texts = ()
     """Tools that are not, although `allow` names them."""
 
     def make_server(self) -> McpServer:
@@ -246,14 +324,25 @@ class McpTool:
         )
 
 
+def _choose_tool(value: object) -> str | None:
+    """Return which kind of tool an entry describes: the setting that only one kind has says so."""
+    kinds = {"python": PythonTool.__name__, "mcp": McpTool.__name__}
+    named = [kind for name, kind in kinds.items() if isinstance(value, dict) and name in value]
+    return named[0] if len(named) == 1 else None
+
+
 ToolConfig: TypeAlias = PythonTool | McpTool
+_TaggedTool: TypeAlias = Annotated[
+    Annotated[PythonTool, Tag(PythonTool.__name__)] | Annotated[McpTool, Tag(McpTool.__name__)],
+    Discriminator(_choose_tool),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeysConfig:
     """Client keys."""
 
-    path: Annotated[str, NEEDS_RESTART] = "wholecall-keys.sqlite"
+    path: Annotated[Text, NEEDS_RESTART] = "wholecall-keys.sqlite"
     """File of the keys, seen from the folder of the configuration file."""
     required: bool = False
     """Require a key. Without it, everyone who reaches the proxy may use all of it."""
@@ -265,23 +354,23 @@ class KeysConfig:
 class ServerLimits:
     """Limits for clients."""
 
-    body_bytes: int = 32 * 1024 * 1024
+    body_bytes: Count = 32 * 1024 * 1024
     """Bytes of a request. Anthropic's own limit is 32 MB; images are large."""
-    body_seconds: float = 60.0
+    body_seconds: Amount = 60.0
     """Seconds until a request must have come as a whole."""
-    header_bytes: Annotated[int, Range(1024)] = 32 * 1024
+    header_bytes: Annotated[int, Field(ge=1024)] = 32 * 1024
     """Bytes of all headers of a request."""
-    header_count: Annotated[int, Range(10)] = 100
+    header_count: Annotated[int, Field(ge=10)] = 100
     """Headers of a request."""
-    header_seconds: Annotated[float, NEEDS_RESTART] = 10.0
+    header_seconds: Annotated[Amount, NEEDS_RESTART] = 10.0
     """Seconds until the headers of a request must have come."""
-    write_seconds: float = 60.0
+    write_seconds: Amount = 60.0
     """Seconds after which a client that does not read its answer is given up."""
-    concurrent: int = 1000
+    concurrent: Count = 1000
     """Requests to models that one worker serves at a time."""
-    keep_alive_seconds: Annotated[float, Range(0.1, 15)] = 15.0
+    keep_alive_seconds: Annotated[float, Field(ge=0.1, le=15)] = 15.0
     """Seconds of silence in a stream after which a sign of life is sent."""
-    drain_seconds: Annotated[float, Range(0)] = 30.0
+    drain_seconds: Annotated[float, Field(ge=0)] = 30.0
     """Seconds that runs have to end when the proxy is stopped."""
 
 
@@ -289,18 +378,18 @@ class ServerLimits:
 class ResponsesConfig:
     """Stored responses of OpenAI's protocol."""
 
-    kept_seconds: Annotated[float, Range(0)] = 3600.0
+    kept_seconds: Annotated[float, Field(ge=0)] = 3600.0
     """Seconds for which a response can be retrieved by its id and continued by
     `previous_response_id`; 0: none is stored. In memory; with more than one worker in
     `wholecall-responses.sqlite` beside the keys, and then without background responses."""
-    megabytes: int = 32
+    megabytes: Count = 32
     """Megabytes that are held of responses that are over. The oldest go first. What is being
     made comes on top, up to 16 megabytes each, and so does what a resend may ask for, for two
     minutes."""
-    background: int = 100
+    background: Count = 100
     """Responses that are made in the background at a time. A key that has a number of requests
     at a time has as many in the background."""
-    background_seconds: float = 3600.0
+    background_seconds: Amount = 3600.0
     """Seconds after which a response in the background is broken off."""
 
 
@@ -333,12 +422,12 @@ class InspectorConfig:
     bodies: bool = False
     """Store and show content: texts, arguments, results, chunks. They may be private. Without it
     there are names, verdicts, sizes and times."""
-    days: Annotated[float, NEEDS_RESTART] = 7.0
+    days: Annotated[Amount, NEEDS_RESTART] = 7.0
     """Days that a run is kept."""
-    megabytes: Annotated[int, NEEDS_RESTART] = 256
+    megabytes: Annotated[Count, NEEDS_RESTART] = 256
     """Megabytes that are kept, in `wholecall-inspector.sqlite` beside the keys. The oldest runs
     go first."""
-    approval_seconds: float = 120.0
+    approval_seconds: Amount = 120.0
     """Seconds that a call which needs approval waits for an answer in the page; then it is
     denied. Without the page it is denied at once."""
 
@@ -351,7 +440,7 @@ class Config:
     """The listening address."""
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
     """By the names that clients use. The name `*` matches every other one."""
-    tools: tuple[ToolConfig, ...] = ()
+    tools: tuple[_TaggedTool, ...] = ()
     """Tools for models in mode `run`."""
     keys: KeysConfig = field(default_factory=KeysConfig)
     """Client keys."""
@@ -365,6 +454,34 @@ class Config:
     """Figures for Prometheus."""
     inspector: InspectorConfig = field(default_factory=InspectorConfig)
     """The page that shows calls being built."""
+
+
+@cache
+def _make_adapter(*, documented: bool = False) -> TypeAdapter[Config]:
+    """Return the validator of all sections, which share this configuration of pydantic.
+
+    Texts below the fields are read from the source, which takes most of the time; only the JSON
+    schema needs them.
+    """
+    settings = ConfigDict(
+        strict=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=documented
+    )
+    return TypeAdapter(with_config(settings)(Config))
+
+
+def validate(settings: JSON, environ: Mapping[str, str]) -> Config:
+    """Return the configuration that was written; `ValidationError` names each wrong setting.
+
+    By way of JSON: strict validation of Python values takes no mapping for a section.
+    """
+    text = pydantic_core.to_json(settings, inf_nan_mode="constants")
+    return _make_adapter().validate_json(text, context=environ)
+
+
+@cache
+def json_schema() -> dict[str, Any]:
+    """Return the JSON schema of a configuration file."""
+    return _make_adapter(documented=True).json_schema()
 
 
 def matches(name: str, patterns: tuple[str, ...]) -> bool:

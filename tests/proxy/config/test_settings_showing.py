@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from configs import load_text
-from wholecall.proxy.config.settings_table import show_config
+from wholecall.proxy.config.settings import show_config
 
 
 def test_every_setting_is_shown_with_its_origin_and_no_secret_is(tmp_path: Path) -> None:
@@ -20,7 +20,8 @@ tools: [{mcp: a, command: b, args: [c, d]}]
         "WHOLECALL__LIMITS__BODY_BYTES": "5",
         "WHOLECALL__MODELS__SLOW__API_KEY": "sk-456",
     }
-    lines = list(show_config(load_text(tmp_path, text, environ=environ)))
+    loaded = load_text(tmp_path, text, environ=environ)
+    lines = list(show_config(loaded.config, loaded.places))
     file = tmp_path / "wholecall.yaml"
     for line in [
         f"listen.port = 99  # {file}:1",

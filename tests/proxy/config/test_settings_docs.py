@@ -4,8 +4,7 @@ from pathlib import Path
 
 from configs import load_text
 from wholecall.proxy.config.schema import Config, McpTool, ModelConfig, PythonTool
-from wholecall.proxy.config.settings_reader import walk
-from wholecall.proxy.config.settings_table import SettingRow, list_settings, write_markdown
+from wholecall.proxy.config.settings import SettingRow, list_settings, walk, write_markdown
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 
@@ -21,7 +20,7 @@ def test_every_setting_of_a_configuration_has_its_row() -> None:
         models={"NAME": ModelConfig(upstream="x")},
         tools=(PythonTool(python="a:b"), McpTool(mcp="a")),
     )
-    names = {".".join(leaf.path) for leaf in walk(config)}
+    names = {".".join(path) for path, _ in walk(config)}
     names = {name.replace("tools.0", "tools.N").replace("tools.1", "tools.N") for name in names}
     assert {row.setting for row in list_settings()} == names
 

@@ -1,12 +1,9 @@
 """Files as they are written: values, lines, and what is refused."""
 
-from collections.abc import Iterator, Mapping
-
 import pytest
 
-from configs import plain
+from wholecall.proxy.config.load import CHARACTERS, DEPTH, VALUES, compose
 from wholecall.proxy.config.schema import ConfigError, Position
-from wholecall.proxy.config.settings_reader import CHARACTERS, DEPTH, VALUES, YamlValue, compose
 
 
 @pytest.mark.parametrize(
@@ -42,53 +39,42 @@ from wholecall.proxy.config.settings_reader import CHARACTERS, DEPTH, VALUES, Ya
     ],
 )
 def test_values_are_those_of_yaml_1_2(text: str, value: object) -> None:
-    assert plain(compose(text, "a.yaml")) == value
+    assert compose(text, "a.yaml").value == value
 
 
 def test_every_value_has_the_line_of_its_name() -> None:
     written = compose("a:\n  b: 1\n  c:\n    - x\n    - y\n", "a.yaml")
-    lines = list(walk(written))
+    lines = [(".".join(path), place.line) for path, place in written.places.items()]
     assert lines == [("", 1), ("a", 1), ("a.b", 2), ("a.c", 3), ("a.c.0", 4), ("a.c.1", 5)]
-
-
-def walk(written: YamlValue, name: str = "") -> Iterator[tuple[str, int | None]]:
-    yield name, written.place.line
-    match written.value:
-        case tuple() as items:
-            below = {str(number): item for number, item in enumerate(items)}
-        case Mapping() as members:
-            below = dict(members)
-        case _:
-            below = {}
-    for each, value in below.items():
-        yield from walk(value, f"{name}.{each}".lstrip("."))
 
 
 def test_a_variable_has_no_lines() -> None:
     written = compose("[1, 2]", "WHOLECALL__X", line=None)
-    assert plain(written) == [1, 2]
-    assert written.place == Position("WHOLECALL__X", None)
+    assert written.value == [1, 2]
+    assert set(written.places.values()) == {Position("WHOLECALL__X", None)}
     assert compose("", "WHOLECALL__X", line=None).value is None
 
 
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("a: 1\nb: 2\na: 3", 3, "'a' was written in line 1 already"),
-        ("a:\n  x: 1\n  x: 1", 3, "'x' was written in line 2 already"),
-        ("a: [1\nb: 2", 2, "this is no YAML"),
-        ("a: 1\n\tb: 2", 2, "this is no YAML"),
-        ("broken: [\n", 2, "this is no YAML: while parsing a flow node"),
-        ("a: {", 1, "this is no YAML: while parsing a flow node"),
-        ("a: {\n\n", 3, "this is no YAML: while parsing a flow"),
-        ('a: "x', 1, "this is no YAML: while scanning a quoted scalar"),
-        ('a: "x\n', 2, "this is no YAML: while scanning a quoted scalar"),
+        ("a: 1\nb: 2\na: 3", 3, "'a' is already set in line 1"),
+        ("a:\n  x: 1\n  x: 1", 3, "'x' is already set in line 2"),
+        ("a: [1\nb: 2", 2, "this is not valid YAML"),
+        ("a: 1\n\tb: 2", 2, "this is not valid YAML"),
+        ("broken: [\n", 2, "this is not valid YAML: while parsing a flow node"),
+        ("a: {", 1, "this is not valid YAML: while parsing a flow node"),
+        ("a: {\n\n", 3, "this is not valid YAML: while parsing a flow"),
+        ('a: "x', 1, "this is not valid YAML: while scanning a quoted scalar"),
+        ('a: "x\n', 2, "this is not valid YAML: while scanning a quoted scalar"),
         ("b: 1\na: {b: ${KEY}}", 2, "inside of { } and [ ], ${NAME} needs quotes"),
-        ("a: *nothing", 1, "this is no YAML: found undefined alias"),
-        ("a: 1\n---\nb: 2", 2, "this is no YAML: expected a single document"),
-        ("a: \x00", None, "this is no YAML"),
+        ("a: *nothing", 1, "this is not valid YAML: found undefined alias"),
+        ("a: 1\n---\nb: 2", 2, "this is not valid YAML: expected a single document"),
+        ("a: \x00", None, "this is not valid YAML"),
         ("a: 1\n? [x]\n: 1", 2, "the name of a setting must be a word"),
         ("a: 1\nb: !!python/object:os.system x", 2, "is not allowed: leave it out"),
+        ('a: 1\nb: "\\ud800"', 2, "half of a surrogate pair is not a character"),
+        ('a: 1\n"\\udfff": 1', 2, "half of a surrogate pair is not a character"),
         ("a: !secret x", 1, "the tag '!secret' is not allowed"),
         ("a: " + "x" * CHARACTERS, None, f"more than {CHARACTERS} characters"),
         ("a: " + "[" * DEPTH + "]" * DEPTH, 1, f"more than {DEPTH} levels"),
