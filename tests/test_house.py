@@ -15,18 +15,18 @@ import house
 import walk
 
 LIMITS = {
-    "modules": 250,
+    "modules": 249,
     "small modules with one importer": 1,
     "public class names used twice": 0,
     "file names used twice": 0,
     "file names that are gerunds": 0,
     "modules in the longest row": 15,
-    "import layers in the deepest folder": 15,
+    "import layers in the deepest folder": 14,
     "functions over 46 lines": 1,
     "functions nested deeper than 3": 0,
     "classes with more than 14 fields": 8,
     "fields of the widest class": 30,
-    "lines of code": 43312,
+    "lines of code": 43258,
     "odd words in 1,000 of comments": 0.2,
     "odd words in 1,000 of docs": 4.4,
     "docstrings of 100 that ask": 0.2,
