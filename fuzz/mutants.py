@@ -352,9 +352,9 @@ MUTANTS = [
     ),
     Mutant(
         "the look at notices: a resend runs in another process what has begun in one",
-        "proxy/handlers/client_endpoint.py",
-        "if again is None and notices.are_kept:",
-        "if again is None and notices is None:",
+        "proxy/handlers/idempotency.py",
+        "if first is None and self.notices.are_kept:",
+        "if first is None and self.notices is None:",
         "tests/e2e/test_proxy_processes.py",
     ),
     Mutant(

@@ -18,14 +18,15 @@ from wholecall.proxy.server import listen, make_server_config, make_worker_app
 
 
 def _obey(proxy: Proxy) -> None:
-    taps = proxy.service.taps
-    others = tuple(tap for tap in taps if tap is not proxy.observing.inspecting)
+    shown = proxy.observers.taps
+    taps = tuple(shown)
+    others = tuple(tap for tap in taps if tap is not proxy.observers.inspector)
 
     def switch_off(*_: object) -> None:
-        proxy.service.taps = others
+        shown[:] = others
 
     def switch_on(*_: object) -> None:
-        proxy.service.taps = taps
+        shown[:] = taps
 
     signal.signal(signal.SIGUSR1, switch_off)
     signal.signal(signal.SIGUSR2, switch_on)

@@ -36,7 +36,7 @@ async def test_a_response_is_made_in_the_background(tmp_path: Path, prefix: str)
             await responses.create(model=model, input="x", previous_response_id=begun.id)
         tools.go_on.set()
         done = await until(served, begun.id, status="completed")
-        held = served.proxy.service.holding.find(ANONYMOUS.id, begun.id)
+        held = served.proxy.responses.find(ANONYMOUS.id, begun.id)
         assert held is not None
         # What is over is not read out of its stream at every question; and it is weighed.
         assert held.work.show() is (shown := held.work.show())
@@ -89,7 +89,7 @@ class Seen:
 async def test_what_a_tool_did_after_all_was_broken_off_is_seen(tmp_path: Path, leave: str) -> None:
     tools, seen = Tools(read_only=False), Seen()
     async with serve(tmp_path, tools=tools) as (served, _):
-        served.proxy.service.taps = (seen,)
+        served.proxy.observers.taps[:] = [seen]
         responses = served.openai.responses
         asked: Any = {"model": "openai:good", "input": "Do it."}
         if leave == "hang up":
@@ -278,7 +278,7 @@ async def test_what_is_deleted_has_its_place_until_its_tools_have_ended(tmp_path
             await responses.create(**asked, instructions="Once more.")
         assert (full.value.code, tools.times) == ("overloaded", 1)
         tools.go_on.set()
-        while served.proxy.service.holding.count_live():
+        while served.proxy.responses.count_live():
             await asyncio.sleep(0.01)
         await responses.create(**asked, instructions="Once more.")
 

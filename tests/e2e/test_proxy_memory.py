@@ -16,7 +16,6 @@ from aiohttp import web
 from e2e.recording_proxy import CALL, PATH, STOP, STREAMED, TEXT, Gate, Handler, answering, between
 from proxy_server import Served, in_loop
 from upstreams.fake_endpoint import always, begin
-from wholecall.proxy.handlers.idempotency import ResendStore
 from wholecall.tools.function_tool import make_tool
 from wholecall.tools.tool import Tool
 
@@ -81,7 +80,7 @@ async def test_a_client_that_is_watched_for_its_departure_leaves_no_cycles(
     tools = (make_tool(work),) if way == "run" else ()
     asked = {**STREAMED, **({"tools": TOOLS} if way == "gate" else {})}
     async with between(handler, tmp_path, tools=tools) as (served, _):
-        served.proxy.service.resends = ResendStore(seconds=0.0)
+        served.proxy.resends.seconds = 0.0
 
         async def ask() -> None:
             gate.reached.clear()
@@ -113,7 +112,7 @@ async def test_a_run_leaves_no_cycles(tmp_path: Path, tool: Tool, *, asked: dict
 async def test_work_in_the_background_leaves_no_cycles(tmp_path: Path, answer: list[bytes]) -> None:
     async with between(answering(*answer), tmp_path) as (served, _):
         # A resend could ask for it for a while, and so long it is not to be freed.
-        served.proxy.service.resends = ResendStore(seconds=0.0)
+        served.proxy.resends.seconds = 0.0
         assert not await left_by(lambda: work_and_forget(served))
 
 

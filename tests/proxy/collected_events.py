@@ -7,7 +7,7 @@ from typing import Any
 
 from wholecall.events import JSON, Event, Released, Text
 from wholecall.protocols.response_base import Failure
-from wholecall.proxy.http.asgi_response import RawHeaders, ResponseBody
+from wholecall.proxy.http.client_connection import RawHeaders, ResponseBody
 from wholecall.proxy.observe.taps import Exchange, ExchangeWatch
 
 

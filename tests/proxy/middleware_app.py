@@ -12,7 +12,8 @@ from starlette.routing import Mount, Route
 
 from wholecall.proxy.config.schema import Config, KeysConfig
 from wholecall.proxy.http.api_keys import Key, KeyStore
-from wholecall.proxy.http.middleware import CALLER, Caller, ProxyMiddleware
+from wholecall.proxy.http.client_request import CALLER, Caller
+from wholecall.proxy.http.middleware import ProxyMiddleware
 from wholecall.proxy.http.rate_limits import RateLimits
 
 

@@ -29,8 +29,13 @@ from wholecall.proxy.config.schema import (
     ResponsesConfig,
     ServerLimits,
 )
+from wholecall.proxy.handlers.model_routes import ModelRoute
+from wholecall.proxy.handlers.passthrough import UpstreamPipe
 from wholecall.proxy.http.shutdown import ShutdownDeadline
+from wholecall.storage import StoreFailed
 from wholecall.tools.function_tool import make_tool
+from wholecall.upstreams.endpoint import Endpoint
+from wholecall.upstreams.replay import ReplayUpstream
 
 NOWHERE = "http://127.0.0.1:9/v1"
 
@@ -174,7 +179,7 @@ async def test_models_and_limits_change_while_it_runs() -> None:
             models={"old": upstream("openai/x", url), "same": upstream("openai/y", url)}
         )
         async with proxying(make_app(config, environ={})) as served:
-            same = served.proxy.service.models["same"]
+            same = served.proxy.models.by_name["same"]
             fresh = {"same": config.models["same"], "new": upstream("openai/z", url)}
             limits = replace(config.limits, keep_alive_seconds=3.0)
             responses = ResponsesConfig(kept_seconds=5.0)
@@ -182,11 +187,11 @@ async def test_models_and_limits_change_while_it_runs() -> None:
                 _loaded(replace(config, models=fresh, limits=limits, responses=responses))
             )
             assert {"limits.keep_alive_seconds", "responses.kept_seconds"} <= {*changed.live}
-            assert served.proxy.service.holding.settings.kept_seconds == 5.0
+            assert served.proxy.responses.settings.kept_seconds == 5.0
             assert served.proxy.limits.keep_alive_seconds == 3.0
-            assert served.proxy.service.beat_seconds == 3.0
-            assert list(served.proxy.service.models) == ["same", "new"]
-            assert served.proxy.service.models["same"] is same
+            assert served.proxy.connections.keep_alive_seconds == 3.0
+            assert list(served.proxy.models.by_name) == ["same", "new"]
+            assert served.proxy.models.by_name["same"] is same
             body = {"model": "new", "messages": [], "stream": True}
             assert (await served.post("/v1/chat/completions", body))[0] == 200
             body["model"] = "old"
@@ -205,7 +210,7 @@ async def test_a_model_that_is_served_no_more_is_closed_behind_its_last_answer()
     async with serving(slowly) as behind:
         config = Config(models={"old": upstream("openai/x", f"{behind.url}/v1")})
         async with proxying(make_app(config, environ={})) as served:
-            old = served.proxy.service.models["old"]
+            old = served.proxy.models.by_name["old"]
             assert old.pipe is not None
             body = {"model": "old", "messages": [], "stream": True}
             asking = asyncio.create_task(served.post("/v1/chat/completions", body))
@@ -283,13 +288,13 @@ async def test_settings_that_are_refused_change_nothing(why: str, tmp_path: Path
     refused = unusable if why == "a variable" else unsafe
     async with proxying(make_app(config, environ={"OLLAMA_HOST": "http://["})) as served:
         proxy = served.proxy
-        before = dict(proxy.service.models)
+        before = dict(proxy.models.by_name)
         with pytest.raises((ConfigError, ValueError)):
             await proxy.reload(_loaded(refused))
-        assert (dict(proxy.service.models), proxy.service.offer_tools()) == (before, ())
+        assert (dict(proxy.models.by_name), proxy.models.offer_tools()) == (before, ())
         assert proxy.config == config
         await proxy.reload(_loaded(replace(config, tools=())))
-        assert dict(proxy.service.models) == before
+        assert dict(proxy.models.by_name) == before
 
 
 @in_loop
@@ -315,10 +320,37 @@ async def test_the_time_that_answers_took_to_end_is_not_given_a_second_time(tmp_
         limits=ServerLimits(drain_seconds=3600.0),
     )
     proxy, times = make_app(config, environ={}), chain([0.0], repeat(3600.0))
-    proxy.draining = ShutdownDeadline(lambda: next(times))
+    proxy.work.deadline = ShutdownDeadline(lambda: next(times))
     async with proxying(proxy) as served:
         going_on = asyncio.create_task(asyncio.Event().wait())
-        proxy.service.hold(going_on)
+        proxy.work.hold(going_on)
         async with served.http.get(f"{served.url}/health"):
             pass
     assert going_on.cancelled()
+
+
+class Stuck(ReplayUpstream):
+    """Cannot be closed."""
+
+    async def close(self) -> None:
+        raise OSError("it is stuck")
+
+
+@in_loop
+async def test_what_cannot_be_closed_keeps_nothing_else_open(tmp_path: Path) -> None:
+    pipe = UpstreamPipe(Endpoint("openai-chat", NOWHERE))
+    stuck = ModelRoute(name="a", upstream=Stuck([]), model="m", pipe=pipe)
+    config = Config(keys=KeysConfig(path=str(tmp_path / "keys.sqlite")))
+    proxy = make_app(config, environ={}, models=[stuck, replace(stuck, name="b")])
+    closed: list[str] = []
+
+    async def retire() -> None:
+        closed.append("retired")
+
+    proxy.work.begin("somebody")
+    proxy.work.retire(retire)
+    with pytest.raises(OSError, match="it is stuck"):
+        await proxy._close()
+    assert closed == ["retired"]
+    with pytest.raises(StoreFailed):
+        proxy._blobs.find(["any"])

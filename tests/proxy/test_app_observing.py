@@ -20,8 +20,8 @@ from wholecall.proxy.config.schema import (
     LogConfig,
     MetricsConfig,
 )
+from wholecall.proxy.handlers.model_routes import ModelRoute, ModelRoutes
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
-from wholecall.proxy.handlers.service import ModelRoute
 from wholecall.proxy.http.refusals import HttpRefusal
 from wholecall.proxy.observe.inspector_feed import STORE_FILE, ApprovalGiven
 from wholecall.proxy.observe.taps import Exchange, ExchangeWatch, Fate
@@ -38,7 +38,8 @@ from wholecall.upstreams.replay import ReplayUpstream
 
 
 def observe(config: Config, stream: io.StringIO) -> Observers:
-    return Observers(config, models=lambda: ["m"], tools=list, stream=stream)
+    models = ModelRoutes([ModelRoute(name="m", upstream=ReplayUpstream([]), model="m")])
+    return Observers(config, models=models, stream=stream)
 
 
 def test_what_happens_is_logged_and_counted() -> None:
@@ -46,8 +47,8 @@ def test_what_happens_is_logged_and_counted() -> None:
     observing = observe(Config(), stream)
     ExchangeWatch(Exchange(request_id="req_1", model="m"), observing.taps).end(Fate.DONE)
     assert "req_1" in stream.getvalue()
-    assert observing.figures is not None
-    assert b'model="m"' in observing.figures.render()[0]
+    assert observing.metrics is not None
+    assert b'model="m"' in observing.metrics.render()[0]
 
 
 def test_a_request_that_is_turned_away_is_logged_and_counted() -> None:
@@ -67,8 +68,8 @@ def test_a_request_that_is_turned_away_is_logged_and_counted() -> None:
         "status": 429,
         "code": "rate",
     }
-    assert observing.figures is not None
-    assert b'refusals_total{code="rate",status="429"} 1.0' in observing.figures.render()[0]
+    assert observing.metrics is not None
+    assert b'refusals_total{code="rate",status="429"} 1.0' in observing.metrics.render()[0]
     quiet = observe(Config(metrics=MetricsConfig(enabled=False)), io.StringIO())
     quiet.take_refusal(HttpRefusal("req_2", "/", status=404, code="not_found"))
 
@@ -136,7 +137,7 @@ def test_figures_can_be_turned_off_and_the_log_can_be_made_quiet() -> None:
     stream = io.StringIO()
     config = Config(metrics=MetricsConfig(enabled=False))
     observing = observe(config, stream)
-    assert observing.figures is None
+    assert observing.metrics is None
     observing.reload(replace(config, log=LogConfig(level="error")))
     observing.log.info("quiet")
     assert stream.getvalue() == ""
@@ -164,14 +165,14 @@ async def test_a_name_that_turns_out_to_be_a_secret_is_not_shown_again(tmp_path:
     observing = observe(config, io.StringIO())
     pipe = UpstreamPipe(Endpoint("openai-chat", "http://127.0.0.1:9", api_key="correct-horse"))
     models = [ModelRoute(name="m", upstream=ReplayUpstream([]), model="m", pipe=pipe)]
-    inspecting = observing.inspecting
-    assert inspecting is not None
+    inspector = observing.inspector
+    assert inspector is not None
     for learned in ([], models):
         observing.learn(learned)
-        ExchangeWatch(Exchange(request_id="req_1", model="correct-horse"), [inspecting]).end(
+        ExchangeWatch(Exchange(request_id="req_1", model="correct-horse"), [inspector]).end(
             Fate.DONE
         )
-        await inspecting._tap._catch_up()
+        await inspector._tap._catch_up()
     await observing.close()
     store = RunStore(tmp_path / STORE_FILE)
     assert [run["model"] for run in store.list_runs(Filter())] == ["***", "correct-horse"]

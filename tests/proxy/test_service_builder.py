@@ -10,7 +10,7 @@ import pytest
 from proxy_server import in_loop
 from wholecall.proxy.config.load import load
 from wholecall.proxy.config.schema import Config, KeysConfig, ModelConfig
-from wholecall.proxy.handlers.service import ProxyMode
+from wholecall.proxy.handlers.model_routes import ProxyMode
 from wholecall.proxy.service_builder import STATE_FILE, Tools, make_models, state_path
 from wholecall.tools.function_tool import make_tool
 from wholecall.tools.mcp.tool_definitions import McpEvent, ServerStarted

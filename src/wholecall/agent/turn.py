@@ -23,8 +23,7 @@ from wholecall.protocols.codecs import limit_of
 from wholecall.protocols.reader import Reader, Tools, TurnAssembler
 from wholecall.tool_choice import Mode
 from wholecall.tools.toolbox import Toolbox
-from wholecall.upstreams.base import Answer, Upstream, traits_of
-from wholecall.upstreams.drain_stream import EndOfStream
+from wholecall.upstreams.base import Answer, EndOfStream, Upstream, traits_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from wholecall.proxy.config.schema import (
     ModelConfig,
     ServerLimits,
 )
-from wholecall.proxy.handlers.service import ModelRoute, ProxyMode
+from wholecall.proxy.handlers.model_routes import ModelRoute, ProxyMode
 from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import Answer
 from wholecall.upstreams.http import HttpSettings, HttpUpstream

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import TextIO, TypeAlias
+from typing import NamedTuple, TextIO, TypeAlias
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -21,14 +22,18 @@ from wholecall.errors import WholecallError
 from wholecall.proxy.config.load import Loaded
 from wholecall.proxy.config.reload import Changes, changes
 from wholecall.proxy.config.schema import Config, ServerLimits
-from wholecall.proxy.handlers.client_endpoint import ClientRoute
-from wholecall.proxy.handlers.idempotency import ToolNotices
-from wholecall.proxy.handlers.service import ModelRoute, ProxyMode, Service
+from wholecall.proxy.handlers.background import BackgroundResponses
+from wholecall.proxy.handlers.idempotency import ResendStore, ToolNotices
+from wholecall.proxy.handlers.mixed_tools import MixedTools
+from wholecall.proxy.handlers.model_routes import ModelRoute, ModelRoutes, ProxyMode
+from wholecall.proxy.handlers.request_handler import ClientRoute, HandlerFactory
+from wholecall.proxy.handlers.request_plan import RequestPlanner
 from wholecall.proxy.http.api_keys import KeyStore, needs_keys
+from wholecall.proxy.http.client_connection import ClientConnections
 from wholecall.proxy.http.middleware import ERROR_HANDLERS, ProxyMiddleware
 from wholecall.proxy.http.rate_limits import RateLimits
 from wholecall.proxy.http.refusals import HttpRefusal
-from wholecall.proxy.http.shutdown import ShutdownDeadline
+from wholecall.proxy.http.shutdown import WorkInProgress
 from wholecall.proxy.observe.access_log import (
     LogTap,
     LogWriter,
@@ -36,12 +41,12 @@ from wholecall.proxy.observe.access_log import (
     log_refusal,
     log_server_event,
 )
-from wholecall.proxy.observe.inspector_feed import ApprovalGiven, InspectorFeed
+from wholecall.proxy.observe.inspector_feed import ApprovalGiven, ApprovalRequests, InspectorFeed
 from wholecall.proxy.observe.metrics import MetricsRegistry, MetricsTap, Names
 from wholecall.proxy.observe.redaction import Redactor
 from wholecall.proxy.observe.taps import Tap
 from wholecall.proxy.observe.traces import find_trace_tap
-from wholecall.proxy.responses.response_store import ResponseStore
+from wholecall.proxy.responses.response_store import ResponseOwners, ResponseStore
 from wholecall.proxy.routes.client_protocols import CHAT, MESSAGES, RESPONSES
 from wholecall.proxy.routes.count_tokens import COUNT_TOKENS, TokenCounter
 from wholecall.proxy.routes.health import Readiness
@@ -59,67 +64,62 @@ from wholecall.storage import BlobStore
 from wholecall.tools.mcp.tool_definitions import McpEvent
 from wholecall.tools.tool import Tool
 
-# The taps of a proxy: its log, its figures, its traces and its inspector.
+# ── Taps: the log, the metrics, the traces and the inspector ────────────────────────
 
 
 class Observers:
-    """The log, the metrics and the traces."""
+    """The log, the metrics, the traces and the inspector."""
 
     def __init__(
-        self,
-        config: Config,
-        *,
-        models: Callable[[], Container[str]],
-        tools: Callable[[], Iterable[Tool]],
-        stream: TextIO | None = None,
+        self, config: Config, *, models: ModelRoutes, stream: TextIO | None = None
     ) -> None:
-        self._hiding = Redactor()
-        self._writer = LogWriter(config.log, stream or sys.stderr, hiding=self._hiding)
+        self._redactor = Redactor()
+        self._writer = LogWriter(config.log, stream or sys.stderr, redactor=self._redactor)
         log_tap = LogTap(self._writer.log, bodies=lambda: self._writer.bodies)
         names = Names(
-            models=models,
-            tools=lambda: frozenset(tool.name for tool in tools()),
+            models=lambda: models.by_name,
+            tools=lambda: frozenset(tool.name for tool in models.offer_tools()),
         )
-        self.figures = MetricsRegistry() if config.metrics.enabled else None
-        inspected = config.inspector.enabled
-        self.inspecting = (
-            InspectorFeed(config, hides=self._hiding, on_approval=self.take_approval)
-            if inspected
+        self.metrics = MetricsRegistry() if config.metrics.enabled else None
+        self.inspector = (
+            InspectorFeed(config, hides=self._redactor, on_approval=self.take_approval)
+            if config.inspector.enabled
             else None
         )
         found: tuple[Tap | None, ...] = (
             log_tap,
-            None if self.figures is None else MetricsTap(names, self.figures),
+            None if self.metrics is None else MetricsTap(names, self.metrics),
             find_trace_tap(),
-            self.inspecting,
+            self.inspector,
         )
-        self.taps = tuple(tap for tap in found if tap is not None)
+        self.taps = [tap for tap in found if tap is not None]
+        self.learn(models.by_name.values())
 
     @property
     def log(self) -> FilteringBoundLogger:
         """For what happens outside of any request."""
         return self._writer.log
 
-    def learn(self, models: Iterable[ModelRoute]) -> None:
+    def learn(self, routes: Iterable[ModelRoute]) -> None:
         """Never write down the secrets of these models."""
-        for served in models:
-            if served.pipe is not None:
-                self._hiding.learn(served.pipe.endpoint.secrets)
-        if self.inspecting is not None:
-            self.inspecting.forget_names()
+        for route in routes:
+            if route.pipe is not None:
+                self._redactor.learn(route.pipe.endpoint.secrets)
+        if self.inspector is not None:
+            self.inspector.forget_names()
 
     def take_refusal(self, refusal: HttpRefusal) -> None:
-        """A request was turned away at the door."""
+        """Log and count a request that was refused before it reached a route."""
         log_refusal(self.log, refusal)
-        if self.figures is not None:
-            self.figures.count("refusals", str(refusal.status), refusal.code)
+        if self.metrics is not None:
+            self.metrics.count("refusals", str(refusal.status), refusal.code)
 
     def take_approval(self, given: ApprovalGiven) -> None:
-        """A person answered for a pending call."""
+        """Log a person's answer for a pending call."""
         log_approval(self.log, given)
 
     def take_server_event(self, event: McpEvent) -> None:
-        """Something became of an MCP server."""
+        """Log an event of an MCP server."""
         log_server_event(self.log, event)
 
     def take_pin_trouble(self, error: OSError) -> None:
@@ -127,16 +127,18 @@ class Observers:
         self.log.warning("the pins of MCP tools cannot be kept", error=str(error))
 
     def reload(self, config: Config) -> None:
-        """Go by other settings."""
+        """Use other settings."""
         self._writer.reload(config.log)
-        if self.inspecting is not None:
-            self.inspecting.reload(config)
+        if self.inspector is not None:
+            self.inspector.reload(config)
 
     async def close(self) -> None:
         """Write down what is left."""
-        if self.inspecting is not None:
-            await self.inspecting.close()
+        if self.inspector is not None:
+            await self.inspector.close()
 
+
+# ── Composition ─────────────────────────────────────────────────────────────────────
 
 _NOT_READY = 503
 
@@ -164,6 +166,20 @@ def make_app(
     return Proxy(config, environ=environ, tools=box, models=models, around=around)
 
 
+class ModelBuilder(NamedTuple):
+    """Makes the routes of a configuration's models, and adds those that a program gave."""
+
+    environ: Mapping[str, str]
+    given: Mapping[str, ModelRoute]
+
+    def make(
+        self, config: Config, before: Mapping[str, ModelRoute], *, same: Collection[str] = ()
+    ) -> dict[str, ModelRoute]:
+        """Make the routes; models whose settings are the `same` keep their connections."""
+        fresh = {each.name: each for each in make_models(config, self.environ, without=same)}
+        return {name: fresh.get(name) or before[name] for name in config.models} | {**self.given}
+
+
 class Proxy:
     """An ASGI application: the middleware around the routes."""
 
@@ -178,49 +194,44 @@ class Proxy:
     ) -> None:
         config = loaded.config
         self._loaded = loaded
-        self._environ = environ
-        self._around = around
-        self._given = {served.name: served for served in models}
-        configured = {served.name: served for served in make_models(config, environ)}
-        self._models = configured | self._given
+        self._builder = ModelBuilder(environ, {route.name: route for route in models})
         self._tools = tools
-        self._readiness = Readiness(environ)
-        shelf = self._make_shelf(config)
-        self.service = Service(self._models.values(), tools=self._tools.offer, shelf=shelf)
-        self.service.notices = ToolNotices(shelf)
-        self.observing = Observers(
-            config, models=lambda: self.service.models, tools=self._tools.offer
+        self.work = WorkInProgress()
+        self.models = ModelRoutes(self._builder.make(config, {}).values(), tools=tools.offer)
+        self.observers = Observers(config, models=self.models)
+        self._blobs = self._make_blobs(config)
+        self.responses = _make_responses(config, self._blobs)
+        self.resends = ResendStore(ToolNotices(self._blobs))
+        self.connections = ClientConnections(
+            self.work, keep_alive_seconds=config.limits.keep_alive_seconds
         )
-        self.observing.learn(self._models.values())
-        self.service.taps = self.observing.taps
-        if self.observing.inspecting is not None:
-            self.service.approving = self.observing.inspecting.approving
-        self.service.beat_seconds = config.limits.keep_alive_seconds
-        self._hold_responses(config)
-        keys = KeyStore(config.keys.path) if needs_keys(config) else None
-        self._endpoints = {
-            client.path: ClientRoute(self.service, client) for client in (CHAT, RESPONSES, MESSAGES)
-        }
-        self.routes = self._make_routes()
-        self._routed = Starlette(
-            routes=self.routes, exception_handlers=ERROR_HANDLERS, lifespan=self._live
+        client_routes = self._make_client_routes()
+        self.routes = [*client_routes, *self._make_other_routes(environ)]
+        routed = Starlette(
+            routes=self.routes,
+            exception_handlers=ERROR_HANDLERS,
+            lifespan=lambda _: self._live(around),
         )
-        self._edge = ProxyMiddleware(self._serve, config, keys=keys, rate_limits=RateLimits())
-        self._edge.on_refusal = self.observing.take_refusal
-        self._tools.on_event = self.observing.take_server_event
-        self._tools.on_trouble = self.observing.take_pin_trouble
-        self._told = False
+        self._middleware = ProxyMiddleware(
+            partial(_route, {route.path: route.endpoint for route in client_routes}, routed),
+            config,
+            keys=KeyStore(config.keys.path) if needs_keys(config) else None,
+            rate_limits=RateLimits(),
+        )
+        self._middleware.on_refusal = self.observers.take_refusal
+        tools.on_event = self.observers.take_server_event
+        tools.on_trouble = self.observers.take_pin_trouble
+        self._start_reported = False
         self._reloading = asyncio.Lock()
-        self.draining = ShutdownDeadline()
-        """The time that is left when the server ends."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         """Serve one connection's event, as ASGI has it."""
-        await self._edge(scope, receive, self._hush(send) if scope["type"] == "lifespan" else send)
+        send = self._hush(send) if scope["type"] == "lifespan" else send
+        await self._middleware(scope, receive, send)
 
     @property
     def config(self) -> Config:
-        """The settings that hold now."""
+        """The current settings."""
         return self._loaded.config
 
     @property
@@ -230,14 +241,16 @@ class Proxy:
 
     def leave(self) -> None:
         """The server begins to end: the time that answers have for it runs."""
-        self.draining.begin()
+        self.work.deadline.begin()
+
+    # ── Reload ──────────────────────────────────────────────────────────────────────
 
     async def reload(self, loaded: Loaded) -> Changes:
-        """Go by other settings, as far as that is possible without a restart.
+        """Use other settings, as far as that is possible without a restart.
 
-        Answers that are under way come to their end as they began. Settings that are not safe
-        without a restart, and a tool that cannot be loaded, are a `ConfigError` or a
-        `ToolServerFailed`, and everything stays as it was.
+        Answers that are under way end as they began. Settings that are not safe without a restart,
+        and a tool that cannot be loaded, are a `ConfigError` or a `ToolServerFailed`, and
+        everything stays as it was.
         """
         async with self._reloading:  # MCP servers take their time, and the last settings count
             return await self._take_over(loaded)
@@ -246,77 +259,82 @@ class Proxy:
         before, config = self._loaded.config, loaded.config
         changed = changes(before, config)
         # Whatever can be wrong with them comes first: by then nothing has changed.
-        self._edge.check(config)
-        models = self._renew_models(config)
+        self._middleware.check(config)
+        same = {name for name, model in config.models.items() if before.models.get(name) == model}
+        models = self._builder.make(config, self.models.by_name, same=same)
         if config.tools != before.tools:
             servers = await self._tools.replace(loaded)
             if servers is not None:
-                self.service.retirement.retire(servers.__aexit__)
-        self._replace_models(models)
-        self._edge.reload(config)
-        self.observing.reload(config)
-        self.service.beat_seconds = config.limits.keep_alive_seconds
-        self.service.holding.settings = config.responses
+                self.work.retire(servers.__aexit__)
+        self.observers.learn(models.values())
+        for route in self.models.replace(models):
+            self.work.retire(route.close)
+        self._middleware.reload(config)
+        self.observers.reload(config)
+        self.connections.keep_alive_seconds = config.limits.keep_alive_seconds
+        self.responses.settings = config.responses
         self._loaded = loaded
         return changed
 
-    def _renew_models(self, config: Config) -> dict[str, ModelRoute]:
-        """The models of a configuration. Whose settings are the same keep their connections."""
-        before = self._loaded.config.models
-        same = {name for name, model in config.models.items() if before.get(name) == model}
-        fresh = {each.name: each for each in make_models(config, self._environ, without=same)}
-        models = {name: fresh.get(name) or self._models[name] for name in config.models}
-        return models | self._given
+    # ── Parts ───────────────────────────────────────────────────────────────────────
 
-    def _replace_models(self, models: dict[str, ModelRoute]) -> None:
-        retired = [each for name, each in self._models.items() if models.get(name) is not each]
-        self._models = models
-        self.observing.learn(models.values())
-        self.service.serve(models.values())
-        for served in retired:
-            self.service.retirement.retire(served.close)
-
-    def _make_shelf(self, config: Config) -> BlobStore:
+    def _make_blobs(self, config: Config) -> BlobStore:
         """A file, where tools of both sides may meet in a conversation, or where an upstream holds
         what belongs to one of several keys; else nothing is kept."""
-        models = self._models.values()
-        runs = any(served.mode is ProxyMode.RUN for served in models)
-        held = any(served.upstream.protocol == RESPONSES.protocol for served in models)
+        routes = self.models.by_name.values()
+        runs = any(route.mode is ProxyMode.RUN for route in routes)
+        held = any(route.upstream.protocol == RESPONSES.protocol for route in routes)
         needed = runs or (held and needs_keys(config))
         return BlobStore(state_path(config) if needed else None)
 
-    def _hold_responses(self, config: Config) -> None:
-        """In memory; several processes hold what is over in a file that they share."""
-        holding = ResponseStore(config.responses, background=config.listen.workers == 1)
-        path = responses_path(config)
-        self.service.hold_responses(holding, None if path is None else BlobStore(path))
-
-    # ── Routes ──────────────────────────────────────────────────────────────────────
-
-    def _serve(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:  # noqa: PLR0917 - ASGI
-        """Questions to a model go straight to their endpoint; the router costs more than it."""
-        app: ASGIApp = self._routed
-        if scope["type"] == "http" and scope["method"] == "POST":
-            app = self._endpoints.get(scope["path"], app)
-        return app(scope, receive, send)
-
-    def _make_routes(self) -> list[Route]:
-        catalogue = ModelCatalog(self.service)
+    def _make_client_routes(self) -> list[Route]:
+        inspector, mixed_tools = self.observers.inspector, MixedTools(self._blobs)
+        planner = RequestPlanner(
+            routes=self.models,
+            responses=self.responses,
+            mixed_tools=mixed_tools,
+            notices=self.resends.notices,
+        )
+        handlers = HandlerFactory(
+            taps=self.observers.taps,
+            responses=self.responses,
+            mixed_tools=mixed_tools,
+            approvals=ApprovalRequests() if inspector is None else inspector.approving,
+        )
+        background = BackgroundResponses(self.responses, self.resends, self.work.hold)
+        routes = (
+            ClientRoute(
+                client=client,
+                planner=planner,
+                connections=self.connections,
+                handlers=handlers,
+                resends=self.resends,
+                background=background,
+            )
+            for client in (CHAT, RESPONSES, MESSAGES)
+        )
+        counter = TokenCounter(planner, self.connections)
         return [
-            *(Route(path, each, methods=["POST"]) for path, each in self._endpoints.items()),
-            *make_response_routes(self.service),
-            Route(COUNT_TOKENS.path, TokenCounter(self.service), methods=["POST"]),
-            Route("/v1/models", catalogue.list_models),
-            Route("/v1/models/{name:path}", catalogue.show_model),
-            Route("/v1/tools", catalogue.list_tools),
-            Route("/health", _say_alive),
-            Route("/ready", self._say_ready),
-            *([Route("/metrics", self._show_figures)] if self.observing.figures else []),
-            *(self.observing.inspecting.make_routes() if self.observing.inspecting else []),
+            *(Route(route.client.path, route, methods=["POST"]) for route in routes),
+            Route(COUNT_TOKENS.path, counter, methods=["POST"]),
         ]
 
-    async def _say_ready(self, _: Request) -> Response:
-        reached = await self._readiness.check(self.service.models.values())
+    def _make_other_routes(self, environ: Mapping[str, str]) -> list[Route]:
+        catalog = ModelCatalog(self.models)
+        inspector, metrics = self.observers.inspector, self.observers.metrics
+        return [
+            *make_response_routes(self.responses, self.connections),
+            Route("/v1/models", catalog.list_models),
+            Route("/v1/models/{name:path}", catalog.show_model),
+            Route("/v1/tools", catalog.list_tools),
+            Route("/health", _say_alive),
+            Route("/ready", partial(self._say_ready, Readiness(environ))),
+            *([] if metrics is None else [Route("/metrics", partial(_show_metrics, metrics))]),
+            *([] if inspector is None else inspector.make_routes()),
+        ]
+
+    async def _say_ready(self, readiness: Readiness, _: Request) -> Response:
+        reached = await readiness.check(self.models.by_name.values())
         ready = all(reached.values()) and self._tools.are_ready
         body = {
             "status": "ready" if ready else "not ready",
@@ -325,39 +343,66 @@ class Proxy:
         }
         return JSONResponse(body, status_code=200 if ready else _NOT_READY)
 
-    async def _show_figures(self, request: Request) -> Response:
-        figures = self.observing.figures or MetricsRegistry()
-        content, media_type = figures.render(request.headers.get("accept", ""))
-        return Response(content, media_type=media_type)
+    # ── Start and end ───────────────────────────────────────────────────────────────
 
     @asynccontextmanager
-    async def _live(self, _: Starlette) -> AsyncIterator[None]:
+    async def _live(self, around: Around) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._close)
             try:
                 await self._tools.replace(self._loaded)
             except WholecallError as error:
                 # An operator's mistake needs no traceback.
-                self.observing.log.critical("the proxy cannot start", error=str(error))
-                self._told = True
+                self.observers.log.critical("the proxy cannot start", error=str(error))
+                self._start_reported = True
                 raise
-            await stack.enter_async_context(self._around(self))
+            await stack.enter_async_context(around(self))
             yield
 
     def _hush(self, send: Send) -> Send:
         """Suppress a second report, as a traceback, of a failed start."""
 
         async def send_once(message: Message) -> None:
-            await send({**message, "message": ""} if self._told else message)
+            await send({**message, "message": ""} if self._start_reported else message)
 
         return send_once
 
     async def _close(self) -> None:
+        """Give back connections and files. What fails keeps nothing else open, and is raised."""
         async with AsyncExitStack() as last_first:
-            last_first.push_async_callback(self.observing.close)
+            last_first.push_async_callback(self.observers.close)
             last_first.push_async_callback(self._tools.close)
-            last_first.push_async_callback(self.service.close)
-            await self.service.settle(self.draining.left_of(self.limits.drain_seconds))
+            last_first.push_async_callback(self.work.close)
+            last_first.callback(self.responses.close)
+            last_first.callback(self._blobs.close)
+            last_first.push_async_callback(self.models.close)
+            await self.work.settle(self.work.deadline.left_of(self.limits.drain_seconds))
+
+
+def _make_responses(config: Config, blobs: BlobStore) -> ResponseStore:
+    """In memory; several processes hold finished responses in a file that they share."""
+    path = responses_path(config)
+    return ResponseStore(
+        config.responses,
+        background=config.listen.workers == 1,
+        blobs=None if path is None else BlobStore(path),
+        owners=ResponseOwners(blobs),
+    )
+
+
+async def _route(  # noqa: PLR0917 - ASGI
+    direct: Mapping[str, ASGIApp], others: ASGIApp, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Requests to a model go straight to their route; the router costs more than it."""
+    app = others
+    if scope["type"] == "http" and scope["method"] == "POST":
+        app = direct.get(scope["path"], others)
+    await app(scope, receive, send)
+
+
+async def _show_metrics(metrics: MetricsRegistry, request: Request) -> Response:
+    content, media_type = metrics.render(request.headers.get("accept", ""))
+    return Response(content, media_type=media_type)
 
 
 async def _say_alive(_: Request) -> Response:

@@ -19,7 +19,7 @@ from wholecall.proxy.config.schema import (
     Position,
     reveal,
 )
-from wholecall.proxy.handlers.service import ProxyMode
+from wholecall.proxy.handlers.model_routes import ProxyMode
 from wholecall.proxy.http.api_keys import find_key_trouble, needs_keys
 from wholecall.proxy.observe.inspector_feed import STORE_FILE
 from wholecall.proxy.observe.metrics import FOLDER
@@ -56,9 +56,9 @@ def _check_models(loaded: Loaded, environ: Mapping[str, str]) -> None:
     problems: list[ConfigProblem] = []
     for name, model in loaded.config.models.items():
         key = None if model.api_key is None else reveal(model.api_key)
-        asked = NamedModel(model=model.upstream, base_url=model.base_url, api_key=key)
+        request = NamedModel(model=model.upstream, base_url=model.base_url, api_key=key)
         try:
-            check_environment(asked, environ)
+            check_environment(request, environ)
             why = find_lack(model.upstream, environ)
         except ValueError as error:
             why = str(error)
@@ -176,8 +176,8 @@ async def probe_upstreams(loaded: Loaded, environ: Mapping[str, str]) -> Preflig
     try:
         reached = await Readiness(environ).check(models)
     finally:
-        for served in models:
-            await served.close()
+        for route in models:
+            await route.close()
     paths = [("models", name, "upstream") for name, there in reached.items() if not there]
     return PreflightProbe(
         tuple(ConfigProblem(loaded.places[path], ".".join(path), _UNREACHED) for path in paths)

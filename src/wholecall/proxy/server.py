@@ -121,7 +121,7 @@ def make_worker_app() -> Proxy:
 @asynccontextmanager
 async def lifespan(proxy: Proxy) -> AsyncIterator[None]:
     """While the proxy lives, it heeds SIGHUP, and what is printed goes to the log."""
-    with take_prints(partial(log_print, proxy.observing.log)):
+    with take_prints(partial(log_print, proxy.observers.log)):
         async with reloading(proxy):
             yield
 
@@ -153,7 +153,7 @@ async def reloading(proxy: Proxy) -> AsyncIterator[None]:
 
 async def reload(proxy: Proxy) -> None:
     """Read the configuration again. A wrong one is refused, and the old one holds."""
-    log = proxy.observing.log
+    log = proxy.observers.log
     try:
         changed = await proxy.reload(load(find_file(None, os.environ), os.environ))
     except (WholecallError, ValueError) as error:  # the latter: a variable that cannot be used
@@ -197,7 +197,7 @@ def serve(config: Config, *, announce: Callable[[str], None]) -> None:
 
 
 def _run_workers(config: Config, listening: uvicorn.Config, *, bound: socket.socket) -> None:
-    take_library_logs(LogWriter(config.log, sys.stderr, hiding=Redactor()).log)
+    take_library_logs(LogWriter(config.log, sys.stderr, redactor=Redactor()).log)
     workers = Workers(listening, sockets=[bound])
     workers.patience = find_patience(config)
     workers.run()
@@ -240,7 +240,7 @@ class _LeavingServer(_Server):
 
 
 def _take_logs(app: Proxy) -> None:
-    take_library_logs(app.observing.log)
+    take_library_logs(app.observers.log)
     _UVICORN_LOG.addFilter(is_news)
 
 

@@ -23,8 +23,8 @@ from wholecall.proxy.config.schema import (
     PythonTool,
     reveal,
 )
+from wholecall.proxy.handlers.model_routes import ANY_MODEL, ModelRoute, ProxyMode
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
-from wholecall.proxy.handlers.service import ANY_MODEL, ModelRoute, ProxyMode
 from wholecall.proxy.observe.taps import sleep_and_tell
 from wholecall.tools.function_tool import FunctionTool, make_tool
 from wholecall.tools.mcp.tool_definitions import McpEvent, Pins

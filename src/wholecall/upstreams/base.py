@@ -1,4 +1,5 @@
-"""The interface of an upstream, and what is known of upstreams by the prefix of a model's name."""
+"""The interface of an upstream, the traits of upstreams by a model's prefix, and the end of a
+stream."""
 
 from __future__ import annotations
 
@@ -12,6 +13,12 @@ from wholecall.protocols.reader import Chunk
 
 if TYPE_CHECKING:
     from wholecall.dialects.emulation.emulate import Constraint
+import asyncio
+from types import TracebackType
+from typing import Any, Self
+from weakref import WeakKeyDictionary
+
+from wholecall.protocols.reader import Reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,3 +102,99 @@ def traits_of(model: str) -> Traits:
     """Return the traits of a model's upstream; the usual ones if it is unknown."""
     prefix, slash, _ = model.partition("/")
     return _BY_PREFIX.get(prefix + slash, _USUAL)
+
+
+# ── The end of a stream ─────────────────────────────────────────────────────────────
+#
+# Most servers end the body of their answer after its terminator. Some leave the connection open,
+# or continue with keep-alives. The answer is complete, so waiting is useless; but closing at once
+# would lose the connection of all those servers that are about to end the body.
+
+PATIENCE_SECONDS = 1.0
+"""Seconds for which a stream may continue after the answer's own end."""
+
+
+class EndOfStream:
+    """Leaves its block, as if the stream were over, a moment after the end of the answer."""
+
+    __slots__ = ("_before", "_expired", "_lingering", "_task")
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[Any] | None = None
+        self._before = 0
+        """Cancellations of the task that are not ours."""
+        self._lingering: _Lingering | None = None
+        self._expired = False
+
+    def __enter__(self) -> Self:
+        self._task = asyncio.current_task()
+        if self._task is not None:
+            self._before = self._task.cancelling()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> bool:
+        task, lingering = self._task, self._lingering
+        self._task = self._lingering = None
+        if lingering is not None:
+            lingering.leave(self)
+        if task is None or not self._expired:
+            return False
+        # Our own cancellation is taken back; others are passed on.
+        return task.uncancel() <= self._before and kind is asyncio.CancelledError
+
+    def look(self, reader: Reader) -> None:
+        """Something was read: see whether it was the end."""
+        if self._lingering is None and reader.is_terminated:
+            self._lingering = _Lingering.current()
+            self._lingering.enter(self)
+
+    def expire(self) -> None:
+        """Its time is over."""
+        if self._task is not None:
+            self._expired = True
+            self._task.cancel()
+
+
+class _Lingering:
+    """The streams of a loop that are about to end. Nearly all do so at once, and a timer for each
+    of them would cost more than all else that is done about it: there is one for all."""
+
+    def __init__(self) -> None:
+        self._until: dict[EndOfStream, float] = {}
+        """The deadline of each; the first has the least time left."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    @classmethod
+    def current(cls) -> _Lingering:
+        """Those of the running loop."""
+        loop = asyncio.get_running_loop()
+        found = _OF_LOOPS.get(loop)
+        if found is None:
+            found = _OF_LOOPS[loop] = cls()
+        return found
+
+    def enter(self, stream: EndOfStream) -> None:
+        """Its answer has said its end."""
+        loop = asyncio.get_running_loop()
+        until = self._until[stream] = loop.time() + PATIENCE_SECONDS
+        if self._timer is None:
+            self._timer = loop.call_at(until, self._go_round)
+
+    def leave(self, stream: EndOfStream) -> None:
+        """It is over."""
+        self._until.pop(stream, None)
+
+    def _go_round(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer, now = None, loop.time()
+        for stream in [each for each, until in self._until.items() if until <= now]:
+            del self._until[stream]
+            stream.expire()
+        for until in self._until.values():
+            self._timer = loop.call_at(until, self._go_round)
+            break
+
+
+_OF_LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Lingering] = WeakKeyDictionary()

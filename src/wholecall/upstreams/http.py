@@ -24,8 +24,7 @@ from wholecall.protocols.registry import begins_events, is_whole
 from wholecall.protocols.response_base import dump
 from wholecall.upstreams.base import Answer, once
 from wholecall.upstreams.connection_pool import ConnectionPool, OpenSocket, open_socket
-from wholecall.upstreams.endpoint import Endpoint
-from wholecall.upstreams.error_bodies import find_stranger, read_refusal
+from wholecall.upstreams.endpoint import Endpoint, find_stranger, read_refusal
 from wholecall.upstreams.http_connection import (
     GOOD,
     ConnectTimeout,

@@ -11,6 +11,7 @@ from proxy.collected_events import Collected
 from proxy_server import in_loop
 from scripted import calls, chunk, ending, opening, says
 from wholecall.agent.budget import RunLimits
+from wholecall.agent.run import Plan
 from wholecall.agent.run_events import TurnRetried
 from wholecall.agent.turn import sender_for
 from wholecall.errors import UpstreamError
@@ -25,9 +26,10 @@ from wholecall.messages import (
     Role,
     ToolSpec,
 )
-from wholecall.proxy.handlers.gate_mode import GateMode, GateRequest
+from wholecall.proxy.handlers.gate_mode import GateMode
 from wholecall.proxy.observe.taps import Exchange, ExchangeWatch, Reading, Reads
 from wholecall.tool_choice import Choice, Mode
+from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.replay import Reaction, ReplayUpstream, ScriptedAnswer
 
 DIG = ToolSpec(
@@ -61,16 +63,17 @@ async def gate(
     limits: RunLimits | None = None,
 ) -> tuple[Collected, ReplayUpstream]:
     upstream = ReplayUpstream(turns)
-    question = GateRequest(
+    plan = Plan(
         request=request,
         upstream=upstream,
+        toolbox=Toolbox(request.tools),
         sender=sender_for("m", request.messages),
-        reask=reask,
         limits=limits or RunLimits(),
     )
     collected = Collected()
     taps = () if seen is None else (seen,)
-    await GateMode(question, collected, watch=ExchangeWatch(Exchange(request_id="r"), taps)).run()
+    watch = ExchangeWatch(Exchange(request_id="r"), taps)
+    await GateMode(plan, collected, watch=watch, retries=reask).run()
     return collected, upstream
 
 
@@ -113,9 +116,10 @@ async def test_a_call_at_the_limit_of_the_request_is_cut_whatever_the_server_say
     upstream = ReplayUpstream([salvaged])
     request = replace(REQUEST, max_tokens=5)
     sender = sender_for("m", request.messages)
-    question = GateRequest(request=request, upstream=upstream, sender=sender, reask=0)
+    toolbox = Toolbox(request.tools)
+    plan = Plan(request=request, upstream=upstream, toolbox=toolbox, sender=sender)
     collected = Collected()
-    gate = GateMode(question, collected, watch=ExchangeWatch(Exchange(request_id="r"), ()))
+    gate = GateMode(plan, collected, watch=ExchangeWatch(Exchange(request_id="r"), ()))
     with pytest.raises(UpstreamError, match="dig: the answer was cut off by the output limit"):
         await gate.run()
     assert collected.calls == []

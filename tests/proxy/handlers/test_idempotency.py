@@ -11,7 +11,7 @@ from starlette.types import Message
 from proxy_server import in_loop
 from wholecall.errors import UpstreamError
 from wholecall.proxy.handlers.idempotency import SharedStream
-from wholecall.proxy.http.asgi_response import ClientSink, ResponseBody
+from wholecall.proxy.http.client_connection import ClientSink, ResponseBody
 
 
 class Client:
@@ -117,12 +117,12 @@ async def test_one_reader_may_leave_and_the_last_one_ends_it() -> None:
     await begun.wait()
     while not (first.read and second.read):
         await asyncio.sleep(0)
-    first.sink.note_departure()
+    first.sink.note_disconnect()
     readings[0].cancel()
     await asyncio.wait([readings[0]])
     assert not broken
     left_alone = answer.gone
-    second.sink.note_departure()
+    second.sink.note_disconnect()
     readings[1].cancel()
     await asyncio.wait([readings[1], task])
     assert (left_alone, answer.gone) == (False, True)

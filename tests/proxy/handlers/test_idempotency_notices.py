@@ -29,7 +29,7 @@ def asked(headers: dict[str, str], *, body: bytes = b"{}", key: str = "k") -> Cl
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Iterator[BlobStore]:
+def blobs(tmp_path: Path) -> Iterator[BlobStore]:
     made = BlobStore(tmp_path / "state.sqlite")
     yield made
     made.close()
@@ -56,10 +56,10 @@ ROWS: dict[str, tuple[ClientRequest, ClientRequest, bool]] = {
 @pytest.mark.parametrize(("first", "then", "refused"), ROWS.values(), ids=ROWS)
 @in_loop
 async def test_row(
-    first: ClientRequest, then: ClientRequest, *, refused: bool, shelf: BlobStore
+    first: ClientRequest, then: ClientRequest, *, refused: bool, blobs: BlobStore
 ) -> None:
-    await _put_up(ToolNotices(shelf), first)
-    other = ToolNotices(shelf)
+    await _put_up(ToolNotices(blobs), first)
+    other = ToolNotices(blobs)
     if not refused:
         await other.check(then)
         return
@@ -70,17 +70,17 @@ async def test_row(
 
 
 @in_loop
-async def test_what_no_tool_began_for_may_come_again(shelf: BlobStore) -> None:
-    assert ToolNotices(shelf).prepare(asked(FIRST)) is not None  # and it is not made
-    await ToolNotices(shelf).check(asked(SECOND))
+async def test_what_no_tool_began_for_may_come_again(blobs: BlobStore) -> None:
+    assert ToolNotices(blobs).prepare(asked(FIRST)) is not None  # and it is not made
+    await ToolNotices(blobs).check(asked(SECOND))
 
 
 @in_loop
-async def test_it_is_remembered_as_long_as_an_answer_is(shelf: BlobStore) -> None:
-    await _put_up(ToolNotices(shelf, clock=lambda: 0.0), asked(FIRST))
-    await ToolNotices(shelf, clock=lambda: KEPT_SECONDS).check(asked(SECOND))
+async def test_it_is_remembered_as_long_as_an_answer_is(blobs: BlobStore) -> None:
+    await _put_up(ToolNotices(blobs, clock=lambda: 0.0), asked(FIRST))
+    await ToolNotices(blobs, clock=lambda: KEPT_SECONDS).check(asked(SECOND))
     with pytest.raises(RequestRefused):
-        await ToolNotices(shelf, clock=lambda: KEPT_SECONDS - 1).check(asked(SECOND))
+        await ToolNotices(blobs, clock=lambda: KEPT_SECONDS - 1).check(asked(SECOND))
 
 
 @in_loop

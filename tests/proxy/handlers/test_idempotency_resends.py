@@ -11,7 +11,7 @@ from proxy_server import in_loop
 from wholecall.errors import UnreadableRequest
 from wholecall.proxy.handlers.idempotency import MOST_KEPT, ResendStore, SharedStream
 from wholecall.proxy.http.api_keys import Key
-from wholecall.proxy.http.asgi_response import ResponseBody
+from wholecall.proxy.http.client_connection import ResponseBody
 from wholecall.proxy.http.client_request import ClientRequest
 from wholecall.proxy.routes.client_protocols import CHAT
 

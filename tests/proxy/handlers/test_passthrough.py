@@ -61,7 +61,7 @@ async def forwarding(
         watch = ExchangeWatch(Exchange(request_id="r"), [] if seen is None else [seen])
         sink, collected = KeptSink(), Collected()
         try:
-            yield Passthrough(pipe, sink, answering=collected, watch=watch), sink, collected
+            yield Passthrough(pipe, sink, writer=collected, watch=watch), sink, collected
         finally:
             await pipe.close()
 
@@ -152,10 +152,10 @@ async def test_an_upstreams_own_error_is_passed_on_and_no_second_one_is_made(cut
 @in_loop
 async def test_an_upstreams_own_error_has_a_status_if_nothing_came_before_it() -> None:
     whole = always(lambda: web.json_response({"error": {"message": "overloaded"}}))
-    for handler, letter in ((writing(ERROR), STREAM), (whole, STREAM), (whole, WHOLE)):
+    for handler, outgoing in ((writing(ERROR), STREAM), (whole, STREAM), (whole, WHOLE)):
         async with forwarding(handler) as (passing, sink, _):
             with pytest.raises(UpstreamError, match="overloaded") as caught:
-                await passing.run(letter)
+                await passing.run(outgoing)
         assert caught.value.code == "upstream_error"
         assert not sink.begun
 
@@ -168,16 +168,16 @@ STRANGERS: dict[str, tuple[int, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("letter", [STREAM, WHOLE], ids=["streamed", "whole"])
+@pytest.mark.parametrize("outgoing", [STREAM, WHOLE], ids=["streamed", "whole"])
 @pytest.mark.parametrize(("status", "body", "said"), STRANGERS.values(), ids=STRANGERS)
 @in_loop
 async def test_what_no_model_said_is_an_error_before_anything_is_sent(
-    status: int, body: str, *, said: str, letter: UpstreamRequest
+    status: int, body: str, *, said: str, outgoing: UpstreamRequest
 ) -> None:
     stranger = always(lambda: web.Response(status=status, text=body))
     async with forwarding(stranger) as (passing, sink, _):
         with pytest.raises(UpstreamError, match=said) as caught:
-            await passing.run(letter)
+            await passing.run(outgoing)
     assert caught.value.code == "protocol"
     assert not sink.begun
 

@@ -15,7 +15,7 @@ from wholecall.upstreams.endpoint import Endpoint
 from wholecall.upstreams.http import HttpSettings
 from wholecall.upstreams.http_connection import Timeouts
 
-LETTER = UpstreamRequest(content=b'{"a": 1}', model="m", stream=False)
+OUTGOING = UpstreamRequest(content=b'{"a": 1}', model="m", stream=False)
 
 
 def make_pipe(url: str, *, retries: int = 0, **timeouts: float) -> UpstreamPipe:
@@ -26,10 +26,10 @@ def make_pipe(url: str, *, retries: int = 0, **timeouts: float) -> UpstreamPipe:
 
 
 async def send(
-    pipe: UpstreamPipe, letter: UpstreamRequest = LETTER, *, most_bytes: int | None = None
+    pipe: UpstreamPipe, outgoing: UpstreamRequest = OUTGOING, *, most_bytes: int | None = None
 ) -> bytes:
     try:
-        async with pipe.send(letter) as response:
+        async with pipe.send(outgoing) as response:
             if most_bytes is None:
                 return await read_whole(pipe, response)
             return await read_whole(pipe, response, most_bytes=most_bytes)
@@ -41,8 +41,8 @@ async def send(
 async def test_a_body_goes_out_as_it_is_with_our_own_key() -> None:
     async with serving(always(lambda: web.Response(body=b"answer"))) as behind:
         assert await send(make_pipe(behind.url)) == b"answer"
-        assert await send(make_pipe(behind.url), replace(LETTER, below="count_tokens"))
-    assert behind.bodies == [LETTER.content] * 2
+        assert await send(make_pipe(behind.url), replace(OUTGOING, below="count_tokens"))
+    assert behind.bodies == [OUTGOING.content] * 2
     assert [request.path for request in behind.requests] == [
         "/v1/messages",
         "/v1/messages/count_tokens",
@@ -150,7 +150,7 @@ async def test_who_closes_its_connections_without_a_word_is_asked_again_at_once(
         settings = HttpSettings(retry=pauses.retry(), environ={})
         pipe = UpstreamPipe(Endpoint("anthropic", str(behind.url.origin())), settings)
         for _ in range(2):
-            response = await pipe.open(LETTER)
+            response = await pipe.open(OUTGOING)
             assert await read_whole(pipe, response) == b"hello"
         await pipe.close()
     assert next(requests) == 3

@@ -1,91 +1,92 @@
-"""Fields above an answer's content are handed on within one protocol."""
+"""One request on its way, where something goes wrong that should not."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from contextlib import AbstractAsyncContextManager
 
 import pytest
+from starlette.datastructures import Headers
 
-from wholecall.proxy.handlers.request_handler import UpstreamEnvelope
+from proxy.collected_events import KeptSink, unseen
+from proxy_server import in_loop
+from scripted import says
+from wholecall.errors import UpstreamError
+from wholecall.events import Text
+from wholecall.messages import Message, Request, Role
+from wholecall.protocols.response_base import ResponseStyle
+from wholecall.proxy.handlers.mixed_tools import MixedTools
+from wholecall.proxy.handlers.model_routes import ModelRoute
+from wholecall.proxy.handlers.request_handler import RequestHandler
+from wholecall.proxy.handlers.request_plan import GatePlan, RequestPlan
+from wholecall.proxy.http.client_request import ClientRequest
+from wholecall.proxy.observe.inspector_feed import ApprovalRequests
+from wholecall.proxy.routes.client_protocols import CHAT
+from wholecall.storage import BlobStore
+from wholecall.upstreams.base import Answer, Upstream
+from wholecall.upstreams.replay import ReplayUpstream
 
-
-def peek(protocol: str, chunk: Any) -> UpstreamEnvelope:
-    original = UpstreamEnvelope(protocol)
-    for first in (chunk, b'data: {"id": "another answer"}\n\n'):
-        original.look(first)
-    return original
-
-
-def frame(payload: Any) -> bytes:
-    return b"event: any\ndata: " + json.dumps(payload).encode() + b"\n\n"
-
-
-CHAT = {"id": "a", "object": "chat", "created": 7, "model": "real", "choices": [], "tier": "x"}
-RESPONSE = {"id": "r", "created_at": 8.0, "model": "real", "output": [], "metadata": {"a": "b"}}
-MESSAGE: dict[str, Any] = {
-    "id": "m",
-    "model": "real",
-    "content": [],
-    "role": "assistant",
-    "container": None,
-}
-ROWS: dict[str, tuple[str, Any, tuple[str, int | None, dict[str, Any]]]] = {
-    "a chunk": ("openai-chat", frame(CHAT), ("a", 7, {"tier": "x"})),
-    "a completion": ("openai-chat", json.dumps(CHAT).encode(), ("a", 7, {"tier": "x"})),
-    "a first event": (
-        "openai-responses",
-        frame({"type": "response.created", "response": RESPONSE}),
-        ("r", 8, {"metadata": {"a": "b"}}),
-    ),
-    "a response": (
-        "openai-responses",
-        json.dumps(RESPONSE).encode(),
-        ("r", 8, {"metadata": {"a": "b"}}),
-    ),
-    "a message's start": (
-        "anthropic",
-        frame({"type": "message_start", "message": MESSAGE}),
-        ("m", None, {"container": None}),
-    ),
-}
+REQUEST = Request(model="m", messages=(Message(Role.USER, (Text("hi"),)),))
 
 
-@pytest.mark.parametrize(("protocol", "chunk", "expected"), ROWS.values(), ids=ROWS)
-def test_what_the_upstream_said_of_itself_is_kept(
-    protocol: str, chunk: bytes, *, expected: tuple[str, int | None, dict[str, Any]]
+class Broken:
+    """An upstream with a mistake of ours in it."""
+
+    protocol = "openai-chat"
+
+    def answer(self, _: Request) -> AbstractAsyncContextManager[Answer]:
+        raise KeyError("sk-secret-key")
+
+    async def close(self) -> None:
+        pass
+
+
+async def turn(upstream: Upstream, *, stream: bool = True) -> KeptSink:
+    sink = KeptSink()
+    request = ClientRequest(client=CHAT, body=b"", headers=Headers({}), request_id="req_1")
+    plan = RequestPlan(
+        request=request,
+        route=ModelRoute(name="m", upstream=upstream, model="m", place="http://internal"),
+        stream=stream,
+        style=ResponseStyle(usage=False),
+        way=GatePlan(REQUEST),
+    )
+    handler = RequestHandler(
+        plan,
+        sink,
+        watch=unseen(),
+        mixed_tools=MixedTools(BlobStore()),
+        approvals=ApprovalRequests(),
+    )
+    await handler.run()
+    assert not handler.ran
+    return sink
+
+
+@in_loop
+async def test_an_answer_is_finished() -> None:
+    sink = await turn(ReplayUpstream([says("Hello")]))
+    assert sink.frames.endswith(b"data: [DONE]\n\n")
+    assert sink.closed
+
+
+@in_loop
+async def test_a_mistake_of_ours_is_told_without_its_words(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    head = peek(protocol, chunk).make_head(protocol, "asked")
-    id, created, rest = expected
-    assert (head.id, head.model, head.rest) == (id, "real", rest)
-    assert created is None or head.created == created
+    sink = await turn(Broken())
+    assert sink.body is not None
+    error = json.loads(sink.body.content)["error"]
+    assert (sink.body.status, error["code"]) == (500, "internal_error")
+    assert "sk-secret-key" not in sink.body.content.decode()
+    assert "req_1" in caplog.text
 
 
-NOTHING: dict[str, Any] = {
-    "a cut frame": b'data: {"id": "a", "mod',
-    "no object": b"data: [1]\n\n",
-    "an object of a client library": {"id": "a"},
-    "nothing": b"",
-    "more levels than there is room for": b'{"id": ' + b"[" * 9999 + b"]" * 9999 + b"}",
-    "something else within": frame({"response": 7}),
-}
-
-
-@pytest.mark.parametrize("chunk", NOTHING.values(), ids=NOTHING)
-def test_what_cannot_be_read_says_nothing(chunk: Any) -> None:
-    head = peek("openai-responses", chunk).make_head("openai-responses", "asked")
-    assert head.id.startswith("resp_")
-    assert (head.model, head.rest) == ("asked", {})
-    assert head.created > 0
-
-
-def test_another_protocol_gets_a_head_of_its_own() -> None:
-    head = peek("openai-chat", frame(CHAT)).make_head("anthropic", "asked")
-    assert head.id.startswith("msg_")
-    assert (head.model, head.rest) == ("asked", {})
-
-
-def test_the_error_of_an_answer_that_was_asked_for_again_is_not_handed_on() -> None:
-    original = UpstreamEnvelope("openai-chat")
-    original.look(b'{"id": "c1", "error": {"message": "overloaded"}, "x": 1}')
-    assert original.make_head("openai-chat", "m").rest == {"x": 1}
+@in_loop
+async def test_a_failure_of_the_upstream_is_told_without_its_address() -> None:
+    refusal = UpstreamError("http://internal answered with status 500", status=500)
+    for stream in (True, False):
+        sink = await turn(ReplayUpstream([refusal]), stream=stream)
+        assert sink.body is not None
+        assert sink.body.status == 502
+        assert b"internal" not in sink.body.content

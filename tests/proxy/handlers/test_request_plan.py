@@ -10,20 +10,23 @@ from starlette.datastructures import Headers
 
 from proxy_server import in_loop
 from wholecall.errors import UnknownModel, UnreadableRequest
+from wholecall.proxy.handlers.idempotency import ToolNotices
+from wholecall.proxy.handlers.mixed_tools import MixedTools
+from wholecall.proxy.handlers.model_routes import ModelRoute, ModelRoutes, ProxyMode
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
 from wholecall.proxy.handlers.request_plan import (
     GatePlan,
     PassthroughPlan,
     RequestPlan,
+    RequestPlanner,
     RunPlan,
-    find_model,
-    prepare,
     read_name,
 )
-from wholecall.proxy.handlers.service import ModelRoute, ProxyMode, Service
 from wholecall.proxy.http.api_keys import ANONYMOUS, Key
 from wholecall.proxy.http.client_request import ClientProtocol, ClientRequest
+from wholecall.proxy.responses.response_store import ResponseStore
 from wholecall.proxy.routes.client_protocols import CHAT, MESSAGES, RESPONSES
+from wholecall.storage import BlobStore
 from wholecall.tools.function_tool import make_tool
 from wholecall.upstreams.endpoint import Endpoint
 from wholecall.upstreams.replay import ReplayUpstream
@@ -41,9 +44,14 @@ def served(
     return ModelRoute(name=name, upstream=ReplayUpstream([]), model=model, mode=mode, pipe=pipe)
 
 
-SERVICE = Service(
-    [served(), served("run", mode=ProxyMode.RUN), served("same", model="same")],
-    tools=lambda: [make_tool(look)],
+PLANNER = RequestPlanner(
+    routes=ModelRoutes(
+        [served(), served("run", mode=ProxyMode.RUN), served("same", model="same")],
+        tools=lambda: [make_tool(look)],
+    ),
+    responses=ResponseStore(),
+    mixed_tools=MixedTools(BlobStore()),
+    notices=ToolNotices(),
 )
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 TOOLS = [{"type": "function", "function": {"name": "dig"}}]
@@ -55,7 +63,7 @@ async def prepared(
 ) -> RequestPlan:
     content = json.dumps(body).encode() if raw is None else raw
     asked = ClientRequest(client=client, body=content, headers=Headers({}), request_id="r", key=key)
-    return await prepare(SERVICE, asked)
+    return await PLANNER.plan(asked)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +82,7 @@ async def test_an_upstream_reads_no_other_fields_than_those_that_were_checked(
     raw = f"{{{json.dumps(name)}: {json.dumps(hidden)}, {whole[1:]}".encode()
     ready = await prepared(None, raw=raw)
     assert isinstance(ready.way, PassthroughPlan)
-    fields = json.loads(ready.way.letter.content, object_pairs_hook=list)
+    fields = json.loads(ready.way.outgoing.content, object_pairs_hook=list)
     assert [value for each, value in fields if each == name] == [shown]
 
 
@@ -84,9 +92,9 @@ async def test_a_request_that_needs_nothing_passes_with_all_its_fields() -> None
     for more in offers:
         ready = await prepared({**BODY, **more, "stream": True, "odd": {"x": 1}})
         assert isinstance(ready.way, PassthroughPlan)
-        letter = ready.way.letter
-        assert (ready.stream, letter.stream, letter.model) == (True, True, "theirs")
-        sent = json.loads(letter.content)
+        outgoing = ready.way.outgoing
+        assert (ready.stream, outgoing.stream, outgoing.model) == (True, True, "theirs")
+        sent = json.loads(outgoing.content)
         assert sent == {**BODY, **more, "stream": True, "odd": {"x": 1}, "model": "theirs"}
 
 
@@ -95,7 +103,7 @@ async def test_a_model_of_the_same_name_gets_the_clients_own_bytes() -> None:
     raw = b'{ "model" : "same" , "messages":[] }'
     ready = await prepared(None, raw=raw, key=ANONYMOUS)
     assert isinstance(ready.way, PassthroughPlan)
-    assert ready.way.letter.content is raw
+    assert ready.way.outgoing.content is raw
 
 
 @in_loop
@@ -132,7 +140,7 @@ async def test_what_is_said_to_the_proxy_alone_goes_no_further() -> None:
         ready = await prepared({**body, **wish}, client=client)
         assert ready.progress is not isinstance(ready.way, PassthroughPlan)
         if isinstance(ready.way, PassthroughPlan):
-            assert b"wholecall" not in ready.way.letter.content
+            assert b"wholecall" not in ready.way.outgoing.content
         else:
             assert "wholecall" not in str(ready.way.request)
         assert not (await prepared(body, client=client)).progress
@@ -189,9 +197,9 @@ async def test_a_model_is_found_without_reading_the_rest() -> None:
     asked = ClientRequest(
         client=MESSAGES, body=b'{"model": "m", "x": 1}', headers=Headers({}), request_id="r"
     )
-    found, letter = find_model(SERVICE, asked)
+    found, outgoing = PLANNER.find_route(asked)
     assert found.name == "m"
-    assert json.loads(letter.content) == {"model": "theirs", "x": 1}
+    assert json.loads(outgoing.content) == {"model": "theirs", "x": 1}
 
 
 @in_loop

@@ -13,7 +13,7 @@ from wholecall.proxy.handlers.response_writer import (
     explain_break,
     explain_bug,
 )
-from wholecall.proxy.http.asgi_response import RawHeaders
+from wholecall.proxy.http.client_connection import RawHeaders
 
 PLACE = "http://internal:8000/v1/chat/completions"
 CALL = Call(id="c", name="dig", arguments={}, raw="{}", evidence=Evidence.CONFIRMED)

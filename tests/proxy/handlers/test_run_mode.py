@@ -93,7 +93,7 @@ async def run(
     owner = Owner(
         key_id="k",
         request_id="r",
-        ownership=MixedTools(BlobStore()),
+        mixed_tools=MixedTools(BlobStore()),
         approvals=Approvals(),
         notice=notice,
     )

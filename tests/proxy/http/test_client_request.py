@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wholecall.proxy.http.api_keys import ANONYMOUS
-from wholecall.proxy.http.client_request import ClientRequest
-from wholecall.proxy.http.middleware import CALLER, Caller
+from wholecall.proxy.http.client_request import CALLER, Caller, ClientRequest
 from wholecall.proxy.routes.client_protocols import CHAT, MESSAGES
 
 

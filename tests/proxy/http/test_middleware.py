@@ -20,7 +20,8 @@ from wholecall.proxy.config.schema import (
     ServerLimits,
 )
 from wholecall.proxy.http.api_keys import ANONYMOUS, STRANGER, KeyStore
-from wholecall.proxy.http.middleware import CALLER, ProxyMiddleware
+from wholecall.proxy.http.client_request import CALLER
+from wholecall.proxy.http.middleware import ProxyMiddleware
 from wholecall.proxy.http.rate_limits import RateLimits
 from wholecall.proxy.http.refusals import HttpRefusal
 

@@ -6,7 +6,8 @@ import json
 import pytest
 from starlette.types import Message
 
-from wholecall.proxy.http.refusals import LINGER_BYTES, HttpReply, RequestRefused
+from wholecall.proxy.http.middleware import LINGER_BYTES, HttpReply
+from wholecall.proxy.http.refusals import RequestRefused
 
 START = "http.response.start"
 REFUSED = RequestRefused(

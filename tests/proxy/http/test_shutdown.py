@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from proxy_server import in_loop
-from wholecall.proxy.http.shutdown import ReloadCleanup
+from wholecall.proxy.http.shutdown import WorkInProgress
 
 
 class Closed:
@@ -32,59 +32,59 @@ async def step() -> None:
 
 @in_loop
 async def test_where_nobody_is_under_way_it_is_closed_at_once() -> None:
-    retirement, closed = ReloadCleanup(), Closed()
-    retirement.retire(closed.closer("a"))
+    work, closed = WorkInProgress(), Closed()
+    work.retire(closed.closer("a"))
     await step()
     assert closed.names == ["a"]
 
 
 @in_loop
 async def test_whoever_was_under_way_is_waited_for_and_who_comes_later_is_not() -> None:
-    retirement, closed = ReloadCleanup(), Closed()
-    retirement.begin("one")
-    retirement.retire(closed.closer("a"))
-    retirement.begin("two")
-    retirement.retire(closed.closer("b"))
-    retirement.begin("three")
+    work, closed = WorkInProgress(), Closed()
+    work.begin("one")
+    work.retire(closed.closer("a"))
+    work.begin("two")
+    work.retire(closed.closer("b"))
+    work.begin("three")
     await step()
     assert closed.names == []
-    retirement.end("one")
+    work.end("one")
     await step()
     assert closed.names == ["a"]
-    retirement.end("two")
+    work.end("two")
     await step()
     assert closed.names == ["a", "b"]
-    retirement.end("three")
-    retirement.end("three")
+    work.end("three")
+    work.end("three")
     await step()
     assert closed.names == ["a", "b"]
 
 
 @in_loop
 async def test_at_the_end_everything_is_closed_once_and_waited_for() -> None:
-    retirement, closed = ReloadCleanup(), Closed()
-    retirement.begin("one")
-    retirement.retire(closed.closer("a"))
-    retirement.retire(closed.closer("b"))
-    await retirement.close()
+    work, closed = WorkInProgress(), Closed()
+    work.begin("one")
+    work.retire(closed.closer("a"))
+    work.retire(closed.closer("b"))
+    await work.close()
     assert closed.names == ["a", "b"]
-    retirement.end("one")
-    await retirement.close()
+    work.end("one")
+    await work.close()
     assert closed.names == ["a", "b"]
 
 
 @in_loop
 async def test_what_cannot_be_closed_is_told_at_the_end_and_keeps_nothing_else_open() -> None:
-    retirement, closed = ReloadCleanup(), Closed()
+    work, closed = WorkInProgress(), Closed()
 
     async def fail() -> None:
         raise OSError("it is stuck")
 
-    retirement.begin("one")
-    retirement.retire(fail)
-    retirement.retire(closed.closer("b"))
+    work.begin("one")
+    work.retire(fail)
+    work.retire(closed.closer("b"))
     with pytest.raises(OSError, match="it is stuck"):
-        await retirement.close()
+        await work.close()
     assert closed.names == ["b"]
 
 
@@ -95,9 +95,46 @@ async def test_what_cannot_be_closed_while_the_proxy_goes_on_is_logged(
     async def fail() -> None:
         raise OSError("it is stuck")
 
-    retirement = ReloadCleanup()
-    retirement.retire(fail)
+    work = WorkInProgress()
+    work.retire(fail)
     await step()
-    assert "could not be closed" in caplog.text
+    assert "closing a resource that is no longer served failed" in caplog.text
     assert "it is stuck" in caplog.text
-    await retirement.close()
+    await work.close()
+
+
+@in_loop
+async def test_what_is_broken_off_has_ended_before_anything_is_closed() -> None:
+    running, began, ended = WorkInProgress(), asyncio.Event(), list[str]()
+
+    async def work() -> None:
+        try:
+            began.set()
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(3):  # it says good-bye
+                await asyncio.sleep(0)
+            ended.append("over")
+
+    running.hold(asyncio.create_task(work()))
+    await began.wait()
+    await running.settle(0.0)
+    assert ended == ["over"]
+
+
+@in_loop
+async def test_what_goes_on_is_waited_for_and_then_broken_off() -> None:
+    work = WorkInProgress()
+    await work.settle(0.0)
+
+    async def fail() -> None:
+        raise ValueError("nobody asks")
+
+    short, long = asyncio.create_task(fail()), asyncio.create_task(asyncio.Event().wait())
+    work.hold(short)
+    work.hold(long)
+    await work.settle(0.01)
+    await asyncio.wait([long])
+    assert long.cancelled()
+    await work.settle(0.0)
+    await work.close()

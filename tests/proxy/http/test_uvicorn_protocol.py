@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from proxy_server import in_loop
 from wholecall.proxy.config.schema import ServerLimits
-from wholecall.proxy.http.body_limits import BODY_CAME
+from wholecall.proxy.http.client_request import BODY_CAME
 from wholecall.proxy.http.uvicorn_protocol import HeadHolder
 
 

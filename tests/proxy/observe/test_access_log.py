@@ -69,7 +69,7 @@ class Book:
 
     def __init__(self, *, bodies: bool = False, secrets: tuple[str, ...] = ()) -> None:
         self._stream = io.StringIO()
-        self.writer = LogWriter(LogConfig(bodies=bodies), self._stream, hiding=Redactor(secrets))
+        self.writer = LogWriter(LogConfig(bodies=bodies), self._stream, redactor=Redactor(secrets))
         self.tap = LogTap(self.writer.log, bodies=lambda: self.writer.bodies)
 
     @property

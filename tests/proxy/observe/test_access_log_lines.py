@@ -14,7 +14,7 @@ KEY = "Zq81hHw0pLx5RkT2"
 
 def make(**settings: object) -> tuple[LogWriter, io.StringIO]:
     stream = io.StringIO()
-    return LogWriter(LogConfig(**settings), stream, hiding=Redactor([KEY])), stream  # type: ignore[arg-type]
+    return LogWriter(LogConfig(**settings), stream, redactor=Redactor([KEY])), stream  # type: ignore[arg-type]
 
 
 def test_a_line_begins_with_time_level_and_event() -> None:

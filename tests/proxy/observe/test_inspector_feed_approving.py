@@ -160,7 +160,9 @@ async def test_an_answer_may_come_by_another_process_of_the_proxy(tmp_path: Path
 @in_loop
 async def test_nobody_answers_in_time_and_that_is_a_no(tmp_path: Path) -> None:
     async with approved(tmp_path) as (served, mailbox):
-        served.proxy.service.approving.seconds = 0
+        inspector = served.proxy.observers.inspector
+        assert inspector is not None
+        inspector.approving.seconds = 0
         status, _, _ = await ask(served)
         assert status == 200
         assert mailbox.sent == []

@@ -48,7 +48,7 @@ def place(label: tuple[str, str]) -> int:
 
 def samples(tap: MetricsTap) -> dict[tuple[str, ...], float]:
     """Every sample of ours that is not 0: its name, the values of its labels, its value."""
-    page = tap.figures.render()[0].decode()
+    page = tap.metrics.render()[0].decode()
     return {
         (
             sample.name.removeprefix("wholecall_"),

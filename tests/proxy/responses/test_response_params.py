@@ -1,4 +1,4 @@
-"""What a client says about holding its response."""
+"""What a client says about store its response."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SAID = {"type": "message", "role": "assistant", "content": [{"type": "output_tex
 
 
 def read(
-    body: Any, holding: ResponseStore | None = None, *, key: str = "k"
+    body: Any, store: ResponseStore | None = None, *, key: str = "k"
 ) -> tuple[ResponseParams | None, Any]:
     fields = msgspec.json.decode(json.dumps(body).encode(), type=dict[str, msgspec.Raw])
-    terms, agreed = read_params(holding or ResponseStore(), fields, key_id=key)
+    terms, agreed = read_params(store or ResponseStore(), fields, key_id=key)
     return terms, json.loads(msgspec.json.encode(agreed))
 
 
@@ -67,10 +67,10 @@ def test_in_the_background_it_is_a_stream_for_us() -> None:
 
 
 def test_it_goes_on_from_what_is_held() -> None:
-    holding = ResponseStore()
+    store = ResponseStore()
     answer = {"id": "r", "status": "completed", "output": [SAID]}
-    holding.keep(json.dumps(answer).encode(), key_id="k", items=json.dumps([USER]).encode())
-    terms, agreed = read({"input": "two", "previous_response_id": "r"}, holding)
+    store.keep(json.dumps(answer).encode(), key_id="k", items=json.dumps([USER]).encode())
+    terms, agreed = read({"input": "two", "previous_response_id": "r"}, store)
     expected = [USER, SAID, {**USER, "content": "two"}]
     assert agreed == {"input": expected}
     assert terms is not None
@@ -79,10 +79,10 @@ def test_it_goes_on_from_what_is_held() -> None:
 
 
 def test_what_is_not_stored_goes_on_as_well() -> None:
-    holding = ResponseStore()
+    store = ResponseStore()
     answer = {"id": "r", "status": "incomplete", "output": [SAID]}
-    holding.keep(json.dumps(answer).encode(), key_id="k", items=b"[]")
-    terms, agreed = read({"previous_response_id": "r", "store": False}, holding)
+    store.keep(json.dumps(answer).encode(), key_id="k", items=b"[]")
+    terms, agreed = read({"previous_response_id": "r", "store": False}, store)
     assert terms is None
     assert agreed == {"input": [SAID], "store": False}
 
@@ -104,13 +104,13 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize(("body", "param"), WRONG.values(), ids=WRONG)
 def test_what_cannot_be_agreed_on_names_its_field(body: Any, param: str) -> None:
-    holding = ResponseStore()
-    holding.keep(b'{"id": "failed", "status": "failed"}', key_id="k", items=b"[]")
-    holding.keep(b'{"id": "odd", "status": null}', key_id="k", items=b"[]")
-    holding.keep(b'{"id": "bytes", "status": "\xff"}', key_id="k", items=b"[]")
-    holding.keep(b'{"id": "theirs", "status": "completed"}', key_id="other", items=b"[]")
+    store = ResponseStore()
+    store.keep(b'{"id": "failed", "status": "failed"}', key_id="k", items=b"[]")
+    store.keep(b'{"id": "odd", "status": null}', key_id="k", items=b"[]")
+    store.keep(b'{"id": "bytes", "status": "\xff"}', key_id="k", items=b"[]")
+    store.keep(b'{"id": "theirs", "status": "completed"}', key_id="other", items=b"[]")
     with pytest.raises(UnreadableRequest) as caught:
-        read(body, holding)
+        read(body, store)
     assert caught.value.param == param
 
 

@@ -35,101 +35,101 @@ def make(id: str, *, key: str = "k", size: int = 20) -> StoredResponse:
 
 
 def test_a_response_is_its_keys_and_nobody_elses() -> None:
-    holding = ResponseStore()
-    holding.keep(b'{"id": "r", "output": []}', key_id="k", items=b"[]")
-    held = holding.find("k", "r")
+    store = ResponseStore()
+    store.keep(b'{"id": "r", "output": []}', key_id="k", items=b"[]")
+    held = store.find("k", "r")
     assert held is not None
     assert msgspec.json.decode(held.work.show())["id"] == "r"
-    assert holding.find("other", "r") is None
-    assert holding.is_of_another("other", "r")
-    assert not holding.is_of_another("k", "r")
-    assert not holding.is_of_another("k", "none")
+    assert store.find("other", "r") is None
+    assert store.is_of_another("other", "r")
+    assert not store.is_of_another("k", "r")
+    assert not store.is_of_another("k", "none")
 
 
 def test_an_id_stays_with_whoever_has_it() -> None:
-    holding = ResponseStore()
+    store = ResponseStore()
     first, second = make("r"), make("r", key="other")
-    holding.put(first)
-    holding.put(second)
-    assert holding.find("k", "r") is first
-    assert holding.find("other", "r") is None
+    store.put(first)
+    store.put(second)
+    assert store.find("k", "r") is first
+    assert store.find("other", "r") is None
 
 
 def test_what_has_no_id_is_not_held() -> None:
-    holding = ResponseStore()
+    store = ResponseStore()
     for response in (b"{}", b'{"id": null}', b'{"id": 7}', b"[]", b"no JSON", b'{"id": "\xff"}'):
-        holding.keep(response, key_id="k", items=b"[]")
-    assert holding.find("k", "") is None
+        store.keep(response, key_id="k", items=b"[]")
+    assert store.find("k", "") is None
 
 
 def test_it_is_held_for_so_many_seconds_after_its_end() -> None:
     clock = Clock()
-    holding = ResponseStore(ResponsesConfig(kept_seconds=10), clock=clock)
-    holding.put(make("r"))
+    store = ResponseStore(ResponsesConfig(kept_seconds=10), clock=clock)
+    store.put(make("r"))
     work = Working()
     live = StoredResponse(id="live", key_id="k", items=b"[]", work=work)
-    holding.put(live)
+    store.put(live)
     clock.now += 9
-    assert holding.find("k", "r") is not None
+    assert store.find("k", "r") is not None
     clock.now += 1
-    assert holding.find("k", "r") is None
-    assert holding.find("k", "live") is live
+    assert store.find("k", "r") is None
+    assert store.find("k", "live") is live
     work.is_over = True
-    holding.settle(live)
+    store.settle(live)
     clock.now += 9
-    assert holding.find("k", "live") is live
+    assert store.find("k", "live") is live
     clock.now += 2
-    assert holding.find("k", "live") is None
+    assert store.find("k", "live") is None
 
 
 def test_the_oldest_go_first_when_there_is_too_much() -> None:
-    holding = ResponseStore(ResponsesConfig(megabytes=1))
+    store = ResponseStore(ResponsesConfig(megabytes=1))
     half = 512 * 1024
     for id in ("a", "b", "c"):
-        holding.put(make(id, size=half))
-    assert [holding.find("k", id) is not None for id in ("a", "b", "c")] == [False, True, True]
-    holding.put(make("large", size=3 * half))
-    assert [holding.find("k", id) for id in ("b", "c", "large")] == [None, None, None]
+        store.put(make(id, size=half))
+    assert [store.find("k", id) is not None for id in ("a", "b", "c")] == [False, True, True]
+    store.put(make("large", size=3 * half))
+    assert [store.find("k", id) for id in ("b", "c", "large")] == [None, None, None]
 
 
 def test_the_same_again_takes_the_place_of_the_first() -> None:
-    holding = ResponseStore(ResponsesConfig(megabytes=1))
-    holding.put(make("other", size=512 * 1024))
+    store = ResponseStore(ResponsesConfig(megabytes=1))
+    store.put(make("other", size=512 * 1024))
     for _ in range(5):
-        holding.put(make("r", size=512 * 1024))
-    assert holding.find("k", "other") is not None
-    held = holding.find("k", "r")
+        store.put(make("r", size=512 * 1024))
+    assert store.find("k", "other") is not None
+    held = store.find("k", "r")
     assert held is not None
-    holding.drop(held)
-    holding.drop(held)
-    assert holding.find("k", "r") is None
+    store.drop(held)
+    store.drop(held)
+    assert store.find("k", "r") is None
 
 
 def test_what_is_at_work_is_counted_for_its_key() -> None:
-    holding = ResponseStore()
+    store = ResponseStore()
     for id, key in (("a", "k"), ("b", "k"), ("c", "other")):
-        holding.put(StoredResponse(id=id, key_id=key, items=b"[]", work=Working()))
-    assert (holding.count_live(), holding.count_live("k"), holding.count_live("x")) == (3, 2, 0)
+        store.put(StoredResponse(id=id, key_id=key, items=b"[]", work=Working()))
+    assert (store.count_live(), store.count_live("k"), store.count_live("x")) == (3, 2, 0)
 
 
 def test_what_was_dropped_while_it_was_made_has_its_place_and_does_not_come_back() -> None:
-    holding = ResponseStore()
+    store = ResponseStore()
     held = StoredResponse(id="a", key_id="k", items=b"[]", work=Working())
-    holding.put(held)
-    holding.drop(held)
-    assert holding.find("k", "a") is None
-    assert not holding.is_of_another("other", "a")
-    assert (holding.count_live(), holding.count_live("k")) == (1, 1)
-    holding.settle(held)
-    assert holding.find("k", "a") is None
-    assert holding.count_live() == 0
+    store.put(held)
+    store.drop(held)
+    assert store.find("k", "a") is None
+    assert not store.is_of_another("other", "a")
+    assert (store.count_live(), store.count_live("k")) == (1, 1)
+    store.settle(held)
+    assert store.find("k", "a") is None
+    assert store.count_live() == 0
 
 
 def test_nothing_is_held_where_no_time_is_given() -> None:
-    holding = ResponseStore(ResponsesConfig(kept_seconds=0))
-    assert not holding.enabled
-    holding.put(make("r"))
-    assert holding.find("k", "r") is None
+    store = ResponseStore(ResponsesConfig(kept_seconds=0))
+    assert not store.enabled
+    store.put(make("r"))
+    assert store.find("k", "r") is None
 
 
 @pytest.mark.parametrize(
@@ -138,13 +138,13 @@ def test_nothing_is_held_where_no_time_is_given() -> None:
 def test_there_is_a_background_where_one_process_holds(
     seconds: float, background: bool, *, has: bool
 ) -> None:
-    holding = ResponseStore(ResponsesConfig(kept_seconds=seconds), background=background)
-    assert holding.has_background is has
+    store = ResponseStore(ResponsesConfig(kept_seconds=seconds), background=background)
+    assert store.has_background is has
 
 
 def test_what_is_over_can_be_forgotten_by_its_id() -> None:
-    holding = ResponseStore()
-    holding.put(make("r"))
-    holding.forget("r")
-    holding.forget("r")
-    assert holding.find("k", "r") is None
+    store = ResponseStore()
+    store.put(make("r"))
+    store.forget("r")
+    store.forget("r")
+    assert store.find("k", "r") is None

@@ -13,9 +13,9 @@ from wholecall.storage import BlobStore
 
 @in_loop
 async def test_an_id_is_its_keys_and_nobody_elses_over_a_restart(tmp_path: Path) -> None:
-    shelf = BlobStore(tmp_path / "s.sqlite")
-    await ResponseOwners(shelf).bind("key_a", b'{"id": "resp_1"}')
-    shelf.close()
+    blobs = BlobStore(tmp_path / "s.sqlite")
+    await ResponseOwners(blobs).bind("key_a", b'{"id": "resp_1"}')
+    blobs.close()
     binding = ResponseOwners(BlobStore(tmp_path / "s.sqlite"))
     asked = [("key_a", "resp_1"), ("key_b", "resp_1"), ("key_a", "resp_2"), ("", "resp_2")]
     assert [await binding.is_of(key, id) for key, id in asked] == [True, False, False, True]
@@ -33,7 +33,7 @@ async def test_what_has_no_id_is_nobodys(response: bytes) -> None:
 async def test_a_file_that_cannot_be_written_breaks_no_answer(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    shelf = BlobStore()
-    shelf.close()
-    await ResponseOwners(shelf).bind("key_a", b'{"id": "resp_1"}')
+    blobs = BlobStore()
+    blobs.close()
+    await ResponseOwners(blobs).bind("key_a", b'{"id": "resp_1"}')
     assert "whose a response is" in caplog.text

@@ -8,7 +8,7 @@ import pytest
 
 from proxy_server import in_loop
 from wholecall.proxy.config.schema import ResponsesConfig
-from wholecall.proxy.responses.response_store import ResponseStore, SharedResponseStore
+from wholecall.proxy.responses.response_store import ResponseStore
 from wholecall.storage import BlobStore, StoreFailed
 
 RESPONSE = b'{"id": "r", "output": []}'
@@ -28,24 +28,23 @@ class Process:
         self, folder: Path, *, settings: ResponsesConfig | None = None, clock: Clock | None = None
     ) -> None:
         clock = clock or Clock()
-        self.holding = ResponseStore(settings, background=False, clock=clock)
-        self.shelf = BlobStore(folder / "r.sqlite", clock=clock)
-        self.sharing = SharedResponseStore(self.holding, self.shelf)
+        self.blobs = BlobStore(folder / "r.sqlite", clock=clock)
+        self.store = ResponseStore(settings, background=False, blobs=self.blobs, clock=clock)
 
     async def find(self, id: str, key: str = "k") -> bytes | None:
-        await self.sharing.fetch(id)
-        held = self.holding.find(key, id)
+        await self.store.fetch(id)
+        held = self.store.find(key, id)
         return None if held is None else held.work.show() + held.items
 
 
 @in_loop
 async def test_what_one_holds_the_others_find_for_its_key_only(tmp_path: Path) -> None:
     one, other = Process(tmp_path), Process(tmp_path)
-    await one.sharing.keep(RESPONSE, key_id="k", items=b"[1]")
+    await one.store.share(RESPONSE, key_id="k", items=b"[1]")
     for process in (one, other, Process(tmp_path)):
         assert await process.find("r") == RESPONSE + b"[1]"
         assert await process.find("r", "theirs") is None
-        assert process.holding.is_of_another("theirs", "r")
+        assert process.store.is_of_another("theirs", "r")
         assert await process.find("none") is None
         assert await process.find("") is None
 
@@ -53,11 +52,11 @@ async def test_what_one_holds_the_others_find_for_its_key_only(tmp_path: Path) -
 @in_loop
 async def test_what_one_drops_is_dropped_by_all(tmp_path: Path) -> None:
     one, other = Process(tmp_path), Process(tmp_path)
-    await one.sharing.keep(RESPONSE, key_id="k", items=b"[]")
+    await one.store.share(RESPONSE, key_id="k", items=b"[]")
     assert await other.find("r") is not None
-    held = one.holding.find("k", "r")
+    held = one.store.find("k", "r")
     assert held is not None
-    await one.sharing.drop(held)
+    await one.store.withdraw(held)
     assert [await each.find("r") for each in (one, other)] == [None, None]
 
 
@@ -66,20 +65,20 @@ async def test_it_is_held_no_longer_than_the_settings_of_this_moment_say(tmp_pat
     clock = Clock()
     one = Process(tmp_path, settings=ResponsesConfig(kept_seconds=10), clock=clock)
     other = Process(tmp_path, settings=ResponsesConfig(kept_seconds=99), clock=clock)
-    await one.sharing.keep(RESPONSE, key_id="k", items=b"[]")
+    await one.store.share(RESPONSE, key_id="k", items=b"[]")
     clock.now += 11
     assert await one.find("r") is None
     assert await other.find("r") is not None
-    other.holding.settings = ResponsesConfig(kept_seconds=5)
+    other.store.settings = ResponsesConfig(kept_seconds=5)
     assert await other.find("r") is None
 
 
 @in_loop
 async def test_what_cannot_be_asked_for_is_not_written(tmp_path: Path) -> None:
     process = Process(tmp_path)
-    await process.sharing.keep(RESPONSE, key_id="theirs", items=b"[]")
-    await process.sharing.keep(b"{}", key_id="k", items=b"[]")
-    await process.sharing.keep(RESPONSE, key_id="k", items=b"[2]")  # an id stays with its key
+    await process.store.share(RESPONSE, key_id="theirs", items=b"[]")
+    await process.store.share(b"{}", key_id="k", items=b"[]")
+    await process.store.share(RESPONSE, key_id="k", items=b"[2]")  # an id stays with its key
     assert await process.find("r", "theirs") == RESPONSE + b"[]"
     assert await process.find("r") is None
 
@@ -89,27 +88,26 @@ async def test_a_file_that_fails_breaks_no_answer(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     process = Process(tmp_path)
-    process.sharing.close()
-    await process.sharing.keep(RESPONSE, key_id="k", items=b"[]")
+    process.store.close()
+    await process.store.share(RESPONSE, key_id="k", items=b"[]")
     assert await process.find("r") == RESPONSE + b"[]"  # in this process, at least
     assert "cannot be written" in caplog.text
     assert "cannot be read" in caplog.text
-    held = process.holding.find("k", "r")
+    held = process.store.find("k", "r")
     assert held is not None
     with pytest.raises(StoreFailed, match="cannot be written"):  # the others would still find it
-        await process.sharing.drop(held)
+        await process.store.withdraw(held)
     with pytest.raises(StoreFailed, match="cannot be read"):
         await process.find("of another process")
 
 
 @in_loop
 async def test_alone_nothing_is_shared() -> None:
-    holding = ResponseStore()
-    sharing = SharedResponseStore(holding)
-    await sharing.keep(RESPONSE, key_id="k", items=b"[]")
-    await sharing.fetch("r")
-    held = holding.find("k", "r")
+    store = ResponseStore()
+    await store.share(RESPONSE, key_id="k", items=b"[]")
+    await store.fetch("r")
+    held = store.find("k", "r")
     assert held is not None
-    await sharing.drop(held)
-    assert holding.find("k", "r") is None
-    sharing.close()
+    await store.withdraw(held)
+    assert store.find("k", "r") is None
+    store.close()

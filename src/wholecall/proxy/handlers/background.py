@@ -9,22 +9,21 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from wholecall.protocols.codecs import make_encoder
 from wholecall.protocols.openai_responses.response import write_response
 from wholecall.protocols.response_base import Failure, ResponseHead, dump, make_answer_id
-from wholecall.proxy.handlers.idempotency import KeptAnswer, SharedStream
-from wholecall.proxy.handlers.request_handler import RequestHandler
+from wholecall.proxy.handlers.idempotency import KeptAnswer, ResendStore, SharedStream
 from wholecall.proxy.handlers.request_plan import RequestPlan
-from wholecall.proxy.handlers.service import Service
-from wholecall.proxy.http.asgi_response import ClientSink, ResponseBody
+from wholecall.proxy.http.api_keys import Key
+from wholecall.proxy.http.client_connection import ResponseSink
 from wholecall.proxy.http.refusals import refuse_for_now
-from wholecall.proxy.observe.taps import ExchangeWatch, Fate
 from wholecall.proxy.responses.response_store import ResponseStore, StoredResponse, find_response
 
 MOST_BYTES = 16 * 1024 * 1024
@@ -40,10 +39,26 @@ _LEFT = Failure(
     status=503,
     code="stream_left",
 )
-_OK = 200
 _CONFLICT = 409
 _TOO_LATE = 504
 _UNTOLD = {"code": "server_error", "message": "it ended without a word"}
+
+
+class AnswerWork(Protocol):
+    """Makes an answer."""
+
+    @property
+    def request_id(self) -> str:
+        """The id of the request that it answers."""
+
+    async def run(self) -> None:
+        """Make the answer."""
+
+    async def break_off(self) -> None:
+        """Say that the answer ends here: its client disconnected, or the server ends."""
+
+    async def stop(self, failure: Failure) -> None:
+        """Say that the answer ends here, and why."""
 
 
 class Background:
@@ -53,24 +68,24 @@ class Background:
         self.answer = SharedStream(most_bytes=MOST_BYTES, outlives=True)
         self.answer.farewell = self._say_farewell
         self._head = head
-        self._turning: RequestHandler | None = None
+        self._handler: AnswerWork | None = None
         self._task: asyncio.Task[None] | None = None
         self._giving_up: asyncio.Task[None] | None = None
         self._cancelled = False
         self._final: bytes | None = None
         """The response as it ended, if it was reported."""
 
-    def start(self, turning: RequestHandler, *, seconds: float) -> asyncio.Task[None]:
+    def start(self, handler: AnswerWork, *, seconds: float) -> asyncio.Task[None]:
         """Let it be made, for not more than so many seconds."""
-        self._turning = turning
-        self._task = self.answer.start(partial(self._make, turning), break_off=turning.break_off)
+        self._handler = handler
+        self._task = self.answer.start(partial(self._make, handler), break_off=handler.break_off)
         alarm = asyncio.get_running_loop().call_later(seconds, self._give_up, seconds)
         self._task.add_done_callback(lambda _: self._let_go(alarm))
         return self._task
 
-    async def _make(self, turning: RequestHandler) -> None:
+    async def _make(self, handler: AnswerWork) -> None:
         try:
-            await turning.run()
+            await handler.run()
         finally:
             # Once: a stream is long, and a client that waits for its end polls often.
             ends = map(find_response, self.answer.look_back())
@@ -79,7 +94,7 @@ class Background:
     def _let_go(self, alarm: asyncio.TimerHandle) -> None:
         """Drop references to the request: the response is kept for long."""
         alarm.cancel()
-        self._turning = self._task = None
+        self._handler = self._task = None
 
     @property
     def is_over(self) -> bool:
@@ -102,11 +117,11 @@ class Background:
         self._giving_up = asyncio.create_task(self._stop(why, code="timeout", status=_TOO_LATE))
 
     async def _stop(self, why: str, *, code: str, status: int) -> None:
-        turning, task = self._turning, self._task
-        if turning is not None and task is not None:
-            request_id = turning.request_id
+        handler, task = self._handler, self._task
+        if handler is not None and task is not None:
+            request_id = handler.request_id
             failure = Failure(message=why, status=status, code=code, request_id=request_id)
-            await turning.stop(failure)
+            await handler.stop(failure)
             task.cancel()
 
     # ── Its state ───────────────────────────────────────────────────────────────────
@@ -142,69 +157,51 @@ def _find_number(pieces: Iterator[bytes]) -> bytes:
     return b"0"
 
 
-async def serve_background(
-    service: Service,
-    prepared: RequestPlan,
-    *,
-    sink: ClientSink,
-    watch: ExchangeWatch,
-    again: KeptAnswer | None,
-) -> None:
-    """Start a background response, and answer with its state; `again`: it was started before.
+@dataclass(frozen=True, slots=True)
+class BackgroundResponses:
+    """Starts background responses, and stores them."""
 
-    A response that was started is not started again, whether it is still stored or not.
-    """
-    if again is not None:
-        watch.end(Fate.DONE)
-    begun = again or _start(service, prepared, watch=watch)
-    if prepared.terms is not None and prepared.terms.streamed:
-        sink.start_beating()
-        await begun.answer.copy_to(sink)
-    else:
-        await sink.send_body(ResponseBody(_OK, begun.show()))
+    responses: ResponseStore
+    resends: ResendStore
+    hold: Callable[[asyncio.Task[Any]], None]
+    """Keeps the task of a response that outlives its request."""
 
+    def check_places(self, key: Key) -> None:
+        """Refuse more work than there may be at a time."""
+        live, most = self.responses.count_live, self.responses.settings.background
+        if live() >= most:
+            why = f"{most} responses are being made in the background, and there may be no more"
+            raise refuse_for_now(503, why, code="overloaded", seconds=BUSY_SECONDS)
+        if key.concurrent is not None and live(key.id) >= key.concurrent:
+            why = f"this key has {key.concurrent} requests at a time, and they are under way"
+            raise refuse_for_now(429, why, code="concurrency_limit_exceeded", seconds=BUSY_SECONDS)
 
-def _start(service: Service, prepared: RequestPlan, *, watch: ExchangeWatch) -> KeptAnswer:
-    asked, holding, terms = prepared.asked, service.holding, prepared.terms
-    head = ResponseHead(
-        id=make_answer_id(asked.client.protocol),
-        model=prepared.served.name,
-        created=int(time.time()),
-        rest=terms.echo if terms is not None else {},
-    )
-    background = Background(head)
-    held = StoredResponse(
-        id=head.id,
-        key_id=asked.key.id,
-        items=terms.items if terms is not None else b"[]",
-        work=background,
-    )
-    turning = RequestHandler(
-        msgspec.structs.replace(prepared, head=head),
-        background.answer,
-        watch=watch,
-        ownership=service.ownership,
-        approving=service.approving,
-    )
-    holding.put(held)
-    kept = service.resends.keep(asked, background.answer, show=background.show)
-    task = background.start(turning, seconds=holding.settings.background_seconds)
-    task.add_done_callback(lambda _: _settle(service, held, answer=background.answer))
-    service.hold(task)
-    return kept
+    def start(
+        self, plan: RequestPlan, make_handler: Callable[[RequestPlan, ResponseSink], AnswerWork]
+    ) -> KeptAnswer:
+        """Start a response. One that was started is not started again, stored or not."""
+        request, params = plan.request, plan.params
+        head = ResponseHead(
+            id=make_answer_id(request.client.protocol),
+            model=plan.route.name,
+            created=int(time.time()),
+            rest=params.echo if params is not None else {},
+        )
+        background = Background(head)
+        held = StoredResponse(
+            id=head.id,
+            key_id=request.key.id,
+            items=params.items if params is not None else b"[]",
+            work=background,
+        )
+        handler = make_handler(msgspec.structs.replace(plan, head=head), background.answer)
+        self.responses.put(held)
+        kept = self.resends.keep(request, background.answer, show=background.show)
+        task = background.start(handler, seconds=self.responses.settings.background_seconds)
+        task.add_done_callback(lambda _: self._settle(held, background.answer))
+        self.hold(task)
+        return kept
 
-
-def _settle(service: Service, held: StoredResponse, *, answer: SharedStream) -> None:
-    service.holding.settle(held)
-    service.resends.forget_later(answer)
-
-
-def check_places(holding: ResponseStore, prepared: RequestPlan) -> None:
-    """Refuse more work than there may be at a time."""
-    key, most = prepared.asked.key, holding.settings.background
-    if holding.count_live() >= most:
-        why = f"{most} responses are being made in the background, and there may be no more"
-        raise refuse_for_now(503, why, code="overloaded", seconds=BUSY_SECONDS)
-    if key.concurrent is not None and holding.count_live(key.id) >= key.concurrent:
-        why = f"this key has {key.concurrent} requests at a time, and they are under way"
-        raise refuse_for_now(429, why, code="concurrency_limit_exceeded", seconds=BUSY_SECONDS)
+    def _settle(self, held: StoredResponse, answer: SharedStream) -> None:
+        self.responses.settle(held)
+        self.resends.forget_later(answer)

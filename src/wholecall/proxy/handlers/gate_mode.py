@@ -23,12 +23,13 @@ from __future__ import annotations
 import enum
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from wholecall.agent.answer_retry import Again, is_broken, was_cut, with_more_room
 from wholecall.agent.budget import Guard, RunLimits, add_usage
+from wholecall.agent.run import Plan
 from wholecall.agent.run_events import TurnRetried, TurnStarted
-from wholecall.agent.turn import PASSING, ReadAnswer, Sender, Turn
+from wholecall.agent.turn import PASSING, ReadAnswer, Turn
 from wholecall.arguments.feedback import feedback
 from wholecall.assembly.json_scanner import same_json
 from wholecall.assembly.outcome import Outcome
@@ -51,7 +52,6 @@ from wholecall.protocols.answer_message import LEFT_OUT
 from wholecall.proxy.handlers.response_writer import BAD_CALL, ResponseWriter, describe_retry
 from wholecall.proxy.observe.taps import ExchangeWatch
 from wholecall.tool_choice import Choice, Mode, obeyed
-from wholecall.upstreams.base import Upstream
 
 _CONTENT_FILTER = "content_filter"
 _LENGTH = "length"
@@ -68,31 +68,26 @@ _KEPT = (
 _OF_TEXT = LEFT_OUT | {"citations", "message", "notes"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateRequest:
-    """A client's request, its upstream and its settings."""
-
-    request: Request
-    upstream: Upstream
-    sender: Sender
-    reask: int = 0
-    """The most retries for a call that the model got wrong."""
-    live: bool = False
-    """True if the client sees calls grow, before they are checked."""
-    limits: RunLimits = field(default_factory=RunLimits)
-    """Limits for the room of a call, and for its repetitions."""
-
-
 class GateMode:
     """The gate for one request and its answer."""
 
     def __init__(
-        self, question: GateRequest, answering: ResponseWriter, *, watch: ExchangeWatch
+        self,
+        plan: Plan,
+        writer: ResponseWriter,
+        *,
+        watch: ExchangeWatch,
+        retries: int = 0,
+        live: bool = False,
     ) -> None:
-        self._question = question
-        self._answering = answering
+        """`retries`: for calls that the model got wrong; `live`: the client sees calls grow, before
+        they are checked."""
+        self._plan = plan
+        self._retries = retries
+        self._live = live
+        self._writer = writer
         self._watch = watch
-        self._offer = {spec.name: spec for spec in question.request.tools}
+        self._offer = {spec.name: spec for spec in plan.request.tools}
         self._held: list[Event] = []
         self._kept: list[Call] = []
         """Right calls from answers that were retried because of other calls."""
@@ -105,13 +100,13 @@ class GateMode:
         self._turns = 0
 
     @property
-    def asked_again(self) -> bool:
+    def retried(self) -> bool:
         """True if the model was asked more than once: resending the request is useless."""
         return self._turns > 1
 
     async def run(self) -> None:
         """Ask until the calls are right or the retries are used up."""
-        request = _warn(self._question.request, self._question.limits)
+        request = _warn(self._plan.request, self._plan.limits)
         answered = await self._ask(request)
         outcome, again = answered.outcome, self._judge(request, answered)
         while again is not None:
@@ -130,17 +125,17 @@ class GateMode:
     def _begin_again(self, again: Again) -> None:
         retried = TurnRetried(self._turns, again.why)
         self._watch.take(retried)
-        self._answering.report(describe_retry(retried))
-        self._answering.begin_turn(void=True)
-        self._words.begin_again(void=not self._question.request.stream)
+        self._writer.report(describe_retry(retried))
+        self._writer.begin_turn(void=True)
+        self._words.begin_again(void=not self._plan.request.stream)
 
     async def _ask(self, request: Request) -> ReadAnswer:
         self._held.clear()
         self._watch.take(TurnStarted(self._turns + 1))
-        turn = Turn(emit=self._take, start=_leave_to_client, room=self._answering.flush)
+        turn = Turn(emit=self._take, start=_leave_to_client, room=self._writer.flush)
         # A model that is stuck must answer in words: a call that it writes as text is not one.
-        sent = self._question.sender(request, silent=bool(self._stopped))
-        answered = await turn.read(self._question.upstream, sent)
+        sent = self._plan.sender(request, silent=bool(self._stopped))
+        answered = await turn.read(self._plan.upstream, sent)
         self._turns += 1
         self._usage = add_usage(self._usage, answered.outcome.usage or Usage())
         return answered
@@ -164,32 +159,32 @@ class GateMode:
             self._take_usage(event)
         elif isinstance(event, OfChoice):
             self._take_other(event)
-        elif self._question.live:
-            self._answering.put(event)
+        elif self._live:
+            self._writer.put(event)
         elif not isinstance(event, PASSING):
             self._held.append(event)
 
     def _say(self, text: str) -> None:
         if text:
-            self._answering.put(Text(text))
+            self._writer.put(Text(text))
 
     def _show(self, event: Reasoning | ProviderBlock) -> None:
         of_text = (
             isinstance(event, Reasoning) and not event.text and event.extras.keys() <= _OF_TEXT
         )
         if not (of_text and self._words.are_held):
-            self._answering.put(event)
+            self._writer.put(event)
 
     def _take_usage(self, usage: Usage) -> None:
         """Report the usage of the first answer. For further answers, only the sum is reported at
         the end."""
         if not self._turns:
-            self._answering.put(usage)
+            self._writer.put(usage)
 
     def _take_other(self, event: OfChoice[Event]) -> None:
         """Report other choices, which cannot be requested again on their own."""
         if not isinstance(event.value, Rejected):
-            self._answering.put(event)
+            self._writer.put(event)
 
     # ── Retries ─────────────────────────────────────────────────────────────────────
 
@@ -198,10 +193,10 @@ class GateMode:
         outcome = answered.outcome
         if self._stopped or outcome.choices or outcome.finish_reason == _CONTENT_FILTER:
             return None
-        self._repeated = _find_repeated(self._question, outcome.calls)
-        left = self._question.reask + 1 - self._turns
+        self._repeated = _find_repeated(self._plan, outcome.calls)
+        left = self._retries + 1 - self._turns
         if self._is_stuck(outcome):
-            self._stopped = _tell_client(self._repeated[0], self._question.limits)
+            self._stopped = _tell_client(self._repeated[0], self._plan.limits)
             return self._without_tools(request, answered) if left > 0 else None
         if left <= 0:
             return None
@@ -215,7 +210,7 @@ class GateMode:
     def _is_stuck(self, outcome: Outcome) -> bool:
         """Return True if all calls of the answer were made too often."""
         only = len(self._repeated) == len(outcome.calls) and not self._kept
-        return bool(self._repeated) and only and not self._question.live
+        return bool(self._repeated) and only and not self._live
 
     def _can_stand(self, outcome: Outcome) -> bool:
         """Return True if what the client has seen may precede another answer.
@@ -223,7 +218,7 @@ class GateMode:
         Text before a call is whole. Text that broke off is not, and the work of a provider's own
         tools would be done and shown twice.
         """
-        if not self._question.request.stream:
+        if not self._plan.request.stream:
             return True
         begun = bool(outcome.calls or outcome.rejected)
         silent = not (outcome.text or outcome.reasoning or outcome.reasoning_extras)
@@ -235,7 +230,7 @@ class GateMode:
         if outcome.calls and not request.choice.parallel:
             return None  # the one call that is allowed is already there
         if was_cut(outcome):
-            most = self._question.limits.output_tokens
+            most = self._plan.limits.output_tokens
             more = with_more_room(request, outcome, most=most)
             if more and not last and not outcome.calls and not outcome.provider_blocks:
                 return Again(_CUT, more)
@@ -246,7 +241,7 @@ class GateMode:
     def _remind(self, request: Request, answered: ReadAnswer) -> Again | None:
         if answered.outcome.finish_reason == _LENGTH:
             return None
-        breach = obeyed(self._question.request.choice, answered.outcome.calls)
+        breach = obeyed(self._plan.request.choice, answered.outcome.calls)
         if breach is None or self._kept:
             return None
         told = Message(Role.USER, (Text(breach.message),))
@@ -278,14 +273,14 @@ class GateMode:
 
     def _hand_over(self, outcome: Outcome) -> None:
         if self._turns > 1:
-            self._answering.put(self._usage)
+            self._writer.put(self._usage)
         if outcome.rejected:
-            self._answering.report({"rejected": [_describe(each) for each in outcome.rejected]})
+            self._writer.report({"rejected": [_describe(each) for each in outcome.rejected]})
         calls = self._gather_calls()
         if not calls and self._stopped:
             self._conclude(outcome)
             return
-        shown = self._question.live and bool(outcome.calls)
+        shown = self._live and bool(outcome.calls)
         if not calls and not shown and _is_void(outcome):
             raise UpstreamError(_complain(outcome.rejected), code=BAD_CALL)
         self._deliver(calls, broken=is_broken(outcome))
@@ -293,12 +288,12 @@ class GateMode:
     def _deliver(self, calls: Sequence[Call], *, broken: bool) -> None:
         self._say(self._words.rest(called=bool(calls)))
         for number, call in enumerate(calls):
-            self._answering.put(Released(replace(call, number=number)))
+            self._writer.put(Released(replace(call, number=number)))
         for event in self._held:
             if not isinstance(event, Rejected | Released):
-                self._answering.put(event)
+                self._writer.put(event)
         if self._kept and (broken or not self._held):
-            self._answering.put(_GOOD_END)  # the right calls count, although no other one came
+            self._writer.put(_GOOD_END)  # the right calls count, although no other one came
 
     def _gather_calls(self) -> list[Call]:
         """Return the right calls of all answers. A call that was sent again runs once."""
@@ -315,7 +310,7 @@ class GateMode:
         self._say(self._words.rest(called=False))
         if is_broken(outcome) or not outcome.text.strip():
             self._say(self._stopped)
-        self._answering.put(_GOOD_END)
+        self._writer.put(_GOOD_END)
 
 
 _GOOD_END = Ended("stop", Hint.STOP, None, None)
@@ -464,10 +459,10 @@ def _with_note(part: CallResult, note: str) -> CallResult:
     return replace(part, result=replace(part.result, content=content))
 
 
-def _find_repeated(question: GateRequest, calls: Iterable[Call]) -> list[Call]:
+def _find_repeated(plan: Plan, calls: Iterable[Call]) -> list[Call]:
     """Return the calls that were made too often since the user's question."""
-    guard = _make_guard(question.limits)
-    messages = question.request.messages
+    guard = _make_guard(plan.limits)
+    messages = plan.request.messages
     for message in messages[_find_start(messages) :]:
         for part in message.parts:
             if isinstance(part, PastCall):

@@ -16,7 +16,7 @@ import msgspec
 
 from wholecall.errors import UnreadableRequest, UpstreamError
 from wholecall.proxy.handlers.response_writer import BROKEN_OFF, NEVER_AGAIN, explain_break
-from wholecall.proxy.http.asgi_response import ClientSink, RawHeaders, ResponseBody
+from wholecall.proxy.http.client_connection import ClientSink, RawHeaders, ResponseBody
 from wholecall.proxy.http.client_request import TOOLS_HEADER, ClientRequest
 from wholecall.proxy.http.refusals import RequestRefused
 from wholecall.storage import BlobStore, StoreFailed
@@ -234,8 +234,8 @@ class SharedStream:
 #   not.
 # - Without either: an equal body while the first request is still being answered.
 #
-# After a disconnect the run is cancelled (see `departing`). If a tool had begun by then, its
-# effects remain, and the response to a resend says so instead of running it again.
+# After a disconnect the run is cancelled (see `http/client_connection`). If a tool had begun by
+# then, its effects remain, and the response to a resend says so instead of running it again.
 
 
 KEPT_SECONDS = 120.0
@@ -275,8 +275,16 @@ class _Finished(NamedTuple):
 class ResendStore:
     """The answers that a resend may ask for."""
 
-    def __init__(self, *, seconds: float = KEPT_SECONDS, most_bytes: int = MOST_KEPT_BYTES) -> None:
-        self._seconds = seconds
+    def __init__(
+        self,
+        notices: ToolNotices | None = None,
+        *,
+        seconds: float = KEPT_SECONDS,
+        most_bytes: int = MOST_KEPT_BYTES,
+    ) -> None:
+        self.notices = notices or ToolNotices()
+        self.seconds = seconds
+        """Seconds for which a finished answer is kept."""
         self._most_bytes = most_bytes
         self._bytes = 0
         """Of the finished answers that are kept."""
@@ -284,29 +292,38 @@ class ResendStore:
         self._names: dict[SharedStream, set[ResendName]] = {}
         self._over: OrderedDict[SharedStream, _Finished] = OrderedDict()
 
-    def find(self, asked: ClientRequest) -> KeptAnswer | None:
+    async def find_first(self, request: ClientRequest) -> KeptAnswer | None:
+        """Return the answer to a resent request; raise `RequestRefused` if the first request went
+        to another process, and a tool has begun there."""
+        first = self.find(request)
+        if first is None and self.notices.are_kept:
+            await self.notices.check(request)
+            first = self.find(request)  # it may have arrived meanwhile
+        return first
+
+    def find(self, request: ClientRequest) -> KeptAnswer | None:
         """The answer that this request asks for a second time."""
-        digest = _digest(asked)
-        key = asked.headers.get("idempotency-key")
+        digest = _digest(request)
+        key = request.headers.get("idempotency-key")
         if key:
-            kept = self._kept.get(_name(asked, key))
+            kept = self._kept.get(_name(request, key))
             if kept is not None and kept.digest != digest:
                 said = "this Idempotency-Key came before with another request"
                 raise UnreadableRequest(said, param="Idempotency-Key")
             return kept
-        kept = self._kept.get(_name(asked, digest))
-        count = asked.headers.get("x-stainless-retry-count")
+        kept = self._kept.get(_name(request, digest))
+        count = request.headers.get("x-stainless-retry-count")
         if kept is None or count == "0" or (count is None and kept.answer.is_over):
             return None
         return kept
 
     def keep(
-        self, asked: ClientRequest, answer: SharedStream, *, show: Callable[[], bytes] = bytes
+        self, request: ClientRequest, answer: SharedStream, *, show: Callable[[], bytes] = bytes
     ) -> KeptAnswer:
         """Remember an answer that is being made, and for a while after it is."""
-        digest = _digest(asked)
+        digest = _digest(request)
         kept = KeptAnswer(answer, digest, show)
-        self._names[answer] = names = name_all(asked, digest)
+        self._names[answer] = names = name_all(request, digest)
         self._kept.update(dict.fromkeys(names, kept))
         return kept
 
@@ -326,7 +343,7 @@ class ResendStore:
         if answer not in self._names:
             return
         loop = asyncio.get_running_loop()
-        timer = loop.call_later(self._seconds, self.forget, answer)
+        timer = loop.call_later(self.seconds, self.forget, answer)
         self._over[answer] = _Finished(timer, answer.size)
         self._bytes += answer.size
         while len(self._over) > MOST_KEPT or (
@@ -335,35 +352,35 @@ class ResendStore:
             self.forget(next(iter(self._over)))
 
 
-def name_all(asked: ClientRequest, digest: str = "") -> set[ResendName]:
+def name_all(request: ClientRequest, digest: str = "") -> set[ResendName]:
     """Return the names under which a request is remembered; `digest` if the caller has it."""
-    digest = digest or _digest(asked)
-    words = {digest, asked.headers.get("idempotency-key") or digest}
-    return {_name(asked, word) for word in words}
+    digest = digest or _digest(request)
+    words = {digest, request.headers.get("idempotency-key") or digest}
+    return {_name(request, word) for word in words}
 
 
-def find_resend(asked: ClientRequest) -> ResendName | None:
+def find_resend(request: ClientRequest) -> ResendName | None:
     """Under which the first is remembered, if this request says that it may be the second."""
-    key = asked.headers.get("idempotency-key")
+    key = request.headers.get("idempotency-key")
     if key:
-        return _name(asked, key)
-    count = asked.headers.get("x-stainless-retry-count", "0")
-    return None if count == "0" else _name(asked, _digest(asked))
+        return _name(request, key)
+    count = request.headers.get("x-stainless-retry-count", "0")
+    return None if count == "0" else _name(request, _digest(request))
 
 
-def _name(asked: ClientRequest, word: str) -> ResendName:
-    return ResendName(asked.key.id, asked.client.path, word)
+def _name(request: ClientRequest, word: str) -> ResendName:
+    return ResendName(request.key.id, request.client.path, word)
 
 
-def _digest(asked: ClientRequest) -> str:
+def _digest(request: ClientRequest) -> str:
     """Of the words, and of the tools that they are asked with."""
-    wanted = asked.headers.get(TOOLS_HEADER, "").encode()
-    return hashlib.sha256(b"\0".join((wanted, asked.body))).hexdigest()
+    wanted = request.headers.get(TOOLS_HEADER, "").encode()
+    return hashlib.sha256(b"\0".join((wanted, request.body))).hexdigest()
 
 
 # Requests in which a tool has begun, for other processes than the one that began it.
 #
-# A resend (see `resends`) may reach another worker on the same port, or the one that was started
+# A resend may reach another worker on the same port, or the one that was started
 # after the first had died: both know nothing about it. So a row is written before a tool begins
 # that must not begin twice, and a resend that finds it is refused. If the row cannot be written,
 # the tool does not begin.
@@ -393,42 +410,43 @@ class ToolNotices:
     """In a file that all processes share; without one they are forgotten with the process."""
 
     def __init__(
-        self, shelf: BlobStore | None = None, *, clock: Callable[[], float] = time.time
+        self, blobs: BlobStore | None = None, *, clock: Callable[[], float] = time.time
     ) -> None:
-        self._shelf = shelf
+        self._blobs = blobs
         self._clock = clock
 
     @property
     def are_kept(self) -> bool:
         """True if records are kept."""
-        return self._shelf is not None
+        return self._blobs is not None
 
-    def prepare(self, asked: ClientRequest) -> ToolNotice | None:
+    def prepare(self, request: ClientRequest) -> ToolNotice | None:
         """Return the record for a request whose tools may run; None if no other process needs
         it."""
-        return None if self._shelf is None else ToolNotice(partial(self._write, self._shelf, asked))
+        blobs = self._blobs
+        return None if blobs is None else ToolNotice(partial(self._write, blobs, request))
 
-    async def check(self, asked: ClientRequest) -> None:
+    async def check(self, request: ClientRequest) -> None:
         """`RequestRefused` if this is a resend, and a tool has begun for the first."""
-        name = None if self._shelf is None else find_resend(asked)
-        if self._shelf is None or name is None:
+        name = None if self._blobs is None else find_resend(request)
+        if self._blobs is None or name is None:
             return
-        written = await asyncio.to_thread(self._shelf.find, (_write_name(name),))
-        with self._shelf.decoding():
+        written = await asyncio.to_thread(self._blobs.find, (_write_name(name),))
+        with self._blobs.decoding():
             times = [_TIME.decode(text) for text in written.values()]
         if any(self._clock() - at < KEPT_SECONDS for at in times):
-            told = explain_break(asked.request_id, ran=True, gone=False)
+            told = explain_break(request.request_id, ran=True, gone=False)
             raise RequestRefused(told.status, told.message, code=BROKEN_OFF, headers=NEVER_AGAIN)
 
-    def _write(self, shelf: BlobStore, asked: ClientRequest) -> None:
-        names = [_write_name(name) for name in name_all(asked)]
+    def _write(self, blobs: BlobStore, request: ClientRequest) -> None:
+        names = [_write_name(name) for name in name_all(request)]
         try:
-            shelf.put(names, msgspec.json.encode(self._clock()))
+            blobs.put(names, msgspec.json.encode(self._clock()))
         except StoreFailed as error:
-            _LOG.error("request %s: no tool begins for it: %s", asked.request_id, error.why)
+            _LOG.error("request %s: no tool begins for it: %s", request.request_id, error.why)
             raise
 
 
 def _write_name(name: ResendName) -> str:
-    """On the shelf. A client may choose a word of any length."""
+    """Return the name of a row. A client may choose a key of any length."""
     return f"begun {hashlib.sha256(repr(tuple(name)).encode()).hexdigest()}"

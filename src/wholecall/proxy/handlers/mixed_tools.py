@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby, takewhile
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -17,139 +17,45 @@ from wholecall.messages import CallResult, Media, Message, Native, Part, PastCal
 from wholecall.protocols.decoder import plain
 from wholecall.storage import BlobStore
 
-_Wire: TypeAlias = Mapping[str, Any]
+# The fields of each kind of part that are stored.
+_FIELDS: Mapping[type[Part], tuple[str, ...]] = {
+    Text: ("text",),
+    Reasoning: ("text", "extras"),
+    Media: ("kind", "media_type", "data", "url", "name"),
+    Native: ("protocol", "value"),
+    PastCall: ("id", "name", "arguments", "provider_id", "extras"),
+}
+_KINDS: Mapping[str, Callable[..., Part]] = {kind.__name__: kind for kind in _FIELDS}
 
 
 def write_messages(messages: Iterable[Message]) -> bytes:
-    """Messages as JSON. What they were read from is not kept: they are written anew."""
-    return msgspec.json.encode(
-        [
-            {"role": message.role.value, "parts": [_write(part) for part in message.parts]}
-            for message in messages
-        ]
-    )
+    """Write messages as JSON. What they were read from is not kept: they are written anew."""
+    rows = [(message.role.value, [_write(part) for part in message.parts]) for message in messages]
+    return msgspec.json.encode(rows)
 
 
 def read_messages(text: bytes) -> tuple[Message, ...]:
-    """Messages as they were before."""
+    """Read what `write_messages` wrote."""
     return tuple(
-        Message(Role(wire["role"]), tuple(_read(part) for part in wire["parts"]))
-        for wire in msgspec.json.decode(text)
+        Message(Role(role), tuple(_read(*part) for part in parts))
+        for role, parts in msgspec.json.decode(text)
     )
 
 
-# ── Writing ─────────────────────────────────────────────────────────────────────────
+def _write(part: Part) -> tuple[str, Any]:
+    if isinstance(part, CallResult):
+        content = [_write(piece) for piece in part.result.content]
+        return "CallResult", (part.call_id, part.name, part.result.failed, content)
+    fields = {name: plain(getattr(part, name)) for name in _FIELDS[type(part)]}
+    return type(part).__name__, fields
 
 
-def _write(part: Part) -> dict[str, Any]:
-    kind, write = _WRITERS[type(part)]
-    return {"kind": kind, **write(part)}
-
-
-def _write_text(part: Text) -> _Wire:
-    return {"text": part.text}
-
-
-def _write_reasoning(part: Reasoning) -> _Wire:
-    return {"text": part.text, "extras": plain(part.extras)}
-
-
-def _write_media(part: Media) -> _Wire:
-    return {
-        "of": part.kind,
-        "media_type": part.media_type,
-        "data": part.data,
-        "url": part.url,
-        "name": part.name,
-    }
-
-
-def _write_native(part: Native) -> _Wire:
-    return {"protocol": part.protocol, "value": plain(part.value)}
-
-
-def _write_call(part: PastCall) -> _Wire:
-    return {
-        "id": part.id,
-        "name": part.name,
-        "arguments": plain(part.arguments),
-        "provider_id": part.provider_id,
-        "extras": plain(part.extras),
-    }
-
-
-def _write_result(part: CallResult) -> _Wire:
-    result = part.result
-    return {
-        "call_id": part.call_id,
-        "name": part.name,
-        "failed": result.failed,
-        "content": [_write(piece) for piece in result.content],
-    }
-
-
-_WRITERS: dict[type[Part], tuple[str, Callable[[Any], _Wire]]] = {
-    Text: ("text", _write_text),
-    Reasoning: ("reasoning", _write_reasoning),
-    Media: ("media", _write_media),
-    Native: ("native", _write_native),
-    PastCall: ("call", _write_call),
-    CallResult: ("result", _write_result),
-}
-
-# ── Reading ─────────────────────────────────────────────────────────────────────────
-
-
-def _read(wire: _Wire) -> Part:
-    return _READERS[wire["kind"]](wire)
-
-
-def _read_text(wire: _Wire) -> Text:
-    return Text(wire["text"])
-
-
-def _read_reasoning(wire: _Wire) -> Reasoning:
-    return Reasoning(wire["text"], wire["extras"])
-
-
-def _read_media(wire: _Wire) -> Media:
-    return Media(
-        kind=wire["of"],
-        media_type=wire["media_type"],
-        data=wire["data"],
-        url=wire["url"],
-        name=wire["name"],
-    )
-
-
-def _read_native(wire: _Wire) -> Native:
-    return Native(wire["protocol"], wire["value"])
-
-
-def _read_call(wire: _Wire) -> PastCall:
-    return PastCall(
-        id=wire["id"],
-        name=wire["name"],
-        arguments=wire["arguments"],
-        provider_id=wire["provider_id"],
-        extras=wire["extras"],
-    )
-
-
-def _read_result(wire: _Wire) -> CallResult:
-    pieces = (_CONTENT[piece["kind"]](piece) for piece in wire["content"])
-    result = Result(tuple(pieces), failed=wire["failed"])
-    return CallResult(call_id=wire["call_id"], name=wire["name"], result=result)
-
-
-_CONTENT: dict[str, Callable[[_Wire], Text | Media]] = {"text": _read_text, "media": _read_media}
-_READERS: dict[str, Callable[[_Wire], Part]] = {
-    **_CONTENT,
-    "reasoning": _read_reasoning,
-    "native": _read_native,
-    "call": _read_call,
-    "result": _read_result,
-}
+def _read(kind: str, fields: Any) -> Any:
+    if kind != "CallResult":
+        return _KINDS[kind](**fields)
+    call_id, name, failed, pieces = fields
+    result = Result(tuple(_read(*piece) for piece in pieces), failed=failed)
+    return CallResult(call_id=call_id, name=name, result=result)
 
 
 # Tools of both sides in one conversation.
@@ -187,15 +93,15 @@ def make_call_id() -> str:
 class MixedTools:
     """Keeps what clients do not see, and puts their histories together again."""
 
-    def __init__(self, shelf: BlobStore) -> None:
-        self._shelf = shelf
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
 
     async def keep(self, key_id: str, result: RunResult) -> tuple[Call, ...]:
         """Keep the turns of a run; the client's calls under the ids that it gets to see."""
         ids = {call.id: make_call_id() for call in result.pending}
         text = write_messages(_rename(result.messages, ids))
         names = tuple(f"{key_id} {id}" for id in ids.values())
-        await asyncio.to_thread(self._shelf.put, names, text)
+        await asyncio.to_thread(self._blobs.put, names, text)
         return tuple(replace(call, id=ids[call.id]) for call in result.pending)
 
     async def restore(self, key_id: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -206,8 +112,8 @@ class MixedTools:
         wanted = {id: f"{key_id} {id}" for message in messages for id in _own_ids(message)}
         if not wanted:
             return messages
-        kept = await asyncio.to_thread(self._shelf.find, tuple(wanted.values()))
-        with self._shelf.decoding():
+        kept = await asyncio.to_thread(self._blobs.find, tuple(wanted.values()))
+        with self._blobs.decoding():
             turns = {text: read_messages(text) for text in kept.values()}
         found = {id: turns[kept[name]] for id, name in wanted.items() if name in kept}
         return tuple(_splice(messages, found))

@@ -14,12 +14,11 @@ from wholecall.protocols.reader import Reader
 from wholecall.protocols.registry import BLANKS, LONGEST_FIELD, begins_events
 from wholecall.protocols.sse_ndjson import SseParser
 from wholecall.proxy.handlers.response_writer import ResponseWriter
-from wholecall.proxy.http.asgi_response import ResponseBody, ResponseSink, pick_headers
+from wholecall.proxy.http.client_connection import ResponseBody, ResponseSink, pick_headers
 from wholecall.proxy.observe.taps import ChunksBegan, ExchangeWatch, Fate
+from wholecall.upstreams.base import EndOfStream
 from wholecall.upstreams.connection_pool import ConnectionPool
-from wholecall.upstreams.drain_stream import EndOfStream
-from wholecall.upstreams.endpoint import Endpoint
-from wholecall.upstreams.error_bodies import find_stranger, read_refusal
+from wholecall.upstreams.endpoint import Endpoint, find_stranger, read_refusal
 from wholecall.upstreams.http import MOST_BODY_BYTES, HttpSettings, pools_for
 from wholecall.upstreams.http_connection import (
     GOOD,
@@ -59,13 +58,13 @@ class UpstreamPipe:
         self._settings = settings or HttpSettings()
         self._pools = pools_for(endpoint, self._settings)
 
-    def send(self, letter: UpstreamRequest) -> AbstractAsyncContextManager[HttpResponse]:
+    def send(self, outgoing: UpstreamRequest) -> AbstractAsyncContextManager[HttpResponse]:
         """Send a body; its answer has begun well inside of the context."""
-        return _Sending(self, letter)
+        return _Sending(self, outgoing)
 
-    async def open(self, letter: UpstreamRequest) -> HttpResponse:
+    async def open(self, outgoing: UpstreamRequest) -> HttpResponse:
         """The same for a caller that closes the response itself."""
-        return await ask(partial(self._attempt, letter), self._settings.retry)
+        return await ask(partial(self._attempt, outgoing), self._settings.retry)
 
     async def fetch_models(self) -> bytes:
         """The upstream's own list of its models; an `UpstreamError` if it gives none in time."""
@@ -91,14 +90,14 @@ class UpstreamPipe:
         """Return the error for a failed connection."""
         return UpstreamError(_describe(error), code=judge(error).code)
 
-    async def _attempt(self, letter: UpstreamRequest) -> HttpResponse | FailedAttempt:
+    async def _attempt(self, outgoing: UpstreamRequest) -> HttpResponse | FailedAttempt:
         pool = await self._pools.current()
-        url = self.endpoint.url_for(letter.model, stream=letter.stream)
+        url = self.endpoint.url_for(outgoing.model, stream=outgoing.stream)
         try:
             response = await pool.post(
-                url / letter.below if letter.below else url,
-                body=letter.content,
-                headers=self.endpoint.headers_with(letter.headers),
+                url / outgoing.below if outgoing.below else url,
+                body=outgoing.content,
+                headers=self.endpoint.headers_with(outgoing.headers),
             )
         except OSError as error:
             repeatable, at_once = judge(error).repeatable, isinstance(error, Stale)
@@ -125,14 +124,14 @@ def _describe(error: OSError) -> str:
 class _Sending:
     """A body on its way, and its answer inside of the context."""
 
-    __slots__ = ("_letter", "_pipe", "_response")
+    __slots__ = ("_outgoing", "_pipe", "_response")
 
-    def __init__(self, pipe: UpstreamPipe, letter: UpstreamRequest) -> None:
+    def __init__(self, pipe: UpstreamPipe, outgoing: UpstreamRequest) -> None:
         self._pipe = pipe
-        self._letter = letter
+        self._outgoing = outgoing
 
     async def __aenter__(self) -> HttpResponse:
-        self._response = await self._pipe.open(self._letter)
+        self._response = await self._pipe.open(self._outgoing)
         return self._response
 
     async def __aexit__(
@@ -239,22 +238,22 @@ class Passthrough:
         pipe: UpstreamPipe,
         sink: ResponseSink,
         *,
-        answering: ResponseWriter,
+        writer: ResponseWriter,
         watch: ExchangeWatch,
     ) -> None:
         self._pipe = pipe
         self._sink = sink
-        self._answering = answering
+        self._writer = writer
         self._watch = watch
         self._reader = Reader(pipe.endpoint.protocol)
         self._frames = Frames()
         self._told: Fault | None = None
         """The upstream's own error, which is passed on to the client."""
 
-    async def run(self, letter: UpstreamRequest) -> None:
+    async def run(self, outgoing: UpstreamRequest) -> None:
         """Send the request, and pass its answer on."""
-        async with self._watch.asking(self._pipe.send(letter)) as response:
-            if not letter.stream:
+        async with self._watch.asking(self._pipe.send(outgoing)) as response:
+            if not outgoing.stream:
                 await self._pass_whole(response)
                 return
             named = response.content_type == _EVENTS
@@ -286,8 +285,8 @@ class Passthrough:
         events = [*read(content), *reader.end()]
         self._show_all(events)
         for event in events:
-            self._answering.put(event)
-        await self._answering.finish()
+            self._writer.put(event)
+        await self._writer.finish()
 
     async def _read_whole(self, response: HttpResponse, start: bytes = b"") -> bytes:
         content = start + await read_whole(self._pipe, response)

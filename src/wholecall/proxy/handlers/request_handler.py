@@ -1,41 +1,64 @@
-"""Handle one request from its plan to the bytes of its response."""
+"""Answer a client: the ASGI application of a protocol, and one request from its plan to the bytes
+of its response."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import msgspec
+from starlette.types import Receive, Scope, Send
 
 from wholecall.agent.run import Plan
-from wholecall.agent.turn import RescueRule, Sender, sender_for
+from wholecall.agent.turn import RescueRule, sender_for
 from wholecall.errors import WholecallError
 from wholecall.messages import Request
 from wholecall.protocols.reader import Chunk
 from wholecall.protocols.response_base import Failure, ResponseHead, make_answer_id
-from wholecall.proxy.handlers.gate_mode import GateMode, GateRequest
+from wholecall.proxy.handlers.background import BackgroundResponses
+from wholecall.proxy.handlers.gate_mode import GateMode
+from wholecall.proxy.handlers.idempotency import KeptAnswer, ResendStore, SharedStream, ToolNotice
 from wholecall.proxy.handlers.mixed_tools import MixedTools
 from wholecall.proxy.handlers.passthrough import Passthrough
-from wholecall.proxy.handlers.request_plan import GatePlan, PassthroughPlan, RequestPlan, RunPlan
+from wholecall.proxy.handlers.request_plan import (
+    GatePlan,
+    PassthroughPlan,
+    RequestPlan,
+    RequestPlanner,
+    RunPlan,
+    read_name,
+)
 from wholecall.proxy.handlers.response_writer import (
     NEVER_AGAIN,
+    SHUTTING_DOWN,
     ResponseWriter,
     StreamedResponse,
     WholeResponse,
     explain,
     explain_break,
     explain_bug,
+    make_error,
 )
 from wholecall.proxy.handlers.run_mode import Owner, RunMode
-from wholecall.proxy.http.asgi_response import RawHeaders, ResponseSink, pick_headers
+from wholecall.proxy.http.client_connection import (
+    ClientConnections,
+    ClientDisconnected,
+    ClientSink,
+    RawHeaders,
+    ResponseBody,
+    ResponseSink,
+    pick_headers,
+    read_body,
+)
+from wholecall.proxy.http.client_request import ClientProtocol, ClientRequest
 from wholecall.proxy.observe.inspector_feed import ApprovalRequester, ApprovalRequests
-from wholecall.proxy.observe.taps import ExchangeWatch, Fate, WatchedUpstream
-from wholecall.proxy.responses.response_store import UNREADABLE
+from wholecall.proxy.observe.taps import Exchange, ExchangeWatch, Fate, Tap, WatchedUpstream
+from wholecall.proxy.responses.response_store import UNREADABLE, CaptureSink, ResponseStore
 from wholecall.tools.toolbox import Toolbox
 
 
@@ -115,8 +138,7 @@ def _read_first(chunk: bytes) -> Mapping[str, Any]:
     return payload if isinstance(payload, Mapping) else {}
 
 
-# One request on its way from what it asks for to the bytes of its answer.
-
+# ── One request ─────────────────────────────────────────────────────────────────────
 
 _LOG = logging.getLogger(__name__)
 
@@ -126,71 +148,70 @@ class RequestHandler:
 
     def __init__(
         self,
-        prepared: RequestPlan,
+        plan: RequestPlan,
         sink: ResponseSink,
         *,
         watch: ExchangeWatch,
-        ownership: MixedTools,
-        approving: ApprovalRequests,
+        mixed_tools: MixedTools,
+        approvals: ApprovalRequests,
     ) -> None:
-        self._prepared = prepared
+        self._plan = plan
         self._sink = sink
         self._watch = watch
-        self._ownership = ownership
-        self._approving = approving
-        self._original = UpstreamEnvelope(prepared.served.upstream.protocol)
-        upstream = prepared.served.upstream
-        same = upstream.protocol == prepared.asked.client.protocol
+        self._mixed_tools = mixed_tools
+        self._approvals = approvals
+        upstream = plan.route.upstream
+        self._envelope = UpstreamEnvelope(upstream.protocol)
+        same = upstream.protocol == plan.request.client.protocol
         # Of a run of many turns no answer's headers say anything.
-        hands_on = same and isinstance(prepared.way, GatePlan)
+        passes_headers = same and isinstance(plan.way, GatePlan)
         self._upstream = WatchedUpstream(
             upstream,
             watch,
-            peek=self._original.look,
-            on_headers=partial(_hand_on, sink) if hands_on else None,
+            peek=self._envelope.look,
+            on_headers=partial(_pass_headers, sink) if passes_headers else None,
         )
-        self._answering = self._make_answering()
-        self._running: RunMode | None = None
-        self._gating: GateMode | None = None
+        self._writer = self._make_writer()
+        self._run_mode: RunMode | None = None
+        self._gate_mode: GateMode | None = None
         self._end: Callable[[], None] | None = None
         """Reports the end once, as the client got it."""
 
     @property
     def request_id(self) -> str:
         """The id of the request that it answers."""
-        return self._prepared.asked.request_id
+        return self._plan.request.request_id
 
     @property
     def ran(self) -> bool:
         """True if a tool has begun: its effects remain."""
-        return self._running is not None and self._running.ran
+        return self._run_mode is not None and self._run_mode.ran
 
     async def run(self) -> None:
         """Answer, or say why not; in either case the client hears of it."""
-        request_id = self._prepared.asked.request_id
         try:
             await self._answer()
             self._end = self._end or partial(self._watch.end, Fate.DONE)
         except WholecallError as error:
-            place = self._prepared.served.place
-            failure, headers = explain(error, place=place, request_id=request_id)
+            place = self._plan.route.place
+            failure, headers = explain(error, place=place, request_id=self.request_id)
             await self._fail(failure, headers)
         except asyncio.CancelledError:
-            # A client that is gone does not read this. The others do: the server ends, or they
+            # A disconnected client does not read this. Others do: the server ends, or they
             # ask for the same answer again.
             await self.break_off()
             raise
         # Our own bug would otherwise cut the connection without a message.
         except Exception:  # noqa: BLE001
-            _LOG.exception("request %s failed", request_id)
-            await self._fail(explain_bug(request_id))
+            _LOG.exception("request %s failed", self.request_id)
+            await self._fail(explain_bug(self.request_id))
         finally:
             # Not when the client is answered: tools that finish are seen first.
             if self._end is not None:
                 self._end()
 
     async def break_off(self) -> None:
-        """Say that the answer ends here: its client hung up, or the server ends."""
+        """Say that the answer ends here: its client disconnected, or the server ends."""
         gone = self._sink.gone
         failure = explain_break(self.request_id, ran=self.ran, gone=gone)
         end = self._watch.leave if gone else self._make_end(Fate.STOPPED, failure)
@@ -202,80 +223,67 @@ class RequestHandler:
 
     # ── Three ways ──────────────────────────────────────────────────────────────────
 
-    def _answer(self) -> Awaitable[None]:
-        match self._prepared.way:
-            case PassthroughPlan() as way:
-                return self._forward(way)
-            case GatePlan() as way:
-                return self._gate(way.request)
-            case RunPlan() as way:
-                return self._run(way)
+    async def _answer(self) -> None:
+        match self._plan.way:
+            case PassthroughPlan(pipe, outgoing):
+                passthrough = Passthrough(pipe, self._sink, writer=self._writer, watch=self._watch)
+                await passthrough.run(outgoing)
+                return
+            case GatePlan(request):
+                await self._gate(self._plan_run(request, Toolbox(request.tools)))
+            case RunPlan(request, toolbox, notice):
+                await self._run(self._plan_run(request, toolbox), notice)
+        await self._writer.finish()
 
-    def _forward(self, way: PassthroughPlan) -> Awaitable[None]:
-        forwarding = Passthrough(way.pipe, self._sink, answering=self._answering, watch=self._watch)
-        return forwarding.run(way.letter)
+    async def _gate(self, plan: Plan) -> None:
+        live = self._plan.style.live
+        # What was shown of a call cannot be taken back.
+        retries = 0 if live else self._plan.route.reask
+        self._gate_mode = GateMode(
+            plan, self._writer, watch=self._watch, retries=retries, live=live
+        )
+        await self._gate_mode.run()
 
-    async def _gate(self, request: Request) -> None:
-        served = self._prepared.served
-        question = GateRequest(
+    async def _run(self, plan: Plan, notice: ToolNotice | None) -> None:
+        request = self._plan.request
+        asker = ApprovalRequester(request.key.id, request.request_id, self._plan.route.name)
+        owner = Owner(
+            key_id=request.key.id,
+            request_id=request.request_id,
+            mixed_tools=self._mixed_tools,
+            approvals=self._approvals.open(asker),
+            notice=notice,
+        )
+        self._run_mode = RunMode(
+            plan, self._writer, owner=owner, watch=self._watch, wake=self._sink.wake
+        )
+        await self._run_mode.run()
+
+    def _plan_run(self, request: Request, toolbox: Toolbox) -> Plan:
+        route = self._plan.route
+        rule = RescueRule(toolbox, route.rescue)
+        return Plan(
             request=request,
             upstream=self._upstream,
-            sender=self._make_sender(request, Toolbox(request.tools)),
-            # What was shown of a call cannot be taken back.
-            reask=0 if self._prepared.style.live else served.reask,
-            live=self._prepared.style.live,
-            limits=served.limits,
+            toolbox=toolbox,
+            sender=sender_for(route.model, request.messages, rule=rule, emulation=route.emulate),
+            limits=route.limits,
         )
-        self._gating = GateMode(question, self._answering, watch=self._watch)
-        await self._gating.run()
-        await self._answering.finish()
-
-    async def _run(self, way: RunPlan) -> None:
-        served, asked = self._prepared.served, self._prepared.asked
-        plan = Plan(
-            request=way.request,
-            upstream=self._upstream,
-            toolbox=way.toolbox,
-            sender=self._make_sender(way.request, way.toolbox),
-            limits=served.limits,
-        )
-        asker = ApprovalRequester(asked.key.id, asked.request_id, served.name)
-        owner = Owner(
-            key_id=asked.key.id,
-            request_id=asked.request_id,
-            ownership=self._ownership,
-            approvals=self._approving.open(asker),
-            notice=way.notice,
-        )
-        self._running = RunMode(
-            plan, self._answering, owner=owner, watch=self._watch, wake=self._sink.wake
-        )
-        await self._running.run()
-        await self._answering.finish()
-
-    def _make_sender(self, request: Request, toolbox: Toolbox) -> Sender:
-        served = self._prepared.served
-        rule = RescueRule(toolbox, served.rescue)
-        return sender_for(served.model, request.messages, rule=rule, emulation=served.emulate)
 
     # ── The answer ──────────────────────────────────────────────────────────────────
 
-    def _make_answering(self) -> ResponseWriter:
-        prepared, protocol = self._prepared, self._prepared.asked.client.protocol
+    def _make_writer(self) -> ResponseWriter:
+        plan, protocol = self._plan, self._plan.request.client.protocol
         # Not `self.…`: a reference cycle is freed only by the garbage collector.
-        make_head = partial(_make_head, self._original, prepared)
-        if not prepared.stream:
-            return WholeResponse(self._sink, protocol, make_head=make_head, style=prepared.style)
-        answer = StreamedResponse(
-            self._sink,
-            protocol,
-            make_head=make_head,
-            style=prepared.style,
-            progress=prepared.progress,
+        make_head = partial(_make_head, self._envelope, plan)
+        if not plan.stream:
+            return WholeResponse(self._sink, protocol, make_head=make_head, style=plan.style)
+        writer = StreamedResponse(
+            self._sink, protocol, make_head=make_head, style=plan.style, progress=plan.progress
         )
-        if prepared.head is not None:
-            answer.open()
-        return answer
+        if plan.head is not None:
+            writer.open()
+        return writer
 
     def _make_end(self, fate: Fate, failure: Failure) -> Callable[[], None]:
         code, message = failure.code or "", failure.message
@@ -287,12 +295,12 @@ class RequestHandler:
         if self._end is not None:
             return
         self._end = end or self._make_end(Fate.FAILED, failure)
-        asked_again = self._gating is not None and self._gating.asked_again
-        again = NEVER_AGAIN if self.ran or asked_again else ()
-        await self._answering.fail(failure, (*headers, *(h for h in again if h not in headers)))
+        retried = self._gate_mode is not None and self._gate_mode.retried
+        again = NEVER_AGAIN if self.ran or retried else ()
+        await self._writer.fail(failure, (*headers, *(h for h in again if h not in headers)))
 
 
-def _hand_on(sink: ResponseSink, headers: Mapping[str, str]) -> None:
+def _pass_headers(sink: ResponseSink, headers: Mapping[str, str]) -> None:
     raw = ((_encode(name.lower()), _encode(value)) for name, value in headers.items())
     sink.add_headers(pick_headers(raw))
 
@@ -301,10 +309,183 @@ def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def _make_head(original: UpstreamEnvelope, prepared: RequestPlan) -> ResponseHead:
+def _make_head(envelope: UpstreamEnvelope, plan: RequestPlan) -> ResponseHead:
     """Return the metadata of the answer: as it was promised, or as the upstream gave it."""
-    if prepared.head is not None:
-        return prepared.head
-    head = original.make_head(prepared.asked.client.protocol, prepared.served.name)
-    echo = {} if prepared.terms is None else prepared.terms.echo
+    if plan.head is not None:
+        return plan.head
+    head = envelope.make_head(plan.request.client.protocol, plan.route.name)
+    echo = {} if plan.params is None else plan.params.echo
     return replace(head, rest={**head.rest, **echo}) if echo else head
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerFactory:
+    """Makes the handler of each request, and shows the request to the taps."""
+
+    taps: Sequence[Tap]
+    responses: ResponseStore
+    mixed_tools: MixedTools
+    approvals: ApprovalRequests
+
+    def watch(self, exchange: Exchange) -> ExchangeWatch:
+        """Show an exchange to the taps."""
+        return ExchangeWatch(exchange, self.taps)
+
+    def make(
+        self, plan: RequestPlan, sink: ResponseSink, *, watch: ExchangeWatch
+    ) -> RequestHandler:
+        """Make the handler of a request."""
+        if plan.params is not None or plan.bound:
+            sink = CaptureSink(sink, partial(_keep, self.responses, plan=plan))
+        return RequestHandler(
+            plan, sink, watch=watch, mixed_tools=self.mixed_tools, approvals=self.approvals
+        )
+
+
+async def _keep(responses: ResponseStore, response: bytes, *, plan: RequestPlan) -> None:
+    """Store a response that ended well, and who owns it at the upstream."""
+    key_id, params = plan.request.key.id, plan.params
+    if plan.bound:
+        await responses.owners.bind(key_id, response)
+    if params is not None:
+        await responses.share(response, key_id=key_id, items=params.items)
+
+
+# ── The routes: one ASGI application for each client protocol ───────────────────────
+
+_WAYS: dict[type, str] = {PassthroughPlan: "forward", GatePlan: "gate", RunPlan: "run"}
+"""How a way is named in logs, metrics and the inspector."""
+_OK = 200
+_UNAVAILABLE = 503
+_TRACE_HEADERS = ("traceparent", "tracestate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientRoute:
+    """Answers the requests of one client protocol."""
+
+    client: ClientProtocol
+    planner: RequestPlanner
+    connections: ClientConnections
+    handlers: HandlerFactory
+    resends: ResendStore
+    background: BackgroundResponses
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
+        """Answer one request."""
+        sink = self.connections.open(send)
+        try:
+            request = ClientRequest.read(self.client, scope, body=await read_body(receive))
+            sink.beat_seconds = request.shorten(sink.beat_seconds)
+            with self.connections.watch(receive, sink):
+                await self._serve(request, sink)
+        except ClientDisconnected:
+            return
+        finally:
+            self.connections.close(sink)
+
+    async def _serve(self, request: ClientRequest, sink: ClientSink) -> None:
+        try:
+            plan = await self.planner.plan(request)
+            is_run, waits = isinstance(plan.way, RunPlan), not plan.in_background
+            first = await self.resends.find_first(request) if is_run or not waits else None
+        except WholecallError as error:
+            await self._refuse(request, error, sink=sink)
+            return
+        if not waits and first is None:
+            self.background.check_places(request.key)
+        watch = self.handlers.watch(_describe(request, plan))
+        sink.on_begin = watch.begin
+        if not waits:
+            await self._serve_background(plan, sink, watch=watch, first=first)
+            return
+        if plan.stream:
+            sink.start_beating()
+        if not is_run:
+            await self.handlers.make(plan, sink, watch=watch).run()
+        elif first is None:
+            await self._start_run(plan, watch).copy_to(sink)
+        else:
+            await _read_along(first.answer, sink, watch=watch)
+
+    async def _refuse(
+        self, request: ClientRequest, error: WholecallError, *, sink: ClientSink
+    ) -> None:
+        failure, headers = explain(error, place="", request_id=request.request_id)
+        await sink.send_body(make_error(self.client.protocol, failure, headers=headers))
+        # It could not be read, or its model is not served.
+        self.handlers.watch(_describe(request)).end(
+            Fate.FAILED, status=failure.status, code=failure.code or "", message=failure.message
+        )
+
+    async def _serve_background(
+        self,
+        plan: RequestPlan,
+        sink: ClientSink,
+        *,
+        watch: ExchangeWatch,
+        first: KeptAnswer | None,
+    ) -> None:
+        """Start a response, unless a resent request already did, and answer with its state."""
+        if first is not None:
+            watch.end(Fate.DONE)
+        begun = first or self.background.start(plan, partial(self.handlers.make, watch=watch))
+        if plan.params is not None and plan.params.streamed:
+            sink.start_beating()
+            await begun.answer.copy_to(sink)
+        else:
+            await sink.send_body(ResponseBody(_OK, begun.show()))
+
+    def _start_run(self, plan: RequestPlan, watch: ExchangeWatch) -> SharedStream:
+        """Let tools run in a task of its own: a resend may read the answer, too."""
+        answer, resends = SharedStream(), self.resends
+        handler = self.handlers.make(plan, answer, watch=watch)
+
+        async def work() -> None:
+            try:
+                await handler.run()
+            except asyncio.CancelledError:
+                if not handler.ran:
+                    resends.forget(answer)
+                raise
+            finally:
+                resends.forget_later(answer)
+
+        resends.keep(plan.request, answer)
+        self.connections.hold(answer.start(work, break_off=handler.break_off))
+        return answer
+
+
+async def _read_along(answer: SharedStream, sink: ClientSink, *, watch: ExchangeWatch) -> None:
+    """Let a resend read the answer. Events are reported for the first request."""
+    try:
+        await answer.copy_to(sink)
+    except asyncio.CancelledError:
+        if sink.gone:
+            watch.leave()
+        watch.end(Fate.STOPPED, status=_UNAVAILABLE, code=SHUTTING_DOWN)
+        raise
+    watch.end(Fate.DONE)
+
+
+def _describe(request: ClientRequest, plan: RequestPlan | None = None) -> Exchange:
+    """Describe a request; without a plan it was refused."""
+    headers = request.headers
+    exchange = Exchange(
+        request_id=request.request_id,
+        protocol=request.client.protocol,
+        path=request.client.path,
+        model=read_name(request) if plan is None else plan.route.name,
+        key_id=request.key.id,
+        started=request.came,
+        trace_headers={name: headers[name] for name in _TRACE_HEADERS if name in headers},
+    )
+    if plan is None:
+        return exchange
+    return msgspec.structs.replace(
+        exchange,
+        way=_WAYS[type(plan.way)],
+        stream=plan.stream,
+        upstream=plan.route.upstream.protocol,
+        upstream_model=plan.route.model,
+    )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,10 +13,11 @@ from wholecall.events import Value
 from wholecall.messages import Native, Request
 from wholecall.protocols.codecs import decode_request
 from wholecall.protocols.response_base import NO_THREADS, PRIVATE, ResponseHead, ResponseStyle
-from wholecall.proxy.handlers.idempotency import ToolNotice
+from wholecall.proxy.handlers.idempotency import ToolNotice, ToolNotices
+from wholecall.proxy.handlers.mixed_tools import MixedTools
+from wholecall.proxy.handlers.model_routes import ModelRoute, ModelRoutes, ProxyMode
 from wholecall.proxy.handlers.passthrough import UpstreamPipe, UpstreamRequest
 from wholecall.proxy.handlers.run_mode import join_tools
-from wholecall.proxy.handlers.service import ModelRoute, ProxyMode, Service
 from wholecall.proxy.http.client_request import ClientRequest, UnsupportedField
 from wholecall.proxy.responses.response_params import (
     NOT_HELD,
@@ -26,6 +27,7 @@ from wholecall.proxy.responses.response_params import (
     read_previous,
     refuse_previous,
 )
+from wholecall.proxy.responses.response_store import ResponseStore
 from wholecall.tools.toolbox import Toolbox
 
 
@@ -43,7 +45,7 @@ _DECODER = msgspec.json.Decoder(ProxyOptions | None)
 def take_proxy_options(
     fields: dict[str, msgspec.Raw],
 ) -> tuple[ProxyOptions, dict[str, msgspec.Raw]]:
-    """The wishes of a request, and its other fields."""
+    """Return the client's options for the proxy, and the other fields."""
     if PRIVATE not in fields:
         return NO_OPTIONS, fields
     others = {name: value for name, value in fields.items() if name != PRIVATE}
@@ -72,7 +74,7 @@ class PassthroughPlan(Value, frozen=True, eq=False):
     """Its bytes pass through."""
 
     pipe: UpstreamPipe
-    letter: UpstreamRequest
+    outgoing: UpstreamRequest
 
 
 class GatePlan(Value, frozen=True):
@@ -93,14 +95,14 @@ class RunPlan(Value, frozen=True, eq=False):
 class RequestPlan(Value, frozen=True, kw_only=True, eq=False):
     """A request, read as far as its way needs it."""
 
-    asked: ClientRequest
-    served: ModelRoute
+    request: ClientRequest
+    route: ModelRoute
     stream: bool
     style: ResponseStyle
     way: PassthroughPlan | GatePlan | RunPlan
     progress: bool = False
     """True if the client wants to see what happens between the turns."""
-    terms: ResponseParams | None = None
+    params: ResponseParams | None = None
     """The way in which the answer is stored; None: not at all."""
     bound: bool = False
     """True if the upstream stores the answer as well, in an account that several keys share."""
@@ -110,85 +112,140 @@ class RequestPlan(Value, frozen=True, kw_only=True, eq=False):
     @property
     def in_background(self) -> bool:
         """True if the answer is made in the background."""
-        return self.terms is not None and self.terms.background
+        return self.params is not None and self.params.background
 
 
-def find_model(service: Service, asked: ClientRequest) -> tuple[ModelRoute, UpstreamRequest]:
-    """Return the route of the model, and the request as it would pass through."""
-    _, fields, body = _read_body(asked)
-    served = service.find(_read_model(fields), asked)
-    return served, _write_letter(served, body, fields=fields, headers=asked.passed_headers)
-
-
-def read_name(asked: ClientRequest) -> str:
+def read_name(request: ClientRequest) -> str:
     """The model that a refused request names, whether or not there is one; empty if none."""
     try:
-        model = _read_model(_read_fields(asked.body))
+        model = _read_model(_read_fields(request.body))
     except UnreadableRequest:
         return ""
     return model if len(model) <= _MOST_OF_A_NAME else ""
 
 
-async def prepare(service: Service, asked: ClientRequest) -> RequestPlan:
-    """Read a request. What is wrong with it is an `UnreadableRequest` and the like."""
-    wishes, fields, content = _read_body(asked)
-    served = service.find(_read_model(fields), asked)
-    _refuse_threads(fields)
-    terms: ResponseParams | None = None
-    if asked.client.holds:
-        await service.sharing.fetch(read_previous(fields))
-        terms, agreed = read_params(service.holding, fields, key_id=asked.key.id)
-        if agreed is not fields:
-            fields, content = agreed, msgspec.json.encode(agreed)
-    same = served.upstream.protocol == asked.client.protocol
-    if not same:
-        _refuse_foreign(asked.client.only_there, fields)
-    elif asked.client.holds:
-        await _refuse_anothers(service, asked, fields=fields)
-    bound = same and asked.client.holds and bool(asked.key.id) and is_stored(fields)
-    if same and served.pipe is not None and _needs_nothing(served, fields, terms=terms):
-        letter = _write_letter(served, content, fields=fields, headers=asked.passed_headers)
-        return RequestPlan(
-            asked=asked,
-            served=served,
-            stream=letter.stream,
-            style=_NO_STYLE,
-            way=PassthroughPlan(served.pipe, letter),
-            terms=terms,
-            bound=bound,
+class _Fields(NamedTuple):
+    """The body of a request as it goes on, and what it says about storing the response."""
+
+    fields: dict[str, msgspec.Raw]
+    content: bytes
+    params: ResponseParams | None
+    bound: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestPlanner:
+    """Reads requests and chooses their ways."""
+
+    routes: ModelRoutes
+    responses: ResponseStore
+    mixed_tools: MixedTools
+    notices: ToolNotices
+
+    def find_route(self, request: ClientRequest) -> tuple[ModelRoute, UpstreamRequest]:
+        """Return the route of the model, and the request as it would pass through."""
+        _, fields, body = _read_body(request)
+        route = self.routes.find(_read_model(fields), request.key)
+        return route, _make_outgoing(route, body, fields=fields, headers=request.passed_headers)
+
+    async def plan(self, request: ClientRequest) -> RequestPlan:
+        """Read a request. What is wrong with it is an `UnreadableRequest` and the like."""
+        options, fields, content = _read_body(request)
+        route = self.routes.find(_read_model(fields), request.key)
+        _refuse_threads(fields)
+        read = await self._read_params(request, route, fields=fields, content=content)
+        same = route.upstream.protocol == request.client.protocol
+        if same and route.pipe is not None and _needs_nothing(route, read):
+            return _pass_through(request, route, pipe=route.pipe, read=read)
+        protocol, body = request.client.protocol, decode_body(read.content)
+        decoded = replace(
+            decode_request(protocol, body),
+            model=route.model,
+            headers=Native(protocol, request.passed_headers),
         )
-    body = decode_body(content)
-    headers = Native(asked.client.protocol, asked.passed_headers)
-    request = decode_request(asked.client.protocol, body)
-    request = replace(request, model=served.model, headers=headers)
-    style = replace(
-        asked.client.read_style(body),
-        upstream=served.upstream.protocol,
-        live=served.live and request.stream,
+        style = replace(
+            request.client.read_style(body),
+            upstream=route.upstream.protocol,
+            live=route.live and decoded.stream,
+        )
+        return RequestPlan(
+            request=request,
+            route=route,
+            stream=decoded.stream,
+            style=style,
+            way=await self._choose(request, route, decoded=decoded),
+            progress=options.events or request.wants_progress,
+            params=read.params,
+            bound=read.bound,
+        )
+
+    async def _read_params(
+        self,
+        request: ClientRequest,
+        route: ModelRoute,
+        *,
+        fields: dict[str, msgspec.Raw],
+        content: bytes,
+    ) -> _Fields:
+        client, key_id = request.client, request.key.id
+        params: ResponseParams | None = None
+        if client.holds:
+            await self.responses.fetch(read_previous(fields))
+            params, agreed = read_params(self.responses, fields, key_id=key_id)
+            if agreed is not fields:
+                fields, content = agreed, msgspec.json.encode(agreed)
+        if route.upstream.protocol != client.protocol:
+            _refuse_foreign(client.only_there, fields)
+            return _Fields(fields, content, params, bound=False)
+        if client.holds:
+            await self._refuse_foreign_responses(key_id, fields)
+        bound = client.holds and bool(key_id) and is_stored(fields)
+        return _Fields(fields, content, params, bound)
+
+    async def _choose(
+        self, request: ClientRequest, route: ModelRoute, *, decoded: Request
+    ) -> GatePlan | RunPlan:
+        if route.mode is not ProxyMode.RUN:
+            return GatePlan(decoded)
+        tools = self.routes.tools_for(request, route)
+        messages = await self.mixed_tools.restore(request.key.id, decoded.messages)
+        decoded = replace(decoded, messages=messages)
+        if not len(tools):
+            return GatePlan(decoded)
+        rest: Mapping[str, Any] = decoded.rest.value if decoded.rest is not None else {}
+        if rest.get("n") not in (None, 1):
+            raise UnreadableRequest("tools run here, and only for one answer at a time", param="n")
+        toolbox, joined = join_tools(tools, decoded)
+        return RunPlan(joined, toolbox, notice=self.notices.prepare(request))
+
+    async def _refuse_foreign_responses(self, key_id: str, fields: dict[str, msgspec.Raw]) -> None:
+        """Of what the upstream holds in its account, a key may name only what it was given."""
+        previous = read_previous(fields)
+        if previous and not await self.responses.owners.is_of(key_id, previous):
+            raise refuse_previous(NOT_HELD)
+        if key_id and _says(fields, _CONVERSATION):
+            why = (
+                "conversations of the upstream's account are open to no key: send all items of it, "
+                "or go on with `previous_response_id`"
+            )
+            raise UnreadableRequest(why, param=_CONVERSATION)
+
+
+def _pass_through(
+    request: ClientRequest, route: ModelRoute, *, pipe: UpstreamPipe, read: _Fields
+) -> RequestPlan:
+    outgoing = _make_outgoing(
+        route, read.content, fields=read.fields, headers=request.passed_headers
     )
     return RequestPlan(
-        asked=asked,
-        served=served,
-        stream=request.stream,
-        style=style,
-        way=await _choose(service, asked, request=request, served=served),
-        progress=wishes.events or asked.wants_progress,
-        terms=terms,
-        bound=bound,
+        request=request,
+        route=route,
+        stream=outgoing.stream,
+        style=_NO_STYLE,
+        way=PassthroughPlan(pipe, outgoing),
+        params=read.params,
+        bound=read.bound,
     )
-
-
-async def _choose(
-    service: Service, asked: ClientRequest, *, request: Request, served: ModelRoute
-) -> GatePlan | RunPlan:
-    if served.mode is not ProxyMode.RUN:
-        return GatePlan(request)
-    tools = service.tools_for(asked, served)
-    messages = await service.ownership.restore(asked.key.id, request.messages)
-    way = _choose_run(replace(request, messages=messages), tools)
-    if isinstance(way, GatePlan):
-        return way
-    return msgspec.structs.replace(way, notice=service.notices.prepare(asked))
 
 
 def _refuse_threads(fields: Mapping[str, msgspec.Raw]) -> None:
@@ -212,44 +269,19 @@ def _refuse_foreign(
             raise UnreadableRequest(elsewhere.why, param=name, code=elsewhere.code)
 
 
-async def _refuse_anothers(
-    service: Service, asked: ClientRequest, *, fields: dict[str, msgspec.Raw]
-) -> None:
-    """Of what the upstream holds in its account, a key may name only what it was given."""
-    previous = read_previous(fields)
-    if previous and not await service.binding.is_of(asked.key.id, previous):
-        raise refuse_previous(NOT_HELD)
-    if asked.key.id and _says(fields, _CONVERSATION):
-        why = (
-            "conversations of the upstream's account are open to no key: send all items of it, or "
-            "go on with `previous_response_id`"
-        )
-        raise UnreadableRequest(why, param=_CONVERSATION)
-
-
-def _choose_run(request: Request, tools: Toolbox) -> GatePlan | RunPlan:
-    if not len(tools):
-        return GatePlan(request)
-    rest: Mapping[str, Any] = request.rest.value if request.rest is not None else {}
-    if rest.get("n") not in (None, 1):
-        raise UnreadableRequest("tools run here, and only for one answer at a time", param="n")
-    toolbox, joined = join_tools(tools, request)
-    return RunPlan(joined, toolbox)
-
-
 # ── Reading as little as possible ───────────────────────────────────────────────────
 
 
-def _read_body(asked: ClientRequest) -> tuple[ProxyOptions, dict[str, msgspec.Raw], bytes]:
+def _read_body(request: ClientRequest) -> tuple[ProxyOptions, dict[str, msgspec.Raw], bytes]:
     """Return the fields for the proxy, the other fields, and the body without the former.
 
     The rights of a key are checked on the decoded fields, where the last of several with one name
     counts. An upstream might use the first, so for a key the body is written anew.
     """
-    given = _read_fields(asked.body)
-    wishes, fields = take_proxy_options(given)
-    as_it_came = fields is given and not asked.key.id
-    return wishes, fields, asked.body if as_it_came else msgspec.json.encode(fields)
+    given = _read_fields(request.body)
+    options, fields = take_proxy_options(given)
+    as_it_came = fields is given and not request.key.id
+    return options, fields, request.body if as_it_came else msgspec.json.encode(fields)
 
 
 def _read_fields(body: bytes) -> dict[str, msgspec.Raw]:
@@ -257,7 +289,7 @@ def _read_fields(body: bytes) -> dict[str, msgspec.Raw]:
         body.decode()  # parts that are decoded later are not searched yet
         return _FIELDS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableRequest(f"the body is no JSON object: {error}", param="") from None
+        raise UnreadableRequest(f"the body is not a JSON object: {error}", param="") from None
 
 
 def _read_model(fields: Mapping[str, msgspec.Raw]) -> str:
@@ -284,23 +316,22 @@ def decode_body(content: bytes | msgspec.Raw) -> Any:
         raise UnreadableRequest(f"the body cannot be read: {error}", param="") from None
 
 
-def _needs_nothing(
-    served: ModelRoute, fields: Mapping[str, msgspec.Raw], *, terms: ResponseParams | None
-) -> bool:
+def _needs_nothing(route: ModelRoute, read: _Fields) -> bool:
     """Return True if the upstream alone can answer a request for this model."""
-    if served.mode is not ProxyMode.GATE or (terms is not None and terms.background):
+    if route.mode is not ProxyMode.GATE or (read.params is not None and read.params.background):
         return False
+    fields = read.fields
     return not any(name in fields and bytes(fields[name]) not in _NOTHING for name in _TOOLS)
 
 
-def _write_letter(
-    served: ModelRoute,
+def _make_outgoing(
+    route: ModelRoute,
     body: bytes,
     *,
     fields: dict[str, msgspec.Raw],
     headers: Mapping[str, str],
 ) -> UpstreamRequest:
-    if served.model != served.name:
-        body = msgspec.json.encode({**fields, "model": served.model})
+    if route.model != route.name:
+        body = msgspec.json.encode({**fields, "model": route.model})
     stream = _read(fields, "stream") is True
-    return UpstreamRequest(content=body, model=served.model, stream=stream, headers=headers)
+    return UpstreamRequest(content=body, model=route.model, stream=stream, headers=headers)

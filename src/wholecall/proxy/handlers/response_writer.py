@@ -46,7 +46,7 @@ from wholecall.protocols.response_base import (
     read_failure,
 )
 from wholecall.protocols.response_encoder import Encoder
-from wholecall.proxy.http.asgi_response import RawHeaders, ResponseBody, ResponseSink
+from wholecall.proxy.http.client_connection import RawHeaders, ResponseBody, ResponseSink
 from wholecall.proxy.observe.taps import CLIENT_GONE
 from wholecall.storage import CODE, StoreFailed
 from wholecall.upstreams.retry import is_repeatable
@@ -328,8 +328,8 @@ own for that; every client knows by this one that the answer is not all there is
 class RunView:
     """Shows a run to one client."""
 
-    def __init__(self, answering: ResponseWriter) -> None:
-        self._answering = answering
+    def __init__(self, writer: ResponseWriter) -> None:
+        self._writer = writer
         self._ended: Ended | None = None
         self._shown = False
         """True if the client has seen a part of this turn."""
@@ -344,25 +344,25 @@ class RunView:
             step(self, event)
         describe = _PROGRESS.get(type(event))
         if describe is not None:
-            self._answering.report(describe(event))
+            self._writer.report(describe(event))
 
     def conclude(self, result: RunResult, calls: tuple[Call, ...]) -> None:
         """The run is over; `calls` are those that the client has to run."""
         if result.stop is Stop.TOOL:
-            self._answering.begin_turn(void=False)
-            self._answering.put(Text(result.text))
+            self._writer.begin_turn(void=False)
+            self._writer.put(Text(result.text))
         for number, call in enumerate(calls):
-            self._answering.put(Released(_renumber(call, number)))
+            self._writer.put(Released(_renumber(call, number)))
         if self._turns > 1:
-            self._answering.put(result.usage)
+            self._writer.put(result.usage)
         if self._ended is not None:
-            self._answering.put(_name_stop(self._ended, result))
+            self._writer.put(_name_stop(self._ended, result))
 
     # ── Events ──────────────────────────────────────────────────────────────────────
 
     def _start_turn(self, _: TurnStarted) -> None:
         if self._turns:
-            self._answering.begin_turn(void=False)
+            self._writer.begin_turn(void=False)
         self._turns += 1
         self._shown = False
 
@@ -372,12 +372,12 @@ class RunView:
 
     def _show(self, event: Text | Reasoning | ProviderBlock) -> None:
         self._shown = True
-        self._answering.put(event)
+        self._writer.put(event)
 
     def _take_usage(self, usage: Usage) -> None:
         """Report only the sum of later turns, at the end."""
         if self._turns == 1:
-            self._answering.put(usage)
+            self._writer.put(usage)
 
     def _take_end(self, event: Ended) -> None:
         self._ended = event

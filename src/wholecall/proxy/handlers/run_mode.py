@@ -49,7 +49,7 @@ class Owner:
 
     key_id: str
     request_id: str
-    ownership: MixedTools
+    mixed_tools: MixedTools
     approvals: Approvals
     """The approvals of its calls."""
     notice: ToolNotice | None = None
@@ -62,18 +62,18 @@ class RunMode:
     def __init__(
         self,
         plan: Plan,
-        answering: ResponseWriter,
+        writer: ResponseWriter,
         *,
         owner: Owner,
         watch: ExchangeWatch,
         wake: Callable[[], None],
     ) -> None:
         self._plan = plan
-        self._answering = answering
+        self._writer = writer
         self._owner = owner
         self._watch = watch
         self._wake = wake
-        self._view = RunView(answering)
+        self._view = RunView(writer)
 
     @property
     def ran(self) -> bool:
@@ -86,7 +86,7 @@ class RunMode:
             self._plan,
             make_executor=self._make_executor,
             emit=self._take,
-            room=self._answering.flush,
+            room=self._writer.flush,
         )
         result = await loop.run()
         self._view.conclude(result, await self._hand_over(result))
@@ -113,7 +113,7 @@ class RunMode:
         """The client's calls. What it does not see of the run is kept until it comes back."""
         if not result.pending or not result.ended:
             return result.pending
-        return await self._owner.ownership.keep(self._owner.key_id, result)
+        return await self._owner.mixed_tools.keep(self._owner.key_id, result)
 
 
 async def _run_noted(plan: Plan, notice: ToolNotice, call: Call, run_next: RunNext) -> Result:  # noqa: PLR0917 - the last two come by place

@@ -1,27 +1,30 @@
-"""The outermost layer of the proxy, and 404, 405 and 500 bodies in the client protocol's error
-format.
+"""The outermost layer of the proxy: who is admitted, what every response has, how requests are
+refused, and 404, 405 and 500 bodies in the client protocol's error format.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
+from typing import TypeAlias
 
-import msgspec
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wholecall.events import Value
 from wholecall.inspector.live_runs import put_admission
 from wholecall.proxy.config.reload import take_over
-from wholecall.proxy.config.schema import Config
+from wholecall.proxy.config.schema import Config, ServerLimits
 from wholecall.proxy.http.api_keys import ANONYMOUS, STRANGER, Key, KeyStore, KeyStoreFailed
-from wholecall.proxy.http.body_limits import BodyLimit
-from wholecall.proxy.http.header_checks import (
+from wholecall.proxy.http.client_request import (
+    BODY_CAME,
+    CALLER,
+    Caller,
     HeaderChecks,
     Headers,
     approve_preflight,
@@ -32,23 +35,21 @@ from wholecall.proxy.http.header_checks import (
     choose_request_id,
     is_preflight,
     read_key,
+    refuse_body,
     refuse_key,
     wants_stream,
 )
 from wholecall.proxy.http.rate_limits import RateLimits
 from wholecall.proxy.http.refusals import (
     HttpRefusal,
-    HttpReply,
     RequestRefused,
     encode_refusal,
     refuse_for_now,
-    tell_nobody,
+    request_id_header,
 )
 from wholecall.storage import CODE, StoreFailed
 
 _LOG = logging.getLogger(__name__)
-CALLER = "wholecall"
-"""The key of the `Caller` in the scope of a request."""
 BUSY_SECONDS = 1.0
 """`Retry-After` if all slots are taken: it is unknown when one becomes free."""
 _ALIVE = "/health"
@@ -71,19 +72,186 @@ BUG = RequestRefused(
 )
 
 
-def _forget(_: RequestRefused) -> None:
+# ── The response: the headers that every one has, and refusals ──────────────────────
+
+LINGER_SECONDS = 2.0
+LINGER_BYTES = 8 * 1024 * 1024
+_Headers: TypeAlias = list[tuple[bytes, bytes]]
+_START = "http.response.start"
+_BODY = "http.response.body"
+_EXPOSED = b"x-request-id, request-id, retry-after, x-should-retry"
+
+
+def tell_nobody(_: HttpRefusal) -> None:
     """Do nothing: no one is listening."""
 
 
-class Caller(Value, frozen=True, eq=False):
-    """The sender of an admitted request."""
+async def _send_nowhere(_: Message) -> None:
+    """Discard the message: no one is listening any more."""
 
-    key: Key
-    request_id: str
-    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """By their names in lower case; of several with one name, the last."""
-    refuse: Callable[[RequestRefused], None] = _forget
-    """Tells those who look after the proxy that a route turned the request away."""
+
+async def _receive_nothing() -> Message:
+    return {"type": "http.disconnect"}
+
+
+class HttpReply:
+    """Wraps `send` of one request."""
+
+    def __init__(self, send: Send, path: str, *, receive: Receive, request_id: str) -> None:
+        self.request_id = request_id
+        self.origin: str | None = None
+        """The website whose pages may read the answer."""
+        self.refused = False
+        """True if it was answered here. Further output of the application is discarded."""
+        self.key_id = ""
+        """Whose request it is, as soon as that is known."""
+        self.on_refusal: Callable[[HttpRefusal], None] = tell_nobody
+        self._send = send
+        self._receive = receive
+        self._path = path
+        self._begun = False
+
+    def let_go(self) -> None:
+        """The request is over. The server holds its scope, which holds the caller, who holds this;
+        if this went on to hold the server's part, only the collector could free them."""
+        self._send, self._receive = _send_nowhere, _receive_nothing
+
+    async def send(self, message: Message) -> None:
+        """Pass on what the application says."""
+        if self.refused:
+            return
+        if not self._begun and message["type"] == _START:
+            message = self._begin(message)
+        await self._send(message)
+
+    async def refuse(self, refused: RequestRefused) -> None:
+        """Answer instead of the application, unless it has begun to."""
+        if self._begun or self.refused:
+            return
+        self.refused = True
+        self.note(refused)
+        body = encode_refusal(self._path, refused, request_id=self.request_id)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            *refused.headers,
+        ]
+        await self._start(refused.status, headers)
+        await self._send({"type": _BODY, "body": body, "more_body": refused.unread})
+        if refused.unread:
+            await self._linger()
+            await self._send({"type": _BODY, "body": b""})
+
+    def note(self, refused: RequestRefused) -> None:
+        """Tell of a refusal those who look after the proxy."""
+        self.on_refusal(
+            HttpRefusal(self.request_id, self._path, refused.status, refused.code, self.key_id)
+        )
+
+    async def _linger(self) -> None:
+        """Read on for a while before the connection is closed.
+
+        What lies unread when a socket is closed makes it a reset, and a reset takes the
+        answer away that the client has not read yet.
+        """
+        left, more = LINGER_BYTES, True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                while more and left > 0:
+                    message = await self._receive()
+                    left -= len(message.get("body", b""))
+                    more = message.get("more_body", False)
+
+    async def approve(self, headers: _Headers) -> None:
+        """Answer a browser that asks whether a page may call us."""
+        await self._start(204, headers)
+        await self._send({"type": _BODY, "body": b""})
+
+    async def _start(self, status: int, headers: _Headers) -> None:
+        await self._send(self._begin({"type": _START, "status": status, "headers": headers}))
+
+    def _begin(self, message: Message) -> Message:
+        """The head of the answer, with the headers that every one has."""
+        self._begun = True
+        given = list(message.get("headers", ()))
+        names = {name.lower() for name, _ in given}
+        missing = [header for header in self._own_headers() if header[0] not in names]
+        return {**message, "headers": given + missing}
+
+    def _own_headers(self) -> _Headers:
+        own = [(request_id_header(self._path), self.request_id.encode())]
+        if self.origin is not None:
+            own += [
+                (b"access-control-allow-origin", self.origin.encode()),
+                (b"access-control-expose-headers", _EXPOSED),
+                (b"vary", b"Origin"),
+            ]
+        return own
+
+
+# ── The request body, counted and awaited no longer than allowed ────────────────────
+
+_GONE: Message = {"type": "http.disconnect"}
+
+
+class BodyLimit:
+    """Wraps `receive` and `send` of one request.
+
+    When a limit is exceeded the client is answered from here, and the application sees a
+    disconnect, so that it stops working.
+    """
+
+    def __init__(
+        self, scope: Scope, receive: Receive, *, limits: ServerLimits, reply: HttpReply
+    ) -> None:
+        self._scope = scope
+        self._receive = receive
+        self._limits = limits
+        self._reply = reply
+        self._bytes = 0
+        self._whole = False
+        self._deadline: float | None = None
+
+    async def receive(self) -> Message:
+        """The next message from the server."""
+        if self._whole:
+            return _GONE if self._reply.refused else await self._receive()
+        try:
+            came = BODY_CAME in self._scope
+            message = await (self._receive() if came else self._receive_in_time())
+        except TimeoutError:
+            return await self._turn_away(_refuse_slowness(self._limits))
+        self._bytes += len(message.get("body", b""))
+        if self._bytes > self._limits.body_bytes:
+            return await self._turn_away(refuse_body(self._limits))
+        self._whole = not message.get("more_body", False)
+        return message
+
+    async def _receive_in_time(self) -> Message:
+        async with asyncio.timeout_at(self._find_deadline()):
+            return await self._receive()
+
+    def _find_deadline(self) -> float:
+        if self._deadline is None:
+            self._deadline = asyncio.get_running_loop().time() + self._limits.body_seconds
+        return self._deadline
+
+    async def _turn_away(self, refused: RequestRefused) -> Message:
+        self._whole = True
+        await self._reply.refuse(refused)
+        return _GONE
+
+
+def _refuse_slowness(limits: ServerLimits) -> RequestRefused:
+    return RequestRefused(
+        408,
+        f"the request did not come within {limits.body_seconds:g} seconds",
+        code="request_timeout",
+        headers=((b"connection", b"close"),),
+    )
+
+
+# ── The middleware ──────────────────────────────────────────────────────────────────
 
 
 class ProxyMiddleware:
@@ -227,8 +395,7 @@ def _is_below(path: str, folders: Iterable[str]) -> bool:
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
-# 404, 405 and 500 bodies in the client protocol's error format.
-
+# ── 404, 405 and 500 ────────────────────────────────────────────────────────────────
 
 _UNAVAILABLE = 503
 _PAGE = "/inspector"

@@ -1,4 +1,4 @@
-"""The deadline of a graceful shutdown, and the cleanup of what a reload took out of service."""
+"""The deadline of a graceful shutdown, and the work that is waited for before things are closed."""
 
 from __future__ import annotations
 
@@ -36,17 +36,23 @@ class ShutdownDeadline:
 
 
 _LOG = logging.getLogger(__name__)
+ENDING_SECONDS = 5.0
+"""Seconds at shutdown for cancelled answers to send their error, and for tools that must not be
+cancelled to finish."""
 Close: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 
-class ReloadCleanup:
-    """Tracks current users, and closes resources after them."""
+class WorkInProgress:
+    """Tracks requests and the work that continues after them, and closes resources after both."""
 
     def __init__(self) -> None:
+        self.deadline = ShutdownDeadline()
+        """The time that is left when the server ends."""
         self._users: set[Hashable] = set()
         self._waiting: list[tuple[set[Hashable], Close]] = []
         """Resources to close, and their possible users."""
         self._closing: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     def begin(self, user: Hashable) -> None:
         """Register a user of the current resources."""
@@ -56,7 +62,7 @@ class ReloadCleanup:
         """It is done."""
         self._users.discard(user)
         if self._waiting:
-            self._look_through(user)
+            self._close_after(user)
 
     def retire(self, close: Close) -> None:
         """Close a resource as soon as no current user can need it any more."""
@@ -64,6 +70,25 @@ class ReloadCleanup:
             self._waiting.append((set(self._users), close))
         else:
             self._start(close)
+
+    def hold(self, task: asyncio.Task[Any]) -> None:
+        """Keep a reference to a task that continues although its request may be over."""
+        self._tasks.add(task)
+        self.begin(task)
+        task.add_done_callback(self._forget)
+
+    async def settle(self, seconds: float) -> None:
+        """Wait for work that continues after its request; then cancel it.
+
+        Cancelled work is awaited for a moment as well: it still uses what is closed next.
+        """
+        late: set[asyncio.Task[Any]] = set(self._tasks)
+        if late:
+            _, late = await asyncio.wait(late, timeout=seconds)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=ENDING_SECONDS)
 
     async def close(self) -> None:
         """Close the rest, even if it is in use."""
@@ -74,7 +99,13 @@ class ReloadCleanup:
         for failure in filter(None, closed):
             raise failure
 
-    def _look_through(self, user: Hashable) -> None:
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        self.end(task)
+        if not task.cancelled():
+            task.exception()
+
+    def _close_after(self, user: Hashable) -> None:
         for users, close in self._waiting:
             users.discard(user)
             if not users:
@@ -90,4 +121,4 @@ class ReloadCleanup:
         self._closing.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            _LOG.error("what is served no more could not be closed", exc_info=error)
+            _LOG.error("closing a resource that is no longer served failed", exc_info=error)

@@ -23,7 +23,7 @@ from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from wholecall.proxy.config.schema import ServerLimits
-from wholecall.proxy.http.body_limits import BODY_CAME
+from wholecall.proxy.http.client_request import BODY_CAME
 
 MOST_WAITING = 32
 """Pipelined requests that wait for the current answer. Hardly any client sends a second; but each

@@ -73,9 +73,9 @@ _DEEPEST = 6
 class LogWriter:
     """A logger that goes by settings which may change while it is in use."""
 
-    def __init__(self, settings: LogConfig, stream: TextIO, *, hiding: Redactor) -> None:
+    def __init__(self, settings: LogConfig, stream: TextIO, *, redactor: Redactor) -> None:
         self._settings = settings
-        self._hiding = hiding
+        self._redactor = redactor
         self._least = _number(settings)
         self._clock = _Clock()
         self.log: FilteringBoundLogger = structlog.wrap_logger(
@@ -119,7 +119,7 @@ class LogWriter:
             if kind in _PLAIN or name in _OURS:
                 line[name] = value
             elif kind is str:
-                line[name] = self._hiding.hide(value)
+                line[name] = self._redactor.hide(value)
             else:
                 line[name] = self._clean(value, _DEEPEST)
 
@@ -127,7 +127,7 @@ class LogWriter:
         """Every text of a value without secrets; the names of fields are ours."""
         match value:
             case str():
-                return self._hiding.hide(value)
+                return self._redactor.hide(value)
             case bool() | int() | float() | None:
                 return value
             case dict() if depth:
@@ -135,7 +135,7 @@ class LogWriter:
             case list() | tuple() if depth:
                 return [self._clean(each, depth - 1) for each in value]
             case _:
-                return self._hiding.hide(str(value))
+                return self._redactor.hide(str(value))
 
 
 class _Clock:

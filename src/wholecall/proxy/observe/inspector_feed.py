@@ -30,7 +30,7 @@ from wholecall.inspector.run_record import About, make_id
 from wholecall.inspector.run_store import RunStore
 from wholecall.inspector.tap import BodyWriter, BriefWriter, InspectorTap
 from wholecall.proxy.config.schema import Config
-from wholecall.proxy.http.middleware import CALLER
+from wholecall.proxy.http.client_request import CALLER
 from wholecall.proxy.observe.taps import (
     AnswerBegan,
     ChunksBegan,

@@ -367,14 +367,14 @@ class Names(NamedTuple):
 class MetricsTap:
     """Counts what happens to exchanges."""
 
-    def __init__(self, names: Names, figures: MetricsRegistry | None = None) -> None:
+    def __init__(self, names: Names, metrics: MetricsRegistry | None = None) -> None:
         self._names = names
-        self.figures = figures or MetricsRegistry()
+        self.metrics = metrics or MetricsRegistry()
 
     def open(self, exchange: Exchange) -> Reading:
         """Count an exchange."""
         model = exchange.model if exchange.model in self._names.models() else OTHER
-        return _Counting(self.figures, exchange, model=model, tools=self._names.tools), _READS
+        return _Counting(self.metrics, exchange, model=model, tools=self._names.tools), _READS
 
 
 class _Counting:
@@ -382,13 +382,13 @@ class _Counting:
 
     def __init__(
         self,
-        figures: MetricsRegistry,
+        metrics: MetricsRegistry,
         exchange: Exchange,
         *,
         model: str,
         tools: Callable[[], Container[str]],
     ) -> None:
-        self._figures = figures
+        self._metrics = metrics
         self._exchange = exchange
         self._model = model
         self._tools = tools
@@ -396,31 +396,31 @@ class _Counting:
         self._retried = False
         self._usage: Usage | None = None
         if exchange.stream:
-            figures.shift("active_streams", 1, exchange.protocol)
+            metrics.shift("active_streams", 1, exchange.protocol)
 
     # ── Calls ───────────────────────────────────────────────────────────────────────
 
     def _release(self, event: Released) -> None:
-        figures, call = self._figures, event.call
-        figures.count("calls_released", self._model)
-        figures.observe("call_buffer_characters", len(call.raw), self._model)
+        metrics, call = self._metrics, event.call
+        metrics.count("calls_released", self._model)
+        metrics.observe("call_buffer_characters", len(call.raw), self._model)
         if is_rescued(call.id):
-            figures.count("calls_rescued", self._model, "started")
+            metrics.count("calls_rescued", self._model, "started")
         for repair in call.repairs:
-            figures.count("calls_repaired", self._model, repair.kind)
+            metrics.count("calls_repaired", self._model, repair.kind)
         if call.coercions:
-            figures.count("calls_coerced", self._model)
+            metrics.count("calls_coerced", self._model)
 
     def _reject(self, rejected: Rejected) -> None:
-        self._figures.count("calls_rejected", self._model, rejected.reason.value)
-        self._figures.observe("call_buffer_characters", len(rejected.raw), self._model)
+        self._metrics.count("calls_rejected", self._model, rejected.reason.value)
+        self._metrics.observe("call_buffer_characters", len(rejected.raw), self._model)
         if rejected.reason is Reason.WRITTEN_AS_TEXT:
-            self._figures.count("calls_rescued", self._model, "refused")
+            self._metrics.count("calls_rescued", self._model, "refused")
 
     def _wonder(self, event: Inconsistent) -> None:
-        self._figures.count("inconsistencies", self._model, event.oddity.value)
+        self._metrics.count("inconsistencies", self._model, event.oddity.value)
         if event.oddity is Oddity.CALL_QUOTED:
-            self._figures.count("calls_rescued", self._model, "quoted")
+            self._metrics.count("calls_rescued", self._model, "quoted")
 
     # ── Turns and tools ─────────────────────────────────────────────────────────────
 
@@ -429,7 +429,7 @@ class _Counting:
 
     def _retry_turn(self, _: TurnRetried) -> None:
         self._retried = True
-        self._figures.count("turn_retries", self._model)
+        self._metrics.count("turn_retries", self._model)
 
     def _take_usage(self, usage: Usage) -> None:
         """Take usage, which is reported repeatedly, and by some in parts, during a turn; the last
@@ -439,17 +439,17 @@ class _Counting:
     def _end_turn(self, _: Ended) -> None:
         usage, self._usage = self._usage or Usage(), None
         if usage.input_tokens:
-            self._figures.count("tokens", self._model, "input", by=usage.input_tokens)
+            self._metrics.count("tokens", self._model, "input", by=usage.input_tokens)
         if usage.output_tokens:
-            self._figures.count("tokens", self._model, "output", by=usage.output_tokens)
+            self._metrics.count("tokens", self._model, "output", by=usage.output_tokens)
 
     def _end_tool(self, event: ToolEnded) -> None:
         tool = self._label(event.call.name)
-        self._figures.count("tool_results", tool, event.status.value)
-        self._figures.observe("tool_seconds", event.seconds, tool)
+        self._metrics.count("tool_results", tool, event.status.value)
+        self._metrics.observe("tool_seconds", event.seconds, tool)
 
     def _abandon_tool(self, event: ToolAbandoned) -> None:
-        self._figures.count("tools_abandoned", self._label(event.call.name))
+        self._metrics.count("tools_abandoned", self._label(event.call.name))
 
     def _label(self, tool: str) -> str:
         return tool if tool in self._tools() else OTHER
@@ -457,38 +457,38 @@ class _Counting:
     # ── The upstream ────────────────────────────────────────────────────────────────
 
     def _retry_upstream(self, _: UpstreamRetried) -> None:
-        self._figures.count("upstream_retries", self._model)
+        self._metrics.count("upstream_retries", self._model)
 
     def _answer(self, event: UpstreamAnswered) -> None:
-        self._figures.observe("upstream_first_byte_seconds", event.seconds, self._model)
+        self._metrics.observe("upstream_first_byte_seconds", event.seconds, self._model)
         self._settle("answered", retries=event.retries)
 
     def _fail(self, event: UpstreamFailed) -> None:
-        self._figures.count("upstream_failures", self._model, _why(event.error))
+        self._metrics.count("upstream_failures", self._model, _why(event.error))
         self._settle("failed", retries=event.retries)
 
     def _settle(self, outcome: str, *, retries: int) -> None:
         if retries:
-            self._figures.count("upstream_retries_settled", self._model, outcome)
+            self._metrics.count("upstream_retries_settled", self._model, outcome)
 
     # ── The client ──────────────────────────────────────────────────────────────────
 
     def _begin(self, event: AnswerBegan) -> None:
         way = self._exchange.way
-        self._figures.observe("first_byte_seconds", event.seconds, self._model, way)
-        self._figures.observe("added_seconds", event.added, self._model, way)
+        self._metrics.observe("first_byte_seconds", event.seconds, self._model, way)
+        self._metrics.observe("added_seconds", event.added, self._model, way)
 
     def _end(self, event: ExchangeEnded) -> None:
-        figures, exchange, model = self._figures, self._exchange, self._model
+        metrics, exchange, model = self._metrics, self._exchange, self._model
         if exchange.stream:
-            figures.shift("active_streams", -1, exchange.protocol)
-        figures.count("exchanges", model, exchange.protocol, exchange.way, event.fate.value)
-        figures.observe("exchange_seconds", event.seconds, model, exchange.way)
+            metrics.shift("active_streams", -1, exchange.protocol)
+        metrics.count("exchanges", model, exchange.protocol, exchange.way, event.fate.value)
+        metrics.observe("exchange_seconds", event.seconds, model, exchange.way)
         if self._turns:
-            figures.observe("turns", self._turns, model)
+            metrics.observe("turns", self._turns, model)
         if self._retried:
             outcome = "done" if event.fate is Fate.DONE else "failed"
-            figures.count("turn_retries_settled", model, outcome)
+            metrics.count("turn_retries_settled", model, outcome)
 
 
 _READS = Reads(

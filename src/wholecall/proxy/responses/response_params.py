@@ -52,19 +52,19 @@ class ResponseParams:
 
 
 def read_params(
-    holding: ResponseStore, fields: Fields, *, key_id: str
+    store: ResponseStore, fields: Fields, *, key_id: str
 ) -> tuple[ResponseParams | None, Fields]:
     """The terms of a request, and the request without them; None: nothing is held of it."""
     background, stored = _says(fields, "background"), is_stored(fields)
     if background:
-        _check_background(holding, stored=stored)
+        _check_background(store, stored=stored)
     previous = read_previous(fields)
     before: StoredResponse | None = None
     if previous:
-        before = _find(holding, previous, key_id=key_id)
+        before = _find(store, previous, key_id=key_id)
     if before is not None:
         fields = _continue(fields, before)
-    if not (stored and holding.enabled):
+    if not (stored and store.enabled):
         return None, fields
     terms = ResponseParams(
         items=msgspec.json.encode(_read_items(fields)),
@@ -78,11 +78,11 @@ def read_params(
     return terms, _for_background(fields) if background else fields
 
 
-def _check_background(holding: ResponseStore, *, stored: bool) -> None:
+def _check_background(store: ResponseStore, *, stored: bool) -> None:
     if not stored:
         why = "what is made in the background has to be stored: leave `store` out"
         raise UnreadableRequest(why, param="store")
-    if not holding.has_background:
+    if not store.has_background:
         why = (
             "nothing is made in the background here: the operator can set responses.kept_seconds, "
             "and listen.workers to 1"
@@ -99,9 +99,9 @@ def _for_background(fields: Fields) -> Fields:
 # ── Going on ────────────────────────────────────────────────────────────────────────
 
 
-def _find(holding: ResponseStore, id: str, *, key_id: str) -> StoredResponse | None:
-    held = holding.find(key_id, id)
-    if held is None and holding.is_of_another(key_id, id):
+def _find(store: ResponseStore, id: str, *, key_id: str) -> StoredResponse | None:
+    held = store.find(key_id, id)
+    if held is None and store.is_of_another(key_id, id):
         raise refuse_previous(NOT_HELD)
     return held
 

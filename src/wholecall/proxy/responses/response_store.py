@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from wholecall.proxy.config.schema import ResponsesConfig
-from wholecall.proxy.http.asgi_response import RawHeaders, ResponseBody, ResponseSink
+from wholecall.proxy.http.client_connection import RawHeaders, ResponseBody, ResponseSink
 from wholecall.storage import BlobStore, StoreFailed
 
 MOST_HELD = 10_000
@@ -21,6 +21,7 @@ MOST_HELD = 10_000
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Errors of a passed-through body, which may be anything."""
 _MEGABYTE = 1024 * 1024
+_LOG = logging.getLogger(__name__)
 
 
 class _Identified(msgspec.Struct):
@@ -88,20 +89,78 @@ class StoredResponse:
     settled_at: float = field(default=0.0, init=False)
 
 
+# Whose the responses are that an upstream holds in its own account.
+#
+# All keys of the proxy share that account, and an id alone does not say whose it is. So it is kept
+# which key was given which id, and to any other key the id does not exist. Without keys there is
+# but one client, and nothing is kept.
+
+
+class ResponseOwners:
+    """Remembers ids in a file, which several processes share."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+
+    async def bind(self, key_id: str, response: bytes) -> None:
+        """Record that this key owns this response. One without an id cannot be retrieved."""
+        id = read_id(response)
+        if not key_id or not id:
+            return
+        try:
+            await asyncio.to_thread(self._blobs.put, (_name(id),), key_id.encode())
+        except StoreFailed as error:  # the answer is good: it only cannot be continued there
+            _LOG.warning("it cannot be kept whose a response is: %s", error.why)
+
+    async def is_of(self, key_id: str, id: str) -> bool:
+        """Return True if this key may continue from the response of this id; raise `StoreFailed` if
+        unknown."""
+        if not key_id:
+            return True
+        found = await asyncio.to_thread(self._blobs.find, (_name(id),))
+        return found.get(_name(id)) == key_id.encode()
+
+
+def _name(id: str) -> str:
+    return f"response {id}"
+
+
+# ── The store ───────────────────────────────────────────────────────────────────────
+
+
+class _Kept(msgspec.Struct):
+    key_id: str
+    items: bytes
+    response: bytes
+
+
+_KEPT = msgspec.msgpack.Decoder(_Kept)
+
+
 class ResponseStore:
-    """The responses that one process holds."""
+    """Responses in memory, and in a file if several processes serve the same clients.
+
+    The next request may reach another process than the one that made the response. So a response
+    that a client names is read from the file before it is looked up in memory, and a finished one
+    is written there before its client knows its end. One that is being made cannot be shared.
+    """
 
     def __init__(
         self,
         settings: ResponsesConfig | None = None,
         *,
         background: bool = True,
+        blobs: BlobStore | None = None,
+        owners: ResponseOwners | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`background`: whether work may be held that is not over. Other processes that serve the
-        same clients would not find it."""
+        same clients would not find it. `blobs`: the file that they share."""
         self.settings = settings or ResponsesConfig()
         self._background = background
+        self._blobs = blobs
+        self.owners = owners or ResponseOwners(BlobStore())
+        """The keys that own the responses that upstreams hold."""
         self._clock = clock
         self._live: dict[str, StoredResponse] = {}
         self._dropped: dict[str, StoredResponse] = {}
@@ -175,6 +234,64 @@ class ResponseStore:
         if before is not None:
             self._bytes -= before.weight
 
+    # ── Every process ───────────────────────────────────────────────────────────────
+
+    async def fetch(self, id: str) -> None:
+        """Hold the response of this id as the file has it: another process may have dropped it.
+
+        `StoreFailed` if the file fails, and this process does not hold it either.
+        """
+        blobs = self._open_blobs()
+        if blobs is None or not id:
+            return
+        try:
+            text = (await asyncio.to_thread(blobs.find, (id,))).get(id)
+            if text is None:
+                self.forget(id)
+                return
+            with blobs.decoding():
+                kept = _KEPT.decode(text)
+        except StoreFailed as error:
+            if not self.holds(id):
+                raise
+            _LOG.warning("the file of responses cannot be read: %s", error.why)
+            return
+        work = FinishedResponse(kept.response)
+        self.put(StoredResponse(id=id, key_id=kept.key_id, items=kept.items, work=work))
+
+    async def share(self, response: bytes, *, key_id: str, items: bytes) -> None:
+        """Store a response that its client got whole, for every process."""
+        self.keep(response, key_id=key_id, items=items)
+        blobs, id = self._open_blobs(), read_id(response)
+        if blobs is None or self.find(key_id, id) is None:
+            return
+        text = msgspec.msgpack.encode(_Kept(key_id, items, response))
+        try:
+            await asyncio.to_thread(blobs.put, (id,), text)
+        except StoreFailed as error:  # the answer itself is good
+            _LOG.warning("the file of responses cannot be written: %s", error.why)
+
+    async def withdraw(self, held: StoredResponse) -> None:
+        """Forget a response, in every process; `StoreFailed`: the others still hold it."""
+        blobs = self._open_blobs()
+        if blobs is not None:
+            await asyncio.to_thread(blobs.drop, (held.id,))
+        self.drop(held)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._blobs is not None:
+            self._blobs.close()
+
+    def _open_blobs(self) -> BlobStore | None:
+        """Return the file, with the current limits."""
+        if self._blobs is not None:
+            self._blobs.seconds = self.settings.kept_seconds
+            self._blobs.most_bytes = self.settings.megabytes * _MEGABYTE
+        return self._blobs
+
+    # ── This process ────────────────────────────────────────────────────────────────
+
     def _settle(self, held: StoredResponse) -> None:
         self.drop(held)
         held.weight = held.work.size + len(held.items)
@@ -196,124 +313,6 @@ class ResponseStore:
             if fits and first.settled_at > oldest:
                 return
             self.drop(first)
-
-
-# Responses that several processes hold together: in a file, and in memory as far as they are used.
-#
-# The next request may reach another process than the one that made the response. So what a client
-# names is looked up in the file before anybody looks for it in memory, and what is over is written
-# there before its client knows its end. What is being made cannot be shared.
-
-
-_LOG = logging.getLogger(__name__)
-
-
-class _Kept(msgspec.Struct):
-    key_id: str
-    items: bytes
-    response: bytes
-
-
-_KEPT = msgspec.msgpack.Decoder(_Kept)
-
-
-class SharedResponseStore:
-    """Connects the memory of one process with the shared file; without a file it does nothing."""
-
-    def __init__(self, holding: ResponseStore, shelf: BlobStore | None = None) -> None:
-        self._holding = holding
-        self._shelf = shelf
-
-    async def fetch(self, id: str) -> None:
-        """Hold the response of this id as the file has it: another process may have dropped it.
-
-        `StoreFailed` if the file fails, and this process does not hold it either.
-        """
-        shelf = self._find_shelf()
-        if shelf is None or not id:
-            return
-        try:
-            text = (await asyncio.to_thread(shelf.find, (id,))).get(id)
-            if text is None:
-                self._holding.forget(id)
-                return
-            with shelf.decoding():
-                kept = _KEPT.decode(text)
-        except StoreFailed as error:
-            if not self._holding.holds(id):
-                raise
-            _LOG.warning("the file of responses cannot be read: %s", error.why)
-            return
-        work = FinishedResponse(kept.response)
-        self._holding.put(StoredResponse(id=id, key_id=kept.key_id, items=kept.items, work=work))
-
-    async def keep(self, response: bytes, *, key_id: str, items: bytes) -> None:
-        """Hold a response that its client got whole, for every process."""
-        self._holding.keep(response, key_id=key_id, items=items)
-        shelf, id = self._find_shelf(), read_id(response)
-        if shelf is None or self._holding.find(key_id, id) is None:
-            return
-        text = msgspec.msgpack.encode(_Kept(key_id, items, response))
-        try:
-            await asyncio.to_thread(shelf.put, (id,), text)
-        except StoreFailed as error:  # the answer itself is good
-            _LOG.warning("the file of responses cannot be written: %s", error.why)
-
-    async def drop(self, held: StoredResponse) -> None:
-        """Forget a response, in every process; `StoreFailed`: the others still hold it."""
-        shelf = self._find_shelf()
-        if shelf is not None:
-            await asyncio.to_thread(shelf.drop, (held.id,))
-        self._holding.drop(held)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._shelf is not None:
-            self._shelf.close()
-
-    def _find_shelf(self) -> BlobStore | None:
-        """The file, with the limits of this moment."""
-        settings, shelf = self._holding.settings, self._shelf
-        if shelf is not None:
-            shelf.seconds = settings.kept_seconds
-            shelf.most_bytes = settings.megabytes * _MEGABYTE
-        return shelf
-
-
-# Whose the responses are that an upstream holds in its own account.
-#
-# All keys of the proxy share that account, and an id alone does not say whose it is. So it is kept
-# which key was given which id, and to any other key the id does not exist. Without keys there is
-# but one client, and nothing is kept.
-
-
-class ResponseOwners:
-    """Remembers ids in a file, which several processes share."""
-
-    def __init__(self, shelf: BlobStore) -> None:
-        self._shelf = shelf
-
-    async def bind(self, key_id: str, response: bytes) -> None:
-        """Record that this key owns this response. One without an id cannot be retrieved."""
-        id = read_id(response)
-        if not key_id or not id:
-            return
-        try:
-            await asyncio.to_thread(self._shelf.put, (_name(id),), key_id.encode())
-        except StoreFailed as error:  # the answer is good: it only cannot be continued there
-            _LOG.warning("it cannot be kept whose a response is: %s", error.why)
-
-    async def is_of(self, key_id: str, id: str) -> bool:
-        """Return True if this key may continue from the response of this id; raise `StoreFailed` if
-        unknown."""
-        if not key_id:
-            return True
-        found = await asyncio.to_thread(self._shelf.find, (_name(id),))
-        return found.get(_name(id)) == key_id.encode()
-
-
-def _name(id: str) -> str:
-    return f"response {id}"
 
 
 # A sink that remembers how the answer that passed through it ended.

@@ -6,7 +6,7 @@ decide when to shorten a conversation, and for that it is good enough.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -17,12 +17,15 @@ from wholecall.events import Reasoning, Text
 from wholecall.messages import CallResult, Media, Native, Part, PastCall, Request
 from wholecall.protocols.codecs import decode_request
 from wholecall.proxy.handlers.passthrough import read_whole
-from wholecall.proxy.handlers.request_plan import decode_body, find_model
+from wholecall.proxy.handlers.request_plan import RequestPlanner, decode_body
 from wholecall.proxy.handlers.response_writer import explain, make_error
-from wholecall.proxy.handlers.service import Service
-from wholecall.proxy.http.asgi_response import ClientSink, ResponseBody
+from wholecall.proxy.http.client_connection import (
+    ClientConnections,
+    ClientDisconnected,
+    ResponseBody,
+    read_body,
+)
 from wholecall.proxy.http.client_request import ClientRequest
-from wholecall.proxy.http.disconnect import ClientDisconnected, read_body
 from wholecall.proxy.routes.client_protocols import MESSAGES
 
 COUNT_TOKENS = replace(MESSAGES, path="/v1/messages/count_tokens")
@@ -33,37 +36,40 @@ _PER_MESSAGE = 4
 """Tokens that say whose message it is."""
 
 
+@dataclass(frozen=True, slots=True)
 class TokenCounter:
     """Answers how many tokens a request has. A plain ASGI application."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    planner: RequestPlanner
+    connections: ClientConnections
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         """Answer one request."""
+        sink = self.connections.open(send)
         try:
-            asked = ClientRequest.read(COUNT_TOKENS, scope, body=await read_body(receive))
+            request = ClientRequest.read(COUNT_TOKENS, scope, body=await read_body(receive))
+            await sink.send_body(await self._answer(request))
         except ClientDisconnected:
             return
-        self._service.retirement.begin(asked)
-        try:
-            body = await self._count(asked)
-        except WholecallError as error:
-            failure, headers = explain(error, place="", request_id=asked.request_id)
-            body = make_error(MESSAGES.protocol, failure, headers=headers)
         finally:
-            self._service.retirement.end(asked)
-        await ClientSink(send).send_body(body)
+            self.connections.close(sink)
 
-    async def _count(self, asked: ClientRequest) -> ResponseBody:
-        served, letter = find_model(self._service, asked)
-        if served.pipe is None or served.upstream.protocol != MESSAGES.protocol:
-            fields = {"max_tokens": 1, **decode_body(letter.content)}
+    async def _answer(self, request: ClientRequest) -> ResponseBody:
+        try:
+            return await self._count(request)
+        except WholecallError as error:
+            failure, headers = explain(error, place="", request_id=request.request_id)
+            return make_error(MESSAGES.protocol, failure, headers=headers)
+
+    async def _count(self, request: ClientRequest) -> ResponseBody:
+        route, outgoing = self.planner.find_route(request)
+        if route.pipe is None or route.upstream.protocol != MESSAGES.protocol:
+            fields = {"max_tokens": 1, **decode_body(outgoing.content)}
             tokens = estimate(decode_request(MESSAGES.protocol, fields))
             return ResponseBody(_OK, msgspec.json.encode({"input_tokens": tokens}))
-        letter = msgspec.structs.replace(letter, stream=False, below="count_tokens")
-        async with served.pipe.send(letter) as response:
-            return ResponseBody(_OK, await read_whole(served.pipe, response))
+        outgoing = msgspec.structs.replace(outgoing, stream=False, below="count_tokens")
+        async with route.pipe.send(outgoing) as response:
+            return ResponseBody(_OK, await read_whole(route.pipe, response))
 
 
 def estimate(request: Request) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from yarl import URL
 
-from wholecall.proxy.handlers.service import ModelRoute
+from wholecall.proxy.handlers.model_routes import ModelRoute
 from wholecall.upstreams.http import find_proxy
 
 FRESH_SECONDS = 10.0
@@ -39,7 +39,7 @@ class Readiness:
 
     async def _check(self, models: Iterable[ModelRoute]) -> Mapping[str, bool]:
         if self._clock() - self._asked_at >= FRESH_SECONDS:
-            places = {served.name: served.place for served in models if served.place}
+            places = {route.name: route.place for route in models if route.place}
             unique = sorted(set(places.values()))
             opened = await asyncio.gather(*(self._knock(URL(place)) for place in unique))
             reached = dict(zip(unique, opened, strict=True))

@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from wholecall.errors import UpstreamError
+from wholecall.proxy.handlers.model_routes import ANY_MODEL, ModelRoutes, ProxyMode
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
-from wholecall.proxy.handlers.service import ANY_MODEL, ProxyMode, Service
-from wholecall.proxy.http.middleware import CALLER, Caller
+from wholecall.proxy.http.client_request import CALLER, Caller
 from wholecall.proxy.http.refusals import RequestRefused
 
 FRESH_SECONDS = 60.0
@@ -83,8 +83,8 @@ _DATE = "1970-01-01T00:00:00Z"
 class ModelCatalog:
     """Lists what the caller's key may use."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, routes: ModelRoutes) -> None:
+        self._routes = routes
         self._listing = UpstreamModels()
 
     async def list_models(self, request: Request) -> Response:
@@ -107,7 +107,7 @@ class ModelCatalog:
         name = request.path_params["name"]
         if not name:  # the list, with a trailing slash
             return await self.list_models(request)
-        unlisted = ANY_MODEL in self._service.models and not await self._find_others()
+        unlisted = ANY_MODEL in self._routes.by_name and not await self._find_others()
         known = unlisted or name in await self._find_names()
         if not known or not caller.key.may_use(name):
             raise RequestRefused(404, f"the model {name!r} does not exist", code="model_not_found")
@@ -115,11 +115,11 @@ class ModelCatalog:
 
     async def _find_names(self) -> list[str]:
         """Return the models of the configuration, followed by those that `*` leads to."""
-        named = [name for name in self._service.models if name != ANY_MODEL]
+        named = [name for name in self._routes.by_name if name != ANY_MODEL]
         return list(dict.fromkeys([*named, *await self._find_others()]))
 
     async def _find_others(self) -> tuple[str, ...]:
-        others = self._service.models.get(ANY_MODEL)
+        others = self._routes.by_name.get(ANY_MODEL)
         if others is None or others.pipe is None:
             return ()
         return await self._listing.find_names(others.pipe)
@@ -130,12 +130,12 @@ class ModelCatalog:
     def _describe_way(self, name: str, caller: Caller) -> dict[str, Any] | None:
         """Describe how calls are handled, and which of our tools run; None if the model is not
         served."""
-        served = self._service.models.get(name, self._service.models.get(ANY_MODEL))
-        if served is None or not caller.key.may_use(name):
+        route = self._routes.by_name.get(name, self._routes.by_name.get(ANY_MODEL))
+        if route is None or not caller.key.may_use(name):
             return None
-        runs = served.mode is ProxyMode.RUN
-        tools = list(self._service.offer_to(caller.key, served)) if runs else []
-        return {"mode": served.mode.value, "tools": tools}
+        runs = route.mode is ProxyMode.RUN
+        tools = list(self._routes.offer_to(caller.key, route)) if runs else []
+        return {"mode": route.mode.value, "tools": tools}
 
     async def list_tools(self, request: Request) -> Response:
         """The tools that run here."""
@@ -149,7 +149,7 @@ class ModelCatalog:
                 "idempotent": tool.idempotent,
                 "approve": tool.approve is not False,
             }
-            for tool in self._service.offer_tools()
+            for tool in self._routes.offer_tools()
             if caller.key.may_call(tool.name)
         ]
         return JSONResponse({"object": "list", "data": tools})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -12,14 +13,15 @@ from starlette.types import Receive, Scope, Send
 
 from wholecall.protocols.response_base import dump
 from wholecall.proxy.handlers.background import BLANK, NUMBER, Background
-from wholecall.proxy.handlers.service import Service
-from wholecall.proxy.http.asgi_response import ClientSink, ResponseBody
-from wholecall.proxy.http.client_request import ClientRequest
-from wholecall.proxy.http.disconnect import ClientDisconnected, UntilDisconnect
-from wholecall.proxy.http.header_checks import wants_stream
-from wholecall.proxy.http.middleware import CALLER, Caller
+from wholecall.proxy.http.client_connection import (
+    ClientConnections,
+    ClientDisconnected,
+    ClientSink,
+    ResponseBody,
+)
+from wholecall.proxy.http.client_request import CALLER, Caller, ClientRequest, wants_stream
 from wholecall.proxy.http.refusals import RequestRefused
-from wholecall.proxy.responses.response_store import StoredResponse
+from wholecall.proxy.responses.response_store import ResponseStore, StoredResponse
 from wholecall.proxy.routes.client_protocols import RESPONSES
 
 USUAL_LIMIT = 20
@@ -106,8 +108,8 @@ def _refuse(why: str) -> RequestRefused:
 #     GET    /v1/responses/{id}/input_items                   its input, page by page
 #     DELETE /v1/responses/{id}                               deletes it
 #
-# Only responses that are stored here are found (see `holding`), and each only by its own key. An
-# upstream's own responses are not retrieved: an id does not say which key it belongs to.
+# Only responses that are stored here are found (see `responses/response_store`), and each only by
+# its own key. An upstream's own responses are not retrieved: an id does not say whose it is.
 
 
 _OK = 200
@@ -130,50 +132,54 @@ class After:
         return found is None or int(found[1]) > self._number
 
 
-class ResponseRoutes:
+@dataclass(frozen=True, slots=True)
+class ResponseRoute:
     """Answers requests for one response. A plain ASGI application."""
 
-    def __init__(self, service: Service, answer: _Answer) -> None:
-        self._service = service
-        self._answer = answer
+    responses: ResponseStore
+    connections: ClientConnections
+    answer: _Answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         """Answer one request."""
         caller: Caller = scope[CALLER]
         id = scope["path_params"]["id"]
-        await self._service.sharing.fetch(id)
-        held = self._service.holding.find(caller.key.id, id)
+        await self.responses.fetch(id)
+        held = self.responses.find(caller.key.id, id)
         if held is None:
             raise RequestRefused(404, _NOT_FOUND, code="response_not_found")
-        sink = ClientSink(send)
-        sink.beat_seconds = ClientRequest.read(RESPONSES, scope, body=b"").shorten(
-            self._service.beat_seconds
-        )
+        sink = self.connections.open(send)
+        request = ClientRequest.read(RESPONSES, scope, body=b"")
+        sink.beat_seconds = request.shorten(sink.beat_seconds)
         try:
-            with UntilDisconnect(receive, sink.note_departure, lookout=self._service.lookout):
-                await self._answer(held, QueryParams(scope["query_string"]), sink)
+            with self.connections.watch(receive, sink):
+                await self.answer(held, QueryParams(scope["query_string"]), sink)
         except ClientDisconnected:
             return
         finally:
-            sink.stop()
+            self.connections.close(sink)
 
 
-def make_response_routes(service: Service) -> list[Route]:
+def make_response_routes(responses: ResponseStore, connections: ClientConnections) -> list[Route]:
     """The routes below that of responses."""
 
     async def delete(held: StoredResponse, _: QueryParams, sink: ClientSink) -> None:
         if isinstance(held.work, Background):
             await held.work.cancel()
-        await service.sharing.drop(held)
+        await responses.withdraw(held)
         told = {"id": held.id, "object": "response", "deleted": True}
         await sink.send_body(ResponseBody(_OK, msgspec.json.encode(told)))
 
     one = f"{RESPONSES.path}/{{id}}"
+    answers = [
+        (one, _show, "GET"),
+        (one, delete, "DELETE"),
+        (f"{one}/input_items", _list_items, "GET"),
+        (f"{one}/cancel", _cancel, "POST"),
+    ]
     return [
-        Route(one, ResponseRoutes(service, _show), methods=["GET"]),
-        Route(one, ResponseRoutes(service, delete), methods=["DELETE"]),
-        Route(f"{one}/input_items", ResponseRoutes(service, _list_items), methods=["GET"]),
-        Route(f"{one}/cancel", ResponseRoutes(service, _cancel), methods=["POST"]),
+        Route(path, ResponseRoute(responses, connections, answer), methods=[method])
+        for path, answer, method in answers
     ]
 
 

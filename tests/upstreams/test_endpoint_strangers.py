@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wholecall.upstreams.error_bodies import find_stranger
+from wholecall.upstreams.endpoint import find_stranger
 
 PAGE = "a web page"
 PROSE = "plain text"

@@ -23,27 +23,27 @@ def test_a_text_is_found_under_each_of_its_names_also_by_another_process(tmp_pat
 
 def test_a_text_that_is_too_old_is_gone() -> None:
     now = 0.0
-    shelf = BlobStore(seconds=10, clock=lambda: now)
-    shelf.put(["a"], b"old")
+    blobs = BlobStore(seconds=10, clock=lambda: now)
+    blobs.put(["a"], b"old")
     now = 10.0
-    assert shelf.find(["a"]) == {}
-    shelf.put(["b"], b"new")
+    assert blobs.find(["a"]) == {}
+    blobs.put(["b"], b"new")
     now = 5.0
-    assert shelf.find(["a", "b"]) == {"b": b"new"}
-    shelf.close()
+    assert blobs.find(["a", "b"]) == {"b": b"new"}
+    blobs.close()
 
 
 def test_the_oldest_texts_make_room_for_new_ones(tmp_path: Path) -> None:
-    shelf = BlobStore(tmp_path / "s.sqlite", most_bytes=500_000)
+    blobs = BlobStore(tmp_path / "s.sqlite", most_bytes=500_000)
     for name in "abcdefgh":
-        shelf.put([name], b"x" * 120_000)
-    assert set(shelf.find("abcdefgh")) == {"f", "g", "h"}
-    shelf.close()
+        blobs.put([name], b"x" * 120_000)
+    assert set(blobs.find("abcdefgh")) == {"f", "g", "h"}
+    blobs.close()
     assert (tmp_path / "s.sqlite").stat().st_size <= 500_000
 
 
 def test_a_text_costs_no_more_where_many_are_kept() -> None:
-    shelf, costs = BlobStore(), []
+    blobs, costs = BlobStore(), []
     for number in range(400):
         steps = 0
 
@@ -52,26 +52,26 @@ def test_a_text_costs_no_more_where_many_are_kept() -> None:
             steps += 1
             return 0
 
-        shelf._database.set_progress_handler(step, 1)
-        shelf.put([f"text-{number}"], b"x" * 100)
+        blobs._database.set_progress_handler(step, 1)
+        blobs.put([f"text-{number}"], b"x" * 100)
         costs.append(steps)
     assert max(costs[300:]) < 2 * max(costs[:20])
-    shelf.close()
+    blobs.close()
 
 
 def test_what_is_dropped_is_gone_under_all_of_its_names(tmp_path: Path) -> None:
-    shelf = BlobStore(tmp_path / "s.sqlite")
+    blobs = BlobStore(tmp_path / "s.sqlite")
     assert (tmp_path / "s.sqlite").stat().st_mode & 0o077 == 0
-    shelf.put(["a", "b"], b"1")
-    shelf.put(["c"], b"2")
-    shelf.drop(["a", "none"])
-    assert shelf.find(["a", "b", "c"]) == {"c": b"2"}
+    blobs.put(["a", "b"], b"1")
+    blobs.put(["c"], b"2")
+    blobs.drop(["a", "none"])
+    assert blobs.find(["a", "b", "c"]) == {"c": b"2"}
 
 
 def test_what_cannot_be_kept_leaves_nothing_behind() -> None:
-    shelf = BlobStore()
+    blobs = BlobStore()
     with pytest.raises(StoreFailed, match="cannot be written"):
-        shelf.put([{"no": "name"}], b"text")  # type: ignore[list-item]
-    shelf.put(["a"], b"text")
-    assert shelf.find(["a"]) == {"a": b"text"}
-    shelf.close()
+        blobs.put([{"no": "name"}], b"text")  # type: ignore[list-item]
+    blobs.put(["a"], b"text")
+    assert blobs.find(["a"]) == {"a": b"text"}
+    blobs.close()

@@ -11,12 +11,21 @@ from starlette.types import Message
 
 from proxy_server import in_loop
 from scripted import calls, says
-from wholecall.proxy.handlers.client_endpoint import ClientRoute
-from wholecall.proxy.handlers.service import ModelRoute, ProxyMode, Service
+from wholecall.proxy.handlers.background import BackgroundResponses
+from wholecall.proxy.handlers.idempotency import ResendStore
+from wholecall.proxy.handlers.mixed_tools import MixedTools
+from wholecall.proxy.handlers.model_routes import ModelRoute, ModelRoutes, ProxyMode
+from wholecall.proxy.handlers.request_handler import ClientRoute, HandlerFactory
+from wholecall.proxy.handlers.request_plan import RequestPlanner
 from wholecall.proxy.http.api_keys import ANONYMOUS
-from wholecall.proxy.http.middleware import CALLER, Caller
+from wholecall.proxy.http.client_connection import ClientConnections
+from wholecall.proxy.http.client_request import CALLER, Caller
+from wholecall.proxy.http.shutdown import WorkInProgress
+from wholecall.proxy.observe.inspector_feed import ApprovalRequests
 from wholecall.proxy.observe.taps import Exchange, ExchangeEnded, Fate, Reading, Reads
+from wholecall.proxy.responses.response_store import ResponseStore
 from wholecall.proxy.routes.client_protocols import CHAT
+from wholecall.storage import BlobStore
 from wholecall.tools.function_tool import make_tool
 from wholecall.tools.tool import Tool
 from wholecall.upstreams.replay import Reaction, ReplayUpstream
@@ -80,10 +89,28 @@ class Bench:
         self.times = 0
         self.ends = Ends()
         self.upstream = ReplayUpstream(turns)
-        served = ModelRoute(name="m", upstream=self.upstream, model="m", mode=mode)
-        self.service = Service([served], tools=lambda: [self._make_tool()])
-        self.service.taps = (self.ends,)
-        self.endpoint = ClientRoute(self.service, CHAT)
+        route = ModelRoute(name="m", upstream=self.upstream, model="m", mode=mode)
+        self.models = ModelRoutes([route], tools=lambda: [self._make_tool()])
+        self.work, self.resends = WorkInProgress(), ResendStore()
+        responses, mixed_tools = ResponseStore(), MixedTools(BlobStore())
+        self.endpoint = ClientRoute(
+            client=CHAT,
+            planner=RequestPlanner(
+                routes=self.models,
+                responses=responses,
+                mixed_tools=mixed_tools,
+                notices=self.resends.notices,
+            ),
+            connections=ClientConnections(self.work),
+            handlers=HandlerFactory(
+                taps=[self.ends],
+                responses=responses,
+                mixed_tools=mixed_tools,
+                approvals=ApprovalRequests(),
+            ),
+            resends=self.resends,
+            background=BackgroundResponses(responses, self.resends, self.work.hold),
+        )
 
     def _make_tool(self) -> Tool:
         async def work() -> str:
@@ -201,7 +228,7 @@ async def test_what_was_done_for_a_client_that_left_is_not_done_again() -> None:
     client.leaves.set()
     await asking
     bench.go_on.set()
-    await bench.service.settle(5.0)
+    await bench.work.settle(5.0)
     await bench.ask(again)
     assert bench.times == 1
     assert again.status == 409
@@ -212,13 +239,15 @@ async def test_what_was_done_for_a_client_that_left_is_not_done_again() -> None:
 async def test_a_run_in_which_nothing_was_done_is_run_anew() -> None:
     bench = Bench()
     silent = Silent(ReplayUpstream([says("Done.")]))
-    bench.service.serve([ModelRoute(name="m", upstream=silent, model="m", mode=ProxyMode.RUN)])
+    bench.models.replace(
+        {"m": ModelRoute(name="m", upstream=silent, model="m", mode=ProxyMode.RUN)}
+    )
     client, again = Client(), Client(x_stainless_retry_count="1")
     asking = bench.ask(client)
     await silent.asked.wait()
     client.leaves.set()
     await asking
-    await bench.service.settle(5.0)
+    await bench.work.settle(5.0)
     await bench.ask(again)
     assert "Done." in again.heard
 
@@ -250,7 +279,7 @@ async def test_an_answer_that_is_broken_off_is_told_by_who_ended_it(
     bench = Bench(WORK)
     silent = Silent()
     if not in_tool:
-        bench.service.serve([ModelRoute(name="m", upstream=silent, model="m", mode=mode)])
+        bench.models.replace({"m": ModelRoute(name="m", upstream=silent, model="m", mode=mode)})
     client = Client({**BODY, "stream": stream})
     asking = bench.ask(client)
     await (bench.begun if in_tool else silent.asked).wait()
@@ -260,7 +289,7 @@ async def test_an_answer_that_is_broken_off_is_told_by_who_ended_it(
         asking.cancel()
     await asyncio.wait([asking])
     bench.go_on.set()
-    await bench.service.settle(5.0)
+    await bench.work.settle(5.0)
     status, code = told[who]
     assert bench.ends.ended == [(mode.value, FATES[who], status)]
     assert bench.ends.codes == [code]
@@ -279,7 +308,7 @@ async def test_who_reads_along_when_the_server_ends_did_not_leave_and_hears_of_i
         each.cancel()
     await asyncio.wait(asking)
     bench.go_on.set()
-    await bench.service.settle(5.0)
+    await bench.work.settle(5.0)
     assert sorted(bench.ends.ended) == [("run", Fate.STOPPED, 409), ("run", Fate.STOPPED, 503)]
     assert ["broken_off" in client.heard for client in clients] == [True, True]
-    assert bench.service.resends._kept  # and whoever asks again is told so, too
+    assert bench.resends._kept  # and whoever asks again is told so, too

@@ -9,7 +9,7 @@ import pytest
 from starlette.types import Message
 
 from proxy_server import in_loop
-from wholecall.proxy.http.asgi_response import ClientSink, ResponseBody
+from wholecall.proxy.http.client_connection import ClientSink, ResponseBody
 
 
 class Wire:

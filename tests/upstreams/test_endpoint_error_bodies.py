@@ -10,8 +10,7 @@ import pytest
 
 from upstreams.fake_endpoint import in_loop
 from upstreams.http_peer import HEADERS, Talk, listening, pooling
-from wholecall.upstreams.endpoint import Endpoint
-from wholecall.upstreams.error_bodies import read_refusal, refuse
+from wholecall.upstreams.endpoint import Endpoint, read_refusal, refuse
 from wholecall.upstreams.retry import FailedAttempt
 
 ENDPOINT = Endpoint("openai-chat", "http://h", api_key="sk-secret-key")

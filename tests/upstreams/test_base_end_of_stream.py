@@ -13,8 +13,8 @@ from aiohttp import web
 from proxy_server import Offer, in_loop, proxying, upstream
 from upstreams.fake_endpoint import FIRST, SECOND, Handler, begin, forever, serving
 from wholecall.protocols.reader import Reader
-from wholecall.upstreams import drain_stream
-from wholecall.upstreams.drain_stream import EndOfStream
+from wholecall.upstreams import base
+from wholecall.upstreams.base import EndOfStream
 
 SEARCH = {"type": "function", "function": {"name": "search"}}
 ASKED: dict[str, Any] = {
@@ -26,7 +26,7 @@ ASKED: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drain_stream, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(base, "PATIENCE_SECONDS", 0.01)
 
 
 def staying(*pieces: bytes) -> Handler:

@@ -4,7 +4,7 @@ import pytest
 
 from asgi_calls import make_scope
 from wholecall.proxy.config.schema import ListenConfig, ServerLimits
-from wholecall.proxy.http.header_checks import (
+from wholecall.proxy.http.client_request import (
     HeaderChecks,
     Headers,
     approve_preflight,

@@ -6,8 +6,8 @@ import pytest
 from starlette.types import Message
 
 from wholecall.proxy.config.schema import ServerLimits
-from wholecall.proxy.http.body_limits import BODY_CAME, BodyLimit
-from wholecall.proxy.http.refusals import HttpReply
+from wholecall.proxy.http.client_request import BODY_CAME
+from wholecall.proxy.http.middleware import BodyLimit, HttpReply
 
 GONE = {"type": "http.disconnect"}
 

@@ -1,4 +1,5 @@
-"""The writer of an answer to its client, over ASGI.
+"""The connection to one client, over ASGI: read its request, write its response, notice that it
+disconnected.
 
 Frames are collected and sent in one piece by `flush`, which is called once for each chunk from the
 upstream. The headers leave with the first bytes, so that an earlier failure has a status of its
@@ -9,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeAlias
+from types import TracebackType
+from typing import Any, Protocol, TypeAlias
 
-from starlette.types import Send
+from starlette.types import Receive, Send
 
 from wholecall.events import Value
+from wholecall.proxy.http.shutdown import WorkInProgress
 
 RawHeaders: TypeAlias = tuple[tuple[bytes, bytes], ...]
 BEAT_SECONDS = 15.0
@@ -107,7 +110,7 @@ class ClientSink:
         """True if the client disconnected."""
         return self._gone
 
-    def note_departure(self) -> None:
+    def note_disconnect(self) -> None:
         """The client hung up."""
         self._gone = True
 
@@ -198,3 +201,142 @@ class ClientSink:
             if self._whole_frames:  # inside a frame it would become part of it
                 self._beating = loop.create_task(self._write(self.beat()))
         self._timer = loop.call_later(rest, self._tick)
+
+
+# ── Disconnects ─────────────────────────────────────────────────────────────────────
+
+
+AT_ONCE_SECONDS = 0.1
+"""An answer that takes no longer is not broken off."""
+
+
+class ClientDisconnected(Exception):
+    """The client disconnected: no one waits for the answer any more."""
+
+
+async def read_body(receive: Receive) -> bytes:
+    """The body of a request. Its size is the edge's concern."""
+    pieces: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnected
+        pieces.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(pieces)
+
+
+class DisconnectWatcher:
+    """Poll for disconnects while a response is slow.
+
+    It polls every `seconds` while a client is being answered; one that is there twice takes long.
+    A timer for each of them would be started and stopped with every request.
+    """
+
+    def __init__(self, seconds: float = AT_ONCE_SECONDS) -> None:
+        self._seconds = seconds
+        self._new: set[UntilDisconnect] = set()
+        self._seen: set[UntilDisconnect] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop of its timer."""
+
+    def enter(self, client: UntilDisconnect) -> None:
+        """A client is being answered."""
+        self._new.add(client)
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop = loop
+            loop.call_later(self._seconds, self._go_round, loop)
+
+    def leave(self, client: UntilDisconnect) -> None:
+        """Its answer is over."""
+        self._new.discard(client)
+        self._seen.discard(client)
+
+    def _go_round(self, loop: asyncio.AbstractEventLoop) -> None:
+        for client in self._seen:
+            client.watch()
+        self._seen, self._new = self._new, set()
+        if self._seen:
+            loop.call_later(self._seconds, self._go_round, loop)
+        else:
+            self._loop = None
+
+
+class UntilDisconnect:
+    """Cancels its block when the client disconnects; it then ends with `ClientDisconnected`.
+
+    `on_gone` is called before: the cancelled code may ask why.
+
+    A quick answer is not watched at all: waiting for a disconnect takes a task of its own, which
+    costs more than many an answer.
+    """
+
+    __slots__ = ("_disconnects", "_gone", "_on_gone", "_receive", "_task", "_watcher")
+
+    def __init__(
+        self, receive: Receive, on_gone: Callable[[], None], *, disconnects: DisconnectWatcher
+    ) -> None:
+        self._receive = receive
+        self._on_gone = on_gone
+        self._disconnects = disconnects
+        self._gone = False
+        self._task: asyncio.Task[Any] | None = None
+        self._watcher: asyncio.Task[None] | None = None
+
+    def __enter__(self) -> None:
+        self._task = asyncio.current_task()
+        self._disconnects.enter(self)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        task, watcher = self._task, self._watcher
+        self._disconnects.leave(self)
+        if watcher is not None:
+            watcher.cancel()
+        # They hold this, and only the collector could free them if this held them, too.
+        self._watcher = self._task = None
+        # Our own cancellation is taken back; the server's is passed on.
+        ours = self._gone and isinstance(error, asyncio.CancelledError)
+        if ours and task is not None and task.uncancel() == 0:
+            raise ClientDisconnected from None
+
+    def watch(self) -> None:
+        """Wait for the client's departure from now on."""
+        self._watcher = asyncio.create_task(self._watch(), name="watch for the client's departure")
+
+    async def _watch(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._gone = True
+        self._on_gone()
+        if self._task is not None:
+            self._task.cancel()
+
+
+class ClientConnections:
+    """Opens and closes the connections to clients: keep-alives, and watches for disconnects."""
+
+    def __init__(self, work: WorkInProgress, *, keep_alive_seconds: float = BEAT_SECONDS) -> None:
+        self.keep_alive_seconds = keep_alive_seconds
+        """The longest silence of a stream."""
+        self._work = work
+        self._disconnects = DisconnectWatcher()
+        self.hold = work.hold
+        """Keeps a task that continues although its request may be over."""
+
+    def open(self, send: Send) -> ClientSink:
+        """Begin to answer a client."""
+        sink = ClientSink(send, beat_seconds=self.keep_alive_seconds)
+        self._work.begin(sink)
+        return sink
+
+    def watch(self, receive: Receive, sink: ClientSink) -> UntilDisconnect:
+        """Return a block that is cancelled when the client disconnects."""
+        return UntilDisconnect(receive, sink.note_disconnect, disconnects=self._disconnects)
+
+    def close(self, sink: ClientSink) -> None:
+        """The client is answered."""
+        sink.let_go()
+        self._work.end(sink)

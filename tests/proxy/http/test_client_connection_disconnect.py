@@ -9,7 +9,7 @@ import pytest
 from starlette.types import Message
 
 from proxy_server import in_loop
-from wholecall.proxy.http.disconnect import (
+from wholecall.proxy.http.client_connection import (
     ClientDisconnected,
     DisconnectWatcher,
     UntilDisconnect,
@@ -36,10 +36,12 @@ def _piece(body: bytes, *, more: bool) -> Message:
 
 
 def until_gone(
-    client: Client, tell: Callable[[], None], *, lookout: DisconnectWatcher | None = None
+    client: Client, tell: Callable[[], None], *, disconnects: DisconnectWatcher | None = None
 ) -> UntilDisconnect:
     """A block that is watched as soon as possible."""
-    return UntilDisconnect(client.receive, tell, lookout=lookout or DisconnectWatcher(seconds=0.0))
+    return UntilDisconnect(
+        client.receive, tell, disconnects=disconnects or DisconnectWatcher(seconds=0.0)
+    )
 
 
 async def wait_in_vain() -> None:
@@ -113,11 +115,14 @@ async def test_the_servers_own_cancellation_goes_on() -> None:
 # ── Who is watched ──────────────────────────────────────────────────────────────────
 
 
-async def leave(lookout: DisconnectWatcher) -> None:
+async def leave(disconnects: DisconnectWatcher) -> None:
     """A client comes, is watched, and leaves."""
     client = Client()
     client.leaves.set()
-    with pytest.raises(ClientDisconnected), until_gone(client, lambda: None, lookout=lookout):
+    with (
+        pytest.raises(ClientDisconnected),
+        until_gone(client, lambda: None, disconnects=disconnects),
+    ):
         await wait_in_vain()
 
 
@@ -133,26 +138,26 @@ class Heard(Client):
 
 @in_loop
 async def test_who_is_answered_at_once_is_not_watched() -> None:
-    client, lookout = Heard(), DisconnectWatcher(seconds=0.0)
-    with until_gone(client, pytest.fail, lookout=lookout):
+    client, disconnects = Heard(), DisconnectWatcher(seconds=0.0)
+    with until_gone(client, pytest.fail, disconnects=disconnects):
         pass
-    await leave(lookout)
+    await leave(disconnects)
     assert client.heard == 0
 
 
 @in_loop
 async def test_many_are_watched_at_a_time_and_each_once() -> None:
-    lookout, inside = DisconnectWatcher(seconds=0.0), asyncio.Event()
+    disconnects, inside = DisconnectWatcher(seconds=0.0), asyncio.Event()
     clients = [Heard() for _ in range(3)]
 
     async def work(client: Client) -> None:
-        with until_gone(client, pytest.fail, lookout=lookout):
+        with until_gone(client, pytest.fail, disconnects=disconnects):
             await inside.wait()
 
     works = [asyncio.create_task(work(client)) for client in clients]
     while not all(client.heard for client in clients):
         await asyncio.sleep(0)
-    await leave(lookout)
+    await leave(disconnects)
     inside.set()
     await asyncio.gather(*works)
     assert [client.heard for client in clients] == [1, 1, 1]
@@ -160,19 +165,19 @@ async def test_many_are_watched_at_a_time_and_each_once() -> None:
 
 @in_loop
 async def test_who_comes_after_a_pause_is_watched_too() -> None:
-    lookout = DisconnectWatcher(seconds=0.0)
+    disconnects = DisconnectWatcher(seconds=0.0)
     for _ in range(3):
-        await leave(lookout)
+        await leave(disconnects)
         for _ in range(5):  # rounds at which nobody is there
             await asyncio.sleep(0)
 
 
 def test_a_loop_that_ended_in_between_is_no_hindrance() -> None:
-    lookout, client = DisconnectWatcher(seconds=0.05), Client()
+    disconnects, client = DisconnectWatcher(seconds=0.05), Client()
 
     async def enter() -> None:
-        with until_gone(client, pytest.fail, lookout=lookout):
+        with until_gone(client, pytest.fail, disconnects=disconnects):
             pass
 
     asyncio.run(enter())  # its next round never comes
-    asyncio.run(leave(lookout))
+    asyncio.run(leave(disconnects))
