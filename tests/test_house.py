@@ -15,25 +15,25 @@ import house
 import walk
 
 LIMITS = {
-    "modules": 249,
+    "modules": 243,
     "small modules with one importer": 1,
     "public class names used twice": 0,
     "file names used twice": 0,
     "file names that are gerunds": 0,
     "modules in the longest row": 15,
-    "import layers in the deepest folder": 14,
-    "functions over 46 lines": 1,
+    "import layers in the deepest folder": 12,
+    "functions over 46 lines": 0,
     "functions nested deeper than 3": 0,
-    "classes with more than 14 fields": 8,
+    "classes with more than 14 fields": 7,
     "fields of the widest class": 30,
-    "lines of code": 43258,
+    "lines of code": 43220,
     "odd words in 1,000 of comments": 0.2,
     "odd words in 1,000 of docs": 4.4,
     "docstrings of 100 that ask": 0.2,
     "words in ARCHITECTURE.md": 1284,
 }
 # One `POST /v1/messages`: gate, streamed, one tool, chat completions behind it.
-REQUEST_FILES, REQUEST_CHANGES = 81, 520
+REQUEST_FILES, REQUEST_CHANGES = 75, 518
 # From `Reader.end` to the released call.
 END_FILES, END_CHANGES = 15, 42
 

@@ -649,4 +649,4 @@ def _unfold(given: Result | BaseException) -> Result:
 
 def _back_off(failures: int) -> float:
     longest: float = min(_BACK_OFF * 2 ** (failures - 1), _LONGEST_BACK_OFF)
-    return longest * random.uniform(0.5, 1)  # noqa: S311  # it spreads the load, and is no secret
+    return longest * random.uniform(0.5, 1)  # noqa: S311  # it spreads the load, and keeps no secret

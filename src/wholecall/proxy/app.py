@@ -218,9 +218,7 @@ class Proxy:
             keys=KeyStore(config.keys.path) if needs_keys(config) else None,
             rate_limits=RateLimits(),
         )
-        self._middleware.on_refusal = self.observers.take_refusal
-        tools.on_event = self.observers.take_server_event
-        tools.on_trouble = self.observers.take_pin_trouble
+        self._connect_observers()
         self._start_reported = False
         self._reloading = asyncio.Lock()
 
@@ -275,6 +273,11 @@ class Proxy:
         self.responses.settings = config.responses
         self._loaded = loaded
         return changed
+
+    def _connect_observers(self) -> None:
+        self._middleware.on_refusal = self.observers.take_refusal
+        self._tools.on_event = self.observers.take_server_event
+        self._tools.on_trouble = self.observers.take_pin_trouble
 
     # ── Parts ───────────────────────────────────────────────────────────────────────
 

@@ -5,7 +5,7 @@ known whether all of them are right. A wrong call is never handed over:
 
 | what is wrong                       | how the model is asked again (up to `reask` times)        |
 |-------------------------------------|------------------------------------------------------------|
-| the output limit cut a call         | with twice the room; the last time it is told as well      |
+| the output limit cut a call         | with twice the room; the last time with feedback as well   |
 | the answer broke off                | with the same request, if what was sent of it can stand    |
 | arguments, name or form             | with feedback as the result of the call                    |
 | the same call, again and again      | without tools: it shall answer from the results            |

@@ -125,7 +125,7 @@ def read_name(request: ClientRequest) -> str:
 
 
 class _Fields(NamedTuple):
-    """The body of a request as it goes on, and what it says about storing the response."""
+    """The body of a request for the upstream, and what it says about storing the response."""
 
     fields: dict[str, msgspec.Raw]
     content: bytes
