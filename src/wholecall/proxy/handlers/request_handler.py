@@ -334,8 +334,8 @@ class HandlerFactory:
     def make(
         self, plan: RequestPlan, sink: ResponseSink, *, watch: ExchangeWatch
     ) -> RequestHandler:
-        """Make the handler of a request."""
-        if plan.params is not None or plan.bound:
+        """Make the handler of a request. A background response is stored with its stream."""
+        if not plan.in_background and (plan.params is not None or plan.bound):
             sink = CaptureSink(sink, partial(_keep, self.responses, plan=plan))
         return RequestHandler(
             plan, sink, watch=watch, mixed_tools=self.mixed_tools, approvals=self.approvals
