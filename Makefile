@@ -13,6 +13,9 @@ LOCK_VENV := .venv-lock
 RESOLVE = $(LOCK_VENV)/bin/uv pip compile --quiet --universal --generate-hashes \
 	--python-version 3.11 --prerelease disallow --no-emit-index-url --no-emit-find-links \
 	--custom-compile-command 'make lock' $(LOCK_FLAGS)
+# `litellm` wants an older openai than `dev`.
+EXTRAS := learn local mcp otel proxy
+PEERS_EXTRAS := litellm mcp proxy
 PIP := -m pip install -qq --disable-pip-version-check
 # Images of Debian come without lists of packages.
 APT_INSTALL := apt-get update -qq; apt-get install -qq -y --no-install-recommends
@@ -107,8 +110,8 @@ lock: | python-version ## Regenerate both lock files (LOCK_FLAGS=--upgrade for n
 	@echo 'Resolving requirements.lock and requirements-peers.lock ...'
 	@test -x $(LOCK_VENV)/bin/uv || $(PYTHON) -m venv $(LOCK_VENV)
 	@$(LOCK_VENV)/bin/python $(PIP) 'uv==$(UV_VERSION)'
-	@$(RESOLVE) --group dev --output-file requirements.lock pyproject.toml
-	@$(RESOLVE) --group peers --output-file requirements-peers.lock pyproject.toml
+	@$(RESOLVE) $(EXTRAS:%=--extra %) --group dev --output-file requirements.lock pyproject.toml
+	@$(RESOLVE) $(PEERS_EXTRAS:%=--extra %) --group peers --output-file requirements-peers.lock pyproject.toml
 	@if grep -nE '://|^-|file:|(^|[ "])/' requirements.lock requirements-peers.lock; then \
 		echo 'A lock file names an address or a path: see the lines above.' >&2; exit 1; fi
 

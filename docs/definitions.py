@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -93,16 +93,11 @@ def _open(name: str) -> Module:
     return Module(name, file.read_text("utf-8"))
 
 
-def find_public(names: Iterable[str]) -> dict[str, Definition]:
-    """The definitions of names that the package's door shows, in their order."""
-    door = _open(PACKAGE)
-    return {name: _demand(door, name) for name in names}
-
-
-def _demand(door: Module, name: str) -> Definition:
-    definition = door.find(name)
+def demand(module: str, name: str) -> Definition:
+    """Return the definition of a name that a module shows."""
+    definition = _open(module).find(name)
     if definition is None:
-        raise LookupError(f"{door.name!r} shows {name!r}, and nobody defines it")
+        raise LookupError(f"{module!r} does not define {name!r}")
     return definition
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import wholecall
-from definitions import PACKAGE, Definition, find_public
+from definitions import PACKAGE, Definition, demand
 from entries import write_entry
 
 PAGE = Path(__file__).parent / "reference.md"
 _HEAD = (
     "# Reference\n\n"
-    "Every public name; each is imported from `wholecall` itself. "
+    "Every public name. Those that most programs need are imported from `wholecall` itself, the "
+    "others from the module that their entry names. "
     "This page is written by `docs/make_reference.py` out of the docstrings, and a test compares "
     "them: change the docstring, not the page.\n"
 )
@@ -90,15 +91,72 @@ TOPICS = (
 )
 
 
+# The public names that fewer programs need: each is imported from its module.
+BY_MODULE = {
+    "agent.approvals": "Approval Approvals Approver",
+    "agent.budget": "Stop",
+    "agent.call_runner": "ExecutorSettings",
+    "agent.executor": "Executor",
+    "agent.run": "Progress StopCondition",
+    "agent.run_events": "Status ToolAbandoned ToolEndedLate ToolPrinted TurnRetried",
+    "agent.tool_middleware": "Around RunNext",
+    "arguments.coerce": "CoercionOptions",
+    "arguments.feedback": (
+        "Feedback SkipReason dropped_note make_feedback skipped timed_out tool_failed"
+    ),
+    "arguments.limits": "Limits",
+    "arguments.parse": "preview",
+    "arguments.validate": "admit require_admissible",
+    "assembly.assembler": "Assembler CallIds",
+    "assembly.json_scanner": "ObjectScanner",
+    "dialect_files": "learn_dialect load_dialect save_dialect",
+    "dialects.dialect": "Dialect",
+    "dialects.dialect_registry": "Means Way way_for",
+    "dialects.emulation.emulate": "Emulated",
+    "dialects.emulation.prompt": "Prompt estimate_tokens",
+    "dialects.learn.response_template": "load_response_template",
+    "errors": "InadmissibleTools IncompleteArguments InvalidChoice MissingExtra ProtocolError "
+    "ToolServerFailed UnknownModel UnknownProtocol UnreadableRecording UnreadableRequest "
+    "UnusableDialect UnusableFunction",
+    "events": "CallDelta CallPieces CallSealed Coercion Delta Fault FaultKind Hint HintGiven "
+    "Inconsistent Oddity OfChoice Proved ProviderBlock Repair Repeated Terminated",
+    "messages": "CallResult Media PastCall Result",
+    "protocols.history": "Target",
+    "protocols.history_repair": "Mended mend",
+    "protocols.reader": "Reader",
+    "stream": "should_execute_tool_calls",
+    "tool_choice": "Choice Mode obeyed",
+    "tools.function_tool": "FunctionTool make_tool",
+    "tools.mcp.server_config": "Restart",
+    "tools.mcp.tool_definitions": "Pins",
+    "tools.toolbox": "Offered",
+    "upstreams.base": "Answer",
+    "upstreams.http_connection": "Timeouts",
+    "upstreams.providers": "NamedModel Route",
+    "upstreams.replay": "RecordingUpstream ReplayUpstream ScriptedAnswer",
+    "upstreams.retry": "RetryPolicy",
+}
+
+
+def list_public() -> dict[str, Definition]:
+    """Return the definition of every public name."""
+    elsewhere = {
+        name: demand(f"{PACKAGE}.{module}", name)
+        for module, names in BY_MODULE.items()
+        for name in names.split()
+    }
+    return {name: demand(PACKAGE, name) for name in wholecall.__all__} | elsewhere
+
+
 def write_reference() -> str:
     """The page."""
-    public = find_public(wholecall.__all__)
+    public = list_public()
     chapters = sort_by_topic(public)
     lines = [_HEAD]
     lines += (f"- **{title}**: {_list(names)}" for title, names in chapters.items())
     for title, definitions in chapters.items():
         lines.append(f"\n## {title}")
-        lines += (f"\n{write_entry(definition, public)}" for definition in definitions)
+        lines += (f"\n{_write(definition, public)}" for definition in definitions)
     return "\n".join(lines) + "\n"
 
 
@@ -131,6 +189,13 @@ def _place(definition: Definition) -> tuple[int, str, int]:
     name = definition.module.name.removeprefix(f"{PACKAGE}.")
     order = modules.index(name) if name in modules else len(modules)
     return order, name, definition.node.lineno
+
+
+def _write(definition: Definition, public: dict[str, Definition]) -> str:
+    title, _, rest = write_entry(definition, public).partition("\n\n")
+    if definition.name in wholecall.__all__:
+        return f"{title}\n\n{rest}"
+    return f"{title}\n\nIn `{definition.module.name}`.\n\n{rest}"
 
 
 def _list(definitions: list[Definition]) -> str:

@@ -32,8 +32,9 @@ def explains_itself(name: str, value: object) -> bool:
     return bool(written) and not str(written).startswith(f"{name}(")
 
 
-def test_all_is_sorted() -> None:
+def test_all_is_sorted_and_short() -> None:
     assert list(wholecall.__all__) == sorted(wholecall.__all__)
+    assert len(wholecall.__all__) <= 60
 
 
 def test_all_names_exactly_the_public_names() -> None:
@@ -44,17 +45,38 @@ def test_all_names_exactly_the_public_names() -> None:
     )
 
 
-def test_reading_streams_loads_no_http_client() -> None:
-    program = "import sys, wholecall; print('httptools' in sys.modules, 'pydantic' in sys.modules)"
+def loaded_by(program: str) -> set[str]:
+    """Return the modules that a program has loaded when it ends."""
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", f"{program}\nimport sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
-    assert done.stdout.split() == ["False", "False"]
+    return set(done.stdout.split())
+
+
+READ_A_STREAM = "import wholecall; wholecall.assemble('openai-chat', [{'choices': []}], tools=[])"
+
+
+@pytest.mark.parametrize("program", ["import wholecall", READ_A_STREAM])
+def test_reading_streams_loads_little(program: str) -> None:
+    loaded = loaded_by(program)
+    ours = {module for module in loaded if module.split(".")[0] == "wholecall"}
+    assert len(ours) < 60, sorted(ours)
+    assert not loaded & {"asyncio", "httptools", "pydantic", "wholecall.dialects"}
+
+
+def test_a_function_is_not_hidden_by_the_module_of_its_name() -> None:
+    import wholecall.events  # noqa: PLC0415 - what would hide it
+
+    assert inspect.isfunction(wholecall.events)
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = wholecall.nothing
+        _ = wholecall.nothing  # type: ignore[attr-defined]  # the checker sees it, too
     assert set(wholecall.__all__) <= set(dir(wholecall))
 
 

@@ -16,21 +16,21 @@ import walk
 
 LIMITS = {
     "modules": 243,
-    "small modules with one importer": 1,
+    "small modules with one importer": 0,
     "public class names used twice": 0,
     "file names used twice": 0,
     "file names that are gerunds": 0,
-    "modules in the longest row": 15,
+    "modules in the longest row": 13,
     "import layers in the deepest folder": 12,
     "functions over 46 lines": 0,
     "functions nested deeper than 3": 0,
     "classes with more than 14 fields": 7,
     "fields of the widest class": 30,
-    "lines of code": 43220,
+    "lines of code": 43031,
     "odd words in 1,000 of comments": 0.2,
     "odd words in 1,000 of docs": 4.4,
     "docstrings of 100 that ask": 0.2,
-    "words in ARCHITECTURE.md": 1284,
+    "words in ARCHITECTURE.md": 1282,
 }
 # One `POST /v1/messages`: gate, streamed, one tool, chat completions behind it.
 REQUEST_FILES, REQUEST_CHANGES = 75, 518

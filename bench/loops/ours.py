@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import wholecall
 from loops.work import MOST_TURNS, PROMPT, Agent, weather
+from wholecall.tools.function_tool import make_tool
 
 PACKAGE = "wholecall"
 
@@ -14,7 +15,7 @@ PACKAGE = "wholecall"
 @asynccontextmanager
 async def open_agent(url: str, *, read_only: bool = True) -> AsyncIterator[Agent]:
     upstream = wholecall.HttpUpstream("openai-chat", url, api_key="none")
-    tools = [wholecall.make_tool(weather, read_only=read_only)]
+    tools = [make_tool(weather, read_only=read_only)]
     limits = wholecall.RunLimits(turns=MOST_TURNS)
 
     async def ask(model: str) -> str:

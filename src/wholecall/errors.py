@@ -15,7 +15,7 @@
     ├── UnusableDialect      a dialect that is not known, or cannot be read or learned
     │                        (also a ValueError)
     ├── PullFailed           a model could not be brought onto this machine
-    ├── MissingExtra         an optional package is not installed; says which (also an ImportError)
+    ├── MissingExtra         an extra is not installed; says which (also an ImportError)
     ├── ToolServerFailed     an MCP server did not start, ended or fell silent; `server`, `stderr`
     ├── UpstreamError        an upstream refused, failed or fell silent; `status`, `retry_after`
     └── RunFailed            a run ended without an answer; `ran` says which calls had begun,
@@ -27,6 +27,8 @@ model. An *upstream's* mistake inside a stream is a `Fault` event. Exceptions ar
 """
 
 from __future__ import annotations
+
+from importlib.util import find_spec
 
 
 class WholecallError(Exception):
@@ -93,7 +95,30 @@ class PullFailed(WholecallError):
 
 
 class MissingExtra(WholecallError, ImportError):
-    """An optional package is not installed."""
+    """The packages of an extra are not installed; the message says how to install them."""
+
+    def __init__(self, purpose: str, extra: str) -> None:
+        cure = f"pip install 'wholecall[{extra}]'"
+        super().__init__(f"{purpose} cannot be used without the extra {extra!r}: {cure}")
+        self.extra = extra
+        """The name of the extra."""
+
+
+# A package of each extra that none of the others brings.
+_MARKS = {
+    "cli": "typer",
+    "learn": "jinja2",
+    "litellm": "litellm",
+    "local": "xllamacpp",
+    "mcp": "mcp",
+    "proxy": "starlette",
+}
+
+
+def require_extra(purpose: str, extra: str) -> None:
+    """Raise `MissingExtra` if the packages of an extra are not installed."""
+    if find_spec(_MARKS[extra]) is None:
+        raise MissingExtra(purpose, extra)
 
 
 class ToolServerFailed(WholecallError):

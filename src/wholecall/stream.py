@@ -14,8 +14,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from functools import partial
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
 import msgspec
 
@@ -25,13 +24,13 @@ from wholecall.assembly.call_builder import Draft
 from wholecall.assembly.finish_reasons import read_hint
 from wholecall.assembly.outcome import Outcome, collect
 from wholecall.assembly.verdict import Ending, Judge, ending_of
-from wholecall.dialects.provenance import provenance_of_raw
-from wholecall.dialects.rescue import Rescue, RescuingAssembler
-from wholecall.dialects.text_reader import parse_text
 from wholecall.errors import IncompleteArguments
 from wholecall.events import Call, Event, Hint, Reason, Rejected
 from wholecall.messages import read_offer
 from wholecall.protocols.reader import CUT, Chunk, Reader, Tools
+
+if TYPE_CHECKING:
+    from wholecall.dialects.rescue import RescuingAssembler
 
 _PREVIEW = 100
 
@@ -406,7 +405,7 @@ class ToolUseBuffer(ContentBlockBuffer):
     """
 
     def __init__(self, max_attempts: int = 3) -> None:
-        super().__init__(max_attempts, read_markup=partial(parse_text, "anthropic_xml"))
+        super().__init__(max_attempts, read_markup=_read_xml)
 
 
 def should_execute_tool_calls(response: object) -> bool:
@@ -420,20 +419,31 @@ def _make_reader(protocol: str, tools: Tools | None, *, options: ReadOptions) ->
     if unknown:
         known = ", ".join(ReadOptions.__annotations__)
         raise TypeError(f"{min(unknown)!r} is not an option; there are {known}")
-    setting, limit = Rescue(options.get("rescue", "all")), options.get("max_tokens")
-    if setting is Rescue.OFF:
-        return Reader(protocol, tools, max_tokens=limit)
+    setting, limit = options.get("rescue", "all"), options.get("max_tokens")
+    if setting not in get_args(RescueWord):
+        raise ValueError(f"rescue is one of {get_args(RescueWord)}, not {setting!r}")
     offer = read_offer(tools or ())
+    specs = None if tools is None else offer.values()
+    if setting == "off" or not offer:
+        return Reader(protocol, specs, max_tokens=limit)
+    # What reads text is half of the package: it is loaded before the stream begins, if at all.
+    from wholecall.dialects.provenance import provenance_of_raw  # noqa: PLC0415
+    from wholecall.dialects.rescue import RescuingAssembler  # noqa: PLC0415
 
     def may_start(name: str) -> bool:
-        return setting is Rescue.ALL or offer[name].read_only
+        return setting == "all" or offer[name].read_only
 
     def new_assembler(tools: Tools | None) -> RescuingAssembler:
         provenance = provenance_of_raw(options.get("messages", ()), offer)
         return RescuingAssembler(tools, provenance=provenance, may_start=may_start)
 
-    specs = None if tools is None else offer.values()
     return Reader(protocol, specs, new_assembler=new_assembler, max_tokens=limit)
+
+
+def _read_xml(text: str) -> Outcome:
+    from wholecall.dialects.text_reader import parse_text  # noqa: PLC0415 - see `_make_reader`
+
+    return parse_text("anthropic_xml", text)
 
 
 def _until_cut(events: Iterable[Chunk]) -> Iterator[Chunk]:

@@ -143,7 +143,7 @@ def failure(told: str) -> Exception:
     """Return the error in the last line of a failed process."""
     last = (told.strip().splitlines() or ["it needed too much time or memory"])[-1]
     if "jinja2" in last and "ModuleNotFoundError" in last:
-        return MissingExtra("chat templates need jinja2: pip install 'wholecall[learn]'")
+        return MissingExtra("chat templates", "learn")
     return UnusableDialect(f"the chat template could not be rendered: {last[:300]}")
 
 

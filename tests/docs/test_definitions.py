@@ -5,7 +5,7 @@ import ast
 import pytest
 
 import wholecall
-from definitions import Module, describe, find_public, name_of
+from definitions import Module, demand, describe, name_of
 
 SAMPLE = Module(
     "wholecall.sample",
@@ -92,12 +92,13 @@ def test_an_expression_is_resolved(written: str, place: str | None) -> None:
 
 
 def test_every_public_name_is_defined_somewhere() -> None:
-    assert list(find_public(wholecall.__all__)) == wholecall.__all__
+    assert all(demand("wholecall", name).name == name for name in wholecall.__all__)
 
 
-def test_a_public_name_that_nobody_defines_is_an_error() -> None:
-    with pytest.raises(LookupError, match="shows 'nothing'"):
-        find_public(["nothing"])
+@pytest.mark.parametrize("module", ["wholecall", "wholecall.events"])
+def test_a_public_name_that_is_not_defined_is_an_error(module: str) -> None:
+    with pytest.raises(LookupError, match=f"{module!r} does not define 'nothing'"):
+        demand(module, "nothing")
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,15 @@
 """docs/reference.md says what the docstrings say."""
 
+from importlib import import_module
+
 import pytest
 
 import wholecall
-from definitions import Definition, Module, find_public
-from make_reference import PAGE, TOPICS, sort_by_topic, write_reference
+from definitions import Definition, Module
+from make_reference import BY_MODULE, PAGE, TOPICS, list_public, sort_by_topic, write_reference
+from test_exports import explains_itself
+
+NAMES = [(module, name) for module, names in BY_MODULE.items() for name in names.split()]
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -14,10 +19,20 @@ def test_the_page_is_up_to_date() -> None:
 
 
 def test_every_public_name_stands_in_one_topic() -> None:
-    chapters = sort_by_topic(find_public(wholecall.__all__))
+    chapters = sort_by_topic(list_public())
     names = [definition.name for definitions in chapters.values() for definition in definitions]
-    assert sorted(names) == sorted(wholecall.__all__)
+    assert sorted(names) == sorted([*wholecall.__all__, *(name for _, name in NAMES)])
     assert list(chapters) == [topic.title for topic in TOPICS]
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES)
+def test_a_name_can_be_imported_from_the_module_that_its_entry_names(
+    module: str, name: str
+) -> None:
+    value = getattr(import_module(f"wholecall.{module}"), name)
+    assert explains_itself(name, value), f"{name!r} has no docstring"
+    assert name not in wholecall.__all__
+    assert f"### {name}\n\nIn `wholecall.{module}`.\n" in PAGE.read_text("utf-8")
 
 
 def test_the_closest_folder_decides_and_the_order_is_the_sources() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from wholecall import Ended, Grew, Opened, Reader, Rejected, Released, Text, ToolUseBuffer
+from wholecall import Ended, Grew, Opened, Rejected, Released, Text, ToolUseBuffer
 from wholecall.events import Event
+from wholecall.protocols.reader import Reader
 
 COMMAND = '{"command": "find . -name in.txt"}'
 PROMPTED = """<function_calls>

@@ -11,15 +11,10 @@ from typing import Any
 
 import pytest
 
-from wholecall import (
-    Hint,
-    Outcome,
-    ToolCallBuffer,
-    assemble,
-    assemble_response,
-    should_execute_tool_calls,
-)
+from wholecall import Outcome, ToolCallBuffer, assemble, assemble_response
 from wholecall.assembly.finish_reasons import read_hint
+from wholecall.events import Hint
+from wholecall.stream import should_execute_tool_calls
 
 SEARCH = {
     "id": "call_abc123",

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from wholecall import (
-    IncompleteArguments,
     Outcome,
-    Reader,
     Rejected,
     Released,
     Start,
@@ -22,6 +20,8 @@ from wholecall import (
     assemble_response,
     feedback,
 )
+from wholecall.errors import IncompleteArguments
+from wholecall.protocols.reader import Reader
 
 WHOLE = '{"query": "python async", "limit": 10}'
 CUT = '{"query": "python", "limit": 10'

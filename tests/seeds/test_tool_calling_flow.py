@@ -9,20 +9,10 @@ from typing import Any
 
 import pytest
 
-from wholecall import (
-    Fault,
-    Grew,
-    IncompleteArguments,
-    Proved,
-    Reader,
-    Rejected,
-    Released,
-    Start,
-    ToolCallBuffer,
-    ToolSpec,
-    is_complete_json,
-)
-from wholecall.events import Event
+from wholecall import Grew, Rejected, Released, Start, ToolCallBuffer, ToolSpec, is_complete_json
+from wholecall.errors import IncompleteArguments
+from wholecall.events import Event, Fault, Proved
+from wholecall.protocols.reader import Reader
 
 ID, NAME = "tooluse_tAFX6g_0Ru6Jz_qjTiETag", "scrape_webpage"
 ARGUMENTS = '{"urls": "https://example.com/a, https://example.com/b"}'

@@ -11,8 +11,8 @@ from wholecall.upstreams.http_connection import (
     NotHttp,
     PoolClosed,
     ProxyRefused,
+    ResponseHeaders,
     Unsafe,
-    decode_headers,
     find_media_type,
     judge,
 )
@@ -53,7 +53,7 @@ def test_the_type_of_a_body(given: bytes, expected: str) -> None:
 
 
 def test_headers_are_found_in_any_case_and_of_several_the_first() -> None:
-    headers = decode_headers(
+    headers = ResponseHeaders(
         [(b"retry-after", b"1"), (b"x-a", "é".encode()), (b"retry-after", b"2")]
     )
     assert headers["Retry-After"] == "1"

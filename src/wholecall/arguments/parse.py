@@ -356,7 +356,7 @@ def preview(text: str, *, limits: Limits = DEFAULT) -> Preview:
     It is for display: no call is ever made of it.
 
     ```python
-    from wholecall import preview
+    from wholecall.arguments.parse import preview
 
     print(preview('{"city": "Os').value)
     ```

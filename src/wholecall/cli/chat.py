@@ -22,7 +22,7 @@ from wholecall.agent.api import RunOptions, run
 from wholecall.cli.chat_view import ChatView
 from wholecall.cli.record import find_route
 from wholecall.demo.example_tools import TOOLS
-from wholecall.demo.scripted_demo import NAME, ScriptedModel
+from wholecall.demo.scripted_model import NAME, ScriptedModel
 from wholecall.dialects.dialect_registry import way_for
 from wholecall.errors import WholecallError
 from wholecall.events import Call, Text

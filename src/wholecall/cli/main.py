@@ -11,7 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import import_module, metadata, resources
+from importlib import import_module, resources
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -21,10 +21,11 @@ from rich.console import Console
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from wholecall import __version__
 from wholecall.assembly.outcome import Outcome, collect
 from wholecall.cli.recordings import Recording, load, load_tools
 from wholecall.cli.report import as_json, as_text, escape, forget_output, play, watch
-from wholecall.errors import WholecallError
+from wholecall.errors import MissingExtra, WholecallError
 from wholecall.events import Event
 
 if TYPE_CHECKING:
@@ -53,9 +54,24 @@ class _Commands(TyperGroup):
     def get_command(self, context: Context, name: str) -> Command | None:
         if name not in _LATER:
             return super().get_command(context, name)
-        command: Command = get_command(import_module(_LATER[name]).app)
+        try:
+            command: Command = get_command(import_module(_LATER[name]).app)
+        except MissingExtra as missing:
+            command = get_command(_stand_in(missing))
         command.name = name
         return command
+
+
+def _stand_in(missing: MissingExtra) -> typer.Typer:
+    """Return a command that says in the list of commands, and when it runs, what is missing."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+
+    @app.command(help=str(missing), context_settings=anything)
+    def refuse() -> None:
+        raise missing
+
+    return app
 
 
 app = typer.Typer(
@@ -72,7 +88,7 @@ _BAD_INPUT = 2
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"wholecall {metadata.version('wholecall')}")
+        typer.echo(f"wholecall {__version__}")
         raise typer.Exit
 
 

@@ -294,7 +294,7 @@ def way_for(model: str, *, override: str | None = None) -> Way:
     `override` is `native`, `constrained`, the name of a dialect, or `auto`: as the table says.
 
     ```python
-    from wholecall import way_for
+    from wholecall.dialects.dialect_registry import way_for
 
     print(way_for("qwen2.5-coder-1.5b").dialect)
     ```

@@ -7,7 +7,7 @@ import os
 import re
 import socket
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, cast
 
@@ -17,7 +17,6 @@ from httptools import (
     HttpParserUpgrade,
     HttpResponseParser,
 )
-from multidict import CIMultiDict
 
 from wholecall.upstreams.retry import is_repeatable
 
@@ -116,12 +115,25 @@ def find_media_type(headers: RawHeaders) -> str:
     return given.decode("latin-1").lower() or "application/octet-stream"
 
 
-def decode_headers(headers: RawHeaders) -> Mapping[str, str]:
-    """Return the headers by name; the case of names does not count."""
-    return CIMultiDict(
-        (name.decode("latin-1"), value.decode("utf-8", "surrogateescape"))
-        for name, value in headers
-    )
+class ResponseHeaders(Mapping[str, str]):
+    """Headers by name; the case of names does not count. The first of several values counts."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, headers: RawHeaders) -> None:
+        self._values: dict[str, str] = {}
+        for name, value in headers:
+            text = value.decode("utf-8", "surrogateescape")
+            self._values.setdefault(name.decode("latin-1"), text)
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
 
 
 def find_cause(error: OSError) -> str:
@@ -615,7 +627,7 @@ class HttpResponse:
     @property
     def headers(self) -> Mapping[str, str]:
         """The headers by name; the case of names does not count."""
-        return decode_headers(self.incoming.headers)
+        return ResponseHeaders(self.incoming.headers)
 
     @property
     def content_type(self) -> str:

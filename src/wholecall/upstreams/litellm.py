@@ -18,7 +18,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from wholecall.errors import WORDLESS, MissingExtra, UpstreamError
+from wholecall.errors import WORDLESS, UpstreamError, require_extra
 from wholecall.messages import Request
 from wholecall.protocols.codecs import encode_request
 from wholecall.protocols.reader import Chunk
@@ -134,9 +134,5 @@ def _read_headers(refusal: Exception) -> Mapping[str, str]:
 
 
 def _load(package: str) -> ModuleType:
-    try:
-        return importlib.import_module(package)
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"litellm/… models need the package {error.name!r}: pip install 'wholecall[litellm]'"
-        ) from error
+    require_extra("litellm/… models", "litellm")
+    return importlib.import_module(package)

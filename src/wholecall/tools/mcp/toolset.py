@@ -13,7 +13,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Self
 
-from wholecall.errors import ToolServerFailed
+from wholecall.errors import ToolServerFailed, require_extra
 from wholecall.events import JSON
 from wholecall.messages import Result
 from wholecall.tools.mcp.server_config import McpServer, Restart
@@ -82,6 +82,7 @@ class McpTools:
         """Start every server; `ToolServerFailed` if one that is required does not."""
         if any(not member.keeper.task.done() for member in self._members.values()):
             raise RuntimeError("these MCP servers are running already")
+        require_extra("MCP servers", "mcp")
         # Importing the SDK takes more than a second. Programs without MCP do not wait for it, and
         # the event loop continues meanwhile.
         keeping = await asyncio.to_thread(import_module, "wholecall.tools.mcp.server_keeper")

@@ -199,7 +199,7 @@ class ModelProcess:
     def explain(self) -> UpstreamError | MissingExtra:
         """Return why it ended."""
         if _MISSING in self._log:
-            return MissingExtra("local/… models need xllamacpp: pip install 'wholecall[local]'")
+            return MissingExtra("local/… models", "local")
         why = self._why or _SIGNALS.get(self._process.wait()) or self._last_words()
         # Clients read it: where the file lies is not for them.
         return unfit(f"the model {Path(self._order.path).name} does not run: {why}")

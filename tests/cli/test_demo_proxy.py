@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 
 from proxy_server import in_loop
-from wholecall.demo.scripted_demo import Audience, Demo, ask, make_demo
+from wholecall.cli.demo import Audience, Demo, ask, make_demo
 from wholecall.errors import UpstreamError
 from wholecall.proxy.config.schema import ListenConfig
 from wholecall.proxy.server import listen, make_server_config, write_address

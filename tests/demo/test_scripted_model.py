@@ -14,7 +14,7 @@ from wholecall.agent.run_events import RunEvent, Status, ToolEnded, ToolStarted,
 from wholecall.assembly.outcome import Outcome, collect
 from wholecall.cli.recordings import load
 from wholecall.demo.example_tools import TOOLS
-from wholecall.demo.scripted_demo import (
+from wholecall.demo.scripted_model import (
     NAME,
     Scene,
     ScriptedModel,
