@@ -15,7 +15,7 @@ import house
 import walk
 
 LIMITS = {
-    "modules": 243,
+    "modules": 242,
     "small modules with one importer": 0,
     "public class names used twice": 0,
     "file names used twice": 0,
@@ -26,14 +26,14 @@ LIMITS = {
     "functions nested deeper than 3": 0,
     "classes with more than 14 fields": 7,
     "fields of the widest class": 30,
-    "lines of code": 43031,
+    "lines of code": 43015,
     "odd words in 1,000 of comments": 0.2,
     "odd words in 1,000 of docs": 1.4,
     "docstrings of 100 that ask": 0.2,
     "words in ARCHITECTURE.md": 1282,
 }
 # One `POST /v1/messages`: gate, streamed, one tool, chat completions behind it.
-REQUEST_FILES, REQUEST_CHANGES = 75, 518
+REQUEST_FILES, REQUEST_CHANGES = 71, 517
 # From `Reader.end` to the released call.
 END_FILES, END_CHANGES = 15, 42
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from wholecall.errors import InvalidChoice
 from wholecall.events import Call, Rejected
@@ -143,6 +143,24 @@ class Field(NamedTuple):
 def field_of(request: Wire, key: str) -> Field:
     """A field of the request itself."""
     return Field(key, request.get(key))
+
+
+class ChoiceForm(Protocol):
+    """Reads and says a choice in one protocol's words."""
+
+    def decode(self, request: Wire, offered: Offered, /) -> Choice:
+        """Read the choice from a request's fields."""
+
+    def encode(self, choice: Choice, /) -> EncodedChoice:
+        """Say a choice."""
+
+
+def read_choice(form: ChoiceForm, request: Wire, *, offered: Offered) -> Choice:
+    """Read the choice from a request's fields, or raise `InvalidChoice`."""
+    choice = form.decode(request, offered)
+    if choice.mode is Mode.REQUIRED and not offered:
+        raise field_of(request, "tool_choice").refuse("only 'auto' and 'none' without tools")
+    return choice
 
 
 # Check whether an answer obeys the tool choice. Not all upstreams enforce it.

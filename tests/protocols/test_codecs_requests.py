@@ -6,7 +6,8 @@ from wholecall.errors import UnknownProtocol, UnreadableRequest
 from wholecall.events import Reasoning, Text
 from wholecall.messages import Message, PastCall, Request, Role
 from wholecall.protocols.codecs import decode_request, encode_request
-from wholecall.protocols.history import MISTRAL, Target
+from wholecall.protocols.history import Target
+from wholecall.protocols.openai_chat.history import MISTRAL
 
 REQUEST = Request(
     model="m",

@@ -10,16 +10,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wholecall.protocols.history import (
-    ANTHROPIC,
-    DEEPSEEK,
-    GEMINI,
-    MISTRAL,
-    OPENAI_CHAT,
-    OPENAI_RESPONSES,
-    Target,
-)
+from wholecall.protocols.anthropic.history import ANTHROPIC
+from wholecall.protocols.history import Target
 from wholecall.protocols.history_repair import mend, repair_history
+from wholecall.protocols.openai_chat.history import DEEPSEEK, GEMINI, MISTRAL, OPENAI_CHAT
+from wholecall.protocols.openai_responses.history import OPENAI_RESPONSES
 
 # ── Healthy conversations ───────────────────────────────────────────────────────────
 

@@ -4,8 +4,10 @@ import string
 
 import pytest
 
-from wholecall.protocols import history
-from wholecall.protocols.history import ANTHROPIC_IDS, MISTRAL_IDS, IdRule, ReasoningRule, System
+from wholecall.protocols.anthropic.history import ANTHROPIC_IDS
+from wholecall.protocols.history import IdRule, ReasoningRule, System, Target
+from wholecall.protocols.openai_chat.history import MISTRAL_IDS, OPENAI_CHAT
+from wholecall.protocols.openai_responses.history import OPENAI_RESPONSES
 
 # what holds, rule, id, accepted
 IDS: list[tuple[str, IdRule, str, bool]] = [
@@ -18,10 +20,10 @@ IDS: list[tuple[str, IdRule, str, bool]] = [
     ("ten are too many", MISTRAL_IDS, "aB3xK9mP2x", False),
     ("an underscore is none of them", MISTRAL_IDS, "call_1234", False),
     ("a letter of another alphabet is none either", MISTRAL_IDS, "aB3xK9mPé", False),
-    ("OpenAI's forty", history.OPENAI_CHAT.ids, "x" * 40, True),
-    ("and not one more", history.OPENAI_CHAT.ids, "x" * 41, False),
-    ("sixty-four in Responses", history.OPENAI_RESPONSES.ids, "x" * 64, True),
-    ("and not one more in Responses", history.OPENAI_RESPONSES.ids, "x" * 65, False),
+    ("OpenAI's forty", OPENAI_CHAT.ids, "x" * 40, True),
+    ("and not one more", OPENAI_CHAT.ids, "x" * 41, False),
+    ("sixty-four in Responses", OPENAI_RESPONSES.ids, "x" * 64, True),
+    ("and not one more in Responses", OPENAI_RESPONSES.ids, "x" * 65, False),
 ]
 
 
@@ -54,7 +56,7 @@ def test_a_rule_that_cannot_be_kept_is_refused(
 
 
 def test_the_plain_target_keeps_everything() -> None:
-    plain = history.Target()
+    plain = Target()
 
     assert plain.reasoning is ReasoningRule.ALL
     assert plain.signatures

@@ -1,15 +1,14 @@
 import pytest
 
-from wholecall.protocols.history import (
-    ANTHROPIC,
+from wholecall.protocols.anthropic.history import ANTHROPIC, anthropic_traits
+from wholecall.protocols.history import ReasoningRule, Target
+from wholecall.protocols.openai_chat.history import (
     DEEPSEEK,
     GEMINI,
     MISTRAL,
     OPENAI_CHAT,
-    ReasoningRule,
-    Target,
+    chat_traits,
 )
-from wholecall.protocols.model_traits import anthropic_traits, chat_traits
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from wholecall.protocols.registry import PROTOCOLS, begins_events, detect, is_whole
+from wholecall.protocols.registry import NAMES, begins_events, detect, is_whole
 
 CHUNKS: list[tuple[dict[str, Any], str]] = [
     ({"choices": [{"index": 0, "delta": {}}]}, "openai-chat"),
@@ -76,7 +76,7 @@ def test_a_whole_answer_is_known_as_one(payload: dict[str, Any], protocol: str) 
 
 
 def test_every_registered_protocol_can_be_detected() -> None:
-    assert {protocol for _, protocol in CHUNKS} == set(PROTOCOLS)
+    assert {protocol for _, protocol in CHUNKS} == set(NAMES)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 SPEC = ToolSpec("f", SCHEMA, "does f")
 PLAIN = write_tool(SPEC)
 STRICT = {"type": "function", "function": {**PLAIN["function"], "strict": True}}
+FUNCTIONS = (None, "function")
 SEARCH = {"type": "web_search"}
 
 
@@ -39,7 +40,7 @@ def test_a_schema_speaks_of_an_object(parameters: Any, schema: Any) -> None:
 
 
 def test_a_tool_goes_out_as_the_client_defined_it() -> None:
-    read = read_tools([PLAIN, STRICT, SEARCH], CHAT, write=write_tool)
+    read = read_tools([PLAIN, STRICT, SEARCH], CHAT, functions=FUNCTIONS, write=write_tool)
     assert read.specs == (SPEC, SPEC)
     assert read.natives == (Native(CHAT, SEARCH),)
     assert read.said == (STRICT,)
@@ -97,13 +98,13 @@ def test_the_name_of_a_call_is_legal_unless_it_was_offered(name: str, written: s
 )
 def test_a_definition_that_cannot_be_read_is_named(definition: Any, param: str) -> None:
     with pytest.raises(UnreadableRequest) as caught:
-        read_tools([PLAIN, definition], CHAT, write=write_tool)
+        read_tools([PLAIN, definition], CHAT, functions=FUNCTIONS, write=write_tool)
     assert caught.value.param == param
     assert "tools[0]" not in str(caught.value)
 
 
 def test_no_tools_are_none() -> None:
-    read = read_tools(None, CHAT, write=write_tool)
+    read = read_tools(None, CHAT, functions=FUNCTIONS, write=write_tool)
     assert (read.specs, read.natives, read.said, read.names) == ((), (), (), frozenset())
 
 

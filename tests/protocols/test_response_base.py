@@ -11,11 +11,11 @@ from wholecall.errors import (
     UpstreamError,
     WholecallError,
 )
+from wholecall.protocols.anthropic.response import encode_error as anthropic_error
+from wholecall.protocols.openai_chat.response import encode_error as openai_error
 from wholecall.protocols.response_base import (
     NO_THREADS,
     Failure,
-    anthropic_error,
-    openai_error,
     read_failure,
 )
 

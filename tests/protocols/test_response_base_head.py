@@ -1,6 +1,7 @@
 import pytest
 
-from wholecall.protocols.response_base import ResponseHead, make_answer_id
+from wholecall.protocols.codecs import make_answer_id
+from wholecall.protocols.response_base import ResponseHead
 
 
 @pytest.mark.parametrize(

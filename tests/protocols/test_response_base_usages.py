@@ -3,11 +3,9 @@ from typing import Any
 import pytest
 
 from wholecall.events import Usage
-from wholecall.protocols.response_base import (
-    write_chat_usage,
-    write_message_usage,
-    write_response_usage,
-)
+from wholecall.protocols.anthropic.response import write_usage as write_message_usage
+from wholecall.protocols.openai_chat.response import write_usage as write_chat_usage
+from wholecall.protocols.openai_responses.response import write_usage as write_response_usage
 
 CHAT: dict[str, Any] = {
     "prompt_tokens": 100,

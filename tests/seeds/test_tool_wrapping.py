@@ -12,7 +12,7 @@ import pytest
 from wholecall import assemble_response, parse_text
 from wholecall.errors import InvalidChoice
 from wholecall.messages import read_offer
-from wholecall.protocols.tool_choices import decode
+from wholecall.protocols.codecs import decode_choice as decode
 from wholecall.tool_choice import Mode
 
 GET_WEATHER: dict[str, Any] = {

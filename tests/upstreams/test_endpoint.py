@@ -133,7 +133,7 @@ def test_a_user_and_a_key_for_one_header_are_refused() -> None:
 
 
 def test_a_protocol_that_is_not_spoken_is_named() -> None:
-    with pytest.raises(UnknownProtocol, match="'bedrock-converse'; known are openai-chat"):
+    with pytest.raises(UnknownProtocol, match="'bedrock-converse' is none of 'openai-chat'"):
         Endpoint("bedrock-converse", "http://h")
 
 

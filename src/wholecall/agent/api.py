@@ -46,9 +46,9 @@ from wholecall.dialects.rescue import Rescue
 from wholecall.errors import InvalidChoice, RunFailed
 from wholecall.events import Call, Text
 from wholecall.messages import Message, Native, Request, Role
-from wholecall.protocols.codecs import decode_request
+from wholecall.protocols.codecs import decode_choice, decode_request
+from wholecall.protocols.registry import CHAT
 from wholecall.protocols.request_fields import tool_names
-from wholecall.protocols.tool_choices import decode
 from wholecall.tool_choice import Choice, Mode
 from wholecall.tools.tool import notify
 from wholecall.tools.toolbox import Offered, Toolbox
@@ -322,7 +322,7 @@ def _read_prompt(prompt: Question, model: str) -> tuple[Message, ...]:
         together = list(group)
         ours = [message for message in together if isinstance(message, Message)]
         body = {"model": model, "messages": together}
-        messages += ours if kind else decode_request("openai-chat", body).messages
+        messages += ours if kind else decode_request(CHAT, body).messages
     return tuple(messages)
 
 
@@ -332,7 +332,7 @@ def _read_choice(
     if choice is None:
         return Choice()
     if not isinstance(choice, Choice):
-        return decode("openai-chat", {"tool_choice": choice}, offered=offered)
+        return decode_choice(CHAT, {"tool_choice": choice}, offered=offered)
     unknown = ", ".join(repr(name) for name in choice.names if name not in offered)
     if unknown:
         raise InvalidChoice(f"tool_choice names {unknown}, not offered here", param="tool_choice")

@@ -27,7 +27,7 @@ from wholecall.errors import InvalidChoice, UnreadableRecording, UnusableDialect
 from wholecall.events import Event
 from wholecall.messages import Prompted, read_offer
 from wholecall.protocols.reader import CUT, Chunk, Reader, Tools
-from wholecall.protocols.registry import PROTOCOLS, detect, is_whole
+from wholecall.protocols.registry import NAMES, detect, is_whole
 
 STDIN = Path("-")
 # A file is held in memory as a whole; the longest answers have a few megabytes.
@@ -244,8 +244,8 @@ def _strip_field(payload: Any) -> Any:
 
 
 def _check_protocol(place: str, protocol: str) -> None:
-    if protocol not in PROTOCOLS:
-        known = ", ".join(PROTOCOLS)
+    if protocol not in NAMES:
+        known = ", ".join(NAMES)
         raise UnreadableRecording(f"{place}: protocol {protocol!r} is unknown; known are {known}")
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 import msgspec
 
 from wholecall.arguments.limits import DEFAULT
-from wholecall.errors import ProtocolError, UnknownProtocol
+from wholecall.errors import ProtocolError
 from wholecall.events import (
     JSON,
     CallDelta,
@@ -29,18 +29,6 @@ from wholecall.events import (
     Usage,
 )
 
-_Found = TypeVar("_Found")
-
-
-def find_entry(table: Mapping[str, _Found], protocol: str) -> _Found:
-    """The entry of a protocol, or an `UnknownProtocol` that names those of the table."""
-    try:
-        return table[protocol]
-    except KeyError:
-        known = ", ".join(map(repr, table))
-        raise UnknownProtocol(f"protocol {protocol!r} is none of {known}") from None
-
-
 # The shared part of all protocols: payloads in, deltas out, and a `Fault` for an unreadable
 # payload.
 #
@@ -55,6 +43,8 @@ Decoded: TypeAlias = Iterable[Delta | OfChoice[Delta]]
 
 DONE = "[DONE]"
 DECLINED = "refusal"
+CUSTOM = "custom"
+"""The type of a call whose tool takes any text."""
 _KEEP_ALIVE = ("", "null", "[]", "ping", "keepalive", "keep-alive", "heartbeat")
 _MARKS = {**dict.fromkeys(_KEEP_ALIVE, ""), "[done]": DONE, "done": DONE}
 _LONGEST_MARK = 12

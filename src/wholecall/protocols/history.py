@@ -6,14 +6,14 @@ import enum
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 # A shorter digest would not tell the ids of a long conversation apart; SHA-256 ends at 64.
 _SHORTEST_DIGEST = 8
 _LONGEST_DIGEST = 64
-_LETTERS_AND_DIGITS = frozenset(string.ascii_letters + string.digits)
+LETTERS_AND_DIGITS = frozenset(string.ascii_letters + string.digits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,27 +74,17 @@ class Target:
     directly."""
 
 
-ANTHROPIC_IDS = IdRule(_LETTERS_AND_DIGITS | {"_", "-"})
-MISTRAL_IDS = IdRule(_LETTERS_AND_DIGITS, shortest=9, longest=9)
+_Known = TypeVar("_Known")
 
-# OpenAI's chat endpoint takes ids of up to 40 characters, Responses of up to 64.
-OPENAI_CHAT = Target(IdRule(longest=40), reasoning=ReasoningRule.NONE, signatures=False)
-OPENAI_RESPONSES = Target(IdRule(longest=64))
-# Models before Opus 4.8 take no system messages at all, later ones take them after a user's.
-ANTHROPIC = Target(ANTHROPIC_IDS, reasoning=ReasoningRule.SIGNED, system=System.APART)
-# Mistral answers "Unexpected role 'user' after role 'tool'", and 422 to fields it does not know.
-MISTRAL = Target(
-    MISTRAL_IDS,
-    reasoning=ReasoningRule.NONE,
-    signatures=False,
-    system=System.LEADING,
-    bridge="I have the results.",
-)
-# A message with calls keeps its `reasoning_content` in all later requests; an empty one is
-# accepted, a missing one is a 400.
-DEEPSEEK = Target(reasoning_required=True)
-# Gemini's OpenAI-compatible layer wants `extra_content.google.thought_signature` back unchanged.
-GEMINI = Target(reasoning=ReasoningRule.NONE)
+
+def find_by_model(model: str, table: Sequence[tuple[str, _Known]], *, other: _Known) -> _Known:
+    """Return the entry whose beginning the model's name has; the first that fits counts.
+
+    A name in no table gets what most upstreams accept. A caller that knows better passes its own
+    `Target`.
+    """
+    name = model.lower().rpartition("/")[2]  # gateways put a path before it: `openai/gpt-5`
+    return next((known for start, known in table if name.startswith(start)), other)
 
 
 # A history as the mender sees it, whatever its protocol: turns, results, and all the rest.
@@ -260,6 +250,8 @@ class HistoryForm:
     """A result for a call that has none, with these words."""
     annotate: Callable[[Wire, str], Wire]
     """A result with words added to it."""
+    target: Target = Target()
+    """The requirements that every upstream of the protocol has."""
 
 
 def read_id(native: Wire, key: str) -> str:

@@ -34,7 +34,7 @@ from wholecall.events import (
 from wholecall.messages import ToolSpec
 from wholecall.protocols.decoder import Payload, count_reasoning
 from wholecall.protocols.fast_path import RepeatedChunks, coalesce
-from wholecall.protocols.registry import decoder_for, framing_for, usual_for
+from wholecall.protocols.registry import find_protocol
 from wholecall.protocols.sse_ndjson import Framing
 
 Chunk: TypeAlias = bytes | str | Mapping[str, Any] | object
@@ -73,9 +73,9 @@ class Reader:
         max_tokens: int | None = None,
     ) -> None:
         """`max_tokens` is the request's limit of output tokens, by whatever name it went out."""
-        self._protocol = protocol
-        self._decoder = decoder_for(protocol)
-        self._usual = usual_for(protocol, whole=False)
+        self._protocol = find_protocol(protocol)
+        self._decoder = self._protocol.decoder()
+        self._usual = self._protocol.usual
         """Oddities that are normal in this protocol."""
         self._stream: tuple[Framing, RepeatedChunks] | None = None
         """Needed for a stream, not for a whole answer."""
@@ -117,7 +117,7 @@ class Reader:
         """Take a whole answer that was not streamed."""
         if isinstance(body, _BUFFERS):
             body = bytes(body)
-        self._usual = usual_for(self._protocol, whole=True)
+        self._usual = self._protocol.usual_whole
         return self._decoded(self._decoder.decode_response(body))
 
     def end(self) -> list[Event]:
@@ -136,7 +136,7 @@ class Reader:
         return self._without_usual(events + self._assembler.end())
 
     def _begin_stream(self) -> tuple[Framing, RepeatedChunks]:
-        self._stream = framing_for(self._protocol), RepeatedChunks(self._decoder)
+        self._stream = self._protocol.framing(), RepeatedChunks(self._decoder)
         return self._stream
 
     def _framed(self, take: Callable[[], list[Payload]], stencil: RepeatedChunks) -> list[Event]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from wholecall.errors import InadmissibleTools, UnreadableRequest
-from wholecall.events import Problem
+from wholecall.events import Problem, Text
 from wholecall.messages import (
     Media,
     Message,
@@ -32,6 +32,22 @@ _MISSING = re.compile(r"missing required field `(?P<name>[^`]*)`")
 
 class _Kind(msgspec.Struct):
     type: str | None = None
+
+
+class _TextPart(msgspec.Struct):
+    text: str
+
+
+class _RefusalPart(msgspec.Struct):
+    refusal: str
+
+
+class JsonSchema(msgspec.Struct):
+    """The format of a structured answer."""
+
+    schema: dict[str, Any]
+    name: str = "answer"
+    strict: bool | None = None
 
 
 # ── Reading ─────────────────────────────────────────────────────────────────────────
@@ -77,6 +93,11 @@ def refuse_role(at: str, role: str | None, *, known: Collection[str]) -> Unreada
 def without(fields: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     """The fields that have other names."""
     return {name: value for name, value in fields.items() if name not in names}
+
+
+def pick(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Those of the named fields that have a value."""
+    return {name: fields[name] for name in names if fields.get(name) is not None}
 
 
 def keep_rest(protocol: str, fields: Mapping[str, Any]) -> Native | None:
@@ -206,14 +227,24 @@ def tool_names(request: Request) -> frozenset[str]:
     return RequestTools(request.tools, request.native_tools, ()).names
 
 
-def read_tools(definitions: Sequence[Any] | None, protocol: str, *, write: _Write) -> RequestTools:
-    """Read the definitions of a request."""
+def read_tools(
+    definitions: Sequence[Any] | None,
+    protocol: str,
+    *,
+    functions: Collection[str | None],
+    write: _Write,
+) -> RequestTools:
+    """Read the definitions of a request.
+
+    `functions` are the types by which a definition says that it is a function of the client's; all
+    others are the upstream's.
+    """
     specs: list[ToolSpec] = []
     natives: list[Native] = []
     said: list[Any] = []
     for place, definition in enumerate(definitions or ()):
         fields = fit(definition, dict[str, Any], at=f"tools[{place}]")
-        if fields.get("type") not in _FUNCTION_TYPES[protocol]:
+        if fields.get("type") not in functions:
             natives.append(Native(protocol, definition))
             continue
         spec = _read_spec(definition, place)
@@ -221,14 +252,6 @@ def read_tools(definitions: Sequence[Any] | None, protocol: str, *, write: _Writ
         if write(spec) != definition:
             said.append(definition)
     return RequestTools(tuple(specs), tuple(natives), tuple(said))
-
-
-# How a definition says that it is a function of the client's; all others are the upstream's.
-_FUNCTION_TYPES: dict[str, tuple[str | None, ...]] = {
-    "openai-chat": (None, "function"),
-    "openai-responses": ("function",),
-    "anthropic": (None, "custom"),
-}
 
 
 def _read_spec(definition: Any, place: int) -> ToolSpec:
@@ -297,12 +320,74 @@ def write_format(media: Media) -> str:
     return _FORMATS.get(kind, kind.removeprefix("audio/"))
 
 
+# ── Content ─────────────────────────────────────────────────────────────────────────
+
+
+ContentPart: TypeAlias = Text | Media | Native
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContentForm:
+    """The form of a content in one protocol: a list of parts, each with a type."""
+
+    protocol: str
+    text: str
+    """The type of a text."""
+    writers: Mapping[str, Callable[[Media], dict[str, Any] | None]]
+    """By the kind of media. They return None for media that cannot be sent."""
+    readers: Mapping[str, Callable[[Any, str], ContentPart]]
+    """By the type of a part. All others are handed on as they are."""
+
+    def write(self, parts: Sequence[object]) -> str | list[Any]:
+        """Write a content; a single text is written as such."""
+        if len(parts) == 1 and isinstance(parts[0], Text):
+            return parts[0].text
+        return [self.write_part(part) for part in parts]
+
+    def write_part(self, part: object) -> Any:
+        """Write a part, or words in the place of one that cannot be sent."""
+        if isinstance(part, Native) and part.protocol == self.protocol:
+            return part.value
+        if isinstance(part, Media) and part.kind in self.writers:
+            written = self.writers[part.kind](part)
+            if written is not None:
+                return written
+        return {"type": self.text, "text": part.text if isinstance(part, Text) else omit(part)}
+
+    def read(self, content: str | list[Any] | None, at: str) -> list[ContentPart]:
+        """Read a content; `at` is its path."""
+        if content is None or isinstance(content, str):
+            return [Text(content)] if content else []
+        return [self.read_part(part, f"{at}[{place}]") for place, part in enumerate(content)]
+
+    def read_part(self, part: Any, at: str) -> ContentPart:
+        """Read a part."""
+        reader = self.readers.get(read_kind(part, at))
+        return reader(part, at) if reader is not None else Native(self.protocol, part)
+
+
+def read_text(part: Any, at: str) -> Text:
+    """Read a part that is a text."""
+    return Text(fit(part, _TextPart, at=at).text)
+
+
+def read_refusal(part: Any, at: str) -> Text:
+    """Read a part that is a refusal of OpenAI's models."""
+    return Text(fit(part, _RefusalPart, at=at).refusal)
+
+
+def read_data(address: str, name: str | None) -> Media:
+    """Read a document from a `data:` URL, or from base64 and nothing else."""
+    media = read_address("document", address, name=name or "")
+    return media if media.data else Media(kind="document", data=address, name=media.name)
+
+
 # ── In words ────────────────────────────────────────────────────────────────────────
 
 
-def omit(part: Media | Native) -> str:
+def omit(part: object) -> str:
     """Return the text in place of content that cannot be sent."""
-    if isinstance(part, Native):
+    if not isinstance(part, Media):
         return "(Something was left out here that this model cannot be given.)"
     about = ", ".join(filter(None, (part.kind, part.name, part.media_type, part.url)))
     return f"(Left out here, because this model cannot be given it: {about}.)"

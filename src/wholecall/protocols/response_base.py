@@ -5,7 +5,6 @@ interface.
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -25,27 +24,9 @@ from wholecall.errors import (
     WholecallError,
 )
 from wholecall.events import JSON, Call, Opened, Reasoning, Usage
-from wholecall.protocols.decoder import count_reasoning, plain
-from wholecall.protocols.openai_chat.stream import CUSTOM
+from wholecall.protocols.decoder import CUSTOM, count_reasoning, plain
 
-_OPENAI_TYPES = {
-    401: "authentication_error",
-    403: "permission_error",
-    429: "rate_limit_error",
-}
-_ANTHROPIC_TYPES = {
-    401: "authentication_error",
-    402: "billing_error",
-    403: "permission_error",
-    404: "not_found_error",
-    408: "timeout_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    503: "overloaded_error",
-    504: "timeout_error",
-    529: "overloaded_error",
-}
-_SERVER = 500
+SERVER = 500
 # What an upstream says of the request concerns the client. That it refuses the key, or does
 # not know its own address, is between it and us.
 _HANDED_ON = frozenset({400, 408, 409, 413, 422, 429, 503, 504, 529})
@@ -62,7 +43,7 @@ class Failure:
     """The reason why a request failed, in words for the client."""
 
     message: str
-    status: int = _SERVER
+    status: int = SERVER
     """Of HTTP. In a stream that has begun it only says what kind of failure it is."""
     code: str | None = None
     param: str | None = None
@@ -70,32 +51,8 @@ class Failure:
     request_id: str = ""
 
 
-def openai_error(failure: Failure) -> dict[str, Any]:
-    """The body of an error in OpenAI's shape, for chat completions and responses."""
-    other = "server_error" if failure.status >= _SERVER else "invalid_request_error"
-    error = {
-        "message": failure.message,
-        "type": _OPENAI_TYPES.get(failure.status, other),
-        "param": failure.param,
-        "code": failure.code,
-    }
-    return {"error": error, **_request_id(failure)}
-
-
-def anthropic_error(failure: Failure) -> dict[str, Any]:
-    """The body of an error in Anthropic's shape, which has no place for a field."""
-    other = "api_error" if failure.status >= _SERVER else "invalid_request_error"
-    kind = _ANTHROPIC_TYPES.get(failure.status, other)
-    message = failure.message
-    if failure.param and failure.param not in message:
-        message = f"{failure.param}: {message}"
-    error: dict[str, Any] = {"type": kind, "message": message}
-    if failure.code == NO_THREADS:
-        error["details"] = {"error_code": NO_THREADS}
-    return {"type": "error", "error": error, **_request_id(failure)}
-
-
-def _request_id(failure: Failure) -> dict[str, str]:
+def write_request_id(failure: Failure) -> dict[str, str]:
+    """Return the field that names the request, if its id is known."""
     return {"request_id": failure.request_id} if failure.request_id else {}
 
 
@@ -200,12 +157,6 @@ def comment(word: str, value: Any) -> bytes:
 
 PRIVATE = "wholecall"
 """The name for progress: a key, a type of event, the first word of a comment."""
-_PREFIXES = {"openai-chat": "chatcmpl-", "openai-responses": "resp_", "anthropic": "msg_"}
-
-
-def make_answer_id(protocol: str) -> str:
-    """An id for an answer, in the form that the clients of the protocol know."""
-    return f"{_PREFIXES[protocol]}{secrets.token_hex(12)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,7 +214,7 @@ _BESIDE = ("cache_read_input_tokens", "cache_creation_input_tokens")
 
 
 @dataclass(frozen=True, slots=True)
-class _Figures:
+class UsageFigures:
     """All tokens of the input and of the output, and what is known of some of them."""
 
     input: int
@@ -273,56 +224,11 @@ class _Figures:
     reasoning: int
 
 
-def write_chat_usage(usage: Usage) -> dict[str, Any]:
-    """`usage` of a chat completion."""
-    if {"prompt_tokens", "completion_tokens"} <= usage.native.keys():
-        return dict(usage.native)
-    figures = _read(usage)
-    return {
-        "prompt_tokens": figures.input,
-        "completion_tokens": figures.output,
-        "total_tokens": figures.input + figures.output,
-        "prompt_tokens_details": {"cached_tokens": figures.cached},
-        "completion_tokens_details": {"reasoning_tokens": figures.reasoning},
-    }
-
-
-def write_response_usage(usage: Usage) -> dict[str, Any]:
-    """`usage` of a response."""
-    if {"input_tokens", "output_tokens", "total_tokens"} <= usage.native.keys():
-        return dict(usage.native)
-    figures = _read(usage)
-    return {
-        "input_tokens": figures.input,
-        "input_tokens_details": {
-            "cached_tokens": figures.cached,
-            "cache_write_tokens": figures.stored,
-        },
-        "output_tokens": figures.output,
-        "output_tokens_details": {"reasoning_tokens": figures.reasoning},
-        "total_tokens": figures.input + figures.output,
-    }
-
-
-def write_message_usage(usage: Usage | None) -> dict[str, Any]:
-    """`usage` of a message. The protocol demands it, so what is unknown is 0."""
-    if usage is None:
-        return {"input_tokens": 0, "output_tokens": 0}
-    if _is_message_usage(usage.native):
-        return {"output_tokens": 0, **usage.native}
-    figures = _read(usage)
-    return {
-        "input_tokens": max(figures.input - figures.cached - figures.stored, 0),
-        "cache_creation_input_tokens": figures.stored,
-        "cache_read_input_tokens": figures.cached,
-        "output_tokens": figures.output,
-    }
-
-
-def _read(usage: Usage) -> _Figures:
+def read_figures(usage: Usage) -> UsageFigures:
+    """Return the figures, in whatever protocol's names they are."""
     native = usage.native
-    beside = _BESIDE if _is_message_usage(native) else ()
-    return _Figures(
+    beside = _BESIDE if is_message_usage(native) else ()
+    return UsageFigures(
         (usage.input_tokens or 0) + sum(_count(native.get(name)) for name in beside),
         usage.output_tokens or 0,
         _find(native, _CACHED),
@@ -331,8 +237,8 @@ def _read(usage: Usage) -> _Figures:
     )
 
 
-def _is_message_usage(native: Mapping[str, Any]) -> bool:
-    """Return True if the figures are Anthropic's: OpenAI's Responses has the same two names."""
+def is_message_usage(native: Mapping[str, Any]) -> bool:
+    """Return True if cached tokens are counted apart; Responses has the same two names."""
     return "input_tokens" in native and "total_tokens" not in native
 
 

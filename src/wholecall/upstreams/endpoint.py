@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
@@ -14,7 +13,8 @@ import msgspec
 from yarl import URL
 
 from wholecall.arguments.describe import cut
-from wholecall.errors import MODERATION, WORDLESS, UnknownProtocol, UpstreamError
+from wholecall.errors import MODERATION, WORDLESS, UpstreamError
+from wholecall.protocols.registry import UpstreamSide, upstream_side
 from wholecall.upstreams.http_connection import HttpResponse, read_some
 from wholecall.upstreams.retry import FailedAttempt, is_repeatable, read_retry_after
 from wholecall.upstreams.secrets import SHORTEST, hide_known, names_secret
@@ -81,42 +81,6 @@ _HEADERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Convention:
-    """The HTTP conventions of one protocol."""
-
-    path: str
-    version: str = ""
-    base_has_version: bool = False
-    """True if its own clients expect the version in the base URL."""
-    key_header: str = "Authorization"
-    key_form: str = "Bearer {key}"
-    headers: Mapping[str, str] = field(default_factory=dict)
-    model_in_path: bool = False
-    """True if the path names the model and the method."""
-    streams_json: bool = False
-    """True if a stream begins with JSON, as a whole answer does."""
-    models: str = "models"
-    """The path under which the models are listed."""
-
-
-_CONVENTIONS: dict[str, _Convention] = {
-    "openai-chat": _Convention("chat/completions", "v1", base_has_version=True),
-    "openai-responses": _Convention("responses", "v1", base_has_version=True),
-    "anthropic": _Convention(
-        "messages",
-        "v1",
-        key_header="x-api-key",
-        key_form="{key}",
-        headers={"anthropic-version": "2023-06-01"},
-    ),
-    "ollama": _Convention("chat", "api", streams_json=True, models="tags"),
-    "gemini": _Convention(
-        "models", "v1beta", key_header="x-goog-api-key", key_form="{key}", model_in_path=True
-    ),
-}
-
-
 class Endpoint:
     """One address that speaks one protocol, and the key for it."""
 
@@ -128,10 +92,7 @@ class Endpoint:
         api_key: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        convention = _CONVENTIONS.get(protocol)
-        if convention is None:
-            known = ", ".join(_CONVENTIONS)
-            raise UnknownProtocol(f"no upstream over HTTP speaks {protocol!r}; known are {known}")
+        convention = upstream_side(protocol)
         self.protocol = protocol
         self._convention = convention
         self._url = _join(_parse(base_url), convention)
@@ -206,7 +167,7 @@ def _parse(base_url: str) -> URL:
         raise ValueError(f"base URL {error}") from None
 
 
-def _join(base: URL, convention: _Convention) -> URL:
+def _join(base: URL, convention: UpstreamSide) -> URL:
     path = base.raw_path.rstrip("/")
     if not path.endswith(f"/{convention.path}"):
         version = "" if _has_version(path, convention) else f"/{convention.version}"
@@ -214,7 +175,7 @@ def _join(base: URL, convention: _Convention) -> URL:
     return base.with_path(path, encoded=True, keep_query=True)
 
 
-def _has_version(path: str, convention: _Convention) -> bool:
+def _has_version(path: str, convention: UpstreamSide) -> bool:
     segments = path.split("/")
     if convention.version in segments or any(map(_VERSION.fullmatch, segments)):
         return True
@@ -224,7 +185,7 @@ def _has_version(path: str, convention: _Convention) -> bool:
 # ── Headers and keys ────────────────────────────────────────────────────────────────
 
 
-def _own_headers(convention: _Convention, api_key: str) -> dict[str, str]:
+def _own_headers(convention: UpstreamSide, api_key: str) -> dict[str, str]:
     headers = _HEADERS | dict(convention.headers)
     if api_key:
         headers[convention.key_header] = convention.key_form.format(key=api_key)

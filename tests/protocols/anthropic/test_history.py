@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from wholecall.protocols.anthropic.history import ANTHROPIC
 from wholecall.protocols.history import (
-    ANTHROPIC,
     NO_OUTPUT,
     UNRECORDED,
     ChangeKind,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from wholecall.errors import InvalidChoice
-from wholecall.protocols.anthropic.tool_choice import ANTHROPIC
+from wholecall.protocols.anthropic.request import CHOICE as ANTHROPIC
 from wholecall.tool_choice import Choice, EncodedChoice, Mode, Special
 
 OFFERED = ("alpha", "beta")

@@ -5,11 +5,7 @@ from typing import Any
 import pytest
 
 from wholecall.protocols.history import (
-    DEEPSEEK,
-    GEMINI,
-    MISTRAL,
     NO_OUTPUT,
-    OPENAI_CHAT,
     UNRECORDED,
     ChangeKind,
     ReasoningRule,
@@ -17,6 +13,7 @@ from wholecall.protocols.history import (
     explain,
 )
 from wholecall.protocols.history_repair import mend
+from wholecall.protocols.openai_chat.history import DEEPSEEK, GEMINI, MISTRAL, OPENAI_CHAT
 
 PLAIN = Target()
 SIGNED = Target(reasoning=ReasoningRule.SIGNED)

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from wholecall.errors import InvalidChoice
-from wholecall.protocols.openai_chat.tool_choice import CHAT, RESPONSES, OpenAIForm
+from wholecall.protocols.openai_chat.tool_choice import CHOICE as CHAT
+from wholecall.protocols.openai_chat.tool_choice import OpenAIForm
+from wholecall.protocols.openai_responses.request import CHOICE as RESPONSES
 from wholecall.tool_choice import Choice, EncodedChoice, Mode, Special
 
 OFFERED = ("alpha", "beta", "gamma")

@@ -6,7 +6,6 @@ import pytest
 
 from wholecall.protocols.history import (
     NO_OUTPUT,
-    OPENAI_RESPONSES,
     UNRECORDED,
     ChangeKind,
     ReasoningRule,
@@ -14,6 +13,7 @@ from wholecall.protocols.history import (
     explain,
 )
 from wholecall.protocols.history_repair import mend
+from wholecall.protocols.openai_responses.history import OPENAI_RESPONSES
 
 USER = {"role": "user", "content": "go on"}
 THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": []}

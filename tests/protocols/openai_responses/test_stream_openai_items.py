@@ -6,7 +6,8 @@ import pytest
 from wholecall.arguments.limits import DEFAULT
 from wholecall.errors import ProtocolError
 from wholecall.events import CallDelta, CallSealed, Delta
-from wholecall.protocols.openai_responses.stream import Address, CallItem, FunctionCalls, read_text
+from wholecall.protocols.openai_responses.shapes import CallItem
+from wholecall.protocols.openai_responses.stream import Address, FunctionCalls, read_text
 
 ITEM = CallItem(id="fc", call_id="x", name="f", arguments='{"a":1}')
 HERE = Address(0, "fc")

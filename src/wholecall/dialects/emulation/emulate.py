@@ -44,10 +44,9 @@ from wholecall.messages import (
     Role,
     read_offer,
 )
-from wholecall.protocols.codecs import limit_of
+from wholecall.protocols.codecs import decode_choice, encode_choice, limit_of
 from wholecall.protocols.reader import Reader, Tools, TurnAssembler
 from wholecall.protocols.request_fields import speak
-from wholecall.protocols.tool_choices import decode, encode
 from wholecall.tool_choice import Choice, Mode
 
 # What a dialect cannot carry (a closing tag inside a value) is written as plain JSON.
@@ -436,7 +435,7 @@ _FORM = "openai-chat"
 def write_prompted(prompted: Prompted) -> dict[str, Any]:
     """Return the fields of a case other than its tools."""
     begun = {_BEGINNING: prompted.beginning} if prompted.beginning else {}
-    return {_DIALECT: prompted.dialect, **encode(prompted.choice, _FORM).fields, **begun}
+    return {_DIALECT: prompted.dialect, **encode_choice(prompted.choice, _FORM).fields, **begun}
 
 
 def read_prompted(case: Mapping[str, Any], tools: Tools) -> Prompted | None:
@@ -450,7 +449,7 @@ def read_prompted(case: Mapping[str, Any], tools: Tools) -> Prompted | None:
     return Prompted(
         dialect=dialect_named(str(case[_DIALECT])).name,
         tools=tuple(offer.values()),
-        choice=decode(_FORM, case, offered=offer),
+        choice=decode_choice(_FORM, case, offered=offer),
         beginning=str(case.get(_BEGINNING) or ""),
     )
 

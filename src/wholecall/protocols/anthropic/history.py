@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
 from wholecall.protocols.history import (
+    LETTERS_AND_DIGITS,
     Aside,
     ChangeKind,
     HistoryForm,
+    IdRule,
     Mending,
     Piece,
     ReasoningRule,
@@ -24,7 +26,10 @@ from wholecall.protocols.history import (
     StoredOutput,
     StoredResult,
     StoredTurn,
+    System,
+    Target,
     Wire,
+    find_by_model,
     is_blank,
     read_arguments,
     read_id,
@@ -32,6 +37,7 @@ from wholecall.protocols.history import (
 )
 
 _OUTPUT = StoredOutput("content", "text")
+ANTHROPIC_IDS = IdRule(LETTERS_AND_DIGITS | {"_", "-"})
 
 
 def _split(messages: Sequence[Any], mending: Mending) -> list[Piece]:
@@ -197,11 +203,56 @@ def _fill(call: StoredCall, words: str) -> Wire:
     return {"type": "tool_result", "tool_use_id": call.id, "content": words, "is_error": True}
 
 
-ANTHROPIC = HistoryForm(
+HISTORY = HistoryForm(
     split=_split,
     join=_join,
     call_id="id",
     result_id="tool_use_id",
     fill=_fill,
     annotate=_OUTPUT.annotate,
+    target=Target(ids=ANTHROPIC_IDS),
 )
+
+
+# ── What the upstreams accept ───────────────────────────────────────────────────────
+
+
+# Models before Opus 4.8 take no system messages at all, later ones take them after a user's.
+ANTHROPIC = Target(ANTHROPIC_IDS, reasoning=ReasoningRule.SIGNED, system=System.APART)
+
+
+@dataclass(frozen=True, slots=True)
+class AnthropicTraits:
+    """The requirements of Anthropic's endpoint, or an imitation of it, for some models."""
+
+    target: Target = ANTHROPIC
+    sampling: bool = True
+    """True if `temperature` and `top_p` are accepted."""
+    top_p_with_temperature: bool = False
+    """True if both are accepted together."""
+
+
+_CLAUDE = AnthropicTraits()
+# Since Opus 4.7 they are refused (https://github.com/UKGovernmentBEIS/inspect_ai/issues/3721).
+_NEWER_CLAUDE = AnthropicTraits(sampling=False)
+# The others that speak this protocol sign nothing, and want their reasoning back all the same.
+_IMITATOR = AnthropicTraits(
+    replace(ANTHROPIC, reasoning=ReasoningRule.ALL), top_p_with_temperature=True
+)
+
+_MODELS: tuple[tuple[str, AnthropicTraits], ...] = (
+    ("claude-opus-4-7", _NEWER_CLAUDE),
+    ("claude-opus-4-8", _NEWER_CLAUDE),
+    ("claude-2", _CLAUDE),
+    ("claude-3", _CLAUDE),
+    ("claude-opus-4", _CLAUDE),
+    ("claude-sonnet-4", _CLAUDE),
+    ("claude-haiku-4", _CLAUDE),
+    ("claude", _NEWER_CLAUDE),
+)
+
+
+def anthropic_traits(model: str) -> AnthropicTraits:
+    """Return the requirements of Anthropic's endpoint, or an imitation of it, for this model."""
+    name = model.rpartition("/")[2].lower().removeprefix("anthropic.")  # as on Bedrock
+    return find_by_model(name, _MODELS, other=_IMITATOR)

@@ -10,9 +10,7 @@ from dataclasses import replace
 from itertools import groupby, takewhile
 from typing import Any
 
-import msgspec
-
-from wholecall.events import Call, Reasoning, Text
+from wholecall.events import Reasoning, Text
 from wholecall.messages import (
     CallResult,
     Media,
@@ -26,20 +24,24 @@ from wholecall.messages import (
     Role,
     ToolSpec,
 )
+from wholecall.protocols.anthropic import shapes
+from wholecall.protocols.anthropic.history import AnthropicTraits, anthropic_traits
 from wholecall.protocols.decoder import present
 from wholecall.protocols.history import System, Target, read_arguments
 from wholecall.protocols.history_repair import mend
-from wholecall.protocols.model_traits import AnthropicTraits, anthropic_traits
 from wholecall.protocols.request_fields import (
+    ContentForm,
+    JsonSchema,
     complete,
     fit,
     keep_rest,
     list_tools,
     natives_of,
     object_schema,
-    omit,
+    pick,
     read_id,
     read_kind,
+    read_text,
     read_tools,
     refuse,
     refuse_role,
@@ -47,9 +49,17 @@ from wholecall.protocols.request_fields import (
     type_of,
     without,
 )
-from wholecall.protocols.tool_choices import decode as decode_choice
-from wholecall.protocols.tool_choices import encode as encode_choice
-from wholecall.tool_choice import Choice, Mode
+from wholecall.tool_choice import (
+    Choice,
+    EncodedChoice,
+    Mode,
+    Offered,
+    Wire,
+    allow_all,
+    field_of,
+    read_choice,
+    restrict,
+)
 
 PROTOCOL = "anthropic"
 CALL_EXTRAS = ("caller", "toolset_name")
@@ -69,7 +79,7 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     messages = request.messages[len(leading) :]
     written = [wire for message in messages for wire in _write(message)]
     mended = mend(PROTOCOL, written, target=_place_system(target or traits.target, messages))
-    choice = encode_choice(request.choice, PROTOCOL)
+    choice = CHOICE.encode(request.choice)
     tools = list_tools(request, PROTOCOL, write=write_tool, only=choice.offer)
     said = request.choice != Choice() and bool(tools)
     system = [wire for message in leading for wire in _write(message)]
@@ -117,11 +127,6 @@ def write_tool(spec: ToolSpec) -> dict[str, Any]:
     """Define a tool."""
     fields = {"name": spec.name, "description": spec.description or None}
     return {**present(fields), "input_schema": object_schema(spec)}
-
-
-def pick_extras(call: Call | PastCall) -> dict[str, Any]:
-    """Return the fields that this protocol wants back with a call."""
-    return {key: call.extras[key] for key in CALL_EXTRAS if key in call.extras}
 
 
 def _write_output(output: OutputSchema | None) -> dict[str, Any] | None:
@@ -202,7 +207,7 @@ def _write_said(part: object) -> Iterator[Any]:
         yield {"type": "text", "text": part.text}
     elif isinstance(part, PastCall):
         call = {"id": part.id, "name": part.name, "input": part.arguments}
-        yield {"type": "tool_use", **call, **pick_extras(part)}
+        yield {"type": "tool_use", **call, **pick(part.extras, CALL_EXTRAS)}
     elif isinstance(part, Reasoning):
         yield from _write_reasoning(part)
     elif isinstance(part, Native) and part.protocol == PROTOCOL:
@@ -221,23 +226,19 @@ def _write_reasoning(part: Reasoning) -> Iterator[Any]:
 
 
 def _write_content(parts: Sequence[Any]) -> str | list[Any]:
-    if len(parts) == 1 and isinstance(parts[0], Text):
-        return parts[0].text
-    return [_PART_WRITERS[type(part)](part) for part in parts]
+    if any(isinstance(part, CallResult) for part in parts):
+        return [_write_block(part) for part in parts]
+    return _CONTENT.write(parts)
 
 
-def _write_text(part: Text) -> dict[str, Any]:
-    return {"type": "text", "text": part.text}
+def _write_block(part: object) -> Any:
+    return _write_result(part) if isinstance(part, CallResult) else _CONTENT.write_part(part)
 
 
 def _write_result(part: CallResult) -> dict[str, Any]:
     block = {"type": "tool_result", "tool_use_id": part.call_id}
-    content = _write_content(part.result.content)
+    content = _CONTENT.write(part.result.content)
     return {**block, "content": content, **({"is_error": True} if part.result.failed else {})}
-
-
-def _write_media(part: Media) -> dict[str, Any]:
-    return _MEDIA_WRITERS[part.kind](part)
 
 
 def _write_image(part: Media) -> dict[str, Any]:
@@ -266,25 +267,48 @@ def _read_plain_text(part: Media) -> dict[str, Any] | None:
     return {"type": "text", "media_type": "text/plain", "data": text}
 
 
-def _write_omitted(part: Media | Native) -> dict[str, Any]:
-    return _write_text(Text(omit(part)))
+# ── The choice ──────────────────────────────────────────────────────────────────────
+#
+# Anthropic's choice: always an object, with the flag against parallel calls inside it.
 
 
-def _write_native(part: Native) -> Any:
-    return part.value if part.protocol == PROTOCOL else _write_omitted(part)
+_MODES = {"auto": Mode.AUTO, "none": Mode.NONE, "any": Mode.REQUIRED}
+_MODE_WORDS = {mode: word for word, mode in _MODES.items()}
+_TOOL = "tool"
+_ONE_AT_A_TIME = "disable_parallel_tool_use"
 
 
-_MEDIA_WRITERS: dict[str, Callable[[Media], dict[str, Any]]] = {
-    "image": _write_image,
-    "audio": _write_omitted,
-    "document": _write_document,
-}
-_PART_WRITERS: dict[type, Callable[[Any], Any]] = {
-    Text: _write_text,
-    Media: _write_media,
-    Native: _write_native,
-    CallResult: _write_result,
-}
+class AnthropicForm:
+    """Reads and says a choice in Anthropic's words."""
+
+    def decode(self, request: Wire, offered: Offered) -> Choice:
+        """Read the choice from a request's fields."""
+        choice = field_of(request, "tool_choice")
+        if choice.value is None:
+            return Choice()
+        parallel = not choice.member(_ONE_AT_A_TIME).read_flag(default=False)
+        kind = choice.member("type")
+        mode = kind.read_word({**_MODES, _TOOL: Mode.REQUIRED})
+        if kind.value != _TOOL:
+            return allow_all(mode, parallel=parallel)
+        return restrict(mode, [choice.read_name(offered)], parallel=parallel)
+
+    def encode(self, choice: Choice) -> EncodedChoice:
+        """Say a choice in the protocol's words."""
+        if choice.tools and not choice.names:
+            # Nothing that may be called can be named, and nothing else may be called.
+            return EncodedChoice({"tool_choice": {"type": "none"}}, unsaid=choice.specials)
+        value: dict[str, Any] = {"type": _MODE_WORDS[choice.mode]}
+        # The protocol has no list of allowed tools, so the others are not offered.
+        offer = choice.names or None
+        if choice.mode is Mode.REQUIRED and len(choice.names) == 1:
+            value, offer = {"type": _TOOL, "name": choice.names[0]}, None
+        if not choice.parallel:
+            value[_ONE_AT_A_TIME] = True
+        return EncodedChoice({"tool_choice": value}, offer, choice.specials)
+
+
+CHOICE = AnthropicForm()
 
 
 # Requests to Anthropic's Messages, as its clients send them.
@@ -293,80 +317,20 @@ _PART_WRITERS: dict[type, Callable[[Any], Any]] = {
 # message of their own; written again, the two become one.
 
 
-# ── The wire ────────────────────────────────────────────────────────────────────────
-
-
-class _Body(msgspec.Struct):
-    model: str
-    messages: list[Any]
-    max_tokens: int | None = None  # not there where tokens are only counted
-    system: str | list[Any] | None = None
-    tools: list[Any] | None = None
-    tool_choice: Any = None
-    stream: bool | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    stop_sequences: list[str] | None = None
-    output_config: dict[str, Any] | None = None
-
-
-class _Message(msgspec.Struct):
-    role: str
-    content: str | list[Any] | None = None
-
-
-class _Text(msgspec.Struct):
-    text: str
-
-
-class _Source(msgspec.Struct):
-    type: str = ""
-    media_type: str = ""
-    data: Any = None
-    url: str | None = None
-
-
-class _Media(msgspec.Struct):
-    source: _Source
-    title: str | None = None
-
-
-class _ToolUse(msgspec.Struct):
-    id: str | int | None = None
-    name: str = ""
-    input: Any = None
-
-
-class _ToolResult(msgspec.Struct):
-    tool_use_id: str | int | None = None
-    content: str | list[Any] | None = None
-    is_error: bool | None = None
-
-
-class _Thinking(msgspec.Struct):
-    thinking: str = ""
-    signature: str | None = None
-
-
-class _Redacted(msgspec.Struct):
-    data: str
-
-
-class _Format(msgspec.Struct):
-    schema: dict[str, Any]
-
-
 # ── Decoding ────────────────────────────────────────────────────────────────────────
+
+# The types of a definition that is a function of the client's.
+_FUNCTIONS = (None, "custom")
 
 
 def decode(body: Mapping[str, Any]) -> Request:
     """Read the body of a request."""
-    fields = fit(body, _Body)
-    tools = read_tools(fields.tools, PROTOCOL, write=write_tool)
+    fields = fit(body, shapes.MessagesBody)
+    tools = read_tools(fields.tools, PROTOCOL, functions=_FUNCTIONS, write=write_tool)
     output, more = _read_output(fields.output_config or {})
     history = _History()
     rest = {
-        **without(body, _Body.__struct_fields__),
+        **without(body, shapes.MessagesBody.__struct_fields__),
         **({"tools": list(tools.said)} if tools.said else {}),
         **({"output_config": more} if more else {}),
     }
@@ -384,7 +348,7 @@ def decode(body: Mapping[str, Any]) -> Request:
         messages=tuple(messages),
         tools=tools.specs,
         native_tools=tools.natives,
-        choice=decode_choice(PROTOCOL, body, offered=tools.names),
+        choice=read_choice(CHOICE, body, offered=tools.names),
         stream=bool(fields.stream),
         max_tokens=fields.max_tokens,
         temperature=fields.temperature,
@@ -400,7 +364,7 @@ def _read_output(config: Mapping[str, Any]) -> tuple[OutputSchema | None, Mappin
     wire = config.get("format")
     if not isinstance(wire, Mapping) or wire.get("type") != "json_schema":
         return None, config
-    body = fit(wire, _Format, at="output_config.format")
+    body = fit(wire, JsonSchema, at="output_config.format")
     return OutputSchema(schema=body.schema), without(config, ["format"])
 
 
@@ -415,7 +379,7 @@ class _History:
         """The tools of earlier calls, by the ids of the calls."""
 
     def read(self, native: Any, at: str) -> Iterator[Message]:
-        message = fit(native, _Message, at=at)
+        message = fit(native, shapes.InputMessage, at=at)
         if message.role not in _ROLES:
             raise refuse_role(at, message.role, known=_ROLES)
         role = _ROLES[message.role]
@@ -442,36 +406,30 @@ class _History:
         if kind in _OF_MODELS and role is not Role.ASSISTANT:
             raise refuse(at, f"a block of the type {kind!r} can only be the assistant's")
         reader = _BLOCKS.get(kind)
-        return reader(self, block, at) if reader is not None else Native(PROTOCOL, block)
-
-    def read_text(self, block: Any, at: str) -> Part:
-        return Text(fit(block, _Text, at=at).text)
-
-    def read_media(self, block: Any, at: str) -> Part:
-        return _read_media(block, at)
+        return reader(self, block, at) if reader is not None else _CONTENT.read_part(block, at)
 
     def read_call(self, block: Any, at: str) -> Part:
-        call = fit(block, _ToolUse, at=at)
+        call = fit(block, shapes.PastToolUse, at=at)
         id = read_id(call.id)
         self._names[id] = call.name
         arguments, _ = read_arguments(call.input)
-        extras = {key: block[key] for key in CALL_EXTRAS if block.get(key) is not None}
+        extras = pick(block, CALL_EXTRAS)
         return PastCall(id=id, name=call.name, arguments=arguments, extras=extras)
 
     def read_result(self, block: Any, at: str) -> Part:
-        result = fit(block, _ToolResult, at=at)
+        result = fit(block, shapes.ToolResultBlock, at=at)
         id = read_id(result.tool_use_id)
         content = tuple(_read_result_content(result.content, f"{at}.content"))
         output = Result(content, failed=bool(result.is_error))
         return CallResult(call_id=id, name=self._names.get(id, ""), result=output)
 
     def read_thinking(self, block: Any, at: str) -> Part:
-        thinking = fit(block, _Thinking, at=at)
+        thinking = fit(block, shapes.ThinkingBlock, at=at)
         signed = {"signature": thinking.signature} if thinking.signature else {}
         return Reasoning(thinking.thinking, signed)
 
     def read_redacted(self, block: Any, at: str) -> Part:
-        return Reasoning("", {"redacted_thinking": fit(block, _Redacted, at=at).data})
+        return Reasoning("", {"redacted_thinking": fit(block, shapes.RedactedBlock, at=at).data})
 
 
 # The field that holds what is said before all messages; it is read like one.
@@ -479,9 +437,6 @@ _SYSTEM = "system"
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
 _OF_MODELS = frozenset({"tool_use", "thinking", "redacted_thinking"})
 _BLOCKS: dict[str, Callable[[_History, Any, str], Part]] = {
-    "text": _History.read_text,
-    "image": _History.read_media,
-    "document": _History.read_media,
     "tool_use": _History.read_call,
     "tool_result": _History.read_result,
     "thinking": _History.read_thinking,
@@ -493,54 +448,46 @@ _BLOCKS: dict[str, Callable[[_History, Any, str], Part]] = {
 
 
 def _read_result_content(content: str | list[Any] | None, at: str) -> Iterator[Text | Media]:
-    if content is None or isinstance(content, str):
-        yield from [Text(content)] if content else []
-        return
-    for place, block in enumerate(content):
-        yield _read_result_block(block, f"{at}[{place}]")
-
-
-def _read_result_block(block: Any, at: str) -> Text | Media:
-    """Read a block of a result. One that no other protocol has is written as it is."""
-    kind = read_kind(block, at)
-    read: object = None
-    if kind == "text":
-        read = Text(fit(block, _Text, at=at).text)
-    elif kind in _KINDS:
-        read = _read_media(block, at)
-    return read if isinstance(read, Text | Media) else Text(json.dumps(block, ensure_ascii=False))
-
-
-_KINDS = {"image": "image", "document": "document"}
+    """Read a result. A block that no other protocol has is written as it is."""
+    for part in _CONTENT.read(content, at):
+        if isinstance(part, Native):
+            yield Text(json.dumps(part.value, ensure_ascii=False))
+        else:
+            yield part
 
 
 def _read_media(block: Any, at: str) -> Media | Native:
-    fields = fit(block, _Media, at=at)
+    fields = fit(block, shapes.MediaBlock, at=at)
     reader = _SOURCES.get(fields.source.type)
     if reader is None:  # a file that Anthropic holds, or a document made of blocks
         return Native(PROTOCOL, block)
-    kind = _KINDS[block["type"]]
-    return reader(kind, fields)
+    return reader(block["type"], fields)
 
 
-def _read_base64(kind: str, fields: _Media) -> Media:
+def _read_base64(kind: str, fields: shapes.MediaBlock) -> Media:
     source, name = fields.source, fields.title or ""
     data = str(source.data or "")
     return Media(kind=kind, media_type=source.media_type, data=data, name=name)
 
 
-def _read_plain(kind: str, fields: _Media) -> Media:
+def _read_plain(kind: str, fields: shapes.MediaBlock) -> Media:
     source, name = fields.source, fields.title or ""
     data = base64.b64encode(str(source.data or "").encode("utf-8", "replace")).decode()
     return Media(kind=kind, media_type=source.media_type or "text/plain", data=data, name=name)
 
 
-def _read_url(kind: str, fields: _Media) -> Media:
+def _read_url(kind: str, fields: shapes.MediaBlock) -> Media:
     return Media(kind=kind, url=fields.source.url or "", name=fields.title or "")
 
 
-_SOURCES: dict[str, Callable[[str, _Media], Media]] = {
+_SOURCES: dict[str, Callable[[str, shapes.MediaBlock], Media]] = {
     "base64": _read_base64,
     "text": _read_plain,
     "url": _read_url,
 }
+_CONTENT = ContentForm(
+    protocol=PROTOCOL,
+    text="text",
+    writers={"image": _write_image, "document": _write_document},
+    readers={"text": read_text, "image": _read_media, "document": _read_media},
+)

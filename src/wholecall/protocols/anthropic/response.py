@@ -12,25 +12,41 @@ from typing import Any, NamedTuple
 
 from wholecall.events import JSON, Call, Opened, Reasoning, Text, Usage
 from wholecall.messages import Native, PastCall
-from wholecall.protocols.anthropic.request import PROTOCOL, pick_extras
+from wholecall.protocols.anthropic.request import CALL_EXTRAS, PROTOCOL
 from wholecall.protocols.anthropic.stream import CITATIONS, STOP_SEQUENCE
+from wholecall.protocols.request_fields import pick
 from wholecall.protocols.response_base import (
     END,
+    NO_THREADS,
     PRIVATE,
+    SERVER,
     ChoiceWriter,
     Failure,
     FinishReason,
     ResponseHead,
     ResponseStyle,
-    anthropic_error,
     comment,
     frame,
+    is_message_usage,
     quote,
-    write_message_usage,
+    read_figures,
+    write_request_id,
 )
 from wholecall.protocols.response_encoder import GatheredAnswer
 
 _NOTHING = b""
+_ERROR_TYPES = {
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
 _DELTA_END = b"}}" + END
 _PING = frame({"type": "ping"}, "ping")
 _REASONS = {
@@ -88,14 +104,14 @@ class AnthropicWriter:
             + _event(
                 "message_delta",
                 delta=_write_stop(finishes[0], self._blocks.stop_sequence),
-                usage=write_message_usage(usage),
+                usage=write_usage(usage),
             )
             + _event("message_stop")
         )
 
     def fail(self, failure: Failure) -> bytes:
         """An error. Open blocks stay open: they were not finished."""
-        return frame(anthropic_error(failure), "error")
+        return frame(encode_error(failure), "error")
 
     def keep_alive(self) -> bytes:
         """The protocol's own sign of life."""
@@ -238,7 +254,7 @@ def _delta_start(index: int, growth: _Growth) -> bytes:
 # ── Whole answers ───────────────────────────────────────────────────────────────────
 
 
-def encode(whole: GatheredAnswer, head: ResponseHead) -> dict[str, Any]:
+def encode_answer(whole: GatheredAnswer, head: ResponseHead) -> dict[str, Any]:
     """The body of a message. It has one choice; others have no place in it."""
     said = whole.choices[0]
     content: list[Any] = []
@@ -293,7 +309,7 @@ _PARTS: dict[type, Callable[[Any], Iterator[Mapping[str, Any]]]] = {
 
 def _write_call(call: Call | PastCall, arguments: Mapping[str, JSON]) -> dict[str, Any]:
     block = {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
-    return {**block, **pick_extras(call)}
+    return {**block, **pick(call.extras, CALL_EXTRAS)}
 
 
 def _write_message(
@@ -306,7 +322,7 @@ def _write_message(
         "model": head.model,
         "content": content,
         **_write_stop(finish),
-        "usage": write_message_usage(usage),
+        "usage": write_usage(usage),
     }
     return head.complete(fields)
 
@@ -322,3 +338,31 @@ def _name_reason(finish: FinishReason | None) -> str | None:
         return None
     keeps = _FINER.get(finish.native or "") == finish.reason
     return finish.native if keeps else _REASONS[finish.reason]
+
+
+def write_usage(usage: Usage | None) -> dict[str, Any]:
+    """`usage` of a message. The protocol demands it, so what is unknown is 0."""
+    if usage is None:
+        return {"input_tokens": 0, "output_tokens": 0}
+    if is_message_usage(usage.native):
+        return {"output_tokens": 0, **usage.native}
+    figures = read_figures(usage)
+    return {
+        "input_tokens": max(figures.input - figures.cached - figures.stored, 0),
+        "cache_creation_input_tokens": figures.stored,
+        "cache_read_input_tokens": figures.cached,
+        "output_tokens": figures.output,
+    }
+
+
+def encode_error(failure: Failure) -> dict[str, Any]:
+    """The body of an error in Anthropic's shape, which has no place for a field."""
+    other = "api_error" if failure.status >= SERVER else "invalid_request_error"
+    kind = _ERROR_TYPES.get(failure.status, other)
+    message = failure.message
+    if failure.param and failure.param not in message:
+        message = f"{failure.param}: {message}"
+    error: dict[str, Any] = {"type": kind, "message": message}
+    if failure.code == NO_THREADS:
+        error["details"] = {"error_code": NO_THREADS}
+    return {"type": "error", "error": error, **write_request_id(failure)}

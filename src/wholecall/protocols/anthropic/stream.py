@@ -18,6 +18,7 @@ import msgspec
 from wholecall.assembly.finish_reasons import read_hint
 from wholecall.errors import ProtocolError
 from wholecall.events import CallDelta, Delta, HintGiven, Reasoning, Terminated, Text
+from wholecall.protocols.anthropic import shapes
 from wholecall.protocols.decoder import (
     UNREADABLE,
     Decoded,
@@ -39,67 +40,8 @@ from wholecall.protocols.decoder import (
 CITATIONS = "citations"
 STOP_SEQUENCE = "stop_sequence"
 
-# ── The wire ────────────────────────────────────────────────────────────────────────
-
-
-class _Kind(msgspec.Struct):
-    """The type of a content block; its other fields depend on it."""
-
-    type: str | None = None
-
-
-class _ToolUse(msgspec.Struct):
-    id: str | None = None
-    name: str | None = None
-    input: Any = None  # `{}` in a stream; whole in a whole answer, and from some imitators
-    caller: Any = None
-    toolset_name: str | None = None
-
-
-class _Words(msgspec.Struct):
-    """A block of text or of thinking."""
-
-    text: str | None = None
-    thinking: str | None = None
-    signature: str | None = None
-    data: str | None = None  # thinking that was redacted
-    citations: Any = None  # a list; of a stream they come one by one
-
-
-class _Delta(msgspec.Struct):
-    """A delta of a block, or (`stop_reason`) of the message. Its fields tell its type."""
-
-    text: str | None = None
-    thinking: str | None = None
-    signature: str | None = None
-    partial_json: Any = None  # an object from some imitators
-    content: str | None = None  # of a compaction
-    encrypted_content: str | None = None
-    citation: Any = None
-    stop_reason: str | None = None
-    stop_sequence: str | None = None
-
-
-class _Message(msgspec.Struct):
-    content: list[Any] | str | None = None  # a text: of gateways in front of other models
-    stop_reason: str | None = None
-    stop_sequence: str | None = None
-    usage: Any = None
-    error: Any = None
-
-
-class _Event(msgspec.Struct):
-    type: str = ""
-    index: int | None = None
-    message: _Message | None = None
-    content_block: Any = None
-    delta: _Delta | None = None
-    usage: Any = None
-    error: Any = None
-
-
-_EVENT = msgspec.json.Decoder(_Event)
-_MESSAGE = msgspec.json.Decoder(_Message)
+_EVENT = msgspec.json.Decoder(shapes.MessageEvent)
+_MESSAGE = msgspec.json.Decoder(shapes.MessageBody)
 
 
 # ── Decoding ────────────────────────────────────────────────────────────────────────
@@ -123,7 +65,7 @@ class Decoder:
             return None
         if event.type != "content_block_delta":
             return None
-        return self._blocks.read_piece(event.index, event.delta or _Delta())
+        return self._blocks.read_piece(event.index, event.delta or shapes.BlockDelta())
 
     def decode_response(self, body: Payload) -> Decoded:
         """Turn a whole answer into the same deltas."""
@@ -165,20 +107,20 @@ class _Blocks:
     def start(self, index: int | None, block: Any) -> Iterator[Delta]:
         """A block begins. Without an index it is the next one."""
         self._latest = self._latest + 1 if index is None else index
-        kind = fit(block, _Kind).type
+        kind = fit(block, shapes.BlockKind).type
         if self._after_text and kind == _TEXT:
             yield Reasoning("", {CITATIONS: []})  # what is cited for one is not for the other
         self._after_text = kind == _TEXT
         if kind == "tool_use":
             self._open.open_call(self._latest)
-            yield _opening(self._latest, fit(block, _ToolUse))
+            yield _opening(self._latest, fit(block, shapes.ToolUse))
         elif kind in _WORDS:
             self._open.open_words(self._latest)
-            yield from _words(fit(block, _Words))
+            yield from _words(fit(block, shapes.WordBlock))
         else:
             self._open.open_other(self._latest, GrowingBlock(plain(block)))
 
-    def grow(self, index: int | None, delta: _Delta) -> Iterator[Delta]:
+    def grow(self, index: int | None, delta: shapes.BlockDelta) -> Iterator[Delta]:
         """A block grows. Without an index it is the one that began last."""
         index = self._latest if index is None else index
         growing = self._open.growing(index)
@@ -191,7 +133,7 @@ class _Blocks:
         else:
             yield from _words(delta)
 
-    def read_piece(self, index: int | None, delta: _Delta) -> Delta | None:
+    def read_piece(self, index: int | None, delta: shapes.BlockDelta) -> Delta | None:
         """Return the piece by which a block grows, if nothing else changes."""
         index = self._latest if index is None else index
         if self._open.growing(index) is not None:
@@ -206,22 +148,22 @@ class _Blocks:
         return self._open.stop(self._latest if index is None else index)
 
 
-def _opening(index: int, block: _ToolUse) -> CallDelta:
+def _opening(index: int, block: shapes.ToolUse) -> CallDelta:
     arguments = read_arguments(block.input) or None
     extras = present({"caller": plain(block.caller), "toolset_name": block.toolset_name})
     return CallDelta(index, arguments, block.name, block.id, opens=True, extras=extras or None)
 
 
-def _words(words: _Words | _Delta) -> Iterator[Delta]:
+def _words(words: shapes.WordBlock | shapes.BlockDelta) -> Iterator[Delta]:
     if words.text:
         yield Text(words.text)
     if words.thinking:
         yield Reasoning(words.thinking)
     if words.signature:
         yield Reasoning("", {"signature": words.signature})
-    if isinstance(words, _Words) and words.data:
+    if isinstance(words, shapes.WordBlock) and words.data:
         yield Reasoning("", {"redacted_thinking": words.data})
-    cited = words.citations if isinstance(words, _Words) else [words.citation or None]
+    cited = words.citations if isinstance(words, shapes.WordBlock) else [words.citation or None]
     if cited and isinstance(cited, list) and cited[0] is not None:
         yield Reasoning("", {CITATIONS: plain(cited)})
 
@@ -229,38 +171,38 @@ def _words(words: _Words | _Delta) -> Iterator[Delta]:
 # ── Events ──────────────────────────────────────────────────────────────────────────
 
 
-def _message_start(_: _Blocks, event: _Event) -> Iterator[Delta]:
+def _message_start(_: _Blocks, event: shapes.MessageEvent) -> Iterator[Delta]:
     return _usage(event.message.usage if event.message is not None else None)
 
 
-def _block_start(blocks: _Blocks, event: _Event) -> Iterator[Delta]:
+def _block_start(blocks: _Blocks, event: shapes.MessageEvent) -> Iterator[Delta]:
     return blocks.start(event.index, event.content_block)
 
 
-def _block_delta(blocks: _Blocks, event: _Event) -> Iterator[Delta]:
-    return blocks.grow(event.index, event.delta or _Delta())
+def _block_delta(blocks: _Blocks, event: shapes.MessageEvent) -> Iterator[Delta]:
+    return blocks.grow(event.index, event.delta or shapes.BlockDelta())
 
 
-def _block_stop(blocks: _Blocks, event: _Event) -> Iterator[Delta]:
+def _block_stop(blocks: _Blocks, event: shapes.MessageEvent) -> Iterator[Delta]:
     return blocks.stop(event.index)
 
 
-def _message_delta(_: _Blocks, event: _Event) -> Iterator[Delta]:
-    yield from _hint(event.delta or _Delta())
+def _message_delta(_: _Blocks, event: shapes.MessageEvent) -> Iterator[Delta]:
+    yield from _hint(event.delta or shapes.BlockDelta())
     yield from _usage(event.usage)
 
 
-def _message_stop(_: _Blocks, __: _Event) -> Iterator[Delta]:
+def _message_stop(_: _Blocks, __: shapes.MessageEvent) -> Iterator[Delta]:
     yield Terminated()
 
 
-def _other(_: _Blocks, event: _Event) -> Iterator[Delta]:
+def _other(_: _Blocks, event: shapes.MessageEvent) -> Iterator[Delta]:
     """A ping, an event of a later version; or an error, which may not say that it is one."""
     if event.error or event.type == "error":
         yield read_error(event.error or "error")
 
 
-def _hint(stopped: _Message | _Delta) -> Iterator[Delta]:
+def _hint(stopped: shapes.MessageBody | shapes.BlockDelta) -> Iterator[Delta]:
     if stopped.stop_sequence:
         yield Reasoning("", {STOP_SEQUENCE: stopped.stop_sequence})
     if stopped.stop_reason:
@@ -273,7 +215,7 @@ def _usage(usage: Any) -> Iterator[Delta]:
 
 _TEXT = "text"
 _WORDS = frozenset({_TEXT, "thinking", "redacted_thinking"})
-_EVENTS: dict[str, Callable[[_Blocks, _Event], Iterator[Delta]]] = {
+_EVENTS: dict[str, Callable[[_Blocks, shapes.MessageEvent], Iterator[Delta]]] = {
     "message_start": _message_start,
     "content_block_start": _block_start,
     "content_block_delta": _block_delta,

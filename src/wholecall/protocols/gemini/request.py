@@ -23,8 +23,9 @@ import msgspec
 
 from wholecall.events import JSON, Reasoning, Text
 from wholecall.messages import Media, Native, PastCall, Request, Result, Role, ToolSpec
-from wholecall.protocols.call_pairs import AnsweredCall, CallExchange, pair
 from wholecall.protocols.decoder import present
+from wholecall.protocols.history import Target
+from wholecall.protocols.history_repair import AnsweredCall, CallExchange, pair
 from wholecall.protocols.request_fields import (
     complete,
     media_in,
@@ -46,7 +47,7 @@ _UNSIGNED_MODELS = re.compile(r"gemini-[12]\b")
 _MODES = {Mode.AUTO: "AUTO", Mode.NONE: "NONE", Mode.REQUIRED: "ANY"}
 
 
-def encode(request: Request) -> dict[str, Any]:
+def encode(request: Request, _: Target | None = None) -> dict[str, Any]:
     """The body of a request."""
     system = [message for message in request.messages if message.role is Role.SYSTEM]
     messages = [message for message in request.messages if message.role is not Role.SYSTEM]

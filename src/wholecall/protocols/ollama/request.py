@@ -18,8 +18,9 @@ from typing import Any
 
 from wholecall.events import Reasoning, Text
 from wholecall.messages import Content, Media, Native, PastCall, Request, Role
-from wholecall.protocols.call_pairs import AnsweredCall, CallExchange, pair
 from wholecall.protocols.decoder import present
+from wholecall.protocols.history import Target
+from wholecall.protocols.history_repair import AnsweredCall, CallExchange, pair
 from wholecall.protocols.openai_chat.request import write_tool
 from wholecall.protocols.request_fields import (
     complete,
@@ -35,7 +36,7 @@ from wholecall.tool_choice import Mode
 PROTOCOL = "ollama"
 
 
-def encode(request: Request) -> dict[str, Any]:
+def encode(request: Request, _: Target | None = None) -> dict[str, Any]:
     """The body of a request."""
     options = {
         "num_predict": request.max_tokens,

@@ -1,1 +1,31 @@
-"""OpenAI's chat completions."""
+"""OpenAI's chat completions, and what many others speak as well."""
+
+from wholecall.protocols.openai_chat import history, request, response, stream, tool_choice
+from wholecall.protocols.registry import ClientSide, UpstreamSide, WireProtocol
+from wholecall.protocols.sse_ndjson import SseFraming
+
+RECORD = WireProtocol(
+    name=request.PROTOCOL,
+    decoder=stream.Decoder,
+    framing=SseFraming,
+    kinds=("chat.completion",),
+    fields=(frozenset({"choices"}),),
+    whole_kind="chat.completion",
+    history=history.HISTORY,
+    choice=tool_choice.CHOICE,
+    upstream=UpstreamSide(
+        encode=request.encode, path="chat/completions", version="v1", base_has_version=True
+    ),
+    client=ClientSide(
+        path="/v1/chat/completions",
+        decode=request.decode,
+        make_writer=response.ChatWriter,
+        encode_answer=response.encode_answer,
+        encode_function_answer=response.encode_function_answer,
+        encode_error=response.encode_error,
+        id_prefix="chatcmpl-",
+        created_field="created",
+        # An error belongs to an answer that was retried.
+        written_fields=frozenset({"object", "choices", "usage", "error"}),
+    ),
+)

@@ -1,14 +1,20 @@
-"""The history of OpenAI's chat protocol: one message a turn, one message a result."""
+"""The history of OpenAI's chat protocol: one message a turn, one message a result.
+
+Many upstreams speak it. What each of them accepts is known by the names of their models.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from wholecall.protocols.history import (
+    LETTERS_AND_DIGITS,
     Aside,
     ChangeKind,
     HistoryForm,
+    IdRule,
     Mending,
     Piece,
     ReasoningRule,
@@ -17,7 +23,10 @@ from wholecall.protocols.history import (
     StoredOutput,
     StoredResult,
     StoredTurn,
+    System,
+    Target,
     Wire,
+    find_by_model,
     is_blank,
     read_id,
     tidy,
@@ -174,7 +183,7 @@ def _fill(call: StoredCall, words: str) -> Wire:
     return {"role": "tool", "tool_call_id": call.id, "content": words}
 
 
-CHAT = HistoryForm(
+HISTORY = HistoryForm(
     split=_split,
     join=_join,
     call_id="id",
@@ -182,3 +191,72 @@ CHAT = HistoryForm(
     fill=_fill,
     annotate=_OUTPUT.annotate,
 )
+
+
+# ── What the upstreams accept ───────────────────────────────────────────────────────
+
+
+# OpenAI's own endpoint takes ids of up to 40 characters.
+OPENAI_CHAT = Target(IdRule(longest=40), reasoning=ReasoningRule.NONE, signatures=False)
+_ANY = Target()
+MISTRAL_IDS = IdRule(LETTERS_AND_DIGITS, shortest=9, longest=9)
+# Mistral answers "Unexpected role 'user' after role 'tool'", and 422 to fields it does not know.
+MISTRAL = Target(
+    MISTRAL_IDS,
+    reasoning=ReasoningRule.NONE,
+    signatures=False,
+    system=System.LEADING,
+    bridge="I have the results.",
+)
+# A message with calls keeps its `reasoning_content` in all later requests; an empty one is
+# accepted, a missing one is a 400.
+DEEPSEEK = Target(reasoning_required=True)
+# Gemini's OpenAI-compatible layer wants `extra_content.google.thought_signature` back unchanged.
+GEMINI = Target(reasoning=ReasoningRule.NONE)
+CAP = "max_tokens"
+"""The output limit's name."""
+NEW_CAP = "max_completion_tokens"
+"""Its newer name, which counts the reasoning, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTraits:
+    """The requirements of the chat endpoint of some models."""
+
+    target: Target = _ANY
+    cap: str | None = None
+    """The only name of the output limit that it takes; None: both."""
+    usage_on_demand: bool = True
+    """True if a stream reports its usage only if `stream_options` requests it."""
+
+
+# OpenAI's reasoning models refuse `max_tokens`. Mistral refuses what it does not know, and it
+# does not know `max_completion_tokens` and `stream_options`
+# (https://github.com/openai/openai-agents-python/issues/442).
+_OPENAI = ChatTraits(OPENAI_CHAT, NEW_CAP)
+_MISTRAL = ChatTraits(MISTRAL, CAP, usage_on_demand=False)
+_OTHER = ChatTraits()
+
+_CHAT: tuple[tuple[str, ChatTraits], ...] = (
+    ("gpt-oss", _OTHER),  # open weights: anybody may serve them
+    ("gpt-", _OPENAI),
+    ("chatgpt-", _OPENAI),
+    ("o1", _OPENAI),
+    ("o3", _OPENAI),
+    ("o4", _OPENAI),
+    ("mistral", _MISTRAL),
+    ("ministral", _MISTRAL),
+    ("magistral", _MISTRAL),
+    ("codestral", _MISTRAL),
+    ("devstral", _MISTRAL),
+    ("labs-devstral", _MISTRAL),
+    ("pixtral", _MISTRAL),
+    ("open-mi", _MISTRAL),
+    ("deepseek", ChatTraits(DEEPSEEK)),
+    ("gemini", ChatTraits(GEMINI)),
+)
+
+
+def chat_traits(model: str) -> ChatTraits:
+    """Return the requirements of the chat endpoint of this model."""
+    return find_by_model(model, _CHAT, other=_OTHER)

@@ -14,13 +14,14 @@ from wholecall.events import JSON, Call, Opened, Reasoning, Text, Usage
 from wholecall.messages import Native, Part, PastCall
 from wholecall.protocols.answer_message import NOTES
 from wholecall.protocols.decoder import DECLINED
-from wholecall.protocols.openai_chat.request import DETAILS, pick_extras
-from wholecall.protocols.request_fields import without
+from wholecall.protocols.openai_chat.request import CALL_EXTRAS, DETAILS, write_call
+from wholecall.protocols.request_fields import pick, without
 from wholecall.protocols.response_base import (
     DONE,
     END,
     KEEP_ALIVE,
     PRIVATE,
+    SERVER,
     ChoiceWriter,
     Failure,
     FinishReason,
@@ -29,13 +30,18 @@ from wholecall.protocols.response_base import (
     dump,
     frame,
     is_for_client,
-    openai_error,
     quote,
-    write_chat_usage,
+    read_figures,
+    write_request_id,
 )
 from wholecall.protocols.response_encoder import GatheredAnswer, GatheredChoice
 
 _NOTHING = b""
+_ERROR_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    429: "rate_limit_error",
+}
 _ANNOTATIONS, _LOGPROBS = NOTES
 _FUNCTION = "function_call"
 
@@ -72,12 +78,12 @@ class ChatWriter:
         """A finish for each choice, the usage, and the terminator."""
         chunks = [self._finish(index, finish) for index, finish in finishes.items()]
         if usage is not None and self._tells_usage:
-            chunks.append(self._before + b'],"usage":' + dump(write_chat_usage(usage)) + b"}" + END)
+            chunks.append(self._before + b'],"usage":' + dump(write_usage(usage)) + b"}" + END)
         return b"".join([*chunks, DONE])
 
     def fail(self, failure: Failure) -> bytes:
         """An error in place of a chunk."""
-        return frame(openai_error(failure))
+        return frame(encode_error(failure))
 
     def keep_alive(self) -> bytes:
         """A comment."""
@@ -148,7 +154,7 @@ class _ChatChoice:
 
     def add_call(self, call: Call, arguments: str) -> bytes:
         """One entry with all that there is."""
-        return self._entry(self._take_place(), _write_call(call, arguments))
+        return self._entry(self._take_place(), write_call(call, arguments))
 
     def open_call(self, opened: Opened) -> bytes:
         """The first entry of a call: id and name, which are not sent again."""
@@ -164,7 +170,7 @@ class _ChatChoice:
 
     def close_call(self, call: Call, __: str) -> bytes:
         """The protocol has no word for it. What goes back with the call is known only now."""
-        (place, _), extras = self._places.pop(call.number), pick_extras(call)
+        (place, _), extras = self._places.pop(call.number), pick(call.extras, CALL_EXTRAS)
         return self._entry(place, extras) if extras else _NOTHING
 
     def _take_place(self) -> int:
@@ -205,9 +211,9 @@ class _FunctionChoice(_ChatChoice):
 # ── Whole answers ───────────────────────────────────────────────────────────────────
 
 
-def encode_with_function(whole: GatheredAnswer, head: ResponseHead) -> dict[str, Any]:
+def encode_function_answer(whole: GatheredAnswer, head: ResponseHead) -> dict[str, Any]:
     """The body for clients that know no `tool_calls`."""
-    body = encode(whole, head)
+    body = encode_answer(whole, head)
     return {**body, "choices": [_with_function(choice) for choice in body["choices"]]}
 
 
@@ -222,7 +228,7 @@ def _with_function(choice: Mapping[str, Any]) -> dict[str, Any]:
     return {**told, "message": message} if message else told
 
 
-def encode(whole: GatheredAnswer, head: ResponseHead) -> dict[str, Any]:
+def encode_answer(whole: GatheredAnswer, head: ResponseHead) -> dict[str, Any]:
     """The body of a chat completion."""
     fields: dict[str, Any] = {
         "id": head.id,
@@ -232,7 +238,7 @@ def encode(whole: GatheredAnswer, head: ResponseHead) -> dict[str, Any]:
         "choices": [_write_choice(index, said) for index, said in sorted(whole.choices.items())],
     }
     if whole.usage is not None:
-        fields["usage"] = write_chat_usage(whole.usage)
+        fields["usage"] = write_usage(whole.usage)
     return head.complete(fields)
 
 
@@ -267,7 +273,7 @@ def _write_message(parts: Iterable[Part]) -> dict[str, Any]:
             case Reasoning():
                 _add_reasoning(message, part)
             case PastCall():
-                call = _write_call(part, dump(part.arguments).decode())
+                call = write_call(part, dump(part.arguments).decode())
                 message.setdefault("tool_calls", []).append(call)
             case Native() if is_for_client(part.value):
                 message.setdefault("tool_calls", []).append(part.value)
@@ -285,11 +291,32 @@ def _add_reasoning(message: dict[str, Any], part: Reasoning) -> None:
 # ── Both ────────────────────────────────────────────────────────────────────────────
 
 
-def _write_call(call: Call | PastCall, arguments: str) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": arguments}
-    return {"id": call.id, "type": "function", "function": function, **pick_extras(call)}
-
-
 def _write_finish(finish: FinishReason) -> dict[str, Any]:
     native = {} if finish.native is None else {"native_finish_reason": finish.native}
     return {"finish_reason": finish.reason, **native}
+
+
+def write_usage(usage: Usage) -> dict[str, Any]:
+    """`usage` of a chat completion."""
+    if {"prompt_tokens", "completion_tokens"} <= usage.native.keys():
+        return dict(usage.native)
+    figures = read_figures(usage)
+    return {
+        "prompt_tokens": figures.input,
+        "completion_tokens": figures.output,
+        "total_tokens": figures.input + figures.output,
+        "prompt_tokens_details": {"cached_tokens": figures.cached},
+        "completion_tokens_details": {"reasoning_tokens": figures.reasoning},
+    }
+
+
+def encode_error(failure: Failure) -> dict[str, Any]:
+    """The body of an error in OpenAI's shape, for chat completions and responses."""
+    other = "server_error" if failure.status >= SERVER else "invalid_request_error"
+    error = {
+        "message": failure.message,
+        "type": _ERROR_TYPES.get(failure.status, other),
+        "param": failure.param,
+        "code": failure.code,
+    }
+    return {"error": error, **write_request_id(failure)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -24,6 +24,7 @@ from wholecall.events import (
     Text,
 )
 from wholecall.protocols.decoder import (
+    CUSTOM,
     UNREADABLE,
     Decoded,
     Payload,
@@ -41,6 +42,7 @@ from wholecall.protocols.decoder import (
     read_mark,
     read_usage,
 )
+from wholecall.protocols.openai_chat import shapes
 
 _MESSAGES = ("delta", "message")
 _OF_A_CALL = frozenset({"function", "name", "arguments", "custom", "id", "index"})
@@ -93,18 +95,7 @@ def _parse(text: str) -> Any:
 # calls and has none, which no answer of its own would say.
 
 
-class _MessageEntry(Protocol):
-    index: Any
-
-
-class _WholeChoice(Protocol):
-    index: Any
-    message: Any
-    delta: Any
-    finish_reason: Any
-
-
-def number(choices: Sequence[_WholeChoice | None]) -> None:
+def number(choices: Sequence[shapes.ChatChoice | None]) -> None:
     """In a whole answer the place in the list is the index; nothing is missing there."""
     _number_by_place(choices)
     present = [choice for choice in choices if choice is not None]
@@ -116,13 +107,13 @@ def number(choices: Sequence[_WholeChoice | None]) -> None:
             _number_by_place(message.tool_calls or [])
 
 
-def _number_by_place(entries: Sequence[_MessageEntry | None]) -> None:
+def _number_by_place(entries: Sequence[shapes.ChatChoice | shapes.ToolCallEntry | None]) -> None:
     for place, entry in enumerate(entries):
         if entry is not None and entry.index is None:
             entry.index = place
 
 
-def _lacks_calls(choice: _WholeChoice) -> bool:
+def _lacks_calls(choice: shapes.ChatChoice) -> bool:
     message = _message_of(choice)
     reason = choice.finish_reason
     if message is None or message.tool_calls or message.function_call:
@@ -130,7 +121,7 @@ def _lacks_calls(choice: _WholeChoice) -> bool:
     return bool(reason) and read_hint(str(reason)) is Hint.TOOL_CALLS
 
 
-def _join(choices: Sequence[_WholeChoice]) -> None:
+def _join(choices: Sequence[shapes.ChatChoice]) -> None:
     """Choices that are nothing but calls are the calls of the first."""
     calls: list[Any] = []
     for choice in choices[1:]:
@@ -141,7 +132,7 @@ def _join(choices: Sequence[_WholeChoice]) -> None:
     _message_of(choices[0]).tool_calls = calls
 
 
-def _message_of(choice: _WholeChoice) -> Any:
+def _message_of(choice: shapes.ChatChoice) -> Any:
     return choice.message or choice.delta
 
 
@@ -152,27 +143,6 @@ def _message_of(choice: _WholeChoice) -> Any:
 # the output limit ended, without the last. It is never run here.
 
 
-CUSTOM = "custom"
-"""The type of such a call."""
-
-
-class CustomCall(msgspec.Struct):
-    """A piece of a custom call, as in an entry of `tool_calls`."""
-
-    name: str | None = None
-    input: str | None = None
-
-
-class _Entry(Protocol):
-    """An entry of `tool_calls`."""
-
-    index: int | float | str | None
-    id: str | int | None
-    function: Any
-    custom: CustomCall | None
-
-
-_AnEntry = TypeVar("_AnEntry", bound=_Entry)
 _CUT = frozenset({Hint.LENGTH})
 _VOID = frozenset({Hint.CONTENT_FILTER, Hint.MALFORMED, Hint.ERROR})
 
@@ -195,7 +165,9 @@ class CustomCalls:
         self._drafts: dict[int, dict[Any, _Draft]] = {}
         """By the choice, and by the index in it."""
 
-    def sift(self, choice: int, entries: Iterable[_AnEntry | None]) -> Iterator[_AnEntry]:
+    def sift(
+        self, choice: int, entries: Iterable[shapes.ToolCallEntry | None]
+    ) -> Iterator[shapes.ToolCallEntry]:
         """Take what belongs to such calls; what is left are other calls."""
         for entry in entries:
             if entry is None:
@@ -205,7 +177,9 @@ class CustomCalls:
             else:
                 yield entry
 
-    def _is_custom(self, choice: int, entry: _Entry, *, piece: CustomCall) -> bool:
+    def _is_custom(
+        self, choice: int, entry: shapes.ToolCallEntry, *, piece: shapes.CustomCall
+    ) -> bool:
         """Return whether an entry is a piece of a custom call.
 
         Snowflake puts an empty `custom` beside the `function` of every call.
@@ -215,7 +189,7 @@ class CustomCalls:
         says = entry.function.name or entry.function.arguments
         return not says and entry.index in self._drafts.get(choice, {})
 
-    def _add(self, choice: int, entry: _Entry, *, piece: CustomCall) -> None:
+    def _add(self, choice: int, entry: shapes.ToolCallEntry, *, piece: shapes.CustomCall) -> None:
         drafts, slot = self._drafts.setdefault(choice, {}), entry.index
         if slot not in drafts and len(drafts) >= DEFAULT.blocks:
             raise ProtocolError(f"the answer has more than {DEFAULT.blocks} custom calls")
@@ -245,78 +219,12 @@ class CustomCalls:
 # entry in `delta.tool_calls`; id and name come with its first entry, the arguments as text in
 # pieces. No message says that a call is over, so all that this file can hand on is pieces: which of
 # them belong together is the assembler's work.
-#
-# The shapes below are written with their holes: each field that some server leaves out, sends as
-# null or sends in another type says so in its type.
 
 
 _LEGACY_SLOT = "function_call"
 
 
-# ── The wire ────────────────────────────────────────────────────────────────────────
-
-
-class _Function(msgspec.Struct):
-    name: str | None = None
-    arguments: Any = None  # text, a piece of it, an object, null
-
-
-class _ToolCall(msgspec.Struct):
-    index: int | float | str | None = None  # missing, all 0, from 1, "0"
-    id: str | int | None = None
-    function: _Function | None = None
-    name: str | None = None  # name and arguments without `function` around them
-    arguments: Any = None
-    custom: CustomCall | None = None
-    extra_content: Any = None  # Gemini's thought signatures
-    thought_signature: Any = None
-    provider_specific_fields: Any = None  # LiteLLM
-
-
-class _Part(msgspec.Struct):
-    """A part of a content that is a list: Mistral, and servers that echo OpenAI's requests."""
-
-    type: str | None = None
-    text: str | None = None
-    refusal: str | None = None
-    thinking: str | list[_Part] | None = None
-
-
-class _Message(msgspec.Struct):
-    """A delta of a stream, or the message of a whole answer: the same fields."""
-
-    content: str | list[_Part | str | None] | None = None
-    reasoning_content: Any = None  # DeepSeek, vLLM
-    reasoning: Any = None  # OpenRouter, Groq
-    reasoning_details: Any = None  # OpenRouter: must go back unchanged
-    thinking_blocks: Any = None  # LiteLLM: Anthropic's signatures
-    refusal: Any = None
-    annotations: Any = None  # what a web search cites
-    tool_calls: list[_ToolCall | None] | None = None
-    function_call: _Function | None = None  # before there were `tool_calls`
-
-
-class _Choice(msgspec.Struct):
-    index: int | None = None
-    delta: _Message | None = None
-    message: _Message | None = None
-    finish_reason: Any = None  # null, "", unknown words
-    logprobs: Any = None
-    error: Any = None  # OpenRouter
-
-
-class _Chunk(msgspec.Struct):
-    choices: list[_Choice | None] | None = None
-    usage: Any = None
-    error: Any = None
-    object: Any = None
-    message: Any = None  # of an `object` that is "error": vLLM
-    detail: Any = None  # FastAPI
-    code: Any = None
-    data: Any = None  # the answer itself, in an envelope of its gateway
-
-
-_CHUNK = msgspec.json.Decoder(_Chunk)
+_CHUNK = msgspec.json.Decoder(shapes.ChatChunk)
 
 
 # ── Decoding ────────────────────────────────────────────────────────────────────────
@@ -365,7 +273,7 @@ class Decoder:
     def _read_mended(self, payload: Payload) -> Decoded:
         yield from self._read(_mend(payload))
 
-    def _read(self, chunk: _Chunk) -> Decoded:
+    def _read(self, chunk: shapes.ChatChunk) -> Decoded:
         failure = _failure(chunk)
         if failure:
             yield read_error(failure)
@@ -381,7 +289,7 @@ class Decoder:
                 chunk.usage, input_tokens="prompt_tokens", output_tokens="completion_tokens"
             )
 
-    def _choice(self, choice: _Choice) -> Iterator[Delta]:
+    def _choice(self, choice: shapes.ChatChoice) -> Iterator[Delta]:
         message = choice.delta or choice.message
         index = choice.index or 0
         if message is not None:
@@ -411,21 +319,21 @@ class Decoder:
         yield from legacy.pieces if legacy is not None and index not in self._modern else ()
 
 
-def _read_whole(body: Payload) -> _Chunk:
+def _read_whole(body: Payload) -> shapes.ChatChunk:
     try:
         answer = read(body, _CHUNK)
     except ProtocolError:
         answer = _mend(body)
     if not answer.choices and isinstance(answer.data, Mapping):
-        answer = fit(answer.data, _Chunk)
+        answer = fit(answer.data, shapes.ChatChunk)
     if not answer.choices and not _failure(answer):
         raise ProtocolError("the answer has neither choices nor an error")
     number(answer.choices or [])
     return answer
 
 
-def _mend(payload: Payload) -> _Chunk:
-    return fit(mend_lists(read_json(payload)), _Chunk)
+def _mend(payload: Payload) -> shapes.ChatChunk:
+    return fit(mend_lists(read_json(payload)), shapes.ChatChunk)
 
 
 # ── The usual chunk ───────────────────────────────────────────────────────────────── Nearly all
@@ -433,7 +341,7 @@ def _mend(payload: Payload) -> _Chunk:
 # `Decoder._read` gives the same result, at three times the cost.
 
 
-def _only_piece(chunk: _Chunk) -> Text | Reasoning | CallDelta | None:
+def _only_piece(chunk: shapes.ChatChunk) -> Text | Reasoning | CallDelta | None:
     message = _only_message(chunk)
     if message is None or _has_more(message):
         return None
@@ -447,7 +355,7 @@ def _only_piece(chunk: _Chunk) -> Text | Reasoning | CallDelta | None:
     return None if content or len(entries) > 1 else _only_arguments(entries[0])
 
 
-def _only_message(chunk: _Chunk) -> _Message | None:
+def _only_message(chunk: shapes.ChatChunk) -> shapes.ChatDelta | None:
     choices = chunk.choices
     if not choices or len(choices) > 1 or chunk.usage is not None or _failure(chunk):
         return None
@@ -457,7 +365,7 @@ def _only_message(chunk: _Chunk) -> _Message | None:
     return choice.delta
 
 
-def _has_more(message: _Message) -> bool:
+def _has_more(message: shapes.ChatDelta) -> bool:
     """Return True if there is more than content, reasoning and calls."""
     return bool(
         message.reasoning_details
@@ -468,7 +376,7 @@ def _has_more(message: _Message) -> bool:
     )
 
 
-def _only_arguments(entry: _ToolCall | None) -> CallDelta | None:
+def _only_arguments(entry: shapes.ToolCallEntry | None) -> CallDelta | None:
     """A piece of a call that has begun: its head has an id or a name."""
     if entry is None or entry.id or _extras(entry) is not None or type(entry.index) is not int:
         return None
@@ -478,7 +386,7 @@ def _only_arguments(entry: _ToolCall | None) -> CallDelta | None:
     return CallDelta(entry.index, arguments) if usual else None
 
 
-def _failure(chunk: _Chunk) -> Any:
+def _failure(chunk: shapes.ChatChunk) -> Any:
     """Return the error of a chunk. Some servers put no `error` around it."""
     if chunk.error or chunk.object == "error":
         return chunk.error or chunk.message or "error"
@@ -495,7 +403,7 @@ class _LegacyCall:
         self.pieces: list[CallDelta] = []
         self._size = 0
 
-    def add(self, function: _Function) -> None:
+    def add(self, function: shapes.FunctionEntry) -> None:
         if not (function.name or function.arguments):
             return
         arguments = read_arguments(function.arguments)
@@ -508,7 +416,7 @@ class _LegacyCall:
 # ── Calls ───────────────────────────────────────────────────────────────────────────
 
 
-def _calls(entries: Iterable[_ToolCall]) -> Iterator[CallDelta]:
+def _calls(entries: Iterable[shapes.ToolCallEntry]) -> Iterator[CallDelta]:
     for entry in entries:
         function = entry.function or entry
         arguments = function.arguments
@@ -532,7 +440,7 @@ def _slot(index: float | str | None) -> Slot | None:
         return str(index)
 
 
-def _extras(entry: _ToolCall) -> Mapping[str, Any] | None:
+def _extras(entry: shapes.ToolCallEntry) -> Mapping[str, Any] | None:
     if not (entry.extra_content or entry.thought_signature or entry.provider_specific_fields):
         return None
     return present(
@@ -547,7 +455,7 @@ def _extras(entry: _ToolCall) -> Mapping[str, Any] | None:
 # ── Words ───────────────────────────────────────────────────────────────────────────
 
 
-def _words(message: _Message) -> Iterator[Delta]:
+def _words(message: shapes.ChatDelta) -> Iterator[Delta]:
     # Some servers send the same text in both fields.
     thought = message.reasoning_content or message.reasoning
     if thought and isinstance(thought, str):
@@ -581,7 +489,7 @@ def _entries(details: Any) -> list[Any] | None:
     return [entry for entry in entries if isinstance(entry, dict)] or None
 
 
-def _parts(parts: list[_Part | str | None]) -> Iterator[Delta]:
+def _parts(parts: list[shapes.ContentEntry | str | None]) -> Iterator[Delta]:
     for part in parts:
         if isinstance(part, str):
             yield Text(part)
@@ -591,7 +499,7 @@ def _parts(parts: list[_Part | str | None]) -> Iterator[Delta]:
             yield from decline(part.refusal) if part.refusal else ()
 
 
-def _thoughts(thinking: str | list[_Part] | None) -> list[str]:
+def _thoughts(thinking: str | list[shapes.ContentEntry] | None) -> list[str]:
     if isinstance(thinking, str):
         return [thinking]
     return [part.text for part in thinking or () if part.text]

@@ -32,26 +32,11 @@ from wholecall.tool_choice import (
 
 _Reader: TypeAlias = Callable[[Field, Offered], Tool]
 
-_WORDS = {"auto": Mode.AUTO, "none": Mode.NONE, "required": Mode.REQUIRED}
+WORDS = {"auto": Mode.AUTO, "none": Mode.NONE, "required": Mode.REQUIRED}
 # Mistral's chat endpoint says `any` for `required`.
-_CHAT_WORDS = {**_WORDS, "any": Mode.REQUIRED}
+_CHAT_WORDS = {**WORDS, "any": Mode.REQUIRED}
 _LEGACY_WORDS = {"auto": Mode.AUTO, "none": Mode.NONE}
 _ALLOWED_MODES = {"auto": Mode.AUTO, "required": Mode.REQUIRED}
-# The tools that the Responses endpoint runs itself and lets a client force by their type.
-_HOSTED = (
-    "apply_patch",
-    "code_interpreter",
-    "computer",
-    "computer_use",
-    "computer_use_preview",
-    "file_search",
-    "image_generation",
-    "programmatic_tool_calling",
-    "shell",
-    "web_search",
-    "web_search_preview",
-    "web_search_preview_2025_03_11",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,21 +123,9 @@ def _read_nested(kind: str) -> Callable[[Field, Offered], str]:
     return lambda ref, offered: ref.member(kind).read_name(offered)
 
 
-def _read_custom(name: Callable[[Field, Offered], str]) -> _Reader:
+def read_custom(name: Callable[[Field, Offered], str]) -> _Reader:
+    """Make the reader of a custom tool from the reader of its name."""
     return lambda ref, offered: Special("custom", name(ref, offered))
-
-
-def _read_mcp(ref: Field, _: Offered) -> Tool:
-    server, name = ref.member("server_label"), ref.member("name")
-    if not isinstance(server.value, str):
-        raise server.refuse("the label of an offered MCP server")
-    if not isinstance(name.value, str | None):
-        raise name.refuse("the name of a tool of that server")
-    return Special("mcp", name.value or "", server.value)
-
-
-def _read_hosted(ref: Field, _: Offered) -> Tool:
-    return Special(ref.read_object()["type"])
 
 
 def _write_chat_tool(tool: Tool) -> dict[str, Any] | None:
@@ -161,29 +134,10 @@ def _write_chat_tool(tool: Tool) -> dict[str, Any] | None:
     return {"type": "custom", "custom": {"name": tool.name}} if tool.type == "custom" else None
 
 
-def _write_responses_tool(tool: Tool) -> dict[str, Any]:
-    if isinstance(tool, str):
-        return {"type": "function", "name": tool}
-    ref = {"type": tool.type, "server_label": tool.server, "name": tool.name}
-    return {key: value for key, value in ref.items() if value}
-
-
-CHAT = OpenAIForm(
+CHOICE = OpenAIForm(
     words=_CHAT_WORDS,
-    readers={"function": _read_nested("function"), "custom": _read_custom(_read_nested("custom"))},
+    readers={"function": _read_nested("function"), "custom": read_custom(_read_nested("custom"))},
     write=_write_chat_tool,
     wrapped=True,
     legacy=True,
-)
-RESPONSES = OpenAIForm(
-    words=_WORDS,
-    readers={
-        "function": Field.read_name,
-        "custom": _read_custom(Field.read_name),
-        "mcp": _read_mcp,
-        **dict.fromkeys(_HOSTED, _read_hosted),
-    },
-    write=_write_responses_tool,
-    wrapped=False,
-    legacy=False,
 )

@@ -1,1 +1,33 @@
 """OpenAI's Responses API."""
+
+from wholecall.protocols.openai_chat.response import encode_error
+from wholecall.protocols.openai_responses import history, request, response, stream
+from wholecall.protocols.registry import ENDS_ALIKE, ClientSide, UpstreamSide, WireProtocol
+from wholecall.protocols.sse_ndjson import SseFraming
+
+RECORD = WireProtocol(
+    name=request.PROTOCOL,
+    decoder=stream.Decoder,
+    framing=SseFraming,
+    kinds=("response",),
+    whole_kind="response",
+    usual=ENDS_ALIKE,
+    usual_whole=ENDS_ALIKE,
+    history=history.HISTORY,
+    choice=request.CHOICE,
+    upstream=UpstreamSide(
+        encode=request.encode, path="responses", version="v1", base_has_version=True
+    ),
+    client=ClientSide(
+        path="/v1/responses",
+        decode=request.decode,
+        make_writer=response.ResponsesWriter,
+        encode_answer=response.encode_answer,
+        encode_error=encode_error,
+        id_prefix="resp_",
+        head_within="response",
+        created_field="created_at",
+        written_fields=frozenset({"object", "output", "output_text", "usage", "status", "error"})
+        | {"incomplete_details", "completed_at"},
+    ),
+)

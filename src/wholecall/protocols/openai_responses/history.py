@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from wholecall.protocols.call_pairs import drop_repeated
 from wholecall.protocols.history import (
     Aside,
     ChangeKind,
     HistoryForm,
+    IdRule,
     Mending,
     Piece,
     ReasoningRule,
@@ -25,14 +25,18 @@ from wholecall.protocols.history import (
     StoredOutput,
     StoredResult,
     StoredTurn,
+    Target,
     Wire,
     is_blank,
     read_id,
     tidy,
     write_arguments,
 )
+from wholecall.protocols.history_repair import drop_repeated
 
 _OUTPUT = StoredOutput("output", "input_text")
+OPENAI_RESPONSES = Target(IdRule(longest=64))
+"""The requirements of OpenAI's own endpoint."""
 # The calls that the client answers with text. The others (computer, shell, patch) have results of
 # their own shapes, which only the client can fill in.
 _RESULT_TYPES = {
@@ -192,7 +196,7 @@ def _fill(call: StoredCall, words: str) -> Wire:
     return {"type": kind, "call_id": call.id, "output": words}
 
 
-RESPONSES = HistoryForm(
+HISTORY = HistoryForm(
     split=_split,
     join=_join,
     call_id="call_id",

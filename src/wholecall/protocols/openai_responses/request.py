@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import Any
 
-import msgspec
-
 from wholecall.events import Call, Reasoning, Text
 from wholecall.messages import (
     CallResult,
@@ -23,9 +21,15 @@ from wholecall.messages import (
     ToolSpec,
 )
 from wholecall.protocols.decoder import plain, present
-from wholecall.protocols.history import OPENAI_RESPONSES, Target, read_arguments, write_arguments
+from wholecall.protocols.history import Target, read_arguments, write_arguments
 from wholecall.protocols.history_repair import mend
+from wholecall.protocols.openai_chat.tool_choice import WORDS, OpenAIForm, read_custom
+from wholecall.protocols.openai_responses import shapes
+from wholecall.protocols.openai_responses.history import OPENAI_RESPONSES
 from wholecall.protocols.request_fields import (
+    ContentForm,
+    ContentPart,
+    JsonSchema,
     complete,
     fit,
     keep_rest,
@@ -33,10 +37,11 @@ from wholecall.protocols.request_fields import (
     media_in,
     natives_of,
     object_schema,
-    omit,
     read_address,
+    read_data,
     read_id,
-    read_kind,
+    read_refusal,
+    read_text,
     read_tools,
     refuse_role,
     rest_of,
@@ -44,9 +49,7 @@ from wholecall.protocols.request_fields import (
     without,
     write_address,
 )
-from wholecall.protocols.tool_choices import decode as decode_choice
-from wholecall.protocols.tool_choices import encode as encode_choice
-from wholecall.tool_choice import Choice
+from wholecall.tool_choice import Choice, Field, Offered, Special, Tool, read_choice
 
 PROTOCOL = "openai-responses"
 CALL_EXTRAS = {"item_id": "id", "namespace": "namespace", "caller": "caller"}
@@ -75,7 +78,7 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
         "instructions": instructions,
         "input": [*mended.system, *mended.messages],
         "tools": tools or None,
-        **(encode_choice(request.choice, PROTOCOL).fields if said else {}),
+        **(CHOICE.encode(request.choice).fields if said else {}),
         "stream": request.stream,
         "max_output_tokens": request.max_tokens,
         "temperature": request.temperature,
@@ -125,14 +128,14 @@ def _write(message: Message) -> Iterator[Any]:
     elif message.role is Role.ASSISTANT:
         yield from _write_answer(message)
     else:
-        content = _write_content(message.parts)
+        content = _CONTENT.write(message.parts)
         yield {"type": "message", "role": message.role.value, "content": content}
 
 
 def _write_result(part: CallResult) -> dict[str, Any]:
     output: str | list[Any] = speak(part.result)
     if media_in(part.result.content):
-        output = _write_content(part.result.content)
+        output = _CONTENT.write(part.result.content)
     return {"type": "function_call_output", "call_id": part.call_id, "output": output}
 
 
@@ -172,20 +175,6 @@ def _write_call(call: PastCall) -> dict[str, Any]:
 # ── Content ─────────────────────────────────────────────────────────────────────────
 
 
-def _write_content(parts: Sequence[Any]) -> str | list[Any]:
-    if all(isinstance(part, Text) for part in parts) and len(parts) <= 1:
-        return "".join(part.text for part in parts)
-    return [_PART_WRITERS[type(part)](part) for part in parts]
-
-
-def _write_text(part: Text) -> dict[str, Any]:
-    return {"type": "input_text", "text": part.text}
-
-
-def _write_media(part: Media) -> dict[str, Any]:
-    return _MEDIA_WRITERS[part.kind](part)
-
-
 def _write_image(part: Media) -> dict[str, Any]:
     return {"type": "input_image", "image_url": write_address(part), "detail": "auto"}
 
@@ -200,24 +189,60 @@ def _write_file(part: Media) -> dict[str, Any]:
     }
 
 
-def _write_omitted(part: Media | Native) -> dict[str, Any]:
-    return _write_text(Text(omit(part)))
+# ── The choice ──────────────────────────────────────────────────────────────────────
+#
+# The choice in OpenAI's Responses: as in chat completions, without the nesting.
 
 
-def _write_native(part: Native) -> Any:
-    return part.value if part.protocol == PROTOCOL else _write_omitted(part)
+# The tools that the Responses endpoint runs itself and lets a client force by their type.
+_HOSTED = (
+    "apply_patch",
+    "code_interpreter",
+    "computer",
+    "computer_use",
+    "computer_use_preview",
+    "file_search",
+    "image_generation",
+    "programmatic_tool_calling",
+    "shell",
+    "web_search",
+    "web_search_preview",
+    "web_search_preview_2025_03_11",
+)
 
 
-_MEDIA_WRITERS: dict[str, Callable[[Media], dict[str, Any]]] = {
-    "image": _write_image,
-    "audio": _write_omitted,
-    "document": _write_file,
-}
-_PART_WRITERS: dict[type, Callable[[Any], Any]] = {
-    Text: _write_text,
-    Media: _write_media,
-    Native: _write_native,
-}
+def _read_mcp(ref: Field, _: Offered) -> Tool:
+    server, name = ref.member("server_label"), ref.member("name")
+    if not isinstance(server.value, str):
+        raise server.refuse("the label of an offered MCP server")
+    if not isinstance(name.value, str | None):
+        raise name.refuse("the name of a tool of that server")
+    return Special("mcp", name.value or "", server.value)
+
+
+def _read_hosted(ref: Field, _: Offered) -> Tool:
+    return Special(ref.read_object()["type"])
+
+
+def _write_responses_tool(tool: Tool) -> dict[str, Any]:
+    if isinstance(tool, str):
+        return {"type": "function", "name": tool}
+    ref = {"type": tool.type, "server_label": tool.server, "name": tool.name}
+    return {key: value for key, value in ref.items() if value}
+
+
+CHOICE = OpenAIForm(
+    words=WORDS,
+    readers={
+        "function": Field.read_name,
+        "custom": read_custom(Field.read_name),
+        "mcp": _read_mcp,
+        **dict.fromkeys(_HOSTED, _read_hosted),
+    },
+    write=_write_responses_tool,
+    wrapped=False,
+    legacy=False,
+)
 
 
 # Requests to OpenAI's Responses, as its clients send them.
@@ -227,84 +252,19 @@ _PART_WRITERS: dict[type, Callable[[Any], Any]] = {
 # `previous_response_id` and its like stay with the other fields: the upstream holds what they name.
 
 
-# ── The wire ────────────────────────────────────────────────────────────────────────
-
-
-class _Body(msgspec.Struct):
-    model: str
-    input: str | list[Any] = ""
-    instructions: str | list[Any] | None = None
-    tools: list[Any] | None = None
-    tool_choice: Any = None
-    parallel_tool_calls: Any = None
-    stream: bool | None = None
-    max_output_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    text: dict[str, Any] | None = None
-
-
-class _Item(msgspec.Struct):
-    type: str | None = None  # a message may leave it out
-    role: str | None = None
-    content: str | list[Any] | None = None
-
-
-class _FunctionCall(msgspec.Struct):
-    call_id: str | int | None = None
-    name: str = ""
-    arguments: Any = None
-
-
-class _Output(msgspec.Struct):
-    call_id: str | int | None = None
-    output: str | list[Any] | None = None
-    name: str | None = None
-
-
-class _Summary(msgspec.Struct):
-    text: str = ""
-
-
-class _Reasoning(msgspec.Struct):
-    summary: list[_Summary] | None = None
-    content: list[_Summary] | None = None
-
-
-class _TextPart(msgspec.Struct):
-    text: str
-
-
-class _RefusalPart(msgspec.Struct):
-    refusal: str
-
-
-class _ImagePart(msgspec.Struct):
-    image_url: str | None = None  # or the id of a file that OpenAI holds
-
-
-class _FilePart(msgspec.Struct):
-    file_data: str | None = None
-    file_url: str | None = None
-    filename: str | None = None
-
-
-class _Format(msgspec.Struct):
-    schema: dict[str, Any]
-    name: str = "answer"
-    strict: bool | None = None
-
-
 # ── Decoding ────────────────────────────────────────────────────────────────────────
+
+# The types of a definition that is a function of the client's.
+_FUNCTIONS = ("function",)
 
 
 def decode(body: Mapping[str, Any]) -> Request:
     """Read the body of a request."""
-    fields = fit(body, _Body)
-    tools = read_tools(fields.tools, PROTOCOL, write=write_tool)
+    fields = fit(body, shapes.ResponsesBody)
+    tools = read_tools(fields.tools, PROTOCOL, functions=_FUNCTIONS, write=write_tool)
     output, more = _read_format(fields.text or {})
     rest = {
-        **without(body, _Body.__struct_fields__),
+        **without(body, shapes.ResponsesBody.__struct_fields__),
         **({"tools": list(tools.said)} if tools.said else {}),
         **({"text": more} if more else {}),
     }
@@ -313,7 +273,7 @@ def decode(body: Mapping[str, Any]) -> Request:
         messages=(*_read_instructions(fields), *_read_input(fields.input)),
         tools=tools.specs,
         native_tools=tools.natives,
-        choice=decode_choice(PROTOCOL, body, offered=tools.names),
+        choice=read_choice(CHOICE, body, offered=tools.names),
         stream=bool(fields.stream),
         max_tokens=fields.max_output_tokens,
         temperature=fields.temperature,
@@ -328,13 +288,13 @@ def _read_format(text: Mapping[str, Any]) -> tuple[OutputSchema | None, Mapping[
     wire = text.get("format")
     if not isinstance(wire, Mapping) or wire.get("type") != "json_schema":
         return None, text
-    body = fit(wire, _Format, at="text.format")
+    body = fit(wire, JsonSchema, at="text.format")
     output = OutputSchema(schema=body.schema, name=body.name, strict=bool(body.strict))
-    more = without(wire, {*_Format.__struct_fields__, "type"})
+    more = without(wire, {*JsonSchema.__struct_fields__, "type"})
     return output, {**without(text, ["format"]), **({"format": more} if more else {})}
 
 
-def _read_instructions(fields: _Body) -> Iterator[Message]:
+def _read_instructions(fields: shapes.ResponsesBody) -> Iterator[Message]:
     if isinstance(fields.instructions, list):
         yield from _read_items(fields.instructions, "instructions")
     elif fields.instructions:
@@ -373,7 +333,7 @@ class _Items:
         """The tools of earlier calls, by the ids of the calls."""
 
     def read(self, native: Any, at: str) -> tuple[Role, Sequence[Part]]:
-        item = fit(native, _Item, at=at)
+        item = fit(native, shapes.InputItem, at=at)
         kind = item.type or ("message" if item.role else "item_reference")
         reader = _READERS.get(kind)
         if reader is not None:
@@ -382,17 +342,17 @@ class _Items:
         return (Role.ASSISTANT if models else Role.USER), [Native(PROTOCOL, native)]
 
     def read_message(self, native: Any, at: str) -> tuple[Role, Sequence[Part]]:
-        item = fit(native, _Item, at=at)
+        item = fit(native, shapes.InputItem, at=at)
         if item.role not in _ROLES:
             raise refuse_role(at, item.role, known=_ROLES)
-        parts = _read_content(item.content, f"{at}.content")
+        parts: list[Part] = [*_CONTENT.read(item.content, f"{at}.content")]
         envelope = without(native, _NO_ENVELOPE)
         if item.role == "assistant" and parts and envelope:
             parts.append(Reasoning("", {MESSAGE: envelope}))
         return _ROLES[item.role], parts
 
     def read_call(self, native: Any, at: str) -> tuple[Role, Sequence[Part]]:
-        call = fit(native, _FunctionCall, at=at)
+        call = fit(native, shapes.PastCallItem, at=at)
         id = read_id(call.call_id)
         self._names[id] = call.name
         arguments, _ = read_arguments(call.arguments)
@@ -405,15 +365,15 @@ class _Items:
         return Role.ASSISTANT, [part]
 
     def read_reasoning(self, native: Any, at: str) -> tuple[Role, Sequence[Part]]:
-        reasoning = fit(native, _Reasoning, at=at)
+        reasoning = fit(native, shapes.ReasoningItem, at=at)
         texts = [*(reasoning.summary or ()), *(reasoning.content or ())]
-        text = "".join(each.text for each in texts)
+        text = "".join(each.text or "" for each in texts)
         return Role.ASSISTANT, [Reasoning(text, {ITEM: native})]
 
     def read_output(self, native: Any, at: str) -> tuple[Role, Sequence[Part]]:
-        output = fit(native, _Output, at=at)
+        output = fit(native, shapes.OutputItem, at=at)
         id = read_id(output.call_id)
-        parts = _read_content(output.output, f"{at}.output")
+        parts = _CONTENT.read(output.output, f"{at}.output")
         content = tuple(part for part in parts if isinstance(part, Text | Media))
         name = output.name or self._names.get(id, "")
         return Role.TOOL, [CallResult(call_id=id, name=name, result=Result(content))]
@@ -440,46 +400,30 @@ _READERS: dict[str, Callable[[_Items, Any, str], tuple[Role, Sequence[Part]]]] =
 # ── Content ─────────────────────────────────────────────────────────────────────────
 
 
-def _read_content(content: str | list[Any] | None, at: str) -> list[Part]:
-    if content is None or isinstance(content, str):
-        return [Text(content)] if content else []
-    return [_read_part(part, f"{at}[{place}]") for place, part in enumerate(content)]
-
-
-def _read_part(part: Any, at: str) -> Part:
-    reader = _PART_READERS.get(read_kind(part, at))
-    return reader(part, at) if reader is not None else Native(PROTOCOL, part)
-
-
-def _read_text(part: Any, at: str) -> Part:
-    return Text(fit(part, _TextPart, at=at).text)
-
-
-def _read_refusal(part: Any, at: str) -> Part:
-    return Text(fit(part, _RefusalPart, at=at).refusal)
-
-
-def _read_image(part: Any, at: str) -> Part:
-    url = fit(part, _ImagePart, at=at).image_url
+def _read_image(part: Any, at: str) -> ContentPart:
+    url = fit(part, shapes.ImagePart, at=at).image_url
     return read_address("image", url) if url else Native(PROTOCOL, part)
 
 
-def _read_file(part: Any, at: str) -> Part:
-    file = fit(part, _FilePart, at=at)
-    address = file.file_data or file.file_url
-    if not address:  # a file that OpenAI holds
-        return Native(PROTOCOL, part)
-    media = read_address("document", address, name=file.filename or "")
-    if media.data or not file.file_data:
-        return media
-    return Media(kind="document", data=address, name=media.name)  # base64 and nothing else
+def _read_file(part: Any, at: str) -> ContentPart:
+    file = fit(part, shapes.FilePart, at=at)
+    if file.file_data:
+        return read_data(file.file_data, file.filename)
+    if file.file_url:
+        return read_address("document", file.file_url, name=file.filename or "")
+    return Native(PROTOCOL, part)  # a file that OpenAI holds
 
 
-_PART_READERS: dict[str, Callable[[Any, str], Part]] = {
-    "text": _read_text,
-    "input_text": _read_text,
-    "output_text": _read_text,
-    "refusal": _read_refusal,
-    "input_image": _read_image,
-    "input_file": _read_file,
-}
+_CONTENT = ContentForm(
+    protocol=PROTOCOL,
+    text="input_text",
+    writers={"image": _write_image, "document": _write_file},
+    readers={
+        "text": read_text,
+        "input_text": read_text,
+        "output_text": read_text,
+        "refusal": read_refusal,
+        "input_image": _read_image,
+        "input_file": _read_file,
+    },
+)

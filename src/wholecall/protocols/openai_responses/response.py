@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from wholecall.events import JSON, Call, Opened, Reasoning, Text, Usage
 from wholecall.messages import Native, Part, PastCall
 from wholecall.protocols.decoder import DECLINED, Pieces, present
+from wholecall.protocols.openai_chat.response import encode_error
 from wholecall.protocols.openai_responses.request import ITEM, MESSAGE, NOTES, PROTOCOL, pick_extras
 from wholecall.protocols.request_fields import without
 from wholecall.protocols.response_base import (
@@ -21,9 +22,8 @@ from wholecall.protocols.response_base import (
     ResponseStyle,
     dump,
     frame,
-    openai_error,
     quote,
-    write_response_usage,
+    read_figures,
 )
 from wholecall.protocols.response_encoder import GatheredAnswer
 
@@ -128,14 +128,14 @@ def finish_response(
         output,
         status=COMPLETED if reason is None else "incomplete",
         incomplete_details=None if reason is None else {"reason": reason},
-        usage=None if usage is None else write_response_usage(usage),
+        usage=None if usage is None else write_usage(usage),
     )
 
 
 # ── Whole answers ───────────────────────────────────────────────────────────────────
 
 
-def encode(whole: GatheredAnswer, head: ResponseHead) -> dict[str, Any]:
+def encode_answer(whole: GatheredAnswer, head: ResponseHead) -> dict[str, Any]:
     """The body of a response. It has one choice; others have no place in it."""
     said, ids = whole.choices[0], ItemIds(head)
     output = _write_items(said.parts, ids)
@@ -371,7 +371,7 @@ class ResponsesWriter:
 
         The content of the response is not repeated: a client must not take it for whole.
         """
-        error = openai_error(failure)["error"]
+        error = encode_error(failure)["error"]
         told = {"code": failure.code, "message": failure.message, "param": failure.param}
         frames = self._events.write("error", **told, error=error)
         if not self._begun:
@@ -578,3 +578,20 @@ class _Items:
     def _finish_item(self, index: int, item: Mapping[str, Any]) -> bytes:
         self._output[index] = item
         return self._events.write("response.output_item.done", output_index=index, item=item)
+
+
+def write_usage(usage: Usage) -> dict[str, Any]:
+    """`usage` of a response."""
+    if {"input_tokens", "output_tokens", "total_tokens"} <= usage.native.keys():
+        return dict(usage.native)
+    figures = read_figures(usage)
+    return {
+        "input_tokens": figures.input,
+        "input_tokens_details": {
+            "cached_tokens": figures.cached,
+            "cache_write_tokens": figures.stored,
+        },
+        "output_tokens": figures.output,
+        "output_tokens_details": {"reasoning_tokens": figures.reasoning},
+        "total_tokens": figures.input + figures.output,
+    }

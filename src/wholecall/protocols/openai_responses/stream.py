@@ -41,18 +41,7 @@ from wholecall.protocols.decoder import (
     read_usage,
     terminate,
 )
-
-
-class CallItem(msgspec.Struct):
-    """A function call as an item of the output."""
-
-    id: str | None = None  # of the item; `call_id` is the one that the result names
-    call_id: str | None = None
-    name: str | None = None
-    arguments: Any = None  # text; an object from imitators
-    status: str | None = None
-    namespace: str | None = None
-    caller: Any = None
+from wholecall.protocols.openai_responses import shapes
 
 
 class Address(msgspec.Struct):
@@ -85,10 +74,10 @@ class _Call:
         self.repeated = False
         """True if the end of the response has listed it."""
 
-    def may_be(self, item: CallItem) -> bool:
+    def may_be(self, item: shapes.CallItem) -> bool:
         return not (self.id and item.call_id) or self.id == item.call_id
 
-    def says(self, item: CallItem) -> bool:
+    def says(self, item: shapes.CallItem) -> bool:
         """Return True if an item is the same, as far as it is known."""
         told = self.sealed is None or _same_arguments(self.sealed, read_text(item.arguments))
         return self.name == item.name and told
@@ -118,7 +107,7 @@ class FunctionCalls:
 
     # ── Events ──────────────────────────────────────────────────────────────────────
 
-    def begin(self, item: CallItem, address: Address) -> Iterator[Delta]:
+    def begin(self, item: shapes.CallItem, address: Address) -> Iterator[Delta]:
         """The item begins."""
         call = self._find(item)
         if call is None or call.is_apart(address):
@@ -137,12 +126,12 @@ class FunctionCalls:
         call, text = self._at(address), read_text(arguments)
         if not call.opened:
             yield from () if call.filled else _give(call, text)
-            yield from self._open(call, CallItem(call_id=address.call_id, name=name))
+            yield from self._open(call, shapes.CallItem(call_id=address.call_id, name=name))
         # Without any text it proves nothing: some servers have it in the item only.
         if text and call.opened:
             yield from _seal(call, text)
 
-    def finish(self, item: CallItem, address: Address) -> Iterator[Delta]:
+    def finish(self, item: shapes.CallItem, address: Address) -> Iterator[Delta]:
         """The item is done, and comes once more as a whole."""
         call = self._find(item, self._known(address))
         there = self._by_item_id.get(address.item_id)
@@ -152,7 +141,9 @@ class FunctionCalls:
             call = None
         yield from self._finish(call or self._add(address), item)
 
-    def repeat(self, item: CallItem, ids: Container[str | None] = frozenset()) -> Iterator[Delta]:
+    def repeat(
+        self, item: shapes.CallItem, ids: Container[str | None] = frozenset()
+    ) -> Iterator[Delta]:
         """The response is over, and its items come once more, in order. `ids` are those of all."""
         if self._unrepeated is None:
             self._unrepeated = iter(tuple(self._calls))
@@ -183,7 +174,7 @@ class FunctionCalls:
     def _at(self, address: Address) -> _Call:
         return self._known(address) or self._add(address)
 
-    def _find(self, item: CallItem, call: _Call | None = None) -> _Call | None:
+    def _find(self, item: shapes.CallItem, call: _Call | None = None) -> _Call | None:
         """The call that an item is: by its ids, else the given one, if nothing contradicts it."""
         namesakes, by_item = self._by_call_id.get(item.call_id, []), self._by_item_id.get(item.id)
 
@@ -209,7 +200,7 @@ class FunctionCalls:
 
     # ── Taking in ───────────────────────────────────────────────────────────────────
 
-    def _finish(self, call: _Call, item: CallItem) -> Iterator[Delta]:
+    def _finish(self, call: _Call, item: shapes.CallItem) -> Iterator[Delta]:
         text = read_text(item.arguments)
         if not call.filled:
             yield from _give(call, text)
@@ -218,7 +209,7 @@ class FunctionCalls:
         if call.opened and item.status != "incomplete":
             yield from _seal(call, text)
 
-    def _open(self, call: _Call, item: CallItem) -> Iterator[Delta]:
+    def _open(self, call: _Call, item: shapes.CallItem) -> Iterator[Delta]:
         late = call.opened and call.id is None and item.call_id is not None
         if item.call_id and call.id is None:
             call.id = item.call_id
@@ -278,65 +269,8 @@ def read_text(arguments: Any) -> str:
 # repeats all items, with how the response ended. What was said before is not said again.
 
 
-# ── The wire ────────────────────────────────────────────────────────────────────────
-
-
-class _Kind(msgspec.Struct):
-    """The type of an item; its other fields depend on it."""
-
-    type: str | None = None
-
-
-class _Part(msgspec.Struct):
-    text: str | None = None
-    refusal: str | None = None
-    annotations: Any = None
-    logprobs: Any = None
-
-
-class _MessageItem(msgspec.Struct):
-    content: list[_Part] | None = None
-    id: str | None = None
-    phase: str | None = None
-
-
-class _ReasoningItem(msgspec.Struct):
-    id: str | None = None
-    summary: list[_Part] | None = None
-    content: list[_Part] | None = None
-    encrypted_content: str | None = None
-
-
-class _Incomplete(msgspec.Struct):
-    reason: str | None = None
-
-
-class _Response(msgspec.Struct):
-    status: str | None = None
-    output: list[Any] | None = None
-    usage: Any = None
-    error: Any = None
-    incomplete_details: _Incomplete | None = None
-
-
-class _Event(msgspec.Struct):
-    type: str = ""
-    output_index: int | None = None  # missing from some imitators
-    item_id: str | None = None  # a new one in each event from some gateways
-    call_id: str | None = None  # instead of it from imitators
-    delta: Any = None
-    arguments: Any = None
-    name: str | None = None
-    item: Any = None
-    response: _Response | None = None
-    error: Any = None
-    code: Any = None
-    message: Any = None
-    param: Any = None
-
-
-_EVENT = msgspec.json.Decoder(_Event)
-_RESPONSE = msgspec.json.Decoder(_Response)
+_EVENT = msgspec.json.Decoder(shapes.ResponseEvent)
+_RESPONSE = msgspec.json.Decoder(shapes.ResponseObject)
 
 
 # ── Decoding ────────────────────────────────────────────────────────────────────────
@@ -387,50 +321,50 @@ class _Stream:
 # ── Function calls ──────────────────────────────────────────────────────────────────
 
 
-def _call_added(stream: _Stream, event: _Event) -> Iterator[Delta]:
-    item = fit(event.item, CallItem)
+def _call_added(stream: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
+    item = fit(event.item, shapes.CallItem)
     return stream.calls.begin(item, Address(event.output_index, item.id or event.item_id))
 
 
-def _call_done(stream: _Stream, event: _Event) -> Iterator[Delta]:
-    item = fit(event.item, CallItem)
+def _call_done(stream: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
+    item = fit(event.item, shapes.CallItem)
     return stream.calls.finish(item, Address(event.output_index, item.id or event.item_id))
 
 
-def _arguments_delta(stream: _Stream, event: _Event) -> Iterator[Delta]:
+def _arguments_delta(stream: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
     return stream.calls.grow(event.delta, _address(event))
 
 
-def _arguments_done(stream: _Stream, event: _Event) -> Iterator[Delta]:
+def _arguments_done(stream: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
     return stream.calls.complete(event.arguments, _address(event), name=event.name)
 
 
-def _address(event: _Event) -> Address:
+def _address(event: shapes.ResponseEvent) -> Address:
     return Address(event.output_index, event.item_id, event.call_id)
 
 
 # ── Words and other items ───────────────────────────────────────────────────────────
 
 
-def _said(stream: _Stream, event: _Event) -> Iterator[Delta]:
+def _said(stream: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
     if event.delta:
         stream.said.add(_address(event).slot)
         yield Text(read_text(event.delta))
 
 
-def _declined(stream: _Stream, event: _Event) -> Iterator[Delta]:
+def _declined(stream: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
     if event.delta:
         stream.said.add(_address(event).slot)
         yield from decline(read_text(event.delta))
 
 
-def _thought(stream: _Stream, event: _Event) -> Iterator[Delta]:
+def _thought(stream: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
     if event.delta:
         stream.thought.add(_address(event).slot)
         yield Reasoning(read_text(event.delta))
 
 
-def _message_done(stream: _Stream, event: _Event) -> Iterator[Delta]:
+def _message_done(stream: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
     slot = _address(event).slot
     if slot not in stream.said:
         stream.said.add(slot)
@@ -439,20 +373,20 @@ def _message_done(stream: _Stream, event: _Event) -> Iterator[Delta]:
 
 
 def _message(item: Any) -> Iterator[Delta]:
-    for part in fit(item, _MessageItem).content or ():
+    for part in fit(item, shapes.MessageItem).content or ():
         yield from (Text(part.text),) if part.text else ()
         yield from decline(part.refusal) if part.refusal else ()
 
 
 def _envelope(item: Any) -> Iterator[Delta]:
     """Yield the envelope of the preceding text: the reasoning refers to its message by the id."""
-    message = fit(item, _MessageItem)
+    message = fit(item, shapes.MessageItem)
     fields = present({"id": message.id, "phase": message.phase})
     if message.content and fields:
         yield Reasoning("", {"message": fields, **_notes(message.content)})
 
 
-def _notes(content: list[_Part]) -> dict[str, Any]:
+def _notes(content: list[shapes.TextEntry]) -> dict[str, Any]:
     """Return notes on the text. They count characters, so several parts have none."""
     if len(content) != 1:
         return {}
@@ -462,12 +396,12 @@ def _notes(content: list[_Part]) -> dict[str, Any]:
     return {"notes": notes} if notes else {}
 
 
-def _reasoning_done(stream: _Stream, event: _Event) -> Iterator[Delta]:
+def _reasoning_done(stream: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
     yield from _reasoning(event.item, told=_address(event).slot in stream.thought)
 
 
 def _reasoning(item: Any, *, told: bool) -> Iterator[Delta]:
-    reasoning = fit(item, _ReasoningItem)
+    reasoning = fit(item, shapes.ReasoningItem)
     parts = [*(reasoning.summary or ()), *(reasoning.content or ())]
     # An item without any text is sent back as well: without it the next call is refused.
     if parts or reasoning.encrypted_content or reasoning.id:
@@ -475,39 +409,39 @@ def _reasoning(item: Any, *, told: bool) -> Iterator[Delta]:
         yield Reasoning(text, {"item": plain(item)})
 
 
-def _other_item_done(_: _Stream, event: _Event) -> Iterator[Delta]:
+def _other_item_done(_: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
     yield ProviderBlock(plain(event.item))
 
 
-def _item_added(stream: _Stream, event: _Event) -> Iterator[Delta]:
+def _item_added(stream: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
     stream.has_items = True
-    is_call = fit(event.item, _Kind).type == _FUNCTION_CALL
+    is_call = fit(event.item, shapes.ItemKind).type == _FUNCTION_CALL
     return _call_added(stream, event) if is_call else iter(())
 
 
-def _item_done(stream: _Stream, event: _Event) -> Iterator[Delta]:
+def _item_done(stream: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
     stream.has_items = True
-    return _ITEMS_DONE.get(fit(event.item, _Kind).type, _other_item_done)(stream, event)
+    return _ITEMS_DONE.get(fit(event.item, shapes.ItemKind).type, _other_item_done)(stream, event)
 
 
 # ── The end ─────────────────────────────────────────────────────────────────────────
 
 
-def _terminal(stream: _Stream, event: _Event) -> Iterator[Delta]:
-    response = event.response or _Response()
+def _terminal(stream: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
+    response = event.response or shapes.ResponseObject()
     status = _TERMINAL[event.type]
     if status == "completed" and (response.status or "") in _ENDINGS:
         status = response.status or status
     return _conclude(stream, response, status=status)
 
 
-def _conclude(stream: _Stream, response: _Response, *, status: str) -> Iterator[Delta]:
+def _conclude(stream: _Stream, response: shapes.ResponseObject, *, status: str) -> Iterator[Delta]:
     silent = not stream.said
     ids = _list_call_ids(response)
     for item in response.output or ():
-        kind = fit(item, _Kind).type
+        kind = fit(item, shapes.ItemKind).type
         if kind == _FUNCTION_CALL:
-            yield from stream.calls.repeat(fit(item, CallItem), ids)
+            yield from stream.calls.repeat(fit(item, shapes.CallItem), ids)
         elif kind == _MESSAGE:
             yield from chain(_message(item), _envelope(item)) if silent else ()
         elif not stream.has_items:
@@ -520,9 +454,11 @@ def _conclude(stream: _Stream, response: _Response, *, status: str) -> Iterator[
     yield from ending(response, status)
 
 
-def _list_call_ids(response: _Response) -> frozenset[str | None]:
-    items = (item for item in response.output or () if fit(item, _Kind).type == _FUNCTION_CALL)
-    return frozenset(fit(item, CallItem).call_id for item in items)
+def _list_call_ids(response: shapes.ResponseObject) -> frozenset[str | None]:
+    items = (
+        item for item in response.output or () if fit(item, shapes.ItemKind).type == _FUNCTION_CALL
+    )
+    return frozenset(fit(item, shapes.CallItem).call_id for item in items)
 
 
 def _other_item(stream: _Stream, kind: str | None, *, item: Any) -> Iterator[Delta]:
@@ -531,12 +467,12 @@ def _other_item(stream: _Stream, kind: str | None, *, item: Any) -> Iterator[Del
     return iter((ProviderBlock(plain(item)),))
 
 
-def _completed(_: _Response, status: str) -> Iterator[Delta]:
+def _completed(_: shapes.ResponseObject, status: str) -> Iterator[Delta]:
     yield HintGiven(read_hint(status), status)
     yield Terminated()
 
 
-def _incomplete(response: _Response, status: str) -> Iterator[Delta]:
+def _incomplete(response: shapes.ResponseObject, status: str) -> Iterator[Delta]:
     details = response.incomplete_details
     reason = (details.reason if details is not None else None) or status
     hint = read_hint(reason)
@@ -545,20 +481,20 @@ def _incomplete(response: _Response, status: str) -> Iterator[Delta]:
     yield Terminated()
 
 
-def _failed(response: _Response, status: str) -> Iterator[Delta]:
+def _failed(response: shapes.ResponseObject, status: str) -> Iterator[Delta]:
     yield read_error(response.error or f"the response is {status}")
 
 
-def _unfinished(_: _Response, status: str) -> Iterator[Delta]:
+def _unfinished(_: shapes.ResponseObject, status: str) -> Iterator[Delta]:
     yield read_error(f"the response is not finished, it is {status!r}")
 
 
-def _error(_: _Stream, event: _Event) -> Iterator[Delta]:
+def _error(_: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
     fields = {"code": event.code, "message": event.message, "param": event.param}
     yield read_error(event.error or present(fields))
 
 
-def _other(_: _Stream, event: _Event) -> Iterator[Delta]:
+def _other(_: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
     """Events that say nothing new; and an error that does not say it is an event."""
     if event.error:
         yield read_error(event.error)
@@ -567,7 +503,7 @@ def _other(_: _Stream, event: _Event) -> Iterator[Delta]:
 _FUNCTION_CALL = "function_call"
 _MESSAGE = "message"
 _REASONING = "reasoning"
-_ITEMS_DONE: dict[str | None, Callable[[_Stream, _Event], Iterator[Delta]]] = {
+_ITEMS_DONE: dict[str | None, Callable[[_Stream, shapes.ResponseEvent], Iterator[Delta]]] = {
     _FUNCTION_CALL: _call_done,
     _MESSAGE: _message_done,
     _REASONING: _reasoning_done,
@@ -580,14 +516,14 @@ _TERMINAL: dict[str, str] = {
     "response.failed": "failed",
     "response.cancelled": "cancelled",
 }
-_ENDINGS: dict[str, Callable[[_Response, str], Iterator[Delta]]] = {
+_ENDINGS: dict[str, Callable[[shapes.ResponseObject, str], Iterator[Delta]]] = {
     "completed": _completed,
     "requires_action": _completed,  # the calls are whole, and the server waits for their results
     "incomplete": _incomplete,
     "failed": _failed,
     "cancelled": _failed,
 }
-_HANDLERS: dict[str, Callable[[_Stream, _Event], Iterator[Delta]]] = {
+_HANDLERS: dict[str, Callable[[_Stream, shapes.ResponseEvent], Iterator[Delta]]] = {
     "response.output_item.added": _item_added,
     "response.output_item.done": _item_done,
     "response.function_call_arguments.delta": _arguments_delta,

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from wholecall.protocols.codecs import make_encoder
+from wholecall.protocols.codecs import make_answer_id, make_encoder
 from wholecall.protocols.openai_responses.response import write_response
-from wholecall.protocols.response_base import Failure, ResponseHead, dump, make_answer_id
+from wholecall.protocols.response_base import Failure, ResponseHead, dump
 from wholecall.proxy.handlers.idempotency import KeptAnswer, ResendStore, SharedStream
 from wholecall.proxy.handlers.request_plan import RequestPlan
 from wholecall.proxy.http.api_keys import Key

@@ -18,8 +18,10 @@ from wholecall.agent.run import Plan
 from wholecall.agent.turn import RescueRule, sender_for
 from wholecall.errors import WholecallError
 from wholecall.messages import Request
+from wholecall.protocols.codecs import make_answer_id
 from wholecall.protocols.reader import Chunk
-from wholecall.protocols.response_base import Failure, ResponseHead, make_answer_id
+from wholecall.protocols.registry import client_side
+from wholecall.protocols.response_base import Failure, ResponseHead
 from wholecall.proxy.handlers.background import BackgroundResponses
 from wholecall.proxy.handlers.gate_mode import GateMode
 from wholecall.proxy.handlers.idempotency import KeptAnswer, ResendStore, SharedStream, ToolNotice
@@ -61,37 +63,6 @@ from wholecall.proxy.observe.taps import Exchange, ExchangeWatch, Fate, Tap, Wat
 from wholecall.proxy.responses.response_store import UNREADABLE, CaptureSink, ResponseStore
 from wholecall.tools.toolbox import Toolbox
 
-
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """The place of the fields in one protocol, and which of them the encoder writes itself."""
-
-    within: str
-    """The field of the stream's first event that holds them; empty: its top level."""
-    created: str
-    written: frozenset[str]
-
-
-_FORMS = {
-    "openai-chat": _Form(
-        # An error belongs to an answer that was retried.
-        "",
-        "created",
-        frozenset({"object", "choices", "usage", "error"}),
-    ),
-    "openai-responses": _Form(
-        "response",
-        "created_at",
-        frozenset({"object", "output", "usage", "status", "error", "incomplete_details"})
-        | {"completed_at", "output_text"},
-    ),
-    "anthropic": _Form(
-        "message",
-        "",
-        frozenset({"type", "role", "content", "usage", "stop_reason", "stop_sequence"})
-        | {"stop_details"},
-    ),
-}
 _DATA = b"data:"
 
 
@@ -110,9 +81,9 @@ class UpstreamEnvelope:
     def make_head(self, protocol: str, model: str) -> ResponseHead:
         """Return the metadata in a client's protocol; `model` is the name that the client used."""
         fields = self._fields() if protocol == self._protocol else {}
-        form = _FORMS[protocol]
-        rest = {name: value for name, value in fields.items() if name not in form.written}
-        id, created = rest.pop("id", None), rest.pop(form.created, None)
+        side = client_side(protocol)
+        rest = {name: value for name, value in fields.items() if name not in side.written_fields}
+        id, created = rest.pop("id", None), rest.pop(side.created_field, None)
         return ResponseHead(
             id=id if isinstance(id, str) and id else make_answer_id(protocol),
             model=str(rest.pop("model", None) or model),
@@ -122,7 +93,7 @@ class UpstreamEnvelope:
 
     def _fields(self) -> Mapping[str, Any]:
         payload = _read_first(self._first or b"")
-        within = _FORMS[self._protocol].within
+        within = client_side(self._protocol).head_within
         inner = payload.get(within, payload) if within else payload
         return inner if isinstance(inner, Mapping) else {}
 

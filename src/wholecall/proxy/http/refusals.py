@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-from wholecall.protocols.response_base import Failure, anthropic_error, openai_error
+from wholecall.protocols.registry import CLIENTS, ClientSide, client_side
+from wholecall.protocols.response_base import Failure
 
-_ANTHROPIC = "/v1/messages"
-_BELOW_ANTHROPIC = f"{_ANTHROPIC}/"
+_SIDES = tuple(client_side(name) for name in CLIENTS)
 
 
 class RequestRefused(Exception):
@@ -49,20 +48,18 @@ def encode_refusal(path: str, refused: RequestRefused, *, request_id: str) -> by
         code=refused.code,
         request_id=request_id,
     )
-    return msgspec.json.encode(_shape_of(path)(failure))
+    return msgspec.json.encode(_clients_of(path).encode_error(failure))
 
 
 def request_id_header(path: str) -> bytes:
     """The header in which the clients of this path look for the id of their request."""
-    return b"request-id" if _is_anthropic(path) else b"x-request-id"
+    return _clients_of(path).request_id_header.encode()
 
 
-def _shape_of(path: str) -> Callable[[Failure], dict[str, Any]]:
-    return anthropic_error if _is_anthropic(path) else openai_error
-
-
-def _is_anthropic(path: str) -> bool:
-    return path == _ANTHROPIC or path.startswith(_BELOW_ANTHROPIC)
+def _clients_of(path: str) -> ClientSide:
+    """Return how the clients of this path are served; by default as those of chat completions."""
+    served = (side for side in _SIDES if f"{path}/".startswith(f"{side.path}/"))
+    return next(served, _SIDES[0])
 
 
 class HttpRefusal(NamedTuple):

@@ -1,7 +1,7 @@
 from wholecall.events import Text
 from wholecall.messages import CallResult, Message, PastCall, Result, Role
-from wholecall.protocols.call_pairs import AnsweredCall, CallExchange, pair
 from wholecall.protocols.history import UNRECORDED
+from wholecall.protocols.history_repair import AnsweredCall, CallExchange, pair
 
 A = PastCall(id="a", name="f", arguments={})
 B = PastCall(id="b", name="g", arguments={})

@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wholecall.protocols.call_pairs import Ids
-from wholecall.protocols.history import ANTHROPIC_IDS, MISTRAL_IDS, IdRule
+from wholecall.protocols.anthropic.history import ANTHROPIC_IDS
+from wholecall.protocols.history import IdRule
+from wholecall.protocols.history_repair import Ids
+from wholecall.protocols.openai_chat.history import MISTRAL_IDS
 
 ANY = IdRule()
 FORTY = IdRule(longest=40)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from wholecall.protocols.call_pairs import Ids, settle
 from wholecall.protocols.history import (
     UNRECORDED,
     Aside,
@@ -23,6 +22,7 @@ from wholecall.protocols.history import (
     StoredTurn,
     Target,
 )
+from wholecall.protocols.history_repair import Ids, settle
 
 FORM = HistoryForm(
     split=lambda _, __: [],

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wholecall.errors import InvalidChoice, UnknownProtocol, WholecallError
-from wholecall.protocols.tool_choices import decode, encode
+from wholecall.protocols.codecs import decode_choice as decode
+from wholecall.protocols.codecs import encode_choice as encode
 from wholecall.tool_choice import Choice, Mode, Special
 
 OFFERED = ("alpha", "beta", "gamma")
