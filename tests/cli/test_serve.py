@@ -14,7 +14,14 @@ import typer
 
 from wholecall.cli.serve import serve
 from wholecall.proxy import server
-from wholecall.proxy.config.schema import Config, ConfigError, ListenConfig, ModelConfig
+from wholecall.proxy.app import make_app
+from wholecall.proxy.config.schema import (
+    Config,
+    ConfigError,
+    ListenConfig,
+    ModelConfig,
+    ServerLimits,
+)
 from wholecall.proxy.server import make_server_config, make_worker_app
 from wholecall.upstreams import providers
 
@@ -138,10 +145,11 @@ def test_a_process_reads_what_the_options_left_in_the_environment(
 
 
 def test_uvicorn_is_told_to_drain_and_not_to_log_requests() -> None:
-    config = Config(listen=ListenConfig(port=7))
+    config = Config(listen=ListenConfig(port=7), limits=ServerLimits(drain_seconds=2.5))
     settings = make_server_config(config)
     assert settings.port == 7
-    assert settings.timeout_graceful_shutdown == config.limits.drain_seconds
+    settings.loaded_app = make_app(config, environ={})
+    assert settings.timeout_graceful_shutdown == 3
     assert not settings.access_log
     assert settings.log_config is None
     assert settings.app == f"{server.__name__}:make_worker_app"

@@ -113,8 +113,50 @@ def test_the_configuration_is_read_again_on_a_signal(tmp_path: Path, workers: in
         if workers == 1:
             (tmp_path / "wholecall.yaml").write_text("models: [\n")
             process.send_signal(signal.SIGHUP)
-            until(lambda: "stays as it was" in (tmp_path / "stderr").read_text())
+            until(lambda: "keeping the old one" in (tmp_path / "stderr").read_text())
             assert list_models(url) == ["a", "b"]
+
+
+def find_line(folder: Path, event: str) -> dict[str, Any]:
+    """Wait for a line of the log."""
+    found: list[dict[str, Any]] = []
+
+    def is_there() -> bool:
+        lines = map(json.loads, (folder / "stderr").read_text().splitlines())
+        found.extend(line for line in lines if line["event"] == event)
+        return bool(found)
+
+    until(is_there)
+    return found[0]
+
+
+@contextmanager
+def waiting(url: str, upstream: socket.socket) -> Iterator[None]:
+    """A client that waits for an upstream which never answers."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    body = b'{"model": "a", "messages": []}'
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+    head += b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(head + body)
+        with upstream.accept()[0]:
+            yield
+
+
+def test_a_reload_is_one_line_and_changes_how_long_answers_may_take_to_end(tmp_path: Path) -> None:
+    file = tmp_path / "wholecall.yaml"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        model = f"{{upstream: openai/x, base_url: '{address}'}}"
+        file.write_text(f"models: {{a: {model}}}\nlimits: {{drain_seconds: 3600}}\n")
+        with serving(folder=tmp_path) as (url, process), waiting(url, silent):
+            file.write_text(f"models: {{b: {model}}}\nlimits: {{drain_seconds: 0}}\n")
+            process.send_signal(signal.SIGHUP)
+            line = find_line(tmp_path, "configuration reloaded")
+            process.send_signal(signal.SIGTERM)
+            process.wait(PATIENCE)
+    changed = ["models.a (removed)", "models.b (added)", "limits.drain_seconds"]
+    assert (line["changed"], line["restart"]) == (changed, [])
 
 
 def test_it_serves_though_nobody_reads_its_address(tmp_path: Path) -> None:
@@ -205,7 +247,7 @@ def test_a_variable_that_cannot_be_used_is_told_when_it_is_read_again(
     monkeypatch.setenv("WHOLECALL_CONFIG", str(tmp_path / "wholecall.yaml"))
     proxy = make_app(Config(), environ=environ)
     asyncio.run(reload(proxy))
-    assert "the configuration is wrong and stays as it was" in capsys.readouterr().err
+    assert "new configuration rejected; keeping the old one" in capsys.readouterr().err
     assert proxy.config.models == {}
 
 

@@ -87,7 +87,7 @@ def test_if_a_new_process_is_not_ready_the_others_go_on_and_that_is_told(
     workers.restart_all()
     first, second, fresh = fakes(workers)
     assert (first.done, second.done, fresh.done) == ([], [], ["start", "kill", "join"])
-    assert "the configuration was not taken over" in caplog.text
+    assert "new configuration not applied" in caplog.text
     assert why in caplog.text
 
 

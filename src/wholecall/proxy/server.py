@@ -32,13 +32,13 @@ from wholecall.proxy.observe.redaction import Redactor
 # Several processes on one port, replaced one by one when the configuration changes.
 #
 # uvicorn gives a new process five seconds to be ready, and otherwise drops the whole change without
-# a message. Our process waits for its MCP servers, and on a busy machine imports alone take that
-# long.
+# a message. A new process waits for its MCP servers, and on a busy machine imports alone can take
+# that long.
 
 
 START_SECONDS = 60
-"""Seconds for a process to be ready, in addition to its MCP servers; and for one to show that it
-lives. One that hangs longer is killed and replaced."""
+"""Seconds for a process to be ready, in addition to its MCP servers; and for a running one to
+answer a ping. One that hangs longer is killed and replaced."""
 _LOG = logging.getLogger(__name__)
 _ENDING = frozenset({signal.SIGINT, signal.SIGTERM})
 _PAUSE = 0.1
@@ -67,7 +67,7 @@ class Workers(Multiprocess):
                 after.kill()
                 after.join()
                 if not self._is_leaving():
-                    _LOG.error("the configuration was not taken over: a new process %s", why)
+                    _LOG.error("new configuration not applied: a new process %s", why)
                 return
             before.terminate()
             before.join()
@@ -78,16 +78,16 @@ class Workers(Multiprocess):
         deadline = time.monotonic() + self.patience
         while not self._is_leaving():
             if not process.process.is_alive():
-                return "did not start; its own lines say why"
+                return "did not start; see its own log lines"
             if process.is_ready(_PATIENCE):
                 return ""
             if time.monotonic() > deadline:
                 return f"was not ready after {self.patience:g} seconds"
             time.sleep(_PAUSE)
-        return "is not wanted any more"
+        return "is not needed any more"
 
     def _is_leaving(self) -> bool:
-        """Return True if all of them shall end: that precedes any change."""
+        """Return True if all processes are to end: that precedes any change."""
         return self.should_exit.is_set() or not _ENDING.isdisjoint(self.signal_queue)
 
 
@@ -98,11 +98,11 @@ is not closed while a request is being sent."""
 
 _UVICORN_LOG = logging.getLogger("uvicorn.error")
 _KNOWN = "timeout graceful"
-"""Of which line of its log we know better."""
+"""Part of a line in its log that ours makes superfluous."""
 _BACKLOG = 2048
-"""Connections that wait to be taken."""
+"""Connections that wait to be accepted."""
 _COLLECT_AFTER = (5_000, 10, 10)
-"""New objects, and rounds, until the collector looks at the young, the older and all."""
+"""New objects, and rounds, until the garbage collector visits each generation."""
 
 
 def make_worker_app() -> Proxy:
@@ -120,7 +120,7 @@ def make_worker_app() -> Proxy:
 
 @asynccontextmanager
 async def lifespan(proxy: Proxy) -> AsyncIterator[None]:
-    """While the proxy lives, it heeds SIGHUP, and what is printed goes to the log."""
+    """While the proxy runs, reload on SIGHUP and send what is printed to the log."""
     with take_prints(partial(log_print, proxy.observers.log)):
         async with reloading(proxy):
             yield
@@ -128,7 +128,7 @@ async def lifespan(proxy: Proxy) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def reloading(proxy: Proxy) -> AsyncIterator[None]:
-    """While the proxy lives, SIGHUP makes it read its configuration again."""
+    """Reload the configuration on SIGHUP while the proxy runs."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -152,19 +152,33 @@ async def reloading(proxy: Proxy) -> AsyncIterator[None]:
 
 
 async def reload(proxy: Proxy) -> None:
-    """Read the configuration again. A wrong one is refused, and the old one holds."""
+    """Read the configuration again. A wrong one is rejected, and the old one stays in force."""
     log = proxy.observers.log
     try:
         changed = await proxy.reload(load(find_file(None, os.environ), os.environ))
     except (WholecallError, ValueError) as error:  # the latter: a variable that cannot be used
-        log.warning("the configuration is wrong and stays as it was", error=str(error))
+        log.warning("new configuration rejected; keeping the old one", error=str(error))
         return
-    log.info("the configuration was read again", changed=changed.live, restart=changed.restart)
+    log.info("configuration reloaded", changed=changed.live, restart=changed.restart)
+
+
+class _ServerConfig(uvicorn.Config):
+    """Asks the application how long responses may take to end: a reload can change that."""
+
+    @property
+    def timeout_graceful_shutdown(self) -> int:
+        """Seconds that responses have to end when the server does."""
+        app: Proxy = self.loaded_app
+        return math.ceil(app.limits.drain_seconds)
+
+    @timeout_graceful_shutdown.setter
+    def timeout_graceful_shutdown(self, _: int | None) -> None:
+        """Ignore uvicorn's own default."""
 
 
 def make_server_config(config: Config, app: Proxy | None = None) -> uvicorn.Config:
     """Return uvicorn's configuration; without `app`, each process makes its own."""
-    return uvicorn.Config(
+    return _ServerConfig(
         app or f"{__name__}:{make_worker_app.__name__}",
         factory=app is None,
         host=config.listen.host,
@@ -174,19 +188,18 @@ def make_server_config(config: Config, app: Proxy | None = None) -> uvicorn.Conf
         ws="none",
         lifespan="on",
         access_log=False,
-        # What uvicorn has to say goes into our log, in the form of our lines.
+        # uvicorn's messages go to the proxy's own log, in its format.
         log_config=None,
         log_level="warning",
         proxy_headers=False,
         server_header=False,
         timeout_keep_alive=_IDLE_SECONDS,
-        timeout_graceful_shutdown=math.ceil(config.limits.drain_seconds),
         timeout_worker_healthcheck=START_SECONDS,
     )
 
 
 def serve(config: Config, *, announce: Callable[[str], None]) -> None:
-    """Serve until a signal ends it. The configuration is the one that `make_worker_app` reads."""
+    """Serve until a signal ends it. `make_worker_app` reads the same configuration."""
     listening = make_server_config(config)
     with listen(config.listen) as bound:
         announce(write_address(bound))
@@ -204,14 +217,14 @@ def _run_workers(config: Config, listening: uvicorn.Config, *, bound: socket.soc
 
 
 def run_app(app: Proxy, bound: socket.socket, *, leave: Callable[[], None]) -> None:
-    """Serve one application in this process, until a signal ends it. `leave` hears of it first."""
+    """Serve one application in this process, until a signal ends it. `leave` is called first."""
     _take_logs(app)
     _LeavingServer(make_server_config(app.config, app), leave).run(sockets=[bound])
 
 
 class _Server(uvicorn.Server):
-    """Handles a signal that comes before the start is complete: otherwise the start would end with
-    Python's traceback."""
+    """Handles a signal that comes before the start is complete, which would otherwise end in a
+    traceback."""
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)
@@ -247,8 +260,8 @@ def _take_logs(app: Proxy) -> None:
 def is_news(record: logging.LogRecord) -> bool:
     """Return True if a line of uvicorn's log is new information.
 
-    At shutdown uvicorn cancels slow answers and logs each as a failure; but their clients get an
-    error, and our own log has them.
+    At shutdown uvicorn cancels slow responses and logs each as a failure; but their clients get an
+    error, and the proxy's own log has them.
     """
     error = record.exc_info[1] if record.exc_info else None
     return not isinstance(error, asyncio.CancelledError) and _KNOWN not in record.msg
@@ -261,7 +274,7 @@ def listen(place: ListenConfig) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((place.host, place.port))
-        # Who comes before the first process is ready waits, and is not turned away.
+        # Clients that connect before the first process is ready wait; they are not refused.
         bound.listen(_BACKLOG)
     except OSError:
         bound.close()
