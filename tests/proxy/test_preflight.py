@@ -180,7 +180,9 @@ def test_an_extra_that_is_missing_is_told_with_how_to_install_it(
 def test_a_folder_to_count_in_that_is_none_is_told(tmp_path: Path, made: str) -> None:
     (tmp_path / "file").touch()
     environ = {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path / made)}
-    with pytest.raises(ConfigError, match=r"^PROMETHEUS_MULTIPROC_DIR: .* is no folder that can"):
+    with pytest.raises(
+        ConfigError, match=r"^PROMETHEUS_MULTIPROC_DIR: .* is not a folder that can"
+    ):
         check_start(load_text(tmp_path, ""), environ)
     check_start(load_text(tmp_path, "metrics: {enabled: false}"), environ)
     check_start(load_text(tmp_path, ""), {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)})

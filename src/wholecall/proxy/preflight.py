@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from wholecall.errors import ToolServerFailed
-from wholecall.proxy.config.load import FILE_NAME, Loaded
+from wholecall.proxy.config.load import Loaded
 from wholecall.proxy.config.schema import (
     Config,
     ConfigError,
     ConfigProblem,
     McpTool,
     Position,
-    reveal,
 )
 from wholecall.proxy.handlers.model_routes import ProxyMode
 from wholecall.proxy.http.api_keys import find_key_trouble, needs_keys
@@ -28,76 +27,65 @@ from wholecall.proxy.service_builder import load_functions, make_models, respons
 from wholecall.storage import find_trouble
 from wholecall.tools.mcp.toolset import McpTools
 from wholecall.tools.tool import Tool
-from wholecall.upstreams.providers import NamedModel, check_environment, find_lack
+from wholecall.upstreams.providers import check_environment, find_lack
 
 _KEYS = ("keys", "path")
 _HOLDS = "responses/"
 """Upstreams that hold responses in an account of their own."""
+_UNREACHABLE = (
+    "the upstream's address cannot be reached: is it right, and is a server running there?"
+)
+
+Check: TypeAlias = Callable[[Loaded, Mapping[str, str]], Iterator[ConfigProblem]]
 
 
 def check_start(
     loaded: Loaded, environ: Mapping[str, str], *, tools: bool = True
 ) -> tuple[Tool, ...]:
-    """Import the functions, look at the files of the keys and of what is kept, at what the
-    environment says of upstreams, and at what models on this machine need; `ConfigError` names
-    what is wrong.
+    """Import the functions, and check the files of the keys and of what is stored, the variables
+    of upstreams, and what local models need; `ConfigError` names what is wrong.
 
     `tools`: whether to import. MCP servers are not started, and nothing is written.
     """
-    _check_models(loaded, environ)
-    _check_keys(loaded)
-    _check_responses(loaded)
-    _check_stores(loaded)
-    _check_counts(loaded.config, environ)
+    for check in _CHECKS:
+        problems = list(check(loaded, environ))
+        if problems:
+            raise ConfigError(problems)
     return load_functions(loaded) if tools else ()
 
 
-def _check_models(loaded: Loaded, environ: Mapping[str, str]) -> None:
-    problems: list[ConfigProblem] = []
+def _check_models(loaded: Loaded, environ: Mapping[str, str]) -> Iterator[ConfigProblem]:
     for name, model in loaded.config.models.items():
-        key = None if model.api_key is None else reveal(model.api_key)
-        request = NamedModel(model=model.upstream, base_url=model.base_url, api_key=key)
         try:
-            check_environment(request, environ)
+            check_environment(model.as_named(), environ)
             why = find_lack(model.upstream, environ)
         except ValueError as error:
             why = str(error)
         if why:
-            path = ("models", name, "upstream")
-            problems.append(ConfigProblem(loaded.places[path], ".".join(path), why))
-    if problems:
-        raise ConfigError(problems)
+            yield loaded.blame(("models", name, "upstream"), why)
 
 
-def _check_responses(loaded: Loaded) -> None:
+def _check_keys(loaded: Loaded, _: Mapping[str, str]) -> Iterator[ConfigProblem]:
+    why = find_key_trouble(loaded.config.keys.path) if needs_keys(loaded.config) else ""
+    if why:
+        yield loaded.blame(_KEYS, why)
+
+
+def _check_responses(loaded: Loaded, _: Mapping[str, str]) -> Iterator[ConfigProblem]:
     path = responses_path(loaded.config)
-    if path is None or os.access(path if path.exists() else path.parent, os.W_OK):
-        return
-    why = (
-        f"several workers hold responses in {path}, which cannot be written: name another folder "
-        "in keys.path, or set responses.kept_seconds to 0"
-    )
-    setting = ("listen", "workers")
-    place = loaded.places.get(setting, Position(str(loaded.file or FILE_NAME)))
-    raise ConfigError([ConfigProblem(place, ".".join(setting), why)])
+    if path is not None and not os.access(path if path.exists() else path.parent, os.W_OK):
+        why = (
+            f"several workers hold responses in {path}, which cannot be written: name another "
+            "folder in keys.path, or set responses.kept_seconds to 0"
+        )
+        yield loaded.blame(("listen", "workers"), why)
 
 
-def _check_stores(loaded: Loaded) -> None:
-    """Files that hold what the proxy keeps: a process that cannot open one cannot start."""
-    for path in _find_stores(loaded.config):
-        trouble = find_trouble(path)
-        if trouble:
-            raise ConfigError([ConfigProblem(_find_place(loaded), ".".join(_KEYS), trouble)])
-
-
-def _check_counts(config: Config, environ: Mapping[str, str]) -> None:
-    """Several processes count in files of a folder; without it no request could be counted."""
-    folder = environ.get(FOLDER)
-    if not config.metrics.enabled or not folder:
-        return
-    if not (Path(folder).is_dir() and os.access(folder, os.W_OK | os.X_OK)):
-        why = f"{folder!r} is no folder that can be written: make it, or leave the variable out"
-        raise ConfigError([ConfigProblem(Position(FOLDER), "", why)])
+def _check_stores(loaded: Loaded, _: Mapping[str, str]) -> Iterator[ConfigProblem]:
+    """Check the first file that cannot be opened: a process could not start."""
+    why = next(filter(None, map(find_trouble, _find_stores(loaded.config))), "")
+    if why:
+        yield loaded.blame(_KEYS, why)
 
 
 def _find_stores(config: Config) -> Iterator[Path]:
@@ -112,26 +100,28 @@ def _find_stores(config: Config) -> Iterator[Path]:
         yield Path(config.keys.path).with_name(STORE_FILE)
 
 
-def _find_place(loaded: Loaded) -> Position:
-    """Return the position of the folder setting; the default has none."""
-    return loaded.places.get(_KEYS, Position(str(loaded.file or FILE_NAME)))
+def _check_metrics(loaded: Loaded, environ: Mapping[str, str]) -> Iterator[ConfigProblem]:
+    """Several processes count in files of a folder; without it no request could be counted."""
+    folder = environ.get(FOLDER) if loaded.config.metrics.enabled else None
+    if folder and not (Path(folder).is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+        why = f"{folder!r} is not a folder that can be written: create it, or unset the variable"
+        yield ConfigProblem(Position(FOLDER), "", why)
 
 
-def _check_keys(loaded: Loaded) -> None:
-    config = loaded.config
-    trouble = find_key_trouble(config.keys.path) if needs_keys(config) else ""
-    if trouble:
-        raise ConfigError([ConfigProblem(_find_place(loaded), ".".join(_KEYS), trouble)])
+_CHECKS: tuple[Check, ...] = (
+    _check_models,
+    _check_keys,
+    _check_responses,
+    _check_stores,
+    _check_metrics,
+)
 
 
 # Start or reach what a configuration names, to see whether that can be done, and end it again.
 
 
-_UNREACHED = "the upstream's address cannot be reached: is it right, and does somebody listen?"
-
-
 class PreflightProbe(NamedTuple):
-    """The result of a rehearsal."""
+    """The problems found by starting and reaching everything once."""
 
     problems: tuple[ConfigProblem, ...] = ()
     """They keep the proxy, or a model, from doing its work."""
@@ -153,8 +143,7 @@ async def probe_servers(loaded: Loaded) -> PreflightProbe:
         if failure:
             path = ("tools", str(number), "mcp")
             told = failure if tool.required else f"{failure}; it is not required"
-            found = ConfigProblem(loaded.places[path], ".".join(path), told)
-            (problems if tool.required else notes).append(found)
+            (problems if tool.required else notes).append(loaded.blame(path, told))
     return PreflightProbe(tuple(problems), tuple(notes))
 
 
@@ -167,11 +156,11 @@ async def _start(tool: McpTool) -> str:
     except ToolServerFailed as error:
         said = str(error).partition("\n")[0]
         wrote = error.stderr.strip().rpartition("\n")[2]
-        return f"{said}; the last that it wrote: {wrote}" if wrote else said
+        return f"{said}; the last line that it wrote: {wrote}" if wrote else said
 
 
 async def probe_upstreams(loaded: Loaded, environ: Mapping[str, str]) -> PreflightProbe:
-    """Knock at the address of every model's upstream. Nothing is asked there."""
+    """Connect to the address of every model's upstream, without a request."""
     models = make_models(loaded.config, environ)
     try:
         reached = await Readiness(environ).check(models)
@@ -179,6 +168,4 @@ async def probe_upstreams(loaded: Loaded, environ: Mapping[str, str]) -> Preflig
         for route in models:
             await route.close()
     paths = [("models", name, "upstream") for name, there in reached.items() if not there]
-    return PreflightProbe(
-        tuple(ConfigProblem(loaded.places[path], ".".join(path), _UNREACHED) for path in paths)
-    )
+    return PreflightProbe(tuple(loaded.blame(path, _UNREACHABLE) for path in paths))

@@ -21,7 +21,6 @@ from wholecall.proxy.config.schema import (
     ModelConfig,
     Position,
     PythonTool,
-    reveal,
 )
 from wholecall.proxy.handlers.model_routes import ANY_MODEL, ModelRoute, ProxyMode
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
@@ -31,7 +30,7 @@ from wholecall.tools.mcp.tool_definitions import McpEvent, Pins
 from wholecall.tools.mcp.toolset import McpTools
 from wholecall.tools.tool import Tool
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
-from wholecall.upstreams.providers import NamedModel, find_upstream
+from wholecall.upstreams.providers import find_upstream
 from wholecall.upstreams.retry import RetryPolicy
 
 
@@ -50,8 +49,7 @@ def load_functions(loaded: Loaded) -> tuple[Tool, ...]:
         if isinstance(found, Tool):
             tools.append(found)
         else:
-            path = ("tools", str(number), "python")
-            problems.append(ConfigProblem(loaded.places[path], ".".join(path), found))
+            problems.append(loaded.blame(("tools", str(number), "python"), found))
     if problems:
         raise ConfigError(problems)
     return tuple(tools)
@@ -165,13 +163,7 @@ def _make_model(name: str, model: ModelConfig, *, environ: Mapping[str, str]) ->
         retry=RetryPolicy(retries=model.retries, sleep=sleep_and_tell),
         environ=environ,
     )
-    named = NamedModel(
-        model=model.upstream,
-        base_url=model.base_url,
-        api_key=None if model.api_key is None else reveal(model.api_key),
-        headers=model.reveal_headers(),
-    )
-    route = find_upstream(name, settings=settings, named={name: named})
+    route = find_upstream(name, settings=settings, named={name: model.as_named()})
     upstream = route.upstream
     endpoint = upstream.endpoint if isinstance(upstream, HttpUpstream) else None
     return ModelRoute(

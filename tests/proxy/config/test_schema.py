@@ -30,7 +30,7 @@ def test_a_model_reveals_its_headers_where_they_are_sent() -> None:
     model = ModelConfig(
         upstream="openai/x", headers={"X-Team": "a", "Authorization": Secret("Bearer b")}
     )
-    assert model.reveal_headers() == {"X-Team": "a", "Authorization": "Bearer b"}
+    assert model.as_named().headers == {"X-Team": "a", "Authorization": "Bearer b"}
     assert "Bearer b" not in repr(model)
 
 

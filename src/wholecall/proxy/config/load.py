@@ -241,6 +241,11 @@ class Loaded:
     places: Mapping[Path, Position]
     """The position of each setting in its file; missing ones have their defaults."""
 
+    def blame(self, path: Path, why: str) -> ConfigProblem:
+        """Return a problem with a setting, at its position; a default has that of the file."""
+        place = self.places.get(path, Position(str(self.file or FILE_NAME)))
+        return ConfigProblem(place, ".".join(path), why)
+
 
 def load_config(path: FilePath | None, environ: Mapping[str, str]) -> Config:
     """Read a file and what the environment says instead; `ConfigError` names what is wrong.

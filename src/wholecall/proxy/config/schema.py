@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fnmatch import translate
 from functools import cache, lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
@@ -29,6 +29,7 @@ from wholecall.errors import WholecallError
 from wholecall.events import JSON
 from wholecall.tools.mcp.server_config import McpServer
 from wholecall.upstreams.http_connection import Timeouts
+from wholecall.upstreams.providers import NamedModel
 from wholecall.upstreams.secrets import HIDDEN
 
 
@@ -71,6 +72,10 @@ class Secret:
 def reveal(text: str | Secret) -> str:
     """The text of a value that may be a secret."""
     return text.reveal() if isinstance(text, Secret) else text
+
+
+def _reveal_all(texts: Mapping[str, str | Secret]) -> dict[str, str]:
+    return {name: reveal(text) for name, text in texts.items()}
 
 
 # A problem of a configuration: its position, what it is, and what to write instead.
@@ -255,9 +260,14 @@ class ModelConfig:
     )
     """Limits of a run of this model."""
 
-    def reveal_headers(self) -> dict[str, str]:
-        """The headers as they are sent."""
-        return {name: reveal(value) for name, value in self.headers.items()}
+    def as_named(self) -> NamedModel:
+        """Return what the upstream is found by, with its secrets."""
+        return NamedModel(
+            model=self.upstream,
+            base_url=self.base_url,
+            api_key=None if self.api_key is None else self.api_key.reveal(),
+            headers=_reveal_all(self.headers),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,23 +315,9 @@ class McpTool:
 
     def make_server(self) -> McpServer:
         """The server to open; `ValueError` if the settings do not go together."""
-        return McpServer(
-            self.mcp,
-            command=self.command,
-            args=self.args,
-            env={name: reveal(value) for name, value in self.env.items()},
-            cwd=self.cwd,
-            url=self.url,
-            headers={name: reveal(value) for name, value in self.headers.items()},
-            trusted=self.trusted,
-            required=self.required,
-            timeout=self.timeout,
-            start_timeout=self.start_timeout,
-            concurrency=self.concurrency,
-            prefix=self.prefix,
-            allow=self.allow,
-            deny=self.deny,
-        )
+        settings = {field.name: getattr(self, field.name) for field in fields(self)}
+        secrets = {"env": _reveal_all(self.env), "headers": _reveal_all(self.headers)}
+        return McpServer(settings.pop("mcp"), **settings | secrets)
 
 
 def _choose_tool(value: object) -> str | None:
