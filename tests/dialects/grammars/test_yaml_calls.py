@@ -12,6 +12,8 @@ from wholecall.arguments.limits import Limits
 from wholecall.dialects.dialect import Dialect, Named
 from wholecall.dialects.dialect_registry import DIALECTS
 from wholecall.dialects.engine import Engine
+from wholecall.dialects.parser_context import Found
+from wholecall.events import CallDelta, CallSealed, Text
 from wholecall.messages import read_offer
 
 TOOLS = [
@@ -134,8 +136,12 @@ def test_depth_has_a_limit(text: str) -> None:
     assert len(flaws) == 1
 
 
-def test_a_long_text_is_never_held() -> None:
+def test_a_call_is_held_back_to_its_end() -> None:
     engine = Engine(DIALECTS["yaml_xml"], read_offer(TOOLS))
-    engine.feed("<f>\ns: |\n  ")
-    assert sum(len(engine.feed("lorem ipsum ")) for _ in range(2_000)) >= 2_000
+    assert engine.feed("so <f>\ns: |\n  ") == [Text("so ")]
+    assert [engine.feed("lorem ipsum ") for _ in range(2_000)] == [[]] * 2_000
     assert len(engine._source.text) < 100
+    opened, sealed, found, more = engine.feed("\n</f>more")
+    assert isinstance(opened, CallDelta)
+    assert len(str(opened.arguments)) > 24_000
+    assert (type(sealed), type(found), more) == (CallSealed, Found, Text("more"))

@@ -1,8 +1,14 @@
-"""Calls in literals of a model's own: Gemma's, and hashes with arrows."""
+"""Calls as literals of a language: what all have in common, Gemma's, hashes with arrows.
+
+These formats are rare and their arguments short, so a call is held back to its end and then written
+whole. It is still read while it arrives: prose is recognised at its first wrong character, and what
+is broken is refused there, not at the end of the answer. Nothing is ever evaluated.
+"""
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,14 +27,99 @@ from wholecall.dialects.grammars.json_values import (
 )
 from wholecall.dialects.parser_context import LONGEST_NAME, ParserContext
 
-_LONGEST_BARE = 4096
+LONGEST_BARE = 4096
+"""Characters of a value without quotes."""
+IN_QUOTES = re.compile(r"""(["'])((?:(?!\1).)*+)\1""", re.DOTALL)
+
+
+class UnreadableLiteral(Exception):
+    """A key or a value is not written as one."""
+
+
+class TooDeep(UnreadableLiteral):
+    """Containers are nested deeper than arguments may be."""
+
+
+class LiteralReader(ABC):
+    """Reads lists and mappings between brackets; a language says what a key and a value are.
+
+    Every reader returns the JSON text of what it read.
+    """
+
+    def __init__(self, machine: ParserContext) -> None:
+        self._machine = machine
+        self._source = machine.source
+        self._output = machine.output
+
+    @abstractmethod
+    def value(self, schema: Any, depth: int) -> Steps[str]:
+        """Read the value at this position."""
+
+    @abstractmethod
+    def key(self, properties: Mapping[str, Any]) -> Steps[str]:
+        """Read a key and the mark that follows it."""
+
+    def _first(self, depth: int) -> Steps[str]:
+        """Return the first character of a value."""
+        if depth > self._machine.limits.depth:
+            raise TooDeep
+        return (yield from self._source.skip())
+
+    def _collection(self, schema: Any, depth: int) -> Steps[str]:
+        """Read the list or the mapping at this position."""
+        inner = schema if isinstance(schema, Mapping) else {}
+        bracket = self._source.text[self._source.at]
+        self._source.at += 1
+        if bracket == "[":
+            return (yield from self._list(inner.get("items"), depth))
+        return (yield from self._mapping(inner.get("properties") or {}, depth))
+
+    def _list(self, items: Any, depth: int, *, closer: str = "]") -> Steps[str]:
+        """Read a list after its bracket."""
+        found: list[str] = []
+        while (yield from self._goes_on(closer, bool(found))):
+            found.append((yield from self.value(items, depth + 1)))
+        return f"[{', '.join(found)}]"
+
+    def _mapping(
+        self, properties: Mapping[str, Any], depth: int, *, closer: str = "}"
+    ) -> Steps[str]:
+        """Read a mapping after its bracket."""
+        found: list[str] = []
+        while (yield from self._goes_on(closer, bool(found))):
+            key = yield from self.key(properties)
+            value = yield from self.value(properties.get(key), depth + 1)
+            found.append(f'"{escape(key)}": {value}')
+        return f"{{{', '.join(found)}}}"
+
+    def _goes_on(self, closer: str, later: bool) -> Steps[bool]:
+        """Return True if another element follows; read the comma or the closer."""
+        first = yield from self._source.skip()
+        if later and first == ",":
+            self._source.at += 1
+            first = yield from self._source.skip()
+        elif later and first != closer:
+            raise UnreadableLiteral
+        if first == ",":
+            raise UnreadableLiteral
+        self._source.at += first == closer
+        return first != closer
+
+    def refuse(self, name: str, error: UnreadableLiteral, *, flaw: str) -> None:
+        """Open a call that can never run. The assembler names the limit if it was too deep."""
+        deep = "[" * self._machine.limits.depth if isinstance(error, TooDeep) else ""
+        self._output.open(name, arguments="{" + deep)
+        self._machine.spoil(flaw)
+
+
+# ── Gemma's: `call:search{query:<|"|>x<|"|>,limit:3}` ───────────────────────────────
+
 _BEGIN = "call:"
 _AGAIN = markers_of((_BEGIN,))
 _BRACE = markers_of(("{", "(", "<", "\n", "}"))
 _CLOSED_BY = {"{": "}", "(": ")"}
 _KEY_END = markers_of((":",))
 _ENDS = (",", "}", "]")
-_BARE_END = markers_of(_ENDS)
 _PAIRS = (("(", ")"), ("[", "]"), ("{", "}"))
 _SAME_LINE = " \t"
 _LINE_ENDS = frozenset({"", "\n", "\r", "<"})
@@ -38,15 +129,11 @@ _MEMBER = re.compile(rf"\s*,\s*(?!{_BEGIN})\w+\s*:")
 _LONGEST_MEMBER = 64
 """Characters in which the key of a member ends."""
 _TOKENS = markers_of(("<bos>", "<eos>"))
-_IN_QUOTES = re.compile(r"""(["'])((?:(?!\1).)*+)\1""", re.DOTALL)
 _IN_NO_KEY = re.compile(r"""["'{}\[\](),<>\n]""")
 _NAMED = re.compile(r"(\w++)\s*+:")
-_QUOTES = ('<|"|>', "<escape>")
+_STRING_QUOTES = ('<|"|>', "<escape>")
 """The marks around strings, in one format or the other."""
-
-
-class _Broken(Exception):
-    """A value is missing."""
+_NO_MEMBER = "a key or a value is not written as one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,75 +166,67 @@ class GemmaCalls:
         return found
 
 
-class _Reading:
+class _Reading(LiteralReader):
     def __init__(self, machine: ParserContext, grammar: GemmaCalls, *, opener: str = "") -> None:
-        self._machine = machine
-        self._source = machine.source
-        self._output = machine.output
-        self._grow = machine.output.grow
-        self._marked = grammar.marked
-        self._admit = machine.admit if grammar.marked else machine.find
-        self._begin = markers_of((grammar.begin,)) if grammar.begin else None
+        super().__init__(machine)
+        self._grammar = grammar
         self._quote = markers_of((grammar.quote,))
-        self._closers = markers_of(grammar.closers)
-        self._resume = markers_of(grammar.closers if grammar.marked else (*grammar.closers, "\n"))
-        """The place where text continues after a broken call."""
         self._tokens = (opener, *grammar.closers) if grammar.marked else ()
         """Text that arguments may hold only inside a string."""
-        self._begins = markers_of(self._tokens[:1])
-        self._key_end = markers_of((":", *self._tokens))
-        self._in_string = markers_of((grammar.quote, *self._tokens))
         self._tells = False
         """True if a string holds such a token: what follows may belong to the string."""
-        self._behind = markers_of((*grammar.closers, _BEGIN))
-        self._bare_end = self._word_end = _BARE_END
+        self._ends: tuple[str, ...] = _ENDS
+        """The ends of a word."""
         self._names: Mapping[str, Any] = {}
         """The parameters of the tool."""
         self._guessed = False
         """True if the end of a string was guessed."""
 
     def call(self) -> Steps[bool]:
+        grammar = self._grammar
         yield from self._source.skip()
         while (yield from self._source.accept(_TOKENS)):
             yield from self._source.skip()
-        if self._begin is not None and not (yield from self._source.accept(self._begin)):
+        if grammar.begin and not (yield from self._source.accept(markers_of((grammar.begin,)))):
             return False
         head, end = yield from self._source.header(_BRACE, LONGEST_NAME)
-        name = self._admit(head) if end in _CLOSED_BY else None
+        admit = self._machine.admit if grammar.marked else self._machine.find
+        name = admit(head) if end in _CLOSED_BY else None
         if name is None:
             return False
-        closer = _CLOSED_BY[end]
-        self._bare_end = markers_of((*_ENDS, closer))
-        self._word_end = markers_of((*_ENDS, closer, *self._tokens))
-        self._output.open(name)
+        self._ends = (*_ENDS, _CLOSED_BY[end])
+        self._names = self._machine.properties(name)
         try:
-            self._names = self._machine.properties(name)
-            yield from self._members(self._names, 0, closer=closer)
-            yield from self._end()
-        except _Broken:
-            self._machine.spoil("a key or a value is not written as one")
+            arguments = yield from self._mapping(self._names, 0, closer=_CLOSED_BY[end])
+            yield from self._check_end()
+        except UnreadableLiteral as error:
+            self.refuse(name, error, flaw=_NO_MEMBER)
             yield from self._read_over()
+            return True
+        self._output.open(name, arguments=arguments[:-1])
+        # At the end of the text the brace may be one of a string without quotes.
+        rested = self._guessed and not (yield from self._source.peek())
+        self._output.grow("}", guessed=rested)
+        self._output.seal()
+        yield from self._source.accept_ahead(markers_of(grammar.closers))
         return True
 
     def _read_over(self) -> Steps[None]:
         """Skip the rest of a broken call, except another call that begins right here. If a string
         mentions calls, it may have ended too early, and the others may be part of it."""
+        closers = self._grammar.closers
         if self._tells:
             yield from self._source.flow(markers_of(()), self._output.text)
-        elif not (yield from self._source.sees_ahead(self._begins)):
-            yield from self._source.flow(self._resume, ignore)
+        elif not (yield from self._source.sees_ahead(markers_of(self._tokens[:1]))):
+            resume = closers if self._grammar.marked else (*closers, "\n")
+            yield from self._source.flow(markers_of(resume), ignore)
 
-    def _end(self) -> Steps[None]:
-        """The last brace, and what ends the call."""
+    def _check_end(self) -> Steps[None]:
+        """Raise an error unless the brace that was read is the last one."""
         if self._guessed and not (yield from self._is_over()):
-            raise _Broken
+            raise UnreadableLiteral
         if (yield from self._has_more_members()):
-            raise _Broken
-        # At the end of the text the brace may be one of a string without quotes.
-        rested = self._guessed and not (yield from self._source.peek())
-        self._output.grow("}", guessed=rested)
-        self._output.seal()
-        yield from self._source.accept_ahead(self._closers)
+            raise UnreadableLiteral
 
     def _has_more_members(self) -> Steps[bool]:
         """Return True if members follow the last brace: then it was a surplus one."""
@@ -159,131 +238,89 @@ class _Reading:
 
     def _is_over(self) -> Steps[bool]:
         """Return True if the following text shows that this brace is the last one."""
-        if self._marked:
-            return bool((yield from self._source.sees_ahead(self._behind)))
+        behind = markers_of((*self._grammar.closers, _BEGIN))
+        if self._grammar.marked:
+            return bool((yield from self._source.sees_ahead(behind)))
         follows = yield from self._source.skip(_SAME_LINE)
-        return follows in _LINE_ENDS or bool((yield from self._source.sees(self._behind)))
+        return follows in _LINE_ENDS or bool((yield from self._source.sees(behind)))
 
-    def _object(self, properties: Mapping[str, Any], depth: int) -> Steps[None]:
-        yield from self._members(properties, depth, closer="}")
-        self._grow("}")
+    def key(self, properties: Mapping[str, Any]) -> Steps[str]:
+        quoted = bool((yield from self._source.accept(self._quote)))
+        key = yield from (self._quoted_key() if quoted else self._plain_key(properties))
+        if self._guessed and properties and key not in properties:
+            raise UnreadableLiteral
+        return key
 
-    def _members(self, properties: Mapping[str, Any], depth: int, *, closer: str) -> Steps[None]:
-        """The members of an object whose brace is read, up to the one that closes it."""
-        self._grow("{")
-        separator = ""
-        while (yield from self._goes_on(closer, bool(separator))):
-            key = yield from self._key(properties)
-            if self._guessed and properties and key not in properties:
-                raise _Broken
-            self._grow(f'{separator}"{escape(key)}": ')
-            yield from self._value(properties.get(key), depth + 1)
-            separator = ", "
+    def _quoted_key(self) -> Steps[str]:
+        key, end = yield from self._source.header(self._quote, LONGEST_NAME)
+        yield from self._source.skip()
+        if not end or not (yield from self._source.accept(_KEY_END)):
+            raise UnreadableLiteral
+        return key.strip().strip("\"'")
 
-    def _array(self, items: Any, depth: int) -> Steps[None]:
-        self._grow("[")
-        separator = ""
-        while (yield from self._goes_on("]", bool(separator))):
-            self._grow(separator)
-            yield from self._value(items, depth + 1)
-            separator = ", "
-        self._grow("]")
-
-    def _goes_on(self, closer: str, later: bool) -> Steps[bool]:
-        """Return True if another element follows; read the comma or the closer."""
-        first = yield from self._source.skip()
-        if later and first == ",":
-            self._source.at += 1
-            first = yield from self._source.skip()
-        elif later and first != closer:
-            raise _Broken
-        if first == ",":
-            raise _Broken
-        if first == closer:
-            self._source.at += 1
-            return False
-        return True
-
-    def _key(self, properties: Mapping[str, Any]) -> Steps[str]:
-        if (yield from self._source.accept(self._quote)):
-            key, end = yield from self._source.header(self._quote, LONGEST_NAME)
-            yield from self._source.skip()
-            if not end or not (yield from self._source.accept(_KEY_END)):
-                raise _Broken
-            return key.strip().strip("\"'")
-        text, end = yield from self._source.header(self._key_end, LONGEST_NAME)
+    def _plain_key(self, properties: Mapping[str, Any]) -> Steps[str]:
+        text, end = yield from self._source.header(markers_of((":", *self._tokens)), LONGEST_NAME)
         self._stop_at(end)
         text = text.strip()
-        quoted = _IN_QUOTES.fullmatch(text)
+        quoted = IN_QUOTES.fullmatch(text)
         key = quoted[2] if quoted else text
         # A mark in it is what is left of another member, or a brace too many.
         if not end or not (quoted or key in properties or _is_word(key)):
-            raise _Broken
+            raise UnreadableLiteral
         return key
 
-    def _value(self, schema: Any, depth: int) -> Steps[None]:
-        first = yield from self._source.skip()
-        if depth > self._machine.limits.depth:
-            raise _Broken
-        inner = schema if isinstance(schema, Mapping) else {}
-        if first == "{":
-            self._source.at += 1
-            yield from self._object(inner.get("properties") or {}, depth)
-        elif first == "[":
-            self._source.at += 1
-            yield from self._array(inner.get("items"), depth)
-        elif (yield from self._source.accept(self._quote)):
-            yield from self._string()
-        elif first == '"':
-            yield from self._json_string()
-        elif first == "'":
-            yield from self._apostrophes()
-        else:
-            yield from self._bare(types_of(schema))
+    def value(self, schema: Any, depth: int) -> Steps[str]:
+        first = yield from self._first(depth)
+        if first in ("{", "["):
+            return (yield from self._collection(schema, depth))
+        if (yield from self._source.accept(self._quote)):
+            return (yield from self._string())
+        if first == '"':
+            return (yield from self._json_string())
+        if first == "'":
+            return (yield from self._apostrophes())
+        return (yield from self._bare(types_of(schema)))
 
-    def _string(self) -> Steps[None]:
-        self._grow('"')
-        while mark := (yield from self._source.flow(self._in_string, self._escaped)):
-            if mark in self._quote:
-                self._grow('"')
-                return
+    def _string(self) -> Steps[str]:
+        pieces: list[str] = []
+        marks = markers_of((self._grammar.quote, *self._tokens))
+        while mark := (yield from self._source.flow(marks, pieces.append)):
+            if mark == self._grammar.quote:
+                return f'"{escape("".join(pieces))}"'
             self._tells = True
-            self._escaped(mark)
-        raise _Broken
+            pieces.append(mark)
+        raise UnreadableLiteral
 
     def _stop_at(self, mark: str) -> None:
         """Stop at a token: neither a key nor a word contains one."""
         if mark in self._tokens:
             self._source.at -= len(mark)
-            raise _Broken
+            raise UnreadableLiteral
 
-    def _escaped(self, piece: str) -> None:
-        self._grow(escape(piece))
-
-    def _json_string(self) -> Steps[None]:
+    def _json_string(self) -> Steps[str]:
         pieces: list[str] = []
         whole = yield from read_value(self._source, pieces.append)
         value = decode_string("".join(pieces)) if whole else None
         if value is None:
-            raise _Broken
-        self._grow(f'"{escape(value)}"')
+            raise UnreadableLiteral
+        return f'"{escape(value)}"'
 
-    def _apostrophes(self) -> Steps[None]:
+    def _apostrophes(self) -> Steps[str]:
         """A string between apostrophes; one that nothing ends is a part of it."""
         self._source.at += 1
         pieces: list[str] = []
         while (yield from self._source.flow(_APOSTROPHE, pieces.append)):
-            if (yield from self._source.sees_ahead(self._bare_end)):
-                self._grow(f'"{escape("".join(pieces))}"')
-                return
+            if (yield from self._source.sees_ahead(markers_of(self._ends))):
+                return f'"{escape("".join(pieces))}"'
             pieces.append("'")
-        raise _Broken
+        raise UnreadableLiteral
 
-    def _bare(self, types: frozenset[str]) -> Steps[None]:
-        text, end = yield from self._source.header(self._word_end, _LONGEST_BARE)
+    def _bare(self, types: frozenset[str]) -> Steps[str]:
+        marks = markers_of((*self._ends, *self._tokens))
+        text, end = yield from self._source.header(marks, LONGEST_BARE)
         self._stop_at(end)
         if not end or _holds_quote(text):
-            raise _Broken
+            raise UnreadableLiteral
         self._source.at -= 1
         shape = shape_of(types)
         if shape is Shape.TEXT:
@@ -294,21 +331,21 @@ class _Reading:
             self._guessed = True
             _check_balance(text)
             self._check_colons(text, declared="string" in types)
-        self._grow(value)
+        return value
 
     def _check_colons(self, text: str, *, declared: bool) -> None:
         """A colon may be that of another member, whose comma was lost."""
         names = _NAMED.findall(text)
         if text.startswith(":") or (names and not declared):
-            raise _Broken
+            raise UnreadableLiteral
         if any(name.endswith(tuple(self._names)) for name in names):
-            raise _Broken
+            raise UnreadableLiteral
 
 
 def _holds_quote(text: str) -> bool:
     """Return True if words hold a string mark, or the beginning of one."""
     begun = text.strip()
-    return any(quote in text or (begun and quote.startswith(begun)) for quote in _QUOTES)
+    return any(quote in text or (begun and quote.startswith(begun)) for quote in _STRING_QUOTES)
 
 
 def _is_word(key: str) -> bool:
@@ -319,25 +356,20 @@ def _is_word(key: str) -> bool:
 def _check_balance(text: str) -> None:
     """A bracket or a quote that is open tells that the text was not over."""
     if text.count('"') % 2 or any(text.count(begin) != text.count(end) for begin, end in _PAIRS):
-        raise _Broken
+        raise UnreadableLiteral
 
 
-# Hashes with arrows, as some MiniMax models leak them.
+# ── Hashes with arrows, as some MiniMax models leak them ────────────────────────────
 #
-# > [TOOL_CALL]
-# {tool => "search", args => {
-#   --query "x"
-#   --limit 3
-# > }}
-# [/TOOL_CALL]
-
+# `[TOOL_CALL]`, then `{tool => "search", args => {`, then one parameter to a line, `--query "x"`,
+# then `}}` and `[/TOOL_CALL]`.
 
 _TOOL = markers_of(("tool",))
 _ARGS = markers_of(("args",))
 _ARROW = markers_of(("=>",))
 _FLAG = markers_of(("--",))
 _FLAG_END = markers_of((" ", "\t", "\n"))
-_BRACES = BLANKS + "}"
+_HASH_BRACES = BLANKS + "}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,26 +381,23 @@ class ArrowCalls:
     def read(self, machine: ParserContext, _opener: str = "", /) -> Steps[bool]:
         """Read the call at this position; return False without one."""
         source, output = machine.source, machine.output
-        if (yield from source.skip()) != "{":
-            return False
-        source.at += 1
-        if not (yield from _key(machine, _TOOL)):
+        if not (yield from _brace(machine)) or not (yield from _arrow(machine, _TOOL)):
             return False
         spelled = yield from read_string(source)
         name = machine.admit(spelled or "")
         yield from source.skip(BLANKS + ",")
-        if name is None or not (yield from _key(machine, _ARGS)):
+        if name is None or not (yield from _arrow(machine, _ARGS)):
             return False
-        if (yield from source.skip()) != "{":
+        if not (yield from _brace(machine)):
             return False
-        source.at += 1
-        output.open(name, arguments="{")
         closers = markers_of(self.closers)
-        if not (yield from _flags(machine)):
+        flags = yield from _flags(machine)
+        output.open(name, arguments="{" if flags is None else "{" + ", ".join(flags))
+        if flags is None:
             machine.spoil("a flag is not written as one")
             yield from source.flow(closers, ignore)
             return True
-        yield from source.skip(_BRACES)
+        yield from source.skip(_HASH_BRACES)
         if (yield from source.accept(closers)):
             output.grow("}")
             output.seal()
@@ -377,7 +406,13 @@ class ArrowCalls:
         return True
 
 
-def _key(machine: ParserContext, key: Markers) -> Steps[bool]:
+def _brace(machine: ParserContext) -> Steps[bool]:
+    found = (yield from machine.source.skip()) == "{"
+    machine.source.at += found
+    return found
+
+
+def _arrow(machine: ParserContext, key: Markers) -> Steps[bool]:
     """`tool =>`"""
     source = machine.source
     yield from source.skip()
@@ -387,18 +422,16 @@ def _key(machine: ParserContext, key: Markers) -> Steps[bool]:
     return bool((yield from source.accept(_ARROW)))
 
 
-def _flags(machine: ParserContext) -> Steps[bool]:
-    """`--key value`, each in its line, up to the brace."""
-    source, output = machine.source, machine.output
-    separator = ""
+def _flags(machine: ParserContext) -> Steps[list[str] | None]:
+    """`--key value`, each in its line, up to the brace; None if that is not what is there."""
+    source = machine.source
+    flags: list[str] = []
     while (yield from source.skip(BLANKS + ",")) != "}":
         if not (yield from source.accept(_FLAG)):
-            return False
+            return None
         key, end = yield from source.header(_FLAG_END, LONGEST_NAME)
-        if not end:
-            return False
-        output.grow(f'{separator}"{escape(key)}": ')
-        if not (yield from read_value(source, output.grow)):
-            return False
-        separator = ", "
-    return True
+        pieces: list[str] = []
+        if not end or not (yield from read_value(source, pieces.append)):
+            return None
+        flags.append(f'"{escape(key)}": {"".join(pieces)}')
+    return flags
