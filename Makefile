@@ -32,7 +32,7 @@ PARALLEL := -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test coverage test-clients test-model test-small-model test-browser picture eval lint format reference bench fuzz mutants lock clean python-version free-port
+.PHONY: help run test coverage test-clients test-model test-small-model test-browser picture eval lint format reference bench fuzz mutants dist lock clean python-version free-port
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -105,6 +105,12 @@ fuzz: $(STAMP) ## Cut streams at random places and look for a broken law
 
 mutants: $(STAMP) ## Take the guards out one at a time and see the tests fail
 	$(BIN)/python fuzz/mutants.py
+
+dist: $(STAMP) ## Build the wheel and the sdist, check them, and try the wheel in clean environments
+	rm -rf dist
+	$(BIN)/hatchling build
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/pytest -n 0 tests/wheel
 
 lock: | python-version ## Regenerate both lock files (LOCK_FLAGS=--upgrade for newer versions)
 	@echo 'Resolving requirements.lock and requirements-peers.lock ...'

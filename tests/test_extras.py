@@ -1,7 +1,7 @@
 """The library without extras, the command line without the proxy, and what they say is missing.
 
 The environments hold links to the installed packages, and nothing that their extras do not bring.
-tests/dist does the same with the built wheel and pip.
+tests/wheel does the same with the built wheel and pip.
 """
 
 from __future__ import annotations
