@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from proxy_server import KEY, Offer, Served, in_loop, proxying, upstream
-from tools.mcp_calls import is_running
+from tools.mcp_calls import is_running, scripted
 from upstreams.fake_endpoint import always, good, serving
 from wholecall.proxy.app import make_app
 from wholecall.proxy.config.load import Loaded, load
@@ -261,8 +261,9 @@ async def test_an_mcp_server_that_is_served_no_more_ends(tmp_path: Path) -> None
 @in_loop
 async def test_of_two_reloads_the_last_counts_however_long_the_first_takes(tmp_path: Path) -> None:
     config = Config(keys=KeysConfig(path=str(tmp_path / "keys.sqlite")))
-    mute = McpTool(mcp="mute", command="sleep", args=("60",), required=False, start_timeout=0.5)
-    slow, quick = replace(config, tools=(mute,)), replace(config, limits=ServerLimits(body_bytes=7))
+    server = McpTool(mcp="slow", command=sys.executable, args=scripted("echo", pause=0.5))
+    slow = replace(config, tools=(server,))
+    quick = replace(config, limits=ServerLimits(body_bytes=7))
     async with proxying(make_app(config, environ={})) as served:
         first = asyncio.create_task(served.proxy.reload(_loaded(slow)))
         await asyncio.sleep(0)

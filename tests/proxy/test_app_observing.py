@@ -29,6 +29,7 @@ from wholecall.tools.mcp.tool_definitions import (
     Changed,
     McpEvent,
     ServerLost,
+    ServerNoise,
     ServerStarted,
     ToolRefused,
     ToolsListed,
@@ -110,6 +111,14 @@ EVENTS: dict[str, tuple[McpEvent, dict[str, Any]]] = {
     "a server that is gone": (
         ServerLost(server="time", reason="it ended", stderr="oops", delay=0.5),
         {"level": "warning", "event": "MCP server lost", "why": "it ended", "stderr": "oops"},
+    ),
+    "a server that prints a banner": (
+        ServerNoise("time", "Welcome!"),
+        {
+            "level": "warning",
+            "event": "MCP server wrote what is not a message",
+            "line": "Welcome!",
+        },
     ),
     "tools": (LISTED, {"level": "info", "event": "MCP tools listed", "offered": ["now"]}),
     "tools that are not what they were": (

@@ -4,6 +4,7 @@ The script is a JSON object in the first argument:
 
 `pages`   what it lists: pages of tools; `later`: what it lists after `change` was called
 `starts`  a file in which it counts its starts; `crash`: the starts at which it crashes
+`pause`   seconds before it answers anything
 `mood`    `silent`: it answers nothing; `stubborn`: it will not end; `modern`: the protocol of 2026
 
 A tool does what its name says.
@@ -17,6 +18,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -184,6 +186,7 @@ def count_start() -> int:
 def main() -> None:
     if "starts" in SCRIPT and count_start() in SCRIPT.get("crash", []):
         sys.exit("Traceback: the disk is full")
+    time.sleep(SCRIPT.get("pause", 0))
     if SCRIPT.get("mood") == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for line in sys.stdin:

@@ -21,7 +21,7 @@ from tools.mcp_calls import (
 )
 from wholecall.errors import ToolServerFailed
 from wholecall.tools.mcp.server_config import McpServer, Restart
-from wholecall.tools.mcp.tool_definitions import ServerLost, ServerStarted
+from wholecall.tools.mcp.tool_definitions import ServerLost, ServerNoise, ServerStarted
 from wholecall.tools.mcp.toolset import McpTools
 
 
@@ -231,6 +231,27 @@ async def test_a_server_that_is_not_required_may_come_later(tmp_path: Path) -> N
     async with opened(make_server(args, required=False), tap=ear) as tools:
         await ear.wait_for(ServerStarted)
         assert [tool.name for tool in tools] == ["s__echo"]
+
+
+@in_loop
+async def test_a_server_that_is_not_required_does_not_delay_the_start() -> None:
+    # It never answers, and `in_loop` gives the whole test less time than its `start_timeout`.
+    mute = make_server(scripted("echo", mood="silent"), required=False, start_timeout=3_600)
+    async with opened(mute) as tools:
+        assert (list(tools), tools.reached, tools.is_ready) == ([], {"s": False}, True)
+
+
+@in_loop
+async def test_a_line_that_is_not_a_message_is_reported_once_and_without_a_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ear = Ear()
+    async with opened(make_server(scripted("mumble")), tap=ear) as tools:
+        for _ in range(2):
+            assert (await call(tools, "s__mumble")).text == "{}"
+    noise = [event for event in ear.events if isinstance(event, ServerNoise)]
+    assert noise == [ServerNoise("s", "this is no JSON: \N{REPLACEMENT CHARACTER}")]
+    assert not caplog.records
 
 
 @in_loop

@@ -11,6 +11,7 @@ from wholecall.messages import Media, Result
 from wholecall.tools.mcp.session import SILENT_FAILURE, read_answer
 from wholecall.tools.results import MEDIA_BYTES, NO_OUTPUT, STRUCTURED_BYTES
 
+WORDS = base64.b64encode("Grüße".encode()).decode()
 PIXEL = base64.b64encode(b"pixel").decode()
 LINK = {"type": "resource_link", "name": "report", "uri": "file:///r.md"}
 
@@ -53,6 +54,19 @@ def resource(**contents: Any) -> dict[str, Any]:
         (
             resource(blob=PIXEL, mimeType="application/zip"),
             Text("[file:///a] (not shown: application/zip)"),
+        ),
+        (resource(blob=WORDS, mimeType="text/plain"), Text("[file:///a]\nGrüße")),
+        (resource(blob=WORDS, mimeType="Text/CSV; charset=utf-8"), Text("[file:///a]\nGrüße")),
+        (resource(blob=WORDS, mimeType="application/json"), Text("[file:///a]\nGrüße")),
+        (resource(blob=WORDS, mimeType="application/ld+json"), Text("[file:///a]\nGrüße")),
+        (resource(blob="", mimeType="text/plain"), Text("[file:///a]\n")),
+        (
+            resource(blob="/w==", mimeType="text/plain"),
+            Text("[file:///a] (not shown: not UTF-8)"),
+        ),
+        (
+            resource(blob="A" * (MEDIA_BYTES * 2), mimeType="text/plain"),
+            Text(f"[file:///a] (not shown: more than {MEDIA_BYTES} bytes)"),
         ),
         (resource(blob=PIXEL), Text("[file:///a] (not shown: of an unknown type)")),
         (

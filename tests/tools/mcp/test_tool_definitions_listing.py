@@ -1,5 +1,7 @@
 """Of a server's tools only those are offered that may be and that are what they were."""
 
+import pytest
+
 from wholecall.tools.mcp.server_config import McpServer
 from wholecall.tools.mcp.tool_definitions import (
     TOOLS,
@@ -9,6 +11,7 @@ from wholecall.tools.mcp.tool_definitions import (
     ToolRefused,
     arrange,
     choose,
+    read_definition,
 )
 
 SERVER = McpServer("s", command="x", deny=("secret",))
@@ -29,6 +32,20 @@ def test_what_cannot_be_offered_is_refused_with_a_reason() -> None:
     twice, flawed = listing.refused
     assert twice == ToolRefused("s", "a", "the server names it twice")
     assert (flawed.tool, "schema" in flawed.reason) == ("b", True)
+
+
+@pytest.mark.parametrize(
+    ("support", "offered"),
+    [("required", False), ("optional", True), ("forbidden", True), (None, True)],
+)
+def test_a_tool_that_runs_only_as_a_task_is_refused(support: str | None, *, offered: bool) -> None:
+    execution = {} if support is None else {"execution": {"taskSupport": support}}
+    tool = read_definition({"name": "a", "inputSchema": {"type": "object"}, **execution})
+    listing = choose(SERVER, [tool])
+    assert bool(listing.definitions) is offered
+    assert ["taskSupport: required" in each.reason for each in listing.refused] == (
+        [] if offered else [True]
+    )
 
 
 def test_no_server_fills_the_models_context() -> None:

@@ -56,7 +56,13 @@ from wholecall.proxy.observe.taps import (
     UpstreamFailed,
     UpstreamRetried,
 )
-from wholecall.tools.mcp.tool_definitions import McpEvent, ServerLost, ServerStarted, ToolsListed
+from wholecall.tools.mcp.tool_definitions import (
+    McpEvent,
+    ServerLost,
+    ServerNoise,
+    ServerStarted,
+    ToolsListed,
+)
 
 FIELDS = "fields"
 """Under this name an event may bring its fields as one dictionary. By their own names they would be
@@ -515,6 +521,8 @@ def log_server_event(log: FilteringBoundLogger, event: McpEvent) -> None:
                 stderr=_cut(event.stderr),
                 delay=event.delay,
             )
+        case ServerNoise(server, line):
+            log.warning("MCP server wrote what is not a message", server=server, line=_cut(line))
         case ToolsListed():
             # A changed tool under a known name is not offered until an operator accepts it.
             changed = [each.tool for each in event.changed]

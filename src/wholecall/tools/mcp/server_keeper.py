@@ -19,6 +19,7 @@ from wholecall.tools.mcp.session import McpSession, ServerNews, Signs, connect
 from wholecall.tools.mcp.tool_definitions import (
     McpEvent,
     ServerLost,
+    ServerNoise,
     ServerStarted,
     ToolListing,
     choose,
@@ -130,7 +131,7 @@ class Keeper:
 
     async def _serve(self) -> _Loss:
         """Start the server and serve it until it ends; why it did."""
-        signs = Signs()
+        signs = Signs(on_noise=self._report_noise)
         news = self._news = ServerNews(on_end=self._unsettle)
         reason, started = "it ended", False
         try:
@@ -153,6 +154,9 @@ class Keeper:
         if not started:
             self._settle(None, self._complain(loss))
         return loss
+
+    def _report_noise(self, line: str) -> None:
+        self._tap(ServerNoise(self.server.name, line))
 
     def _start_deadline(self) -> float:
         return anyio.current_time() + self.server.start_timeout

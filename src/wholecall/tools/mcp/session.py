@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import logging
 import os
+import re
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import metadata
@@ -92,6 +95,36 @@ class Signs:
     stderr: StderrTail = field(default_factory=StderrTail)
     refusal: int | None = None
     """The HTTP status of the last request that was refused."""
+    on_noise: Callable[[str], None] = lambda _: None
+    """Called with the first line that is not a message of the protocol."""
+    heard_noise: bool = False
+
+    def note_noise(self, received: SessionMessage | Exception) -> None:
+        """Report the first line that the SDK could not read."""
+        if isinstance(received, Exception) and not self.heard_noise:
+            self.heard_noise = True
+            self.on_noise(_find_line(received))
+
+
+# Some servers print a banner. The SDK logs a traceback for each such line, which reads like a
+# crash. We report the first line instead. Other users of the SDK in this process keep its log.
+_IS_OURS: ContextVar[bool] = ContextVar("_IS_OURS", default=False)
+_UNREADABLE = "Failed to parse JSONRPC message from server"
+
+
+def _is_not_our_noise(record: logging.LogRecord) -> bool:
+    return not (_IS_OURS.get() and record.msg == _UNREADABLE)
+
+
+logging.getLogger(stdio_client.__module__).addFilter(_is_not_our_noise)
+
+
+def _find_line(error: Exception) -> str:
+    """Return the text that could not be read, as far as the error has it."""
+    if isinstance(error, ValidationError):
+        error_input = error.errors(include_url=False, include_context=False)[0]["input"]
+        return cut(str(error_input).strip())
+    return cut(str(error))
 
 
 @asynccontextmanager
@@ -107,7 +140,7 @@ async def open_transport(
     async with way as (messages, writing), anyio.create_task_group() as tasks:
         # A stream without a buffer: the SDK's own pace is kept.
         sending, receiving = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        tasks.start_soon(partial(_pass_on, messages, sending, on_end=on_end))
+        tasks.start_soon(partial(_pass_on, messages, sending, signs=signs, on_end=on_end))
         try:
             yield receiving, writing
         finally:
@@ -120,11 +153,13 @@ async def _pass_on(
     messages: ReadStream[SessionMessage | Exception],
     sending: MemoryObjectSendStream[SessionMessage | Exception],
     *,
+    signs: Signs,
     on_end: Callable[[], None],
 ) -> None:
     try:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async for message in messages:
+                signs.note_noise(message)
                 await sending.send(message)
     finally:
         on_end()
@@ -142,6 +177,7 @@ async def _start_process(server: McpServer, signs: Signs) -> AsyncIterator[Trans
     )
     async with AsyncExitStack() as stack:
         with signs.stderr.open() as stderr:
+            _IS_OURS.set(True)  # this task is the server's keeper, and runs nothing else
             process = stdio_client(parameters, errlog=stderr)
             streams = await stack.enter_async_context(process)
         yield streams
@@ -170,6 +206,8 @@ SILENT_FAILURE = "the tool failed and did not say why"
 _UNFIT = "[The structured output does not fit the schema that the tool declares; it was left out.]"
 _KINDS = {"image": "image", "audio": "audio", "application/pdf": "document"}
 """Content that a model can see or hear, by media type or by the first half of it."""
+_TEXTS = re.compile(r"text/.*|application/(json|xml|yaml|toml|javascript|.*\+(json|xml|yaml))")
+"""Media types whose bytes are words."""
 _BASE64_CHARACTERS = MEDIA_BYTES // 3 * 4 + 4
 
 
@@ -224,7 +262,20 @@ def _read_resource(
 ) -> Content:
     if isinstance(resource, types.TextResourceContents):
         return Text(f"[{resource.uri}]\n{resource.text}")
-    return _read_media(resource.blob, resource.mime_type or "", name=f"[{resource.uri}]")
+    name, media_type = f"[{resource.uri}]", resource.mime_type or ""
+    if _TEXTS.fullmatch(media_type.partition(";")[0].strip().lower()):
+        return Text(_decode_text(resource.blob, name=name))
+    return _read_media(resource.blob, media_type, name=name)
+
+
+def _decode_text(blob: str, *, name: str) -> str:
+    """Decode a text that was sent as bytes."""
+    if len(blob) > _BASE64_CHARACTERS:
+        return f"{name} (not shown: more than {MEDIA_BYTES} bytes)"
+    try:
+        return f"{name}\n{base64.b64decode(blob, validate=True).decode('utf-8-sig')}"
+    except ValueError:
+        return f"{name} (not shown: not UTF-8)"
 
 
 def _describe_link(link: types.ResourceLink) -> str:

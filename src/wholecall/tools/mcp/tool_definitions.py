@@ -37,6 +37,8 @@ class Definition:
     idempotent: bool = False
     destructive: bool = False
     """True if the server declares it; the protocol's default is possible."""
+    needs_task: bool = False
+    """The server runs it only as a task of the protocol, which we do not start."""
     canonical: str = ""
     """All of it that matters, as JSON that is written in one way only."""
 
@@ -53,6 +55,8 @@ class Definition:
 
     def find_flaw(self) -> str:
         """Return why it cannot be offered; empty if it can."""
+        if self.needs_task:
+            return "the server runs it only as a task (taskSupport: required); not supported"
         problems = admit([ToolSpec("tool", self.parameters)])
         return cut("; ".join(problem.message for problem in problems))
 
@@ -71,6 +75,7 @@ def read_definition(wire: Mapping[str, Any]) -> Definition:
         read_only=hints.get("readOnlyHint") is True and not destructive,
         idempotent=hints.get("idempotentHint") is True,
         destructive=destructive,
+        needs_task=(wire.get("execution") or {}).get("taskSupport") == "required",
         canonical=json.dumps(pinned, sort_keys=True, separators=(",", ":"), ensure_ascii=False),
     )
 
@@ -198,7 +203,16 @@ class ServerLost:
     delay: float
 
 
-McpEvent: TypeAlias = ServerStarted | ToolsListed | ServerLost
+@dataclass(frozen=True, slots=True)
+class ServerNoise:
+    """A server wrote something that is not a message. Reported once per connection."""
+
+    server: str
+    line: str
+    """The beginning of the first such line."""
+
+
+McpEvent: TypeAlias = ServerStarted | ToolsListed | ServerLost | ServerNoise
 
 
 # Select the tools of a server that are offered: allowed ones that did not change.

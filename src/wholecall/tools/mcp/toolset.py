@@ -79,7 +79,10 @@ class McpTools:
         """Each tool's definition when it was first seen. Keep them, and pass them in next time."""
 
     async def __aenter__(self) -> Self:
-        """Start every server; `ToolServerFailed` if one that is required does not."""
+        """Start every server, and wait for those that are required.
+
+        `ToolServerFailed` if a required one does not start.
+        """
         if any(not member.keeper.task.done() for member in self._members.values()):
             raise RuntimeError("these MCP servers are running already")
         require_extra("MCP servers", "mcp")
@@ -90,9 +93,7 @@ class McpTools:
             keeper = keeping.Keeper(server, self._restart, on_listed=self._put, tap=self._tap)
             self._members[server.name] = _join(server, keeper)
         try:
-            for member in self._members.values():
-                await member.keeper.wait_until_settled()
-            self._demand_required()
+            await self._wait_for_required()
         except BaseException:
             await self._close()
             raise
@@ -155,10 +156,13 @@ class McpTools:
 
     # ── Servers ─────────────────────────────────────────────────────────────────────
 
-    def _demand_required(self) -> None:
-        for member in self._members.values():
-            if member.server.required and member.keeper.failure is not None:
-                raise member.keeper.failure
+    async def _wait_for_required(self) -> None:
+        required = [member.keeper for member in self._members.values() if member.server.required]
+        for keeper in required:
+            await keeper.wait_until_settled()
+        for keeper in required:
+            if keeper.failure is not None:
+                raise keeper.failure
 
     async def _close(self) -> None:
         """End every server. This is finished even if we are cancelled meanwhile."""
