@@ -9,6 +9,11 @@ STAMP := $(VENV)/.installed
 PEERS_VENV := .venv-peers
 PEERS_BIN := $(PEERS_VENV)/bin
 PEERS_STAMP := $(PEERS_VENV)/.installed
+LLM_VENV := .venv-llm
+LLM_STAMP := $(LLM_VENV)/.installed
+AI_SDK := tests/peers/ai_sdk
+AI_SDK_STAMP := $(AI_SDK)/node_modules/.installed
+NPM := npm --no-audit --no-fund --ignore-scripts --loglevel=error
 LOCK_VENV := .venv-lock
 RESOLVE = $(LOCK_VENV)/bin/uv pip compile --quiet --universal --generate-hashes \
 	--python-version 3.11 --prerelease disallow --no-emit-index-url --no-emit-find-links \
@@ -52,7 +57,7 @@ coverage: $(STAMP) ## Run the tests, and show what they cover of the whole libra
 	$(BIN)/coverage report
 
 # Clients wait between their retries, so more of them than cores run at a time.
-test-clients: $(PEERS_STAMP) ## Run tests/peers: with LiteLLM and agent libraries, in an environment of their own
+test-clients: $(PEERS_STAMP) $(LLM_STAMP) $(AI_SDK_STAMP) ## Run tests/peers: with LiteLLM and agent libraries, in environments of their own
 	$(PEERS_BIN)/pytest -n 6 --dist loadgroup --show-capture=no --confcutdir=tests/peers tests/peers
 
 test-model: $(STAMP) ## Run tests/models: a small real model (98 MB, pulled), and the default one if it is here
@@ -112,17 +117,21 @@ dist: $(STAMP) ## Build the wheel and the sdist, check them, and try the wheel i
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/pytest -n 0 tests/wheel
 
-lock: | python-version ## Regenerate both lock files (LOCK_FLAGS=--upgrade for newer versions)
-	@echo 'Resolving requirements.lock and requirements-peers.lock ...'
+lock: | python-version ## Regenerate the lock files (LOCK_FLAGS=--upgrade for newer versions)
+	@echo 'Resolving requirements.lock, requirements-peers.lock and requirements-llm.lock ...'
 	@test -x $(LOCK_VENV)/bin/uv || $(PYTHON) -m venv $(LOCK_VENV)
 	@$(LOCK_VENV)/bin/python $(PIP) 'uv==$(UV_VERSION)'
 	@$(RESOLVE) $(EXTRAS:%=--extra %) --group dev --output-file requirements.lock pyproject.toml
 	@$(RESOLVE) $(PEERS_EXTRAS:%=--extra %) --group peers --output-file requirements-peers.lock pyproject.toml
-	@if grep -nE '://|^-|file:|(^|[ "])/' requirements.lock requirements-peers.lock; then \
+	@$(RESOLVE) --group pyproject.toml:llm --output-file requirements-llm.lock
+	@if command -v npm >/dev/null; then \
+		cd $(AI_SDK) && $(NPM) install --package-lock-only --omit-lockfile-registry-resolved && \
+		sed -i 's|"url": "[^"]*"|"url": ""|' package-lock.json; fi
+	@if grep -nE '://|^-|file:|(^|[ "])/' requirements*.lock || grep -n '://' $(AI_SDK)/package-lock.json; then \
 		echo 'A lock file names an address or a path: see the lines above.' >&2; exit 1; fi
 
 clean: ## Remove the environments, caches and build results
-	rm -rf $(VENV) $(PEERS_VENV) $(LOCK_VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(PEERS_VENV) $(LLM_VENV) $(LOCK_VENV) $(AI_SDK)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	rm -f .coverage .coverage.*
 	find src tests bench fuzz examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
@@ -142,6 +151,20 @@ $(PEERS_STAMP): requirements-peers.lock pyproject.toml | python-version
 	@echo 'Installing wholecall (editable) ...'
 	@$(PEERS_BIN)/python $(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
+
+$(LLM_STAMP): requirements-llm.lock | python-version
+	@test -x $(LLM_VENV)/bin/python || { echo 'Creating $(LLM_VENV) ...'; $(PYTHON) -m venv $(LLM_VENV); }
+	@echo 'Installing the locked llm into $(LLM_VENV) ...'
+	@$(LLM_VENV)/bin/python $(PIP) --require-hashes --no-deps -r requirements-llm.lock
+	@touch $@
+
+$(AI_SDK_STAMP): $(AI_SDK)/package-lock.json
+	@if command -v npm >/dev/null; then \
+		echo 'Installing the locked AI SDK with npm ...'; \
+		cd $(AI_SDK) && $(NPM) ci && touch node_modules/.installed; \
+	else \
+		echo 'NOT RUN: the clients from npm. npm (Node 20 or newer) is not on this machine.' >&2; \
+	fi
 
 python-version:
 	@command -v $(PYTHON) >/dev/null || { \

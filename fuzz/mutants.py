@@ -729,6 +729,13 @@ MUTANTS = [
         "pass",
         "tests/dialects/emulation/test_emulated_answer.py",
     ),
+    Mutant(
+        "a resend after a failure, without a count, runs the tools again",
+        "proxy/handlers/idempotency.py",
+        "(count is None and kept.answer.succeeded)",
+        "(count is None and kept.answer.is_over)",
+        "tests/proxy/handlers/test_idempotency_resends.py",
+    ),
 ]
 
 

@@ -18,6 +18,7 @@ from wholecall.faults.fault_server import PATHS, FaultServer, start_in_thread
 from wholecall.faults.scenarios import SCENARIOS
 from wholecall.faults.script import FINAL_TEXT, PROTOCOLS, Form, ToolRun
 from wholecall.faults.tools import TOOLS, definitions
+from wholecall.messages import ToolSpec
 
 PATH_OF = {protocol: path for path, protocol in PATHS.items()}
 BROKEN = (aiohttp.ClientError, ConnectionError)
@@ -87,10 +88,10 @@ def ask(server: FaultServer, model: str, *, form: Form, key: str, **fields: obje
     return asyncio.run(fetch(server, PATH_OF[form.protocol], body=body, key=key))
 
 
-def read(form: Form, fetched: Fetched) -> Outcome:
+def read(form: Form, fetched: Fetched, *, tools: tuple[ToolSpec, ...] = TOOLS) -> Outcome:
     if form.streamed:
-        return assemble(form.protocol, [fetched.body], tools=TOOLS)
-    return assemble_response(form.protocol, fetched.body, tools=TOOLS)
+        return assemble(form.protocol, [fetched.body], tools=tools)
+    return assemble_response(form.protocol, fetched.body, tools=tools)
 
 
 def calls_of(outcome: Outcome) -> tuple[ToolRun, ...]:
@@ -157,6 +158,17 @@ def test_whoever_made_the_right_calls_hears_the_answer(
     form = Form("openai-chat", True)
     fetched = ask(server, "missing-parameter", form=form, key=f"made {body}", messages=history)
     assert read(form, fetched).text == text
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_agent_with_a_tool_for_its_answer_gets_the_answer_by_it(
+    server: FaultServer, form: Form
+) -> None:
+    offered = [{"name": "final_answer", "function": {"name": "final_answer"}}]
+    asked = ask(server, "answer-only", form=form, key="", tools=offered)
+    tools = (ToolSpec("final_answer", {"type": "object"}),)
+    outcome = read(form, asked, tools=tools)
+    assert calls_of(outcome) == (ToolRun("final_answer", {"answer": FINAL_TEXT}),)
 
 
 @pytest.mark.parametrize("form", FORMS)

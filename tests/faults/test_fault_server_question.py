@@ -51,6 +51,36 @@ def _chat(arguments: object) -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
+def _written(calls: object) -> dict[str, Any]:
+    """An assistant's message of smolagents."""
+    return {"role": "assistant", "content": [{"type": "text", "text": f"Calling tools:\n{calls}"}]}
+
+
+def _noted(*notes: str) -> dict[str, Any]:
+    return {"role": "user", "content": [{"type": "text", "text": "\n".join(notes)}]}
+
+
+DONE, AGAIN = "Observation:\nIt is done.", "Error:\nNo.\nNow let's retry: take care."
+
+
+@pytest.mark.parametrize(
+    ("history", "turn"),
+    [
+        ([_noted("Hello", AGAIN)], 1),
+        ([_noted("Hello", AGAIN, AGAIN)], 2),
+        ([USER, _written([]), _noted(DONE)], 1),
+        ([USER, _written([]), _noted(DONE, AGAIN)], 2),
+        ([USER, SAID, _noted(AGAIN)], 1),
+        ([USER, SAID, {"role": "user", "content": f"{DONE}\n{AGAIN}"}], 2),
+        ([{"role": "system", "content": f"{DONE}\n{AGAIN}"}, USER], 0),
+    ],
+)
+def test_the_turn_of_a_history_that_tells_of_steps_in_words(
+    history: list[dict[str, Any]], turn: int
+) -> None:
+    assert read("openai-chat", history).turn == turn
+
+
 BLOCK = {"type": "tool_use", "id": "c", "name": "n", "input": {"a": 1}}
 REFUSED = {"type": "tool_result", "tool_use_id": "c", "content": "It was not run."}
 TALK = {"type": "text", "text": "Let me see."}
@@ -62,6 +92,10 @@ TALK = {"type": "text", "text": "Let me see."}
         ("openai-chat", [USER, SAID], []),
         ("openai-chat", [USER, _chat('{"a": 1}'), RESULT, _chat("{}")], [{"a": 1}, {}]),
         ("openai-chat", [USER, _chat('{"a": ')], ['{"a": ']),
+        ("openai-chat", [USER, _written(_chat({"a": 1})["tool_calls"])], [{"a": 1}]),
+        ("openai-chat", [USER, _written("[{'id'")], []),
+        ("openai-chat", [USER, _written({"a": 1})], []),
+        ("openai-chat", [{**_written(_chat("{}")["tool_calls"]), "role": "user"}], []),
         (
             "openai-responses",
             [USER, {**CALL_ITEM, "arguments": '{"a": 1}'}, OUTPUT_ITEM],

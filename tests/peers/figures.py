@@ -1,6 +1,7 @@
 """What client libraries run and answer in every scenario of the upstream that fails.
 
-.venv-peers/bin/python tests/peers/figures.py        the table of docs/in-front-of.md
+.venv-peers/bin/python tests/peers/figures.py           the table of docs/in-front-of.md
+.venv-peers/bin/python tests/peers/figures.py llm-chat  one row of it
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ if __name__ == "__main__":
 import anthropic
 import openai
 
+from peers.programs import Run
 from peers.proxy_agents import CLIENTS, Client
 from peers.tasks import KEY, Task
 from proxy_server import Offer, Served, proxying, upstream
 from wholecall.faults.agent_verdict import Conduct, Judgement, Verdict, judge
 from wholecall.faults.fault_server import FaultServer
 from wholecall.faults.scenarios import SCENARIOS, find_scenario
+from wholecall.faults.script import Form
 
 UPSTREAMS = {"openai-chat": "openai", "openai-responses": "responses", "anthropic": "anthropic"}
 HANGS = 0.5
@@ -106,13 +109,13 @@ async def _facing() -> AsyncIterator[_Upstream]:
         yield _Upstream(faults.address, chat, messages)
 
 
-async def attempt(client: Client, task: Task) -> Attempt:
+async def attempt(run: Run, form: Form, *, task: Task) -> Attempt:
     """Let a client do its task."""
     code: int | None = 0
     said = ""
     try:
         async with asyncio.timeout(SECONDS):
-            said = await client.run(task)
+            said = await run(task)
     except TimeoutError:
         code = None
     except Exception as error:  # noqa: BLE001 - whatever a library raises is an error that is seen
@@ -121,7 +124,7 @@ async def attempt(client: Client, task: Task) -> Attempt:
     complaint = said if code else ""
     conduct = Conduct(ran=tuple(task.ran), exit_code=code, complaint=complaint)
     answered = code == 0 and scenario.text in (said or "")
-    return Attempt(judge(scenario.expect(client.form), conduct), answered, said)
+    return Attempt(judge(scenario.expect(form), conduct), answered, said)
 
 
 async def try_all(
@@ -130,11 +133,12 @@ async def try_all(
     """Let a client face these scenarios, as far as they exist in its form."""
     possible = [name for name in names if client.form in find_scenario(name).forms]
     room = asyncio.Semaphore(AT_A_TIME)
-    async with serving(client.form.protocol, Offer()) if through_proxy else _facing() as reached:
+    facing = serving(client.form.protocol, Offer()) if through_proxy else _facing()
+    async with facing as reached, client.start() as run:
 
         async def face(name: str) -> Attempt:
             async with room:
-                return await attempt(client, Task(served=reached, model=name))
+                return await attempt(run, client.form, task=Task(served=reached, model=name))
 
         return dict(zip(possible, await asyncio.gather(*map(face, possible)), strict=True))
 
@@ -144,7 +148,10 @@ async def _print_table() -> None:
         "| client | unsafe | lost | answered | unsafe | lost | answered | scenarios |\n"
     )
     sys.stdout.write("|---|---|---|---|---|---|---|---|\n")
-    for name, client in CLIENTS.items():
+    for name in sys.argv[1:] or CLIENTS:
+        client = CLIENTS[name]
+        if not client.installed:
+            continue
         both = [Figures.of(await try_all(client, EVERY, through_proxy=p)) for p in (False, True)]
         cells = [str(number) for each in both for number in (each.unsafe, each.lost, each.answered)]
         sys.stdout.write(f"| {' | '.join([name, *cells, str(both[0].scenarios)])} |\n")

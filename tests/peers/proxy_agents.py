@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import agents  # type: ignore[import-not-found]
 import pydantic_ai  # type: ignore[import-not-found]
+import smolagents  # type: ignore[import-not-found]
 from langchain.agents import create_agent  # type: ignore[import-not-found]
 from langchain_anthropic import ChatAnthropic  # type: ignore[import-not-found]
 from langchain_core.tools import StructuredTool  # type: ignore[import-not-found]
@@ -22,6 +24,7 @@ from pydantic_ai.providers.anthropic import (  # type: ignore[import-not-found]
 )
 from pydantic_ai.providers.openai import OpenAIProvider  # type: ignore[import-not-found]
 
+from peers.programs import AI_SDK, AI_SDK_INSTALLED, LLM, Start, inside, program
 from peers.sdk_loops import (
     create,
     create_response,
@@ -37,6 +40,7 @@ from peers.sdk_loops import (
 )
 from peers.tasks import KEY, MOST_TOKENS, MOST_TURNS, RETRIES, Task, Unfinished
 from wholecall.faults.script import Form
+from wholecall.messages import ToolSpec
 
 # ── openai-agents ───────────────────────────────────────────────────────────────────
 
@@ -180,6 +184,47 @@ def _bound(make_model: Any, *, streamed: bool) -> Callable[[Task], Awaitable[str
     return run
 
 
+# ── smolagents ──────────────────────────────────────────────────────────────────────
+
+
+def _smol_tool(task: Task, spec: ToolSpec) -> Any:
+    """A tool as smolagents describes it: an optional parameter may be null."""
+    properties, required = spec.parameters["properties"], spec.parameters["required"]
+
+    class Noted(smolagents.Tool):  # type: ignore[misc]
+        name = spec.name
+        description = spec.description
+        inputs = {  # noqa: RUF012 - the library wants it so
+            name: {"description": "", **schema, "nullable": name not in required}
+            for name, schema in properties.items()
+        }
+        output_type = "string"
+        skip_forward_signature_validation = True
+
+        def forward(self, **arguments: Any) -> str:
+            return task.note(spec.name, arguments)
+
+    return Noted()
+
+
+def _smolagents(*, streamed: bool) -> Callable[[Task], Awaitable[str]]:
+    async def run(task: Task) -> str:
+        # Behind the SDK's own retries it would wait for minutes.
+        model = smolagents.OpenAIModel(
+            task.model, api_base=f"{task.url}/v1", api_key=KEY, retry=False
+        )
+        agent = smolagents.ToolCallingAgent(
+            tools=[_smol_tool(task, spec) for spec in task.specs],
+            model=model,
+            stream_outputs=streamed,
+            max_steps=MOST_TURNS,
+            verbosity_level=smolagents.LogLevel.OFF,
+        )
+        return str(await asyncio.to_thread(agent.run, task.prompt))
+
+    return run
+
+
 # ── All of them ─────────────────────────────────────────────────────────────────────
 
 
@@ -188,52 +233,87 @@ class Client:
     """One library, used in one way."""
 
     form: Form
-    run: Callable[[Task], Awaitable[str]]
+    start: Start
+    installed: bool = True
+    """False where npm is missing: `make` says so and installs the others."""
 
 
 CHAT, RESPONSES, MESSAGES = "openai-chat", "openai-responses", "anthropic"
+_PROGRAMS = (
+    ("llm", LLM, {"chat": CHAT, "responses": RESPONSES}),
+    (
+        "ai-sdk",
+        AI_SDK,
+        {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES, "compatible": CHAT},
+    ),
+)
 CLIENTS: dict[str, Client] = {
-    "openai-chat": Client(Form(CHAT, streamed=False), loop_of_chat(ask=create)),
-    "openai-parse": Client(Form(CHAT, streamed=False), loop_of_chat(ask=parse)),
-    "openai-stream": Client(Form(CHAT, streamed=True), loop_of_chat(ask=stream_chat)),
+    "openai-chat": Client(Form(CHAT, streamed=False), inside(loop_of_chat(ask=create))),
+    "openai-parse": Client(Form(CHAT, streamed=False), inside(loop_of_chat(ask=parse))),
+    "openai-stream": Client(Form(CHAT, streamed=True), inside(loop_of_chat(ask=stream_chat))),
     "openai-responses": Client(
-        Form(RESPONSES, streamed=False), loop_of_responses(ask=create_response)
+        Form(RESPONSES, streamed=False), inside(loop_of_responses(ask=create_response))
     ),
     "openai-responses-parse": Client(
-        Form(RESPONSES, streamed=False), loop_of_responses(ask=parse_response)
+        Form(RESPONSES, streamed=False), inside(loop_of_responses(ask=parse_response))
     ),
     "openai-responses-stream": Client(
-        Form(RESPONSES, streamed=True), loop_of_responses(ask=stream_response)
+        Form(RESPONSES, streamed=True), inside(loop_of_responses(ask=stream_response))
     ),
-    "anthropic-messages": Client(Form(MESSAGES, streamed=False), loop_of_messages(ask=create)),
-    "anthropic-stream": Client(Form(MESSAGES, streamed=True), loop_of_messages(ask=stream_message)),
-    "anthropic-runner": Client(Form(MESSAGES, streamed=False), tool_runner()),
-    "anthropic-runner-streamed": Client(Form(MESSAGES, streamed=True), tool_runner(stream=True)),
+    "anthropic-messages": Client(
+        Form(MESSAGES, streamed=False), inside(loop_of_messages(ask=create))
+    ),
+    "anthropic-stream": Client(
+        Form(MESSAGES, streamed=True), inside(loop_of_messages(ask=stream_message))
+    ),
+    "anthropic-runner": Client(Form(MESSAGES, streamed=False), inside(tool_runner())),
+    "anthropic-runner-streamed": Client(
+        Form(MESSAGES, streamed=True), inside(tool_runner(stream=True))
+    ),
     "agents-chat": Client(
-        Form(CHAT, streamed=True), _openai_agents(agents.OpenAIChatCompletionsModel, streamed=True)
+        Form(CHAT, streamed=True),
+        inside(_openai_agents(agents.OpenAIChatCompletionsModel, streamed=True)),
     ),
     "agents-responses": Client(
-        Form(RESPONSES, streamed=False), _openai_agents(agents.OpenAIResponsesModel, streamed=False)
+        Form(RESPONSES, streamed=False),
+        inside(_openai_agents(agents.OpenAIResponsesModel, streamed=False)),
     ),
     "pydantic-ai-chat": Client(
-        Form(CHAT, streamed=False), _pydantic_ai(_openai_model(OpenAIChatModel), streamed=False)
+        Form(CHAT, streamed=False),
+        inside(_pydantic_ai(_openai_model(OpenAIChatModel), streamed=False)),
     ),
     "pydantic-ai-responses": Client(
         Form(RESPONSES, streamed=True),
-        _pydantic_ai(_openai_model(OpenAIResponsesModel), streamed=True),
+        inside(_pydantic_ai(_openai_model(OpenAIResponsesModel), streamed=True)),
     ),
     "pydantic-ai-messages": Client(
-        Form(MESSAGES, streamed=False), _pydantic_ai(_anthropic_model, streamed=False)
+        Form(MESSAGES, streamed=False), inside(_pydantic_ai(_anthropic_model, streamed=False))
     ),
     "pydantic-ai-messages-stream": Client(
-        Form(MESSAGES, streamed=True), _pydantic_ai(_anthropic_model, streamed=True)
+        Form(MESSAGES, streamed=True), inside(_pydantic_ai(_anthropic_model, streamed=True))
     ),
-    "langchain-chat": Client(Form(CHAT, streamed=False), _langchain(_chat_openai, streamed=False)),
+    "langchain-chat": Client(
+        Form(CHAT, streamed=False), inside(_langchain(_chat_openai, streamed=False))
+    ),
     "langchain-messages": Client(
-        Form(MESSAGES, streamed=True), _langchain(_chat_anthropic, streamed=True)
+        Form(MESSAGES, streamed=True), inside(_langchain(_chat_anthropic, streamed=True))
     ),
-    "bind-tools-chat": Client(Form(CHAT, streamed=True), _bound(_chat_openai, streamed=True)),
+    "bind-tools-chat": Client(
+        Form(CHAT, streamed=True), inside(_bound(_chat_openai, streamed=True))
+    ),
     "bind-tools-messages": Client(
-        Form(MESSAGES, streamed=False), _bound(_chat_anthropic, streamed=False)
+        Form(MESSAGES, streamed=False), inside(_bound(_chat_anthropic, streamed=False))
     ),
+    "smolagents-chat": Client(Form(CHAT, streamed=False), inside(_smolagents(streamed=False))),
+    "smolagents-stream": Client(Form(CHAT, streamed=True), inside(_smolagents(streamed=True))),
+    **{
+        f"{name}-{way}{'-stream' if streamed else ''}": Client(
+            Form(protocol, streamed=streamed),
+            program(command, way, streamed=streamed),
+            installed=name != "ai-sdk" or AI_SDK_INSTALLED,
+        )
+        for name, command, ways in _PROGRAMS
+        for way, protocol in ways.items()
+        for streamed in (False, True)
+    },
 }

@@ -117,8 +117,8 @@ def test_a_client_of_litellm_gets_the_right_calls_or_an_error(
         ) as sdk:
             task = Task(model=scenario, sdk=sdk)
             try:
-                async with asyncio.timeout(PATIENCE):
-                    await client.run(task)
+                async with asyncio.timeout(PATIENCE), client.start() as run:
+                    await run(task)
             except openai.OpenAIError as error:
                 return Conduct(ran=tuple(task.ran), exit_code=1, complaint=repr(error))
             return Conduct(ran=tuple(task.ran))

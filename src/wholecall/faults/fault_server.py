@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import hashlib
 import json
+import re
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -21,7 +23,7 @@ from wholecall.faults.agent_verdict import is_same
 from wholecall.faults.anthropic_wire import AnthropicFaultWriter
 from wholecall.faults.http_server import Handle, HttpExchange, HttpServer
 from wholecall.faults.openai_wire import ChatFaultWriter, ResponsesFaultWriter
-from wholecall.faults.scenarios import PREFIX, SCENARIOS, find_scenario
+from wholecall.faults.scenarios import PREFIX, SCENARIOS, find_scenario, phrases
 from wholecall.faults.script import (
     Act,
     Drop,
@@ -29,6 +31,7 @@ from wholecall.faults.script import (
     Hang,
     Pause,
     Reset,
+    Say,
     Scenario,
     ScriptAnswer,
     ToolRun,
@@ -43,6 +46,11 @@ _ASSISTANT_ITEMS = frozenset({"function_call", "reasoning"})
 _PREVIOUS = "resp_"
 _NOT_RUN = "was not run"
 """In the result of a call that was refused."""
+# smolagents forces a call in every turn and takes its answer as the argument of a tool. In its
+# history calls and results are text; of a call that it refuses only a note to the model is left.
+_ANSWER_TOOL = "final_answer"
+_WRITTEN_CALLS = "Calling tools:\n"
+_STEP_NOTE = re.compile(r"^(?:Observation:|Now let's retry:)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +65,8 @@ class ScenarioRequest:
     conversation: str
     """Equal for requests with the same history, model, user and API key."""
     body: Mapping[str, Any]
+    answers_by_call: bool = False
+    """True if the tool `final_answer` is offered."""
     calls: tuple[ToolRun, ...] = ()
     """The calls in the history."""
 
@@ -74,6 +84,7 @@ def read_question(protocol: str, text: bytes, *, headers: Mapping[str, str]) -> 
         turn=_base_turn(body) + _count_turns(_IS_ASSISTANT[protocol], history),
         offers_tools=bool(body.get("tools")) and _read_choice(body) != "none",
         forces_call=_read_choice(body) in _FORCES,
+        answers_by_call=_ANSWER_TOOL in json.dumps(body.get("tools")),
         conversation=_identify(body, history, headers=headers),
         body=body,
         calls=tuple(_read_calls(protocol, history)),
@@ -126,7 +137,11 @@ _IS_ASSISTANT: dict[str, Callable[[Mapping[str, Any]], bool]] = {
 def _count_turns(
     is_assistant: Callable[[Mapping[str, Any]], bool], history: Iterable[Mapping[str, Any]]
 ) -> int:
-    return sum(spoke for spoke, _ in groupby(history, key=is_assistant))
+    """Count how often the assistant spoke, or the steps that the user's messages tell of."""
+    history = list(history)
+    spoken = sum(spoke for spoke, _ in groupby(history, key=is_assistant))
+    users = (_read_text(message) for message in history if message.get("role") == "user")
+    return max(spoken, sum(len(_STEP_NOTE.findall(text)) for text in users))
 
 
 def _read_calls(protocol: str, history: list[Mapping[str, Any]]) -> Iterator[ToolRun]:
@@ -148,6 +163,11 @@ def _list_entries(history: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str,
         yield from [message, *(block for block in blocks if isinstance(block, Mapping))]
 
 
+def _read_text(message: Mapping[str, Any]) -> str:
+    blocks = (str(block.get("text", "")) for block in _list_entries([message]))
+    return "\n".join((str(message.get("content")), *blocks))
+
+
 def _read_result_id(entry: Mapping[str, Any]) -> Any:
     of_item = entry.get("call_id") if entry.get("type") == "function_call_output" else ""
     return entry.get("tool_call_id") or entry.get("tool_use_id") or of_item or ""
@@ -162,7 +182,17 @@ def _read_arguments(arguments: Any) -> Any:
 
 
 def _find_chat_calls(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return message.get("tool_calls") or []
+    calls = message.get("tool_calls") or []
+    return calls if calls or not _is_assistant_message(message) else _read_written_calls(message)
+
+
+def _read_written_calls(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    written = _read_text(message).rpartition(_WRITTEN_CALLS)
+    try:
+        calls = ast.literal_eval(written[2].strip()) if written[1] else []
+    except (ValueError, SyntaxError):
+        return []
+    return calls if isinstance(calls, list) else []
 
 
 def _find_items(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -447,6 +477,8 @@ class ScriptedUpstream:
         attempt = self._memory.receive(question, scenario.name)
         turn = _find_turn(scenario, question)
         answer = scenario.answer(turn, attempt, offers_tools=question.offers_tools)
+        if question.answers_by_call and Say(scenario.text) in answer.steps:
+            answer = phrases.calls(ToolRun(_ANSWER_TOOL, {"answer": scenario.text}))
         if answer.status != _OK:
             return await refuse(answer.status, message=scenario.sentence, headers=answer.headers)
         writer = WRITERS[protocol](question.model, question.turn)

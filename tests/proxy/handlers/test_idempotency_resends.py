@@ -61,6 +61,23 @@ async def test_afterwards_only_a_resend_that_says_so_is_one() -> None:
     assert find(resends, ask(x_stainless_retry_count="2")) is over
 
 
+@pytest.mark.parametrize(
+    ("status", "found"), [(200, False), (399, False), (400, True), (502, True)]
+)
+@in_loop
+async def test_after_a_failure_equal_words_are_a_resend(status: int, found: bool) -> None:
+    """The AI SDK resends without a count."""
+    resends, failed = ResendStore(), SharedStream()
+
+    async def fail() -> None:
+        await failed.send_body(ResponseBody(status, b"{}"))
+
+    await failed.start(fail, break_off=fail)
+    resends.keep(ask(), failed)
+    assert find(resends, ask()) is (failed if found else None)
+    assert find(resends, ask(x_stainless_retry_count="0")) is None
+
+
 @in_loop
 async def test_an_idempotency_key_decides_alone() -> None:
     resends, over = ResendStore(), await _over()

@@ -23,6 +23,7 @@ from wholecall.storage import BlobStore, StoreFailed
 
 MOST_BYTES = 64 * 1024 * 1024
 """Of one answer."""
+_FIRST_ERROR = 400
 
 
 async def _do_nothing() -> None:
@@ -120,6 +121,11 @@ class SharedStream:
     def is_over(self) -> bool:
         """True if nothing more is written."""
         return self._over
+
+    @property
+    def succeeded(self) -> bool:
+        """True if it is over and not an HTTP error."""
+        return self._over and (self._body is None or self._body.status < _FIRST_ERROR)
 
     @property
     def size(self) -> int:
@@ -232,7 +238,8 @@ class SharedStream:
 # - `Idempotency-Key`: the client says so itself. With another body it is a mistake, and refused.
 # - `x-stainless-retry-count`, which the official SDKs count up: above 0 it is a resend, at 0 it is
 #   not.
-# - Without either: an equal body while the first request is still being answered.
+# - Without either: an equal body while the first request is still being answered, or after it
+#   failed. The AI SDK resends after any 5xx, without a count and whatever the headers say.
 #
 # After a disconnect the run is cancelled (see `http/client_connection`). If a tool had begun by
 # then, its effects remain, and the response to a resend says so instead of running it again.
@@ -313,7 +320,7 @@ class ResendStore:
             return kept
         kept = self._kept.get(_name(request, digest))
         count = request.headers.get("x-stainless-retry-count")
-        if kept is None or count == "0" or (count is None and kept.answer.is_over):
+        if kept is None or count == "0" or (count is None and kept.answer.succeeded):
             return None
         return kept
 
