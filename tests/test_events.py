@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
 
 from wholecall.events import Call, CallDelta, Evidence, Reason, Reasoning, Rejected, Repair, Usage
@@ -88,3 +89,11 @@ def test_reasons_are_the_words_of_the_recorded_cases() -> None:
     }  # fmt: skip
     ours = {"content_filter", "limit", "written_as_text"}
     assert {reason.value for reason in Reason} == words | ours
+
+
+def test_the_json_of_an_event_names_its_class() -> None:
+    rejected = Rejected(reason=Reason.TRUNCATED, detail="cut", name="f")
+    told = msgspec.json.decode(msgspec.json.encode([rejected, Usage(1, 2)]))
+    assert [event["type"] for event in told] == ["Rejected", "Usage"]
+    assert (told[0]["reason"], told[1]["input_tokens"]) == ("truncated", 1)
+    assert msgspec.json.decode(msgspec.json.encode(rejected), type=Rejected | Usage) == rejected

@@ -15,7 +15,7 @@ import house
 import walk
 
 LIMITS = {
-    "modules": 242,
+    "modules": 241,
     "small modules with one importer": 0,
     "public class names used twice": 0,
     "file names used twice": 0,
@@ -24,9 +24,9 @@ LIMITS = {
     "import layers in the deepest folder": 12,
     "functions over 46 lines": 0,
     "functions nested deeper than 3": 0,
-    "classes with more than 14 fields": 7,
+    "classes with more than 14 fields": 5,
     "fields of the widest class": 30,
-    "lines of code": 42888,
+    "lines of code": 42465,
     "odd words in 1,000 of comments": 0.2,
     "odd words in 1,000 of docs": 1.4,
     "docstrings of 100 that ask": 0.2,

@@ -21,9 +21,9 @@ Slot: TypeAlias = int | str
 """The place by which a protocol addresses a call in one stream."""
 
 
-class Value(msgspec.Struct, frozen=True):
+class Value(msgspec.Struct, frozen=True, tag=True):
     """Base of values created for every chunk: immutable like a frozen dataclass, at a ninth of its
-    cost."""
+    cost. Its JSON names its class, in the field `type`."""
 
 
 class Evidence(enum.Flag):
@@ -195,8 +195,7 @@ class Call:
             raise ValueError(f"call of {self.name!r} rests on an unsafe repair")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejected:
+class Rejected(Value, frozen=True, kw_only=True):
     """A draft that ended without becoming a call, and why."""
 
     reason: Reason
@@ -207,7 +206,7 @@ class Rejected:
     raw: str = ""
     number: int = 0
     provider_id: str | None = None
-    extras: Mapping[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, Any] = msgspec.field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
 

@@ -5,18 +5,31 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, cast
+from dataclasses import replace
+from typing import Any
 
 import msgspec
 
 from wholecall.agent.run_events import TurnStarted
-from wholecall.events import Call, Ended, Evidence, Grew, Hint, Opened, Released
-from wholecall.inspector import page_events
-from wholecall.inspector.page_encoder import ENCODERS, Encoders, Fields, Quoting
-from wholecall.inspector.run_record import About, Record, make_id
+from wholecall.events import (
+    Call,
+    Ended,
+    Evidence,
+    Grew,
+    Hint,
+    Opened,
+    Reason,
+    Rejected,
+    Released,
+    Value,
+)
+from wholecall.inspector.page_encoder import Encoders, Fields, Quoting, make_encoder
+from wholecall.inspector.run_record import USUAL_LIMITS, About, Record, RecordLimits, make_id
 from wholecall.inspector.run_store import RunStore
-from wholecall.inspector.stored_run import Batch, StoredRun, read_runs, write_runs
+from wholecall.inspector.stored_run import Batch, StoredRun, write_run
 from wholecall.inspector.tap import Describe
+from wholecall.proxy.observe.inspector_feed import ENCODERS
+from wholecall.proxy.observe.taps import ExchangeEnded, Fate
 from wholecall.storage import StoreFailed
 
 SECRET = "hunter2-hunter2"
@@ -30,30 +43,20 @@ CALL = Call(
 )
 
 
-class Note(NamedTuple):
+class Note(Value, frozen=True):
     """An event that others know."""
 
     text: str = ""
 
 
-class Done(NamedTuple):
+def end(fate: str = "done", message: str = "", *, code: str = "") -> ExchangeEnded:
     """The last event of a run."""
-
-    fate: str = "done"
-    message: str = ""
-
-
-def tell_note(note: Note, quoting: Quoting) -> page_events.PageEvent:
-    return page_events.PageFault("noted", quoting.clean(note.text))
+    status = 200 if fate == "done" else 502
+    return ExchangeEnded(fate=Fate(fate), seconds=1.5, status=status, code=code, message=message)
 
 
-def tell_done(done: Done, quoting: Quoting) -> page_events.PageEvent:
-    message = quoting.clean(done.message)
-    return page_events.PageOver(fate=done.fate, status=200, seconds=1.5, message=message)
-
-
-TELLING: Encoders = {**ENCODERS, Note: tell_note, Done: tell_done}
-OVER = Done()
+TELLING: Encoders = {**ENCODERS, Note: make_encoder(Note, text=Quoting.clean)}
+OVER = end()
 STORY: tuple[object, ...] = (
     TurnStarted(1),
     Opened(0, "c1", "look"),
@@ -80,21 +83,10 @@ class Hider:
         return any(self._secret in text for text in texts)
 
 
-def make_head(id: str | None = None, **fields: Any) -> page_events.PageRun:
+def make_head(id: str | None = None, **fields: Any) -> Fields:
     """How a run begins."""
-    given = {"began": 1000.0, "model": "m", "bodies": True, **fields}
-    return page_events.PageRun(
-        id=id or make_id(given["began"]),
-        request_id="req_1",
-        protocol="openai-chat",
-        upstream="openai-chat",
-        upstream_model="m",
-        way="gate",
-        stream=True,
-        n=0,
-        at=0.0,
-        **given,
-    )
+    given = {"type": "Exchange", "began": 1000.0, "model": "m", "bodies": True, **fields}
+    return {**given, "id": id or make_id(given["began"]), "request_id": "req_1", "way": "gate"}
 
 
 def describing(key: str = "k1", *, started: float | None = None) -> Describe:
@@ -110,11 +102,11 @@ def record(
     bodies: bool = True,
     key: str = "",
     model: str = "m",
-    **limits: int,
+    limits: RecordLimits = USUAL_LIMITS,
 ) -> Record:
     """A run, as far as these events go; one comes each second."""
     about = About(make_head(model=model, bodies=bodies), key, started=100.0)
-    made = Record(about, Quoting(bodies, Hider()), encoders=TELLING, **limits)
+    made = Record(about, Quoting(bodies, Hider()), encoders=TELLING, limits=limits)
     for number, item in enumerate(items, 1):
         made.take_all([100.0 + number, item])
     return made
@@ -125,39 +117,31 @@ def told(made: Record) -> list[Fields]:
     return list(msgspec.json.decode(msgspec.json.encode(made.events)))
 
 
-def kept(
-    id: str = "run_1",
-    events: Iterable[page_events.PageEvent] = (),
-    *,
-    fate: str = "done",
-    code: str = "",
-    **fields: Any,
-) -> Batch:
+def show(*events: object, quoting: Quoting | None = None) -> list[Fields]:
+    """Events, as the page gets them."""
+    quoting = quoting or Quoting(bodies=True, hides=Hider())
+    shown = [TELLING[type(event)](event, quoting) for event in events]
+    return list(msgspec.json.decode(msgspec.json.encode(shown)))
+
+
+def kept(id: str = "run_1", events: Iterable[object] = (), **fields: Any) -> Batch:
     """A run for the file, with these events between its beginning and its end."""
-    given = {"key": "", "began": 1000.0, "model": "m", "answers": (), **fields}
+    given = {"key": "", "began": 1000.0, "model": "m", "answers": (), "over": OVER, **fields}
     head = make_head(id, began=given["began"], model=given["model"])
-    over = page_events.PageOver(fate=fate, status=200, seconds=1.5, code=code)
-    told = [head, *events, over]
+    told = [head, *show(*events, given["over"])]
     for number, event in enumerate(told):
-        event.n, event.at = number, float(number)
-    run = StoredRun(cast(list[page_events.AnyPageEvent], told), given["key"])
-    return Batch(given["began"], write_runs([run]), answers=given["answers"])
+        event["n"], event["at"] = number, float(number)
+    return write_run(StoredRun(told, given["key"]), given["answers"])
 
 
-def join(*batches: Batch) -> Batch:
-    """The same runs in one batch."""
-    runs = [run for batch in batches for run in read_runs(batch.content)]
-    return Batch(batches[-1].began, write_runs(runs), len(runs))
-
-
-def released(name: str = "look", number: int = 0) -> page_events.PageReleased:
+def released(name: str = "look", number: int = 0, **fields: Any) -> Released:
     """A call that may run."""
-    return page_events.PageReleased(number=number, id=f"c{number}", name=name, characters=8)
+    return Released(replace(CALL, id=f"c{number}", name=name, number=number, **fields))
 
 
-def rejected(name: str, reason: str) -> page_events.PageRejected:
+def rejected(name: str, reason: str) -> Rejected:
     """A call that may not."""
-    return page_events.PageRejected(number=0, name=name, reason=reason, characters=8)
+    return Rejected(reason=Reason(reason), detail="no", name=name, raw="12345678")
 
 
 class SlowStore(RunStore):

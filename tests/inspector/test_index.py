@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from inspector.recorded import join, kept, released
-from wholecall.inspector import page_events
+from inspector.recorded import Note, kept, released
 from wholecall.inspector.run_store import Filter, RunStore
+from wholecall.inspector.stored_run import join_batches
 
 NOW = 10_000.0
 
@@ -40,7 +40,9 @@ def test_it_is_made_when_somebody_reads(tmp_path: Path, read: str) -> None:
     store = RunStore(tmp_path / "runs.sqlite", clock=lambda: NOW)
     other = RunStore(tmp_path / "runs.sqlite", clock=lambda: NOW)
     many = [kept(f"run_{number}", [released()]) for number in range(1100)]
-    store.put(*many[:500], *(join(*many[start : start + 30]) for start in range(500, 1100, 30)))
+    store.put(
+        *many[:500], *(join_batches(many[start : start + 30]) for start in range(500, 1100, 30))
+    )
     assert count_lines(tmp_path / "runs.sqlite") == 0
     READS[read](other)
     assert count_lines(tmp_path / "runs.sqlite") == 1100
@@ -55,7 +57,7 @@ def test_what_is_gone_before_anybody_reads_is_never_in_it(tmp_path: Path) -> Non
     path = tmp_path / "runs.sqlite"
     store = RunStore(path, most_bytes=500_000, clock=lambda: NOW)
     for number in range(60):
-        store.put(kept(f"run_{number}", [page_events.PageText(0, "x" * 20_000)]))
+        store.put(kept(f"run_{number}", [Note("x" * 20_000)]))
     left = ids(store)
     assert left[0] == "run_59"
     assert 10 < len(left) < 25
@@ -65,7 +67,7 @@ def test_what_is_gone_before_anybody_reads_is_never_in_it(tmp_path: Path) -> Non
 
 def test_a_run_that_is_not_what_was_written_is_told_of() -> None:
     store = RunStore(clock=lambda: NOW)
-    store.put(msgspec.structs.replace(kept("a"), content=b"\xc1"))
+    store.put(msgspec.structs.replace(kept("a"), content=b"[{"))
     with pytest.raises(msgspec.DecodeError):
         store.list_runs(Filter())
     store.put(kept("b"))

@@ -18,10 +18,10 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 
 from inspector.payloads import PAYLOADS
-from inspector.recorded import OVER, STORY, Done, describing, kept, record, released, told
+from inspector.recorded import OVER, STORY, describing, end, kept, record, released, told
 from upstreams.fake_endpoint import in_loop
-from wholecall.events import Grew, Opened, Text
-from wholecall.inspector import page_events, routes
+from wholecall.events import Grew, Inconsistent, Oddity, Opened, Text
+from wholecall.inspector import routes
 from wholecall.inspector.captured_answer import write_case
 from wholecall.inspector.live_runs import LiveMessage, LiveRuns
 from wholecall.inspector.page_encoder import Plain, Quoting
@@ -169,7 +169,7 @@ async def test_who_asks_for_a_run_under_way_gets_what_nobody_has_looked_at_yet()
         writer.take(Opened(1, "c2", "dig"))
         _, page, _ = await inspector.get(f"/api/runs/{running['id']}")
         await tap.close()
-    assert [event["kind"] for event in page["events"]][-2:] == ["ended", "opened"]
+    assert [event["type"] for event in page["events"]][-2:] == ["Ended", "Opened"]
 
 
 # ── What upstreams sent ─────────────────────────────────────────────────────────────
@@ -212,7 +212,7 @@ async def test_a_run_is_exported_as_lines() -> None:
 @in_loop
 async def test_figures_are_shown() -> None:
     async with inspecting() as inspector:
-        inspector.store.put(kept(events=[released(), page_events.PageOdd("id_missing")]))
+        inspector.store.put(kept(events=[released(), Inconsistent(Oddity.ID_MISSING)]))
         _, page, _ = await inspector.get("/api/figures")
         assert page["oddities"] == [{"kind": "id_missing", "count": 1}]
         _, page, _ = await inspector.get("/api/figures", x_test_owner="k1")
@@ -263,7 +263,7 @@ async def test_a_stream_is_never_silent_for_long() -> None:
 async def test_hostile_words_are_served_as_json_and_stay_what_they_are(payload: str) -> None:
     async with inspecting() as inspector:
         story = [Opened(0, payload, payload), Grew(0, payload), Text(payload)]
-        over = Done("failed", payload)
+        over = end("failed", payload)
         made = record([*story, over], model=payload)
         case = json.dumps({"protocol": "openai-chat", "events": [payload]})
         answers = [write_case(case.encode())]

@@ -22,7 +22,7 @@ def test_several_texts_grow_at_a_time() -> None:
     texts.add(1.0, texts.find_call(0), text="{")
     texts.add(2.0, REASONING, text="hm")
     texts.add(4.0, texts.find_call(0), text="}")
-    call = TextPlace("grew", 0)
+    call = TextPlace("Grew", 0)
     assert texts.join(5.0) == [
         Grown(1.0, call, "{"),
         Grown(2.0, REASONING, "hm"),

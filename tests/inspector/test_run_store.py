@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from inspector.recorded import join, kept, rejected, released
-from wholecall.inspector import page_events
+from inspector.recorded import CALL, Note, end, kept, rejected, released
+from wholecall.agent.run_events import Status, ToolEnded, TurnStarted
+from wholecall.events import Inconsistent, Oddity, Opened, Repair
 from wholecall.inspector.run_store import MOST_LISTED, Filter, RunStore
-from wholecall.inspector.stored_run import read_runs
+from wholecall.inspector.stored_run import join_batches, read_runs
+from wholecall.messages import Result
 from wholecall.storage import StoreFailed, measure_use
 
 NOW = 10_000.0
@@ -36,22 +39,27 @@ def ids(store: RunStore, **wanted: Any) -> list[str]:
 
 
 def test_what_was_kept_is_found(store: RunStore) -> None:
-    run = kept("run_1", [page_events.PageTurn(1), released()], answers=[b"one", b"two"])
+    run = kept("run_1", [TurnStarted(1), released()], answers=[b"one", b"two"])
     store.put(run)
     found = store.find("run_1")
     assert found is not None
     summary, events = found
     assert (summary["id"], summary["fate"], summary["tools"]) == ("run_1", "done", ["look"])
     assert events == msgspec.json.encode(read_runs(run.content)[0].events)
-    assert [event["kind"] for event in json.loads(events)] == ["run", "turn", "released", "over"]
+    assert [event["type"] for event in json.loads(events)] == [
+        "Exchange",
+        "TurnStarted",
+        "Released",
+        "ExchangeEnded",
+    ]
     assert store.find_answers("run_1") == [b"one", b"two"]
     assert store.find("run_2") is None
     assert store.find_answers("run_2") == []
 
 
 def test_each_run_of_a_batch_is_found(store: RunStore) -> None:
-    store.put(kept("a"), join(kept("b"), kept("c", [released()], key="k1"), kept("d")))
-    store.put(join(kept("e"), kept("f")), kept("g", answers=[b"{}"]))
+    store.put(kept("a"), join_batches([kept("b"), kept("c", [released()], key="k1"), kept("d")]))
+    store.put(join_batches([kept("e"), kept("f")]), kept("g", answers=[b"{}"]))
     listed = store.list_runs(Filter())
     assert [(run["number"], run["id"]) for run in listed] == list(
         zip(range(7, 0, -1), "gfedcba", strict=True)
@@ -105,8 +113,8 @@ FILTERED: list[tuple[dict[str, Any], list[str]]] = [
 @pytest.mark.parametrize(("wanted", "found"), FILTERED)
 def test_runs_are_filtered(store: RunStore, wanted: dict[str, Any], *, found: list[str]) -> None:
     store.put(kept("a", [released()]))
-    store.put(kept("b", [rejected("dig", "schema")], key="k1", fate="failed", code="bad_call"))
-    odd = [page_events.PageOdd("id_missing"), page_events.PageOdd("id_missing")]
+    store.put(kept("b", [rejected("dig", "schema")], key="k1", over=end("failed", code="bad_call")))
+    odd = [Inconsistent(Oddity.ID_MISSING), Inconsistent(Oddity.ID_MISSING)]
     store.put(kept("c", [released(), *odd], key="k1", model="other"))
     store.put(kept("d", [rejected("dig", "truncated")]))
     assert ids(store, **wanted) == found
@@ -140,7 +148,7 @@ def test_a_batch_goes_when_its_last_run_is_old_and_lists_none_of_the_others(
 ) -> None:
     now = 1050.0
     store = RunStore(tmp_path / "runs.sqlite", seconds=60, clock=lambda: now)
-    store.put(join(kept("old", began=1000.0), kept("newer", began=1040.0)))
+    store.put(join_batches([kept("old", began=1000.0), kept("newer", began=1040.0)]))
     store.put(kept("newest", began=1080.0))
     now = 1090.0
     store.put(kept("now", began=1090.0))
@@ -187,7 +195,7 @@ def test_room_is_made_for_many_runs_at_once(tmp_path: Path) -> None:
     store = RunStore(tmp_path / "runs.sqlite", most_bytes=1_000_000, clock=lambda: NOW)
     counts = []
     for number in range(120):
-        store.put(kept(f"run_{number}", [page_events.PageText(0, "x" * 20_000)]))
+        store.put(kept(f"run_{number}", [Note("x" * 20_000)]))
         counts.append(len(ids(store, limit=200)))
     falls = [before - after for before, after in pairwise(counts) if after <= before]
     assert len(falls) > 5
@@ -200,7 +208,7 @@ def test_a_lower_limit_makes_the_file_shorter(tmp_path: Path) -> None:
     for most_bytes in (3_000_000, 1_000_000):
         store = RunStore(path, most_bytes=most_bytes, clock=lambda: NOW)
         for number in range(20):
-            store.put(kept(f"run_{number}", [page_events.PageText(0, "x" * 200_000)]))
+            store.put(kept(f"run_{number}", [Note("x" * 200_000)]))
         store.close()
     assert path.stat().st_size <= 1_000_000
 
@@ -216,7 +224,7 @@ def test_many_runs_are_kept_at_once(store: RunStore) -> None:
     many = [
         kept(
             f"run_{number}",
-            [released(), page_events.PageOdd("id_missing")],
+            [released(), Inconsistent(Oddity.ID_MISSING)],
             answers=[b"%d" % number],
         )
         for number in range(200)
@@ -236,7 +244,7 @@ def test_each_of_many_runs_is_written_once(
 ) -> None:
     store.put(kept("first"))
     store.put(*(kept(f"run_{number}", answers=answers) for number in range(count)))
-    store.put(join(kept("last but one"), kept("last")))
+    store.put(join_batches([kept("last but one"), kept("last")]))
     listed = [(run["number"], run["id"]) for run in store.list_runs(Filter(limit=200))]
     names = ["first", *(f"run_{number}" for number in range(count)), "last but one", "last"]
     assert listed == list(enumerate(names, 1))[::-1]
@@ -249,7 +257,7 @@ def test_small_runs_do_not_make_the_file_too_long_between_two_looks_at_it(tmp_pa
     stores = [RunStore(path, most_bytes=1_000_000, clock=lambda: NOW) for _ in range(3)]
     used = []
     for number in range(1500):
-        stores[number % 3].put(kept(f"run_{number}", [page_events.PageText(0, "x" * 1500)]))
+        stores[number % 3].put(kept(f"run_{number}", [Note("x" * 1500)]))
         used.append(measure_use(stores[0]._database))
     assert max(used) <= 1_000_000
     assert min(used[-500:]) > 700_000
@@ -260,7 +268,7 @@ def test_small_runs_do_not_make_the_file_too_long_between_two_looks_at_it(tmp_pa
 def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
     """A page asks for what is older than a number."""
     store = RunStore(tmp_path / "runs.sqlite", most_bytes=500_000, clock=lambda: NOW)
-    store.put(kept("too large", [page_events.PageText(0, "x" * 500_000)]))
+    store.put(kept("too large", [Note("x" * 250_000)] * 2))
     store.put(kept("second"))
     assert [run["number"] for run in store.list_runs(Filter())] == [2]
     store.close()
@@ -310,30 +318,32 @@ def test_threads_and_processes_share_it(tmp_path: Path) -> None:
 # ── Figures ─────────────────────────────────────────────────────────────────────────
 
 
+def run_tool(number: int, status: Status, *, seconds: float) -> ToolEnded:
+    return ToolEnded(replace(CALL, id=f"c{number}"), status, Result(), seconds)
+
+
 def test_figures_are_sums_over_runs(store: RunStore) -> None:
     ran = [
         event
         for number in range(20)
         for event in (
             released(number=number),
-            page_events.PageToolEnded(f"c{number}", "look", status="done", seconds=number / 10),
+            run_tool(number, Status.DONE, seconds=number / 10),
         )
     ]
     store.put(kept("a", ran))
-    odd = page_events.PageOdd("id_missing")
+    odd = Inconsistent(Oddity.ID_MISSING)
     store.put(kept("b", [rejected("dig", "schema"), odd, odd], key="k1"))
-    repaired = msgspec.structs.replace(
-        released("dig"), repairs=(page_events.PageChange("{", "{}", kind="closed"),)
-    )
-    failed = page_events.PageToolEnded("c0", "dig", status="failed", seconds=1.0)
+    repaired = released("dig", repairs=(Repair("closed", "{", "{}"),))
+    failed = run_tool(0, Status.FAILED, seconds=1.0)
     turns = [
-        page_events.PageTurn(1),
-        page_events.PageOpened(0, name="dig"),
-        page_events.PageTurn(2),
+        TurnStarted(1),
+        Opened(0, "", "dig"),
+        TurnStarted(2),
         repaired,
         failed,
     ]
-    store.put(kept("c", [*turns, odd, page_events.PageOdd("slot_reused")]))
+    store.put(kept("c", [*turns, odd, Inconsistent(Oddity.SLOT_REUSED)]))
     assert store.read_figures() == {
         "runs": [{"model": "m", "fate": "done", "count": 3}],
         "calls": [
@@ -354,7 +364,7 @@ def test_figures_are_sums_over_runs(store: RunStore) -> None:
 
 
 def test_filters_know_the_words_of_all_runs_that_may_be_seen(store: RunStore) -> None:
-    failed = kept("b", fate="failed", code="model_not_found", key="k1")
+    failed = kept("b", over=end("failed", code="model_not_found"), key="k1")
     store.put(kept("a", [rejected("dig", "schema")]), failed)
     known = store.read_figures()
     assert (known["names"], known["codes"]) == (["dig"], ["model_not_found"])

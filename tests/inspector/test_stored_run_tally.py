@@ -2,85 +2,94 @@
 
 from __future__ import annotations
 
-from wholecall.inspector import page_events
-from wholecall.inspector.page_events import PageEvent
+from dataclasses import replace
+
+from inspector.recorded import CALL, end, released, show
+from wholecall.agent.run_events import Status, ToolEnded, TurnStarted
+from wholecall.events import (
+    Coercion,
+    Ended,
+    Fault,
+    FaultKind,
+    Inconsistent,
+    Oddity,
+    Opened,
+    Reason,
+    Rejected,
+    Repair,
+    Repeated,
+    Usage,
+)
 from wholecall.inspector.stored_run import CallTally, RunSummary
+from wholecall.messages import Result
+
+ENDED = Ended(None, None, None, None)
+GROWN = {"type": "Text", "number": 0, "text": "nothing to count"}
 
 
-def count(*events: PageEvent) -> RunSummary:
-    tally = RunSummary()
-    tally.count(events)
-    return tally
+def count(*events: object) -> RunSummary:
+    return RunSummary([*show(*events), GROWN])
+
+
+def end_tool(id: str, seconds: float) -> ToolEnded:
+    return ToolEnded(replace(CALL, id=id), Status.DONE, Result(), seconds)
 
 
 def test_calls_are_counted_by_turn_and_number() -> None:
-    repair = page_events.PageChange(",}", "}", kind="trailing_comma")
-    coercion = page_events.PageChange('"1"', "1", path="$.n")
+    repairs = (Repair("trailing_comma", ",}", "}"),)
+    coercions = (Coercion("$.n", "1", 1),)
     tally = count(
-        page_events.PageTurn(1),
-        page_events.PageOpened(0, name="look"),
-        page_events.PageReleased(number=0, id="c1", name="look", characters=8),
-        page_events.PageOpened(1),
-        page_events.PageRejected(number=1, name="dig", reason="schema", characters=3),
-        page_events.PageToolEnded("c1", status="done", seconds=0.5),
-        page_events.PageTurn(2),
-        page_events.PageReleased(
-            number=0,
-            id="c2",
-            name="look",
-            characters=9,
-            repairs=(repair,),
-            coercions=(coercion,),
-        ),
+        TurnStarted(1),
+        Opened(0, "c0", "look"),
+        released(),
+        Opened(1, "", ""),
+        Rejected(number=1, name="dig", reason=Reason.SCHEMA, detail="no"),
+        end_tool("c0", 0.5),
+        TurnStarted(2),
+        released(repairs=repairs, coercions=coercions),
+        Opened(1, "", "look"),
+        released(number=1, coercions=coercions),
     )
     assert list(tally.calls.values()) == [
         CallTally(turn=1, number=0, name="look", verdict="released", status="done", seconds=0.5),
         CallTally(turn=1, number=1, name="dig", verdict="rejected", reason="schema"),
         CallTally(turn=2, number=0, name="look", verdict="repaired"),
+        CallTally(turn=2, number=1, name="look", verdict="released"),
     ]
     sums = tally.sum_up()
-    assert (sums.turns, sums.calls, sums.tools) == (2, 3, ("dig", "look"))
-    assert sums.verdicts == {"released": 1, "rejected": 1, "repaired": 1}
+    assert (sums.turns, sums.calls, sums.tools) == (2, 4, ("dig", "look"))
+    assert sums.verdicts == {"released": 2, "rejected": 1, "repaired": 1}
     assert sums.reasons == ("schema",)
 
 
 def test_a_rejection_without_a_name_leaves_the_one_that_was_told_before() -> None:
-    rejected = page_events.PageRejected(number=0, reason="truncated", characters=3)
-    [call] = count(page_events.PageOpened(0, name="look"), rejected).calls.values()
+    rejected = Rejected(reason=Reason.TRUNCATED, detail="cut")
+    [call] = count(Opened(0, "", "look"), rejected).calls.values()
     assert (call.name, call.verdict) == ("look", "rejected")
 
 
 def test_tokens_are_summed_over_turns_and_the_last_word_of_each_counts() -> None:
     sums = count(
-        page_events.PageUsage(5),
-        page_events.PageUsage(5, 2),
-        page_events.PageEnded(),
-        page_events.PageEnded(),
+        Usage(5),
+        Usage(5, 2),
+        ENDED,
+        ENDED,
         # As Anthropic does: each part of it once.
-        page_events.PageUsage(7),
-        page_events.PageUsage(None, 1),
-        page_events.PageEnded(),
+        Usage(7),
+        Usage(None, 1),
+        ENDED,
     ).sum_up(dropped=4)
     assert (sums.input_tokens, sums.output_tokens) == (12, 3)
     assert (sums.turns, sums.dropped) == (1, 4)
 
 
 def test_a_call_that_only_repeats_another_is_none() -> None:
-    opened = page_events.PageOpened(0, name="look")
-    assert (
-        count(opened, page_events.PageRepeated(0, of=3), page_events.PageRepeated(9, of=3)).calls
-        == {}
-    )
+    assert count(Opened(0, "", "look"), Repeated(0, of=3), Repeated(9, of=3)).calls == {}
 
 
 def test_oddities_and_faults_are_told() -> None:
-    tally = count(
-        page_events.PageOdd("id_missing"),
-        page_events.PageOdd("id_missing"),
-        page_events.PageFault("protocol"),
-        page_events.PageToolEnded("unknown", status="done", seconds=1.0),
-        page_events.PageText(0, "nothing to count"),
-        page_events.PageOver(fate="failed", status=502, code="x", seconds=2.0),
-    )
+    odd = Inconsistent(Oddity.ID_MISSING)
+    fault = Fault(FaultKind.PROTOCOL, "bad")
+    tally = count(odd, odd, fault, end_tool("unknown", 1.0), end("failed", code="x"))
     sums = tally.sum_up()
     assert (sums.oddities, sums.faults) == ({"id_missing": 2}, {"protocol": 1})

@@ -27,7 +27,7 @@ from wholecall.events import Text
 from wholecall.inspector.captured_answer import read
 from wholecall.inspector.live_runs import LiveRuns
 from wholecall.inspector.page_encoder import Quoting
-from wholecall.inspector.run_record import RecordedForm, RecordedRequest
+from wholecall.inspector.run_record import RecordedForm
 from wholecall.inspector.run_store import Filter, RunStore
 from wholecall.inspector.tap import MOST_WAITING, PACE, UNSEEN_PACE, InspectorTap, Paces
 from wholecall.protocols.reader import Chunk
@@ -47,7 +47,7 @@ async def test_a_run_is_shown_while_it_goes_on_and_kept_when_it_is_over() -> Non
             writer.take(event)
         [shown] = json.loads(await listener.next())
         assert list(live.running) == [shown["run"]]
-        assert shown["events"][0]["kind"] == "run"
+        assert shown["events"][0]["type"] == "Exchange"
         writer.end(OVER)
         while live.running:
             await asyncio.sleep(0)
@@ -71,7 +71,7 @@ async def test_what_is_left_is_written_at_the_end_and_nothing_twice() -> None:
     [run] = store.list_runs(Filter())
     found = store.find(run["id"])
     assert found is not None
-    assert [event["kind"] for event in json.loads(found[1])][-1] == "over"
+    assert json.loads(found[1])[-1]["type"] == "ExchangeEnded"
     assert live.failed == 0
     store.close()
 
@@ -257,7 +257,7 @@ async def test_chunks_are_kept_as_they_came_whatever_their_form() -> None:
     for chunk in chunks:
         receive(chunk)  # of no answer, so that nobody keeps them
     for _ in range(2):
-        writer.ask(RecordedRequest(None))
+        writer.ask(None)
         receive = writer.listen(CHAT)
         for chunk in chunks:
             receive(chunk)
@@ -288,7 +288,7 @@ async def test_who_begins_to_look_does_not_wait_for_the_next_time() -> None:
     writer.hear(Text("words"))
     with live.listen(None) as listener:
         [shown] = json.loads(await listener.next())
-    assert [event["kind"] for event in shown["events"]] == ["run", "text"]
+    assert [event["type"] for event in shown["events"]] == ["Exchange", "Text"]
     await tap.close()
     store.close()
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import enum
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from wholecall.agent.budget import Stop
-from wholecall.events import JSON, Call, Event
+from wholecall.events import JSON, Call, Event, Value
 from wholecall.messages import Result
 
 
@@ -31,23 +31,20 @@ class Status(enum.Enum):
     """It was begun and then broken off."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnStarted:
+class TurnStarted(Value, frozen=True):
     """The model is asked."""
 
     turn: int
 
 
-@dataclass(frozen=True, slots=True)
-class TurnRetried:
+class TurnRetried(Value, frozen=True):
     """The answer to this turn is requested again; what came of it is void."""
 
     turn: int
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnded:
+class RunEnded(Value, frozen=True):
     """The run is over. One that fails raises instead."""
 
     stop: Stop
@@ -55,38 +52,34 @@ class RunEnded:
     """The reason why the model gave no answer; empty if it gave one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolStarted:
+class ToolStarted(Value, frozen=True):
     """A call began to run. Each call is begun at most once, unless its tool allows retries."""
 
     call: Call
     attempt: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ToolReported:
+class ToolReported(Value, frozen=True):
     """A tool reported its progress."""
 
     call_id: str
     progress: JSON
 
 
-@dataclass(frozen=True, slots=True)
-class ToolEnded:
+class ToolEnded(Value, frozen=True):
     """A call has its one result."""
 
     call: Call
     status: Status
     result: Result
     seconds: float = 0.0
-    error: BaseException | None = field(default=None, compare=False)
+    error: BaseException | None = None
     """The tool's exception, for logs. The model reads only what is in the result."""
     blocked: float = 0.0
     """Seconds for which an `async def` tool kept the event loop from everybody else."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolEndedLate:
+class ToolEndedLate(Value, frozen=True):
     """The late end of a tool whose call has timed out. The model is informed of it."""
 
     call: Call
@@ -94,33 +87,29 @@ class ToolEndedLate:
     result: Result
     seconds: float = 0.0
     """Since it began."""
-    error: BaseException | None = field(default=None, compare=False)
+    error: BaseException | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPrinted:
+class ToolPrinted(Value, frozen=True):
     """A tool printed a line. Only a server takes what tools print; in a program it stays output."""
 
     call: Call
     line: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolAbandoned:
+class ToolAbandoned(Value, frozen=True):
     """A tool was cancelled and still runs. The run stopped waiting for it."""
 
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalAsked:
+class ApprovalAsked(Value, frozen=True):
     """A call waits for `approvals.answer(call.id, …)`."""
 
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalAnswered:
+class ApprovalAnswered(Value, frozen=True):
     """A call was approved or denied, or timed out."""
 
     call: Call

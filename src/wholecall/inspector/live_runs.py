@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from wholecall.inspector.page_events import PageEvent
+from wholecall.inspector.page_encoder import Fields
 from wholecall.inspector.run_record import Record
 
 _KEY = "wholecall.admission"
@@ -41,7 +41,7 @@ class LiveMessage(NamedTuple):
     content: bytes
 
     @classmethod
-    def of(cls, record: Record, events: Sequence[PageEvent]) -> LiveMessage:
+    def of(cls, record: Record, events: Sequence[Fields]) -> LiveMessage:
         """Events of one run."""
         content = msgspec.json.encode({"run": record.id, "events": events})
         return cls(record.about.key, content)

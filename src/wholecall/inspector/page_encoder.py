@@ -1,4 +1,8 @@
-"""Events as the page reads them.
+"""Events as the page reads them: their own JSON, without secrets.
+
+An event keeps its type and the names of its fields. A rule says how a field is shown; a field that
+has no rule is not shown at all. So a new field of an event stays private until it gets one. Empty
+fields are omitted.
 
 Whatever may hold a number of more than 53 bits (arguments, values before and after a change,
 progress) is sent as text: JavaScript would round it.
@@ -9,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields as fields_of
 from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -41,10 +46,9 @@ from wholecall.events import (
     Repair,
     Repeated,
     Usage,
+    Value,
 )
-from wholecall.inspector import page_events
-from wholecall.inspector.page_events import PageEvent
-from wholecall.messages import CallResult, Message, PastCall, Request, ToolSpec
+from wholecall.messages import CallResult, Message, PastCall, Request, Result, ToolSpec
 
 Fields: TypeAlias = dict[str, Any]
 """An object of JSON."""
@@ -128,75 +132,38 @@ class Quoting(NamedTuple):
         return known
 
     def _check_name(self, text: str) -> str:
-        """Models write whole sentences where names should stand."""
+        """Models write whole sentences where a name belongs."""
         if self.bodies or _NAME.fullmatch(text):
             return self.clean(text)
-        return f"({len(text)} characters that are no name)"
+        return f"({len(text)} characters that are not a name)"
 
     def value(self, value: JSON) -> str:
         """A value as JSON text, if it may be shown."""
         return self.quote(json.dumps(value, ensure_ascii=False)) if self.bodies else ""
 
 
-Encoders: TypeAlias = Mapping[type, Callable[[Any, Quoting], PageEvent]]
+Rule: TypeAlias = Callable[[Quoting, Any], Any]
+"""Returns how a field is shown. Nothing is shown of an empty text or None."""
+Encoder: TypeAlias = Callable[[Any, Quoting], Fields]
+Encoders: TypeAlias = Mapping[type, Encoder]
 """The page's form of each type of event."""
 
 
-def tell_seconds(seconds: float) -> float:
-    """A time or duration without digits that say nothing. (`round` takes twice as long.)"""
+# ── Rules ───────────────────────────────────────────────────────────────────────────
+
+
+def omit(_: Quoting, _value: object) -> None:
+    """Show nothing."""
+
+
+def tell_seconds(_: Quoting, seconds: float) -> float:
+    """A duration without digits that say nothing. (`round` takes twice as long.)"""
     return int(seconds * _TICKS + 0.5) / _TICKS
 
 
-def encode_event(event: object, quoting: Quoting) -> PageEvent | None:
-    """An event for the page; None for those that it does not show."""
-    encode = ENCODERS.get(type(event))
-    return None if encode is None else encode(event, quoting)
-
-
-# ── Calls ───────────────────────────────────────────────────────────────────────────
-
-
-def _opened(event: Opened, quoting: Quoting) -> PageEvent:
-    return page_events.PageOpened(event.number, quoting.clean(event.id), quoting.name(event.name))
-
-
-def _proved(event: Proved, _: Quoting) -> PageEvent:
-    return page_events.PageProved(event.number, _list_evidence(event.evidence))
-
-
-def _released(event: Released, quoting: Quoting) -> PageEvent:
-    call = event.call
-    told = page_events.PageReleased(
-        number=call.number,
-        id=quoting.clean(call.id),
-        name=quoting.name(call.name),
-        evidence=_list_evidence(call.evidence),
-        characters=len(call.raw),
-        raw=quoting.quote(call.raw),
-    )
-    if call.repairs or call.coercions or call.dropped:
-        told.arguments = quoting.value(dict(call.arguments))
-        told.repairs = tuple([_repair(repair, quoting) for repair in call.repairs])
-        told.coercions = tuple([_coercion(coercion, quoting) for coercion in call.coercions])
-        told.dropped = tuple([quoting.name(name) for name in call.dropped])
-    return told
-
-
-def _rejected(event: Rejected, quoting: Quoting) -> PageEvent:
-    return page_events.PageRejected(
-        number=event.number,
-        id=quoting.clean(event.id),
-        name=quoting.name(event.name),
-        reason=event.reason.value,
-        detail=quoting.quote(event.detail),
-        characters=len(event.raw),
-        raw=quoting.quote(event.raw),
-        problems=tuple([_problem(problem, quoting) for problem in event.problems]),
-    )
-
-
-def _repeated(event: Repeated, _: Quoting) -> PageEvent:
-    return page_events.PageRepeated(event.number, event.of)
+def _show(_: Quoting, value: object) -> object:
+    """A number, or one of our own words."""
+    return value
 
 
 @cache
@@ -204,129 +171,132 @@ def _list_evidence(evidence: Evidence) -> Sequence[str]:
     return tuple(str(one.name) for one in evidence)
 
 
-def _repair(repair: Repair, quoting: Quoting) -> page_events.PageChange:
-    before, after = quoting.quote(repair.before), quoting.quote(repair.after)
-    return page_events.PageChange(before, after, kind=repair.kind)
+def _measure(quoting: Quoting, raw: str) -> str | int:
+    """A text, or at least its length."""
+    return quoting.clean(raw) if quoting.bodies else len(raw)
 
 
-def _coercion(coercion: Coercion, quoting: Quoting) -> page_events.PageChange:
-    before, after = quoting.value(coercion.before), quoting.value(coercion.after)
-    return page_events.PageChange(before, after, path=quoting.name(coercion.path))
+def _admit(quoting: Quoting, text: str) -> str | bool | None:
+    """A text, or at least that there is one."""
+    return (quoting.quote(text) or True) if text else None
 
 
-def _problem(problem: Problem, quoting: Quoting) -> page_events.PageProblem:
-    return page_events.PageProblem(
-        problem.kind,
-        path=quoting.quote(problem.path),
-        message=quoting.quote(problem.message),
-        received=quoting.quote(problem.received),
-        expected=quoting.quote(problem.expected),
-    )
+def _name_native(quoting: Quoting, native: object) -> str:
+    """A finish reason. Others are the provider's own JSON."""
+    return quoting.name(native) if isinstance(native, str) else ""
 
 
-# ── Answers ─────────────────────────────────────────────────────────────────────────
+def _name_error(quoting: Quoting, error: str | BaseException | None) -> str:
+    """Our own words, or the type of a tool's exception: its text may hold anything."""
+    return type(error).__name__ if isinstance(error, BaseException) else quoting.clean(error or "")
 
 
-def _usage(event: Usage, _: Quoting) -> PageEvent:
-    return page_events.PageUsage(event.input_tokens, event.output_tokens)
+def _name_call(quoting: Quoting, call: Call) -> Fields:
+    return {"id": quoting.clean(call.id), "name": quoting.name(call.name)}
 
 
-def _hint(event: HintGiven, quoting: Quoting) -> PageEvent:
-    return page_events.PageHint(event.hint.value, quoting.name(event.native))
+def _name_all(quoting: Quoting, names: Sequence[str]) -> Sequence[str]:
+    return tuple([quoting.name(name) for name in names])
 
 
-def _odd(event: Inconsistent, quoting: Quoting) -> PageEvent:
-    return page_events.PageOdd(event.oddity.value, quoting.quote(event.detail), event.number)
+def _quote_result(quoting: Quoting, result: Result) -> str:
+    return quoting.quote(result.text)
 
 
-def _fault(event: Fault, quoting: Quoting) -> PageEvent:
-    return page_events.PageFault(event.kind.value, quoting.quote(event.message))
+_RULES: dict[str, Rule] = {
+    **dict.fromkeys(("number", "of", "turn", "attempt", "approved", "stream", "status"), _show),
+    **dict.fromkeys(("input_tokens", "output_tokens", "finish_reason"), _show),
+    **dict.fromkeys(("kind", "hint", "oddity", "reason", "stop", "fate"), _show),
+    **dict.fromkeys(("protocol", "request_id", "upstream", "way"), _show),
+    **dict.fromkeys(("seconds", "delay", "added"), tell_seconds),
+    **dict.fromkeys(("id", "call_id", "code"), Quoting.clean),
+    **dict.fromkeys(("name", "model", "upstream_model"), Quoting.name),
+    **dict.fromkeys(("detail", "message", "why", "path"), Quoting.quote),
+    **dict.fromkeys(("before", "after", "received", "expected"), Quoting.quote),
+    "progress": Quoting.value,
+    "native": _name_native,
+    "error": _name_error,
+    "call": _name_call,
+    "raw": _measure,
+    "no_answer": _admit,
+    "result": _quote_result,
+    "dropped": _name_all,
+    "evidence": lambda _, evidence: _list_evidence(evidence),
+}
+"""By the name of the field. What is a secret and what was said is decided here."""
 
 
-def _ended(event: Ended, quoting: Quoting) -> PageEvent:
-    return page_events.PageEnded(
-        event.finish_reason, quoting.name(event.native), event.error or None
-    )
+def make_encoder(kind: type[Any], **rules: Rule) -> Encoder:
+    """Return the encoder of a type. `rules` hold for its fields, and the common ones for others."""
+    known = {**_RULES, **rules}
+    tag: Fields = {}
+    if issubclass(kind, Value):  # tagged like its JSON; other types are only a part of an event
+        tag, names = {"type": kind.__struct_config__.tag}, list(kind.__struct_fields__)
+    else:
+        names = [field.name for field in fields_of(kind)]
+    shown = [(name, known[name]) for name in names if name in known]
+
+    def encode(value: object, quoting: Quoting) -> Fields:
+        fields: Fields = tag.copy()
+        for name, rule in shown:
+            told = rule(quoting, getattr(value, name))
+            if told or told == 0:
+                fields[name] = told
+        return fields
+
+    return encode
 
 
-def _turn(event: TurnStarted, _: Quoting) -> PageEvent:
-    return page_events.PageTurn(event.turn)
+def _each(encode: Encoder) -> Rule:
+    return lambda quoting, values: tuple([encode(value, quoting) for value in values])
 
 
-def _turn_retried(event: TurnRetried, quoting: Quoting) -> PageEvent:
-    return page_events.PageTurnRetried(event.turn, quoting.clean(event.why))
+_RULES["repairs"] = _each(make_encoder(Repair))
+_RULES["problems"] = _each(make_encoder(Problem))
+_RULES["coercions"] = _each(
+    make_encoder(Coercion, path=Quoting.name, before=Quoting.value, after=Quoting.value)
+)
+_encode_call = make_encoder(Call)
 
 
-def _run_ended(event: RunEnded, quoting: Quoting) -> PageEvent:
-    why = quoting.quote(event.no_answer)
-    return page_events.PageRunEnded(event.stop.value, bool(event.no_answer), why)
+def _show_call(quoting: Quoting, call: Call) -> Fields:
+    """A call whose arguments were not changed says them once, in `raw`."""
+    shown = _encode_call(call, quoting)
+    if quoting.bodies and (call.repairs or call.coercions or call.dropped):
+        shown["arguments"] = quoting.value(dict(call.arguments))
+    return shown
 
 
-# ── Tools ───────────────────────────────────────────────────────────────────────────
-
-
-def _tool_started(event: ToolStarted, quoting: Quoting) -> PageEvent:
-    return page_events.PageToolStarted(*_name_call(event.call, quoting), attempt=event.attempt)
-
-
-def _tool_reported(event: ToolReported, quoting: Quoting) -> PageEvent:
-    return page_events.PageToolReported(quoting.clean(event.call_id), quoting.value(event.progress))
-
-
-def _tool_ended(event: ToolEnded, quoting: Quoting) -> PageEvent:
-    return page_events.PageToolEnded(
-        *_name_call(event.call, quoting),
-        status=event.status.value,
-        seconds=tell_seconds(event.seconds),
-        error="" if event.error is None else type(event.error).__name__,
-        result=quoting.quote(event.result.text),
-    )
-
-
-def _tool_ended_late(event: ToolEndedLate, quoting: Quoting) -> PageEvent:
-    return page_events.PageToolEndedLate(
-        *_name_call(event.call, quoting),
-        status=event.status.value,
-        seconds=tell_seconds(event.seconds),
-        result=quoting.quote(event.result.text),
-    )
-
-
-def _tool_abandoned(event: ToolAbandoned, quoting: Quoting) -> PageEvent:
-    return page_events.PageToolAbandoned(*_name_call(event.call, quoting))
-
-
-def _approval_asked(event: ApprovalAsked, quoting: Quoting) -> PageEvent:
-    return page_events.PageApprovalAsked(*_name_call(event.call, quoting))
-
-
-def _approval_answered(event: ApprovalAnswered, quoting: Quoting) -> PageEvent:
-    named, why = _name_call(event.call, quoting), quoting.quote(event.why)
-    return page_events.PageApprovalAnswered(*named, approved=event.approved, why=why)
-
-
-def _name_call(call: Call, quoting: Quoting) -> tuple[str, str]:
-    return quoting.clean(call.id), quoting.name(call.name)
+_NAMED = (
+    *(Opened, Proved, Rejected, Repeated, Usage, HintGiven, Inconsistent, Fault, Ended),
+    *(TurnStarted, RunEnded, ToolStarted, ToolReported, ToolEnded, ToolEndedLate, ToolAbandoned),
+    *(ApprovalAsked, ApprovalAnswered),
+)
+ENCODERS: Encoders = {
+    **{kind: make_encoder(kind) for kind in _NAMED},
+    Released: make_encoder(Released, call=_show_call),
+    TurnRetried: make_encoder(TurnRetried, why=Quoting.clean),
+}
+"""For the events that the page shows, except growing texts."""
 
 
 # ── Requests ────────────────────────────────────────────────────────────────────────
 
 
-def encode_request(request: Request, quoting: Quoting, *, told: int = 0) -> page_events.PageAsked:
+def encode_request(request: Request, quoting: Quoting, *, told: int = 0) -> Fields:
     """Encode the request. Its first `told` messages were shown before."""
-    names = name_tools(request.tools, quoting)
-    asked = encode_offer(names, len(request.messages), told=told)
+    asked = encode_offer(name_tools(request.tools, quoting), len(request.messages), told=told)
     if quoting.bodies:
-        messages = request.messages[asked.left_out :]
-        asked.messages = tuple([_message(message, quoting) for message in messages])
+        messages = request.messages[asked["left_out"] :]
+        asked["messages"] = [_message(message, quoting) for message in messages]
     return asked
 
 
-def encode_offer(tools: Sequence[str], messages: int, *, told: int = 0) -> page_events.PageAsked:
+def encode_offer(tools: Sequence[str], messages: int, *, told: int = 0) -> Fields:
     """The same without its messages, of which there are so many."""
     before = told if told < messages else 0
     left_out = before + max(messages - before - MOST_MESSAGES, 0)
-    return page_events.PageAsked(left_out, tools)
+    return {"type": "UpstreamAsked", "left_out": left_out, "tools": tools}
 
 
 def name_tools(tools: Sequence[ToolSpec], quoting: Quoting) -> Sequence[str]:
@@ -335,14 +305,11 @@ def name_tools(tools: Sequence[ToolSpec], quoting: Quoting) -> Sequence[str]:
 
 
 def _message(message: Message, quoting: Quoting) -> Fields:
-    told: Fields = {"role": message.role.value, "text": quoting.quote(message.text)}
+    shown: Fields = {"role": message.role, "text": quoting.quote(message.text)}
     calls = [_past_call(part, quoting) for part in message.parts if isinstance(part, PastCall)]
     results = [_result(part, quoting) for part in message.parts if isinstance(part, CallResult)]
-    return {
-        **told,
-        **({"calls": calls} if calls else {}),
-        **({"results": results} if results else {}),
-    }
+    lists = {"calls": calls, "results": results}
+    return shown | {name: parts for name, parts in lists.items() if parts}
 
 
 def _past_call(call: PastCall, quoting: Quoting) -> Fields:
@@ -350,30 +317,5 @@ def _past_call(call: PastCall, quoting: Quoting) -> Fields:
 
 
 def _result(result: CallResult, quoting: Quoting) -> Fields:
-    told = quoting.quote(result.result.text)
-    return {"name": quoting.name(result.name), "failed": result.result.failed, "text": told}
-
-
-ENCODERS: Encoders = {
-    Opened: _opened,
-    Proved: _proved,
-    Released: _released,
-    Rejected: _rejected,
-    Repeated: _repeated,
-    Usage: _usage,
-    HintGiven: _hint,
-    Inconsistent: _odd,
-    Fault: _fault,
-    Ended: _ended,
-    TurnStarted: _turn,
-    TurnRetried: _turn_retried,
-    RunEnded: _run_ended,
-    ToolStarted: _tool_started,
-    ToolReported: _tool_reported,
-    ToolEnded: _tool_ended,
-    ToolEndedLate: _tool_ended_late,
-    ToolAbandoned: _tool_abandoned,
-    ApprovalAsked: _approval_asked,
-    ApprovalAnswered: _approval_answered,
-}
-"""For the events that the page shows, except growing texts."""
+    text = quoting.quote(result.result.text)
+    return {"name": quoting.name(result.name), "failed": result.result.failed, "text": text}

@@ -138,7 +138,7 @@ class _Reading:
         await self._live.catch_up()
         runs = await self._ask(partial(self._store.list_runs, wanted))
         plain = not any(texts.values()) and not wanted.before
-        running = [record.head for record in self._live.show(owner)] if plain else []
+        running = [record.about.head for record in self._live.show(owner)] if plain else []
         body = {"running": running, "runs": runs, "failed": self._live.failed}
         return await _write(body)
 
@@ -148,7 +148,7 @@ class _Reading:
         await self._live.catch_up()
         record = self._live.find(id, owner=owner)
         if record is not None:
-            return await _write({"summary": record.head, "events": record.events[:]})
+            return await _write({"summary": record.about.head, "events": record.events[:]})
         found = await self._ask(partial(self._store.find, id, owner=owner))
         if found is None:
             return refuse(404, "there is no such run, or it is not kept any more")

@@ -1,27 +1,37 @@
-"""Record one run while it goes on."""
+"""Record one run while it is running."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from random import getrandbits
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import msgspec
 
 from wholecall.agent.run_events import TurnStarted
 from wholecall.events import Ended, Grew, Reasoning, Text
-from wholecall.inspector import page_events
 from wholecall.inspector.captured_answer import CapturedAnswer
-from wholecall.inspector.page_encoder import ENCODERS, Encoders, Hides, Quoting, encode_request
-from wholecall.inspector.page_events import AnyPageEvent, PageEvent
-from wholecall.inspector.stored_run import Batch, StoredRun, write_runs
+from wholecall.inspector.page_encoder import (
+    ENCODERS,
+    Encoders,
+    Fields,
+    Hides,
+    Quoting,
+    encode_request,
+)
+from wholecall.inspector.stored_run import Batch, StoredRun, write_run
 from wholecall.messages import Request
 from wholecall.protocols.reader import Chunk
 from wholecall.upstreams.replay import describe_offer
 
+STEP = 0.1
+"""Seconds in which pieces of a text are joined. A replay shows them one by one."""
+MOST_GROWN = 4 * 1024 * 1024
+"""Characters of texts and arguments of one run that are shown while they grow."""
+
 
 class Piece(NamedTuple):
-    """The next piece to show."""
+    """The next piece of a text to show."""
 
     text: str
     whole: bool = False
@@ -55,30 +65,21 @@ class GrowingText:
         return Piece(self._hides.hide(text), whole=True) if self.has_secrets else Piece(text)
 
 
-# The texts of a run that grow: what the model says, what it thinks, and arguments of calls.
-#
-# Pieces that came at about the same time are joined before anything is made of them.
-
-
-STEP = 0.1
-"""Seconds in which pieces of a text are joined. A replay shows them one by one."""
-MOST_GROWN = 4 * 1024 * 1024
-"""Characters of texts and arguments of one run that are shown while they grow."""
-
-
 class TextPlace(NamedTuple):
-    """A text that grows."""
+    """One of the texts of a turn."""
 
-    kind: str
+    type: str
+    """Of the events by which it grows."""
     number: int = 0
+    """Of the call, if the text is its arguments."""
 
 
-TEXT = TextPlace("text")
-REASONING = TextPlace("reasoning")
+TEXT = TextPlace("Text")
+REASONING = TextPlace("Reasoning")
 
 
 class Grown(NamedTuple):
-    """The next piece to show."""
+    """The next piece to show, and where."""
 
     at: float
     place: TextPlace
@@ -95,7 +96,10 @@ class _Step(NamedTuple):
 
 
 class GrowingTexts:
-    """All of them, one turn after the other."""
+    """What the model says, what it thinks, and the arguments of its calls, turn after turn.
+
+    Pieces that came at about the same time are joined before anything is made of them.
+    """
 
     def __init__(self, hides: Hides, *, most: int = MOST_GROWN) -> None:
         self._hides = hides
@@ -115,7 +119,7 @@ class GrowingTexts:
         """Return the text of a call's arguments."""
         place = self._calls.get(number)
         if place is None:
-            place = self._calls[number] = TextPlace("grew", number)
+            place = self._calls[number] = TextPlace("Grew", number)
         return place
 
     def add(self, now: float, place: TextPlace, *, text: str) -> None:
@@ -166,17 +170,19 @@ def _clean(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-# One run while it is running, and what is stored of it.
-
-
 MOST_EVENTS = 20_000
 """Of one run. Texts that grow are joined before they count."""
+END = "ExchangeEnded"
+"""The type of the last event of a run."""
+_TICKS = 10_000
+"""Per second: a browser does not return all digits of a position in a run."""
 
 
 class About(msgspec.Struct, frozen=True, gc=False):
     """Facts about a run at its beginning."""
 
-    head: page_events.PageRun
+    head: Fields
+    """Its first event, with `id` and `began`."""
     key: str
     """Whose it is: the id of a client's key."""
     started: float
@@ -211,14 +217,18 @@ class RecordedChunk(NamedTuple):
     chunk: Chunk
 
 
+class RecordLimits(NamedTuple):
+    """Limits of what is recorded of one run."""
+
+    events: int = MOST_EVENTS
+    grown: int = MOST_GROWN
+
+
+USUAL_LIMITS = RecordLimits()
+
+
 class Record:
     """Takes the events of one run, in one thread."""
-
-    __slots__ = (
-        *("about", "dropped", "events", "head", "id", "is_over"),
-        *("_encoders", "_most_events", "_most_grown", "_quoting"),
-        *("_answers", "_left_out", "_now", "_published", "_texts", "_told"),
-    )
 
     def __init__(
         self,
@@ -226,30 +236,33 @@ class Record:
         quoting: Quoting,
         *,
         encoders: Encoders = ENCODERS,
-        most_events: int = MOST_EVENTS,
-        most_grown: int = MOST_GROWN,
+        limits: RecordLimits = USUAL_LIMITS,
     ) -> None:
         self.about = about
+        self.events: list[Fields] = []
+        """The events so far, for the page. It only grows."""
         self.dropped = 0
         """Events that came faster than they could be written down."""
         self.is_over = False
         """True if nothing more comes."""
         self._quoting = quoting
         self._encoders = encoders
-        self._most_events = most_events
-        self._most_grown = most_grown
+        self._limits = limits
         self._texts: GrowingTexts | None = None
         """Made when there is one."""
-        self._left_out = 0
         self._answers: list[CapturedAnswer] = []
+        self._left_out = 0
         self._told = 0
+        """Messages of the last request."""
         self._now = 0.0
         self._published = 0
-        self.head = about.head
-        """The part that does not change any more."""
-        self.id = self.head.id
-        self.events: list[PageEvent] = [self.head]
-        """The events so far, for the page. It only grows."""
+        self._add(about.head, 0.0)
+
+    @property
+    def id(self) -> str:
+        """The id of the run."""
+        id: str = self.about.head["id"]
+        return id
 
     # ── Taking ──────────────────────────────────────────────────────────────────────
 
@@ -270,40 +283,36 @@ class Record:
                 answers[-1].take(self._now, item)
             elif kind in _TAKES:
                 _TAKES[kind](self, item)
-            elif isinstance(item, PageEvent):
-                self._add(item, self._now)
-        self._limit_answer()
+        if answers:
+            answers[-1].limit()
 
-    def _interrupt_texts(self, kind: type) -> None:
-        self.join()
-        if kind in _ENDS_OF_TEXTS and self._texts is not None:
-            self._end_texts(self._texts)
+    def _take_encoded(self, event: Fields) -> None:
+        self._add(event, self._now)
 
-    def _end(self) -> None:
-        if self._texts is not None:
-            self._end_texts(self._texts)
-        if self._lost:
-            self._add(page_events.PageDropped(self._lost), self._now)
-
-    def publish(self) -> list[PageEvent]:
+    def publish(self) -> list[Fields]:
         """The events since the last time."""
         fresh = self.events[self._published :]
         self._published = len(self.events)
         return fresh
 
-    def _add(self, event: PageEvent, at: float) -> None:
+    def _add(self, event: Fields, at: float) -> None:
         if self.is_over:
             return  # what comes now is about the client's connection
-        is_end = type(event) is page_events.PageOver
-        if is_end:
+        if event["type"] == END:
             self._end()
-            self.is_over = True
         number = len(self.events)
-        if number >= self._most_events and not is_end:
+        if number >= self._limits.events and not self.is_over:
             self._left_out += 1
             return
-        event.n, event.at = number, at
+        event["n"], event["at"] = number, int(at * _TICKS + 0.5) / _TICKS
         self.events.append(event)
+
+    def _end(self) -> None:
+        if self._texts is not None:
+            self._end_texts(self._texts)
+        if self._lost:
+            self._add({"type": "Dropped", "events": self._lost}, self._now)
+        self.is_over = True
 
     @property
     def _lost(self) -> int:
@@ -313,19 +322,18 @@ class Record:
     # ── Texts that grow ─────────────────────────────────────────────────────────────
 
     def _take_grew(self, event: Grew) -> None:
-        texts = self._texts or self._begin_texts()
+        texts = self._begin_texts()
         texts.add(self._now, texts.find_call(event.number), text=event.text)
 
     def _take_text(self, event: Text) -> None:
-        texts = self._texts or self._begin_texts()
-        texts.add(self._now, TEXT, text=event.text)
+        self._begin_texts().add(self._now, TEXT, text=event.text)
 
     def _take_reasoning(self, event: Reasoning) -> None:
-        texts = self._texts or self._begin_texts()
-        texts.add(self._now, REASONING, text=event.text)
+        self._begin_texts().add(self._now, REASONING, text=event.text)
 
     def _begin_texts(self) -> GrowingTexts:
-        self._texts = GrowingTexts(self._quoting.hides, most=self._most_grown)
+        if self._texts is None:
+            self._texts = GrowingTexts(self._quoting.hides, most=self._limits.grown)
         return self._texts
 
     def join(self) -> None:
@@ -334,21 +342,26 @@ class Record:
             for grown in self._texts.join(self._now):
                 self._show(grown)
 
+    def _interrupt_texts(self, kind: type) -> None:
+        self.join()
+        if kind in _ENDS_OF_TEXTS and self._texts is not None:
+            self._end_texts(self._texts)
+
     def _show(self, grown: Grown) -> None:
-        kind, number = grown.place
+        event: Fields = {**grown.place._asdict(), "text": grown.text}
         if grown.whole:
             # It is shown anew, without what should not have been seen of it.
             self._take_back(grown.place)
-        self._add(_GROWING[kind](number, grown.text, whole=grown.whole), grown.at)
+            event["whole"] = True
+        self._add(event, grown.at)
 
     def _take_back(self, place: TextPlace) -> None:
         """Calls of earlier turns have the same numbers, and nothing to do with it."""
-        kind = _GROWING[place.kind]
         for event in reversed(self.events):
-            if isinstance(event, page_events.PageTurn):
+            if event["type"] == "TurnStarted":
                 return
-            if isinstance(event, kind) and event.number == place.number:
-                event.text = ""
+            if (event["type"], event.get("number")) == place:
+                event["text"] = ""
 
     def _end_texts(self, texts: GrowingTexts) -> None:
         for grown in texts.end(self._now):
@@ -357,11 +370,10 @@ class Record:
             if self._answers:
                 self._answers[-1].hear(grown.text, is_clean=not grown.whole)
 
-    # ── Answers ───────────────────────────────────────────────────────────────────────
+    # ── Answers ─────────────────────────────────────────────────────────────────────
 
     def _take_asked(self, asked: RecordedRequest) -> None:
-        if self._texts is not None:
-            self.join()
+        self.join()
         request = asked.request
         if self._quoting.bodies:
             title = f"{self.id}, answer {len(self._answers) + 1}"
@@ -369,10 +381,6 @@ class Record:
         if request is not None:
             self._add(encode_request(request, self._quoting, told=self._told), self._now)
             self._told = len(request.messages)
-
-    def _limit_answer(self) -> None:
-        if self._answers:
-            self._answers[-1].limit()
 
     def _take_form(self, form: RecordedForm) -> None:
         if self._answers:
@@ -382,30 +390,18 @@ class Record:
         if self._answers:
             self._answers[-1].take(self._now, received.chunk)
 
-    # ── Keeping ─────────────────────────────────────────────────────────────────────
-
     def keep(self) -> Batch:
-        """Return the batch for the file, when the run is over."""
-        events = cast(list[AnyPageEvent], self.events)
-        run = StoredRun(events, self.about.key, self._lost)
-        answers = self._write_answers() if self._answers else ()
-        return Batch(self.head.began, write_runs([run]), answers=answers)
-
-    def _write_answers(self) -> Sequence[bytes]:
-        """All answers, as far as they were received whole."""
-        if self.dropped:
-            return ()
-        written = [answer.write(self._quoting.hides) for answer in self._answers]
-        return tuple(filter(None, written))
+        """Return the batch for the file, when the run is over: its events, and all answers that
+        were received whole."""
+        answers = () if self.dropped else self._answers
+        written = [answer.write(self._quoting.hides) for answer in answers]
+        run = StoredRun(self.events, self.about.key, self._lost)
+        return write_run(run, tuple(filter(None, written)))
 
 
-_GROWING: Mapping[str, type[page_events.PageGrowing]] = {
-    "grew": page_events.PageGrew,
-    "text": page_events.PageText,
-    "reasoning": page_events.PageReasoning,
-}
 _ENDS_OF_TEXTS = frozenset({TurnStarted, Ended})
 _TAKES: Mapping[type, Callable[[Record, Any], None]] = {
+    dict: Record._take_encoded,
     Grew: Record._take_grew,
     Text: Record._take_text,
     Reasoning: Record._take_reasoning,

@@ -13,16 +13,10 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from wholecall.inspector.page_encoder import Fields
-from wholecall.inspector.stored_run import (
-    Batch,
-    CallTally,
-    Digest,
-    digest,
-    read_runs,
-    read_summary,
-    tell_events,
-)
+from wholecall.inspector.stored_run import Batch, Digest, digest, read_runs, read_summary
 from wholecall.storage import (
     changing,
     find_excess,
@@ -61,7 +55,7 @@ def _at(ordered: Sequence[float], share: float) -> float:
 # The tables of the inspector's file, and what is asked of them.
 
 
-VERSION = 8
+VERSION = 9
 """Of the tables below. What older ones hold is not taken over: it would be gone soon anyway."""
 PARTS = ("answers", "lines", "calls", "oddities")
 """Tables of what belongs to a run; all but the first are the index."""
@@ -375,7 +369,7 @@ class RunStore:
 
     def _insert_index(self, found: Sequence[tuple[int, Digest]]) -> None:
         self._insert_all("lines", [(run, *each.line) for run, each in found])
-        self._insert_all("calls", [_row(run, call) for run, each in found for call in each.calls])
+        self._insert_all("calls", [(run, *call) for run, each in found for call in each.calls])
         odd = [(run, *oddity) for run, each in found for oddity in each.oddities]
         self._insert_all("oddities", odd)
 
@@ -393,11 +387,12 @@ class RunStore:
         """A run in a line, and its events as a JSON array."""
         self._index()
         for summary, behind, content in self._ask(FIND, id=id, owner=owner):
-            return read_summary(summary), tell_events(read_runs(content)[-1 - behind])
+            run = read_runs(content)[-1 - behind]
+            return read_summary(summary), msgspec.json.encode(run.events)
         return None
 
     def find_answers(self, id: str, *, owner: str | None = None) -> list[bytes]:
-        """Return the upstreams' answers, as `raw.read` reads them."""
+        """Return the upstreams' answers, as `captured_answer.read` reads them."""
         self._index()
         return [answer for (answer,) in self._ask(ANSWERS, id=id, owner=owner)]
 
@@ -438,19 +433,6 @@ def _write_insert(table: str, rows: int, *, row: str) -> str:
 
 def _measure(batch: Batch) -> int:
     return len(batch.content) + sum(map(len, batch.answers))
-
-
-def _row(run: int, call: CallTally) -> tuple[object, ...]:
-    return (
-        run,
-        call.turn,
-        call.number,
-        call.name,
-        call.verdict,
-        call.reason,
-        call.status,
-        call.seconds,
-    )
 
 
 def _name(rows: Sequence[tuple[Any, ...]], *names: str) -> Sequence[Fields]:

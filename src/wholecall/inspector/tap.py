@@ -1,4 +1,10 @@
-"""The tap that feeds the inspector without slowing a stream."""
+"""The tap that feeds the inspector without slowing a stream.
+
+A run is recorded in the event loop of its stream, by a list that grows and nothing else: hundreds
+of other events lie between two events of a run, so any work on a single one finds neither its code
+nor its data in the cache. A thread makes records of the lists, many runs at a time, and writes
+those that are over to the file.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -23,18 +29,12 @@ from wholecall.inspector.run_record import (
     RecordedRequest,
 )
 from wholecall.inspector.run_store import RunStore
-from wholecall.inspector.stored_run import Batch, StoredRun, make_batch
+from wholecall.inspector.stored_run import Batch, join_batches
 from wholecall.messages import Request
 from wholecall.protocols.reader import Chunk
 from wholecall.storage import StoreFailed
 
-# The recorder of one run, in the event loop of its stream.
-#
-# It is a list that grows, and nothing else: hundreds of other events lie between two events of a
-# run, so any work on a single one finds neither its code nor its data in the cache. Encoding many
-# runs at a time costs a fraction.
-
-
+_LOG = logging.getLogger(__name__)
 MOST_WAITING = 16 * 1024 * 1024
 """Bytes that wait, as far as they can be counted cheaply."""
 MUCH_WAITING = MOST_WAITING // 4
@@ -43,34 +43,26 @@ EACH = 128
 """Bytes of an event without its text."""
 MANY = 4096
 """Events and times of one unwatched run, after which it is encoded while it runs."""
-FEW = 128
-"""The same of a run that is soon written down."""
+PACE = 0.05
+"""Seconds that events are collected before they are shown."""
+UNSEEN_PACE = 1.0
+"""The same while no page watches."""
+_CROWD = 5
+"""Concurrent runs; with more of them pages get fewer updates of each,"""
+_SLOWEST = 10
+"""but not more than so many times less."""
+MOST_ENDED = 10_000
+"""Ended runs that wait for the thread. Further ones are lost, and counted."""
+TOGETHER = 64
+"""Runs that are written together. When so many have ended, the thread does not wait for the next
+time: while it works, streams wait for the interpreter lock."""
+_UNWRITABLE = (ArithmeticError, TypeError, ValueError)
+"""Errors of a number or a text that the file cannot represent."""
 # What can be done without: the verdict on a call has all of its text.
 _LEAST_WANTED = frozenset({Grew, Text, Reasoning, RecordedChunk, bytes, float})
 
-
 Describe: TypeAlias = Callable[[Quoting], About]
 """Returns the facts about a run at its beginning that may be shown."""
-
-
-class OutgoingRequest(Protocol):
-    """Whatever tells that a request goes to the upstream."""
-
-    @property
-    def request(self) -> Request | None:
-        """None if its bytes pass through unread."""
-
-
-class Chunks(Protocol):
-    """Whatever tells in which form the chunks of an answer come."""
-
-    @property
-    def protocol(self) -> str:
-        """The upstream's."""
-
-    @property
-    def streamed(self) -> bool:
-        """Otherwise there is one: the whole answer."""
 
 
 class WaitingBytes:
@@ -93,17 +85,17 @@ class WaitingBytes:
         return True
 
 
-# Structs, because one is made for every request.
+# A struct, because one is made for every request.
 class RunWriter(msgspec.Struct, eq=False):
     """Writes down one run."""
 
     describe: Describe
     quoting: Quoting
+    encoders: Encoders
+    """The encoder of each type of event."""
     waiting: WaitingBytes
     on_end: Callable[[RunWriter], None]
     """Called when nothing more comes."""
-    encoders: Encoders
-    """The encoder of each type of event."""
     items: list[Any] = []
     """The events, each after its time. The time of a text is that of its chunk."""
     record: Record | None = None
@@ -114,91 +106,35 @@ class RunWriter(msgspec.Struct, eq=False):
     """Events that came faster than they could be written down."""
     last: object = None
     """The last event."""
+    told: int = 0
+    """Messages of the last request."""
+    weight: int = 0
+    """Bytes of its chunks that wait."""
 
     def take(self, event: object) -> None:
         """Something happened."""
         self.items += (perf_counter(), event)
 
-    def end(self, event: object) -> None:
-        """The last thing happened."""
-        if self.last is None:
-            self.last = event
-            self.take(event)
-            self.on_end(self)
+    def encode(self, event: object) -> None:
+        """Something happened that holds what was said, and that is not wanted: it need not wait."""
+        self.take(self.encoders[type(event)](event, self.quoting))
 
-    def conclude(self) -> StoredRun | None:
-        """Return the stored form of a run that was never watched, if that is quick."""
-        return None
-
-    def empty(self) -> list[Any]:
-        """Return the events since the last call."""
-        items, self.items, self.is_taken = self.items, [], True
-        return items
-
-    def drop(self) -> None:
-        """Keep only what cannot be done without; if that is much, only how it ended."""
-        kept = [item for item in self.items if type(item) not in _LEAST_WANTED]
-        if len(kept) * EACH > MOST_WAITING:
-            kept = [item for item in kept if item is self.last]
-        times = [item for item in self.items if type(item) is float]
-        dropped = len(self.items) - len(times) - len(kept)
-        if dropped:
-            self.dropped += dropped
-            self.items[:] = [*times[-1:], *kept]
-
-
-class BriefWriter(RunWriter):
-    """Of a run of which nothing that was said is wanted. What would hold it is put into words at
-    once, so that it need not wait."""
-
-    told: int = 0
-    """Messages of the last request."""
-
-    def ask(self, asking: OutgoingRequest) -> None:
-        """A request goes to the upstream."""
-        request = asking.request
-        if request is not None:
+    def ask(self, request: Request | None) -> None:
+        """A request goes to the upstream. Chunks that come now are those of its answer."""
+        if self.quoting.bodies:
+            self.take(RecordedRequest(request))
+        elif request is not None:
             names, messages = name_tools(request.tools, self.quoting), len(request.messages)
             self.take(encode_offer(names, messages, told=self.told))
             self.told = messages
-
-    def tell(self, event: object) -> None:
-        """Something happened that holds what was said."""
-        self.take(self.encoders[type(event)](event, self.quoting))
-
-    def conclude(self) -> StoredRun | None:
-        """Without a record, if it is all there and short."""
-        items = self.items
-        if items[-1] is not self.last or len(items) > FEW or self.is_taken or self.dropped:
-            return None
-        about, encoders, quoting = self.describe(self.quoting), self.encoders, self.quoting
-        events: list[Any] = [about.head]
-        each = iter(items)
-        for time, item in zip(each, each, strict=True):
-            encode = encoders.get(type(item))
-            told = item if encode is None else encode(item, quoting)
-            told.n, told.at = len(events), time - about.started
-            events.append(told)
-        return StoredRun(events, about.key)
-
-
-class BodyWriter(RunWriter):
-    """Of a run of which all that was said is wanted."""
-
-    weight: int = 0
-    """Bytes of its chunks that wait."""
-
-    def ask(self, asking: OutgoingRequest) -> None:
-        """A request goes to the upstream; the chunks that come now are those of its answer."""
-        self.take(RecordedRequest(asking.request))
 
     def hear(self, piece: object) -> None:
         """A piece of text came."""
         self.items.append(piece)
 
-    def listen(self, chunks: Chunks) -> Callable[[Chunk], None]:
+    def listen(self, form: RecordedForm) -> Callable[[Chunk], None]:
         """Chunks come now; return what takes each of them."""
-        self.items.append(RecordedForm(chunks.protocol, chunks.streamed))
+        self.items.append(form)
         return self._receive
 
     def _receive(self, chunk: Chunk) -> None:
@@ -212,40 +148,34 @@ class BodyWriter(RunWriter):
         self.weight += size
         self.items += (perf_counter(), item)
 
+    def end(self, event: object) -> None:
+        """The last thing happened."""
+        if self.last is None:
+            self.last = event
+            self.take(event)
+            self.on_end(self)
+
     def empty(self) -> list[Any]:
         """Return the events since the last call."""
+        items, self.items, self.is_taken = self.items, [], True
         self._lighten()
-        return super().empty()
+        return items
 
     def drop(self) -> None:
         """Keep only what cannot be done without; if that is much, only how it ended."""
-        super().drop()
+        kept = [item for item in self.items if type(item) not in _LEAST_WANTED]
+        if len(kept) * EACH > MOST_WAITING:
+            kept = [item for item in kept if item is self.last]
+        times = [item for item in self.items if type(item) is float]
+        dropped = len(self.items) - len(times) - len(kept)
+        if dropped:
+            self.dropped += dropped
+            self.items[:] = [*times[-1:], *kept]
         self._lighten()
 
     def _lighten(self) -> None:
         self.waiting.bytes -= self.weight
         self.weight = 0
-
-
-_AnyWriter = TypeVar("_AnyWriter", bound=RunWriter)
-
-_LOG = logging.getLogger(__name__)
-PACE = 0.05
-"""Seconds that events are collected before they are shown."""
-UNSEEN_PACE = 1.0
-"""The same while no page watches."""
-_CROWD = 5
-"""Concurrent runs; with more of them pages get fewer updates of each,"""
-_SLOWEST = 10
-"""but not more than so many times less."""
-MOST_ENDED = 10_000
-"""Ended runs that wait for the thread. Further ones are lost, and counted."""
-TOGETHER = 32
-"""Runs that are put into words at a time; where many more end at once, the thread does it."""
-_SOON_SAID = 1024
-"""Events and times of all of them. What is longer is left to the thread as well."""
-_UNWRITABLE = (ArithmeticError, TypeError, ValueError)
-"""Errors of a number or a text that the file cannot represent."""
 
 
 class _Done(NamedTuple):
@@ -280,24 +210,16 @@ class InspectorTap:
         """`encoders` tell what is shown of each event."""
         self.store = store
         self.live = live
+        self.waiting = WaitingBytes(self._hurry)
         self._encoders = encoders
         self._paces = paces or Paces()
-        # In the order in which they were opened.
         self._writers: dict[RunWriter, None] = {}
-        """Of runs that go on."""
+        """Of running runs, in the order in which they were opened."""
         self._ended: list[RunWriter] = []
         """Of runs that are over."""
-        self._rest: list[RunWriter] = []
-        """Of those, the ones that are left to the thread."""
-        self._batches: list[Batch] = []
-        """The others, in words."""
-        self._waiting_runs = 0
-        """The size of all of them."""
-        self._batch_bytes = 0
-        self.waiting = WaitingBytes(self._hurry)
         self._soon: asyncio.Handle | None = None
-        self._working: asyncio.Future[_Done] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._working: asyncio.Future[_Done] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inspector")
         self._over = False
         self._failing = False
@@ -305,13 +227,13 @@ class InspectorTap:
         live.on_look = self._look
         live.catch_up = self._catch_up
 
-    def open(self, describe: Describe, quoting: Quoting) -> BodyWriter:
-        """A run begins of which all that is said is wanted."""
-        return self._open(BodyWriter(describe, quoting, self.waiting, self._end, self._encoders))
-
-    def open_briefly(self, describe: Describe, quoting: Quoting) -> BriefWriter:
-        """A run begins of which nothing that is said is wanted."""
-        return self._open(BriefWriter(describe, quoting, self.waiting, self._end, self._encoders))
+    def open(self, describe: Describe, quoting: Quoting) -> RunWriter:
+        """A run begins."""
+        writer = RunWriter(describe, quoting, self._encoders, self.waiting, self._end)
+        self._writers[writer] = None
+        if self._timer is None and not self._over:
+            self._arm()
+        return writer
 
     async def close(self) -> None:
         """Write down what is left."""
@@ -324,58 +246,17 @@ class InspectorTap:
 
     # ── In the loop ─────────────────────────────────────────────────────────────────
 
-    def _open(self, writer: _AnyWriter) -> _AnyWriter:
-        self._writers[writer] = None
-        if self._timer is None and not self._over:
-            self._arm()
-        return writer
-
     def _end(self, writer: RunWriter) -> None:
         """Nothing more comes of a run. What comes all the same is about its connection."""
         del self._writers[writer]
         # One that was or may be shown has to be seen to end.
-        if self._waiting_runs >= MOST_ENDED and not writer.is_taken:
+        if len(self._ended) >= MOST_ENDED and not writer.is_taken:
             writer.empty()
             self.live.failed += 1
             return
-        self._waiting_runs += 1
         self._ended.append(writer)
         if len(self._ended) == TOGETHER:
-            asyncio.get_running_loop().call_soon(self._conclude)
-
-    def _conclude(self) -> None:
-        """Encode ended runs that no page has to see at once."""
-        if self.live.is_watched or len(self._ended) > 2 * TOGETHER:
-            return
-        ended, self._ended = self._ended, []
-        runs, items = [], 0
-        for writer in ended:
-            items += len(writer.items)
-            run = writer.conclude() if items <= _SOON_SAID else None
-            if run is None:
-                self._rest.append(writer)
-            else:
-                runs.append(run)
-        if runs:
-            self._put_into_words(runs)
-
-    def _put_into_words(self, runs: Sequence[StoredRun]) -> None:
-        """One that cannot be is lost, and no other with it."""
-        if self._batch_bytes > MOST_WAITING:
-            self.live.failed += len(runs)
-            return
-        try:
-            batch = make_batch(runs)
-        except _UNWRITABLE:
-            if len(runs) == 1:
-                _LOG.exception("a run could not be put into words")
-                self.live.failed += 1
-            else:
-                for run in runs:
-                    self._put_into_words([run])
-        else:
-            self._batches.append(batch)
-            self._batch_bytes += len(batch.content)
+            asyncio.get_running_loop().call_soon(self._hand_over, ())
 
     def _arm(self) -> None:
         pace = self._paces.choose(len(self._writers), is_watched=self.live.is_watched)
@@ -386,7 +267,7 @@ class InspectorTap:
         try:
             self._hand_over(self._choose())
         finally:
-            if self._writers or self._waiting_runs:
+            if self._writers or self._ended:
                 self._arm()
 
     def _choose(self) -> Iterable[RunWriter]:
@@ -421,7 +302,7 @@ class InspectorTap:
 
     def _is_behind(self, writers: Iterable[RunWriter]) -> bool:
         """Return True if the thread has work."""
-        return self._waiting_runs > 0 or any(writer.items for writer in writers)
+        return bool(self._ended) or any(writer.items for writer in writers)
 
     def _hand_over(self, writers: Iterable[RunWriter]) -> None:
         """Give what has come to the thread. While it is still at work, that has to wait; and a
@@ -435,14 +316,11 @@ class InspectorTap:
 
     def _start(self, writers: Iterable[RunWriter]) -> None:
         """All that are over, and these."""
-        self._conclude()
-        over = [*self._rest, *self._ended]
-        chosen = [*over, *(writer for writer in writers if writer.items)]
-        taken, batches = deque([(writer, writer.empty()) for writer in chosen]), self._batches
-        self._rest, self._ended, self._batches = [], [], []
-        self._waiting_runs = self._batch_bytes = 0
+        chosen = [*self._ended, *(writer for writer in writers if writer.items)]
+        taken = deque([(writer, writer.empty()) for writer in chosen])
+        self._ended = []
         loop = asyncio.get_running_loop()
-        self._working = loop.run_in_executor(self._thread, self._work, taken, batches)
+        self._working = loop.run_in_executor(self._thread, self._work, taken)
         self._working.add_done_callback(self._finish)
 
     def _finish(self, working: asyncio.Future[_Done]) -> None:
@@ -457,7 +335,7 @@ class InspectorTap:
                 self.live.running[record.id] = record
 
     def _drop_what_is_too_much(self) -> None:
-        waiting = [*self._rest, *self._ended, *self._writers]
+        waiting = [*self._ended, *self._writers]
         count = sum(len(writer.items) for writer in waiting)
         if self.waiting.bytes + count * EACH > MOST_WAITING:
             for writer in waiting:
@@ -465,41 +343,58 @@ class InspectorTap:
 
     # ── In the thread ───────────────────────────────────────────────────────────────
 
-    def _work(self, taken: deque[tuple[RunWriter, list[Any]]], batches: list[Batch]) -> _Done:
+    def _work(self, taken: deque[tuple[RunWriter, list[Any]]]) -> _Done:
         """Encode one run after the other and hold nothing longer than needed, so that the cache
-        stays warm for the next one. In the file they follow those that are already encoded."""
+        stays warm for the next one."""
         seen: list[Record] = []
+        batches: list[Batch] = []
+        lost = 0
         while taken:
-            writer, items = taken.popleft()
-            record = writer.record = self._take(writer, items)
+            record = self._take(*taken.popleft())
             seen.append(record)
             if record.is_over:
-                batches.append(record.keep())
+                batch = _write(record)
+                batches += [] if batch is None else [batch]
+                lost += batch is None
         # A page that begins to watch after this line finds the events in the record.
         shown = seen if self.live.is_watched else []
         fresh = [(record, record.publish()) for record in shown]
-        failed = 0 if self._keep(batches) else sum(batch.runs for batch in batches)
+        lost += self._keep(batches)
         messages = [LiveMessage.of(*each) for each in fresh if each[1]]
-        return _Done(messages, seen, failed)
+        return _Done(messages, seen, lost)
 
     def _take(self, writer: RunWriter, items: list[Any]) -> Record:
         """Return the record with the new events."""
         record = writer.record
         if record is None:
             about = writer.describe(writer.quoting)
-            record = Record(about, writer.quoting, encoders=writer.encoders)
+            record = writer.record = Record(about, writer.quoting, encoders=writer.encoders)
         record.dropped = writer.dropped
         record.take_all(items)
         record.join()
         return record
 
-    def _keep(self, batches: Sequence[Batch]) -> bool:
+    def _keep(self, batches: Sequence[Batch]) -> int:
+        """Write runs to the file. Return how many could not be written."""
+        alone = [batch for batch in batches if batch.answers]
+        others = [batch for batch in batches if not batch.answers]
+        starts = range(0, len(others), TOGETHER)
+        joined = [join_batches(others[start : start + TOGETHER]) for start in starts]
         try:
-            self.store.put(*batches)
+            self.store.put(*joined, *alone)
         except StoreFailed as error:  # a full disk must not end what is shown; the page says so
             if not self._failing:
                 _LOG.error("%s", error.why)
             self._failing = True
-        else:
-            self._failing = False
-        return not self._failing
+            return len(batches)
+        self._failing = False
+        return 0
+
+
+def _write(record: Record) -> Batch | None:
+    """Return the batch of a run, or None: one that cannot be written is lost, and no other."""
+    try:
+        return record.keep()
+    except _UNWRITABLE:
+        _LOG.exception("a run cannot be written to the inspector's file")
+        return None

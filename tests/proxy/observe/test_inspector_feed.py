@@ -83,13 +83,13 @@ async def events_of(served: Served, run: dict[str, Any]) -> list[dict[str, Any]]
 
 
 def kinds(events: list[dict[str, Any]]) -> list[str]:
-    return [event["kind"] for event in events]
+    return [event["type"] for event in events]
 
 
 @in_loop
 @pytest.mark.parametrize(
     ("bodies", "shown"),
-    [(True, ("gpt-x", "<b>mine</b>")), (False, ("gpt-x", "(11 characters that are no name)"))],
+    [(True, ("gpt-x", "<b>mine</b>")), (False, ("gpt-x", "(11 characters that are not a name)"))],
 )
 async def test_a_refused_request_is_listed_with_the_model_that_its_client_named(
     tmp_path: Path, bodies: bool, *, shown: tuple[str, ...]
@@ -113,12 +113,12 @@ async def test_a_run_is_kept_with_its_turns_calls_and_results(tmp_path: Path) ->
         _, figures = await get(served, "/api/figures")
     assert (run["model"], run["way"], run["fate"]) == ("two-steps", "run", "done")
     assert (run["turns"], run["tools"]) == (3, ["get_weather", "send_email"])
-    [first, second, last] = [event for event in events if event["kind"] == "asked"]
+    [first, second, last] = [event for event in events if event["type"] == "UpstreamAsked"]
     assert first["messages"][0]["text"] == QUESTION[0]["content"]
     assert second["messages"][-1]["results"][0]["text"].startswith("12 degrees")
     assert last["left_out"] == 3
-    assert [e["status"] for e in events if e["kind"] == "tool_ended"] == ["done", "done"]
-    assert "".join(e["text"] for e in events if e["kind"] == "text") == "All done."
+    assert [e["status"] for e in events if e["type"] == "ToolEnded"] == ["done", "done"]
+    assert "".join(e["text"] for e in events if e["type"] == "Text") == "All done."
     assert {tool["name"]: tool["count"] for tool in figures["tools"]} == {
         "get_weather": 1,
         "send_email": 1,
@@ -141,13 +141,13 @@ async def test_a_run_is_offered_the_tools_that_its_client_wants(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("scenario", "kind", "told"),
     [
-        ("truncated-in-string", "rejected", {"reason": "truncated"}),
-        ("trailing-comma", "released", {"name": "send_email"}),
-        ("missing-parameter", "rejected", {"reason": "schema"}),
-        ("server-error", "upstream_retried", {"kind": "upstream_retried"}),
-        ("server-error-always", "upstream_failed", {"status": 500}),
-        ("dropped-always", "fault", {"fault": "stream_dropped"}),
-        ("finish-stop", "odd", {"oddity": "calls_with_other_hint"}),
+        ("truncated-in-string", "Rejected", {"reason": "truncated"}),
+        ("trailing-comma", "Released", {"call": {"name": "send_email"}}),
+        ("missing-parameter", "Rejected", {"reason": "schema"}),
+        ("server-error", "UpstreamRetried", {"type": "UpstreamRetried"}),
+        ("server-error-always", "UpstreamFailed", {"error": {"status": 500}}),
+        ("dropped-always", "Fault", {"kind": "stream_dropped"}),
+        ("finish-stop", "Inconsistent", {"oddity": "calls_with_other_hint"}),
     ],
 )
 @in_loop
@@ -157,9 +157,13 @@ async def test_what_went_wrong_is_shown(
     async with inspected(tmp_path, scenario) as served:
         await ask(served, scenario)
         [run] = await wait_for_runs(served)
-        events = [event for event in await events_of(served, run) if event["kind"] == kind]
+        events = [event for event in await events_of(served, run) if event["type"] == kind]
     assert events
-    assert told.items() <= events[0].items()
+    [(name, value)] = told.items()
+    if isinstance(value, dict):
+        assert value.items() <= events[0][name].items()
+    else:
+        assert events[0][name] == value
 
 
 @pytest.mark.parametrize("scenario", ["good", "truncated-in-string", "trailing-comma", "crlf"])
@@ -183,11 +187,11 @@ def check_again(exported: str, events: list[dict[str, Any]], *, folder: Path) ->
         collect([event for step in recording.play() for event in step])
         for recording in load(folder / "case.jsonl")
     ]
-    judged = [e for e in events if e["kind"] in {"released", "rejected"}]
+    judged = [e for e in events if e["type"] in {"Released", "Rejected"}]
     released = [call.raw for outcome in played for call in outcome.calls]
-    assert released == [e["raw"] for e in judged if e["kind"] == "released"]
+    assert released == [e["call"]["raw"] for e in judged if e["type"] == "Released"]
     reasons = [rejected.reason.value for outcome in played for rejected in outcome.rejected]
-    assert reasons == [e["reason"] for e in judged if e["kind"] == "rejected"]
+    assert reasons == [e["reason"] for e in judged if e["type"] == "Rejected"]
     assert judged
 
 
@@ -236,7 +240,7 @@ async def test_answers_that_pass_through_are_kept_as_well(tmp_path: Path, *, str
     assert run["way"] == "forward"
     assert "choices" in "".join(chunk["text"] for chunk in chunks["answers"][0]["chunks"])
     if stream:
-        assert "text" in kinds(events)
+        assert "Text" in kinds(events)
 
 
 @in_loop
@@ -280,7 +284,7 @@ async def test_without_bodies_a_model_whose_name_is_a_sentence_is_told_by_its_le
     async with inspected(tmp_path, "call the bank", bodies=False) as served:
         await ask(served, "call the bank")
         [run] = await wait_for_runs(served)
-    told = "(13 characters that are no name)"
+    told = "(13 characters that are not a name)"
     assert (run["model"], run["upstream_model"]) == (told, told)
 
 
@@ -311,7 +315,7 @@ async def test_the_upstreams_key_is_nowhere(tmp_path: Path) -> None:
             await ask(served, "m")
             [run] = await wait_for_runs(served)
             events = await events_of(served, run)
-    assert "upstream_failed" in kinds(events)
+    assert "UpstreamFailed" in kinds(events)
     file = b"".join(path.read_bytes() for path in tmp_path.glob("wholecall-inspector*"))
     assert KEY not in str(events)
     assert KEY.encode() not in file
@@ -360,11 +364,11 @@ async def test_a_page_sees_a_run_as_it_happens(tmp_path: Path) -> None:
         response = await served.http.get(f"{served.url}/inspector/api/live")
         asked = asyncio.create_task(ask(served, "good"))
         seen: list[str] = []
-        while "over" not in seen:
+        while "ExchangeEnded" not in seen:
             line = await response.content.readline()
             messages = json.loads(line[6:]) if line.startswith(b"data: ") else []
             told = [message["events"] for message in messages if "events" in message]
             seen += [kind for events in told for kind in kinds(events)]
         await asked
-        assert {"run", "opened", "released", "ended"} <= set(seen)
+        assert {"Exchange", "Opened", "Released", "Ended"} <= set(seen)
         response.close()

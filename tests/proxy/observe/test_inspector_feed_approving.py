@@ -98,7 +98,7 @@ async def denials(served: Served) -> list[str]:
     return [
         event["result"]
         for event in events
-        if event["kind"] == "tool_ended" and event["status"] == "denied"
+        if event["type"] == "ToolEnded" and event["status"] == "denied"
     ]
 
 

@@ -34,81 +34,85 @@ function laneOf(run, event) {
   return lane;
 }
 
-function callOf(run, event) {
-  const lane = run.calls.get(event.id) ?? null;
+function callOf(run, id, at) {
+  const lane = run.calls.get(id) ?? null;
   if (lane) lane.version += 1;
-  return lane ?? newLane(0, event.at);
+  return lane ?? newLane(0, at);
 }
 
-function judge(run, event, verdict) {
-  const lane = laneOf(run, event);
+// `call` is a released call or a rejection. Where bodies are not kept, `raw` is a number of characters.
+function judge(run, event, call, verdict) {
+  const lane = laneOf(run, { number: call.number, at: event.at });
+  const hasText = typeof call.raw === "string";
   Object.assign(lane, {
-    verdict, verdictAt: event.at, id: event.id ?? lane.id, name: event.name ?? lane.name,
-    text: event.raw ?? lane.text, characters: event.characters ?? 0, reason: event.reason ?? "",
-    detail: event.detail ?? "", problems: event.problems ?? [], repairs: event.repairs ?? [],
-    coercions: event.coercions ?? [], dropped: event.dropped ?? [], fitted: event.arguments ?? "",
-    evidence: event.evidence ?? lane.evidence,
+    verdict, verdictAt: event.at, id: call.id ?? lane.id, name: call.name ?? lane.name,
+    text: hasText ? call.raw : lane.text, characters: (hasText ? call.raw.length : call.raw) ?? 0,
+    reason: call.reason ?? "", detail: call.detail ?? "", problems: call.problems ?? [],
+    repairs: call.repairs ?? [], coercions: call.coercions ?? [], dropped: call.dropped ?? [],
+    fitted: call.arguments ?? "", evidence: call.evidence ?? lane.evidence,
   });
-  if (event.id) run.calls.set(event.id, lane);
+  if (call.id) run.calls.set(call.id, lane);
 }
 
 const WAITS = "waits for approval";
 const grown = (before, event) => (event.whole ? event.text : before + event.text);
 
+// By the type of the event.
 const FOLDS = {
-  run: (run, event) => { run.head = event; },
-  turn: (run, event) => {
+  Exchange: (run, event) => { run.head = event; },
+  TurnStarted: (run, event) => {
     // What is asked before the first turn is told belongs to it.
     run.turns.push(newTurn(event));
   },
-  turn_retried: (run, event) => { turnOf(run, event).void = event.why; },
-  run_ended: (run, event) => { run.stop = event; },
-  asked: (run, event) => {
+  TurnRetried: (run, event) => { turnOf(run, event).void = event.why; },
+  RunEnded: (run, event) => { run.stop = event; },
+  UpstreamAsked: (run, event) => {
     turnOf(run, event).asked = event;
     run.question ||= (event.messages ?? []).findLast((message) => message.role === "user" && message.text)?.text ?? "";
   },
-  opened: (run, event) => {
+  Opened: (run, event) => {
     const lane = laneOf(run, event);
     Object.assign(lane, { id: event.id ?? "", name: event.name ?? "" });
     if (event.id) run.calls.set(event.id, lane);
   },
-  grew: (run, event) => {
+  Grew: (run, event) => {
     const lane = laneOf(run, event);
     lane.text = grown(lane.text, event);
     lane.characters = lane.text.length;
   },
-  proved: (run, event) => { laneOf(run, event).evidence = event.evidence ?? []; },
-  released: (run, event) => judge(run, event, event.repairs ? "repaired" : "released"),
-  rejected: (run, event) => judge(run, event, "rejected"),
-  repeated: (run, event) => { Object.assign(laneOf(run, event), { verdict: "repeated", verdictAt: event.at }); },
-  text: (run, event) => { const turn = turnOf(run, event); turn.text = grown(turn.text, event); },
-  reasoning: (run, event) => { const turn = turnOf(run, event); turn.reasoning = grown(turn.reasoning, event); },
-  usage: (run, event) => { turnOf(run, event).usage = event; },
-  odd: (run, event) => { turnOf(run, event).oddities.push(event); },
-  fault: (run, event) => { turnOf(run, event).faults.push(event); },
-  ended: (run, event) => { Object.assign(turnOf(run, event), { ended: event, endedAt: event.at }); },
-  tool_started: (run, event) => {
-    const lane = callOf(run, event);
+  Proved: (run, event) => { laneOf(run, event).evidence = event.evidence ?? []; },
+  Released: (run, event) => judge(run, event, event.call, event.call.repairs ? "repaired" : "released"),
+  Rejected: (run, event) => judge(run, event, event, "rejected"),
+  Repeated: (run, event) => { Object.assign(laneOf(run, event), { verdict: "repeated", verdictAt: event.at }); },
+  Text: (run, event) => { const turn = turnOf(run, event); turn.text = grown(turn.text, event); },
+  Reasoning: (run, event) => { const turn = turnOf(run, event); turn.reasoning = grown(turn.reasoning, event); },
+  Usage: (run, event) => { turnOf(run, event).usage = event; },
+  Inconsistent: (run, event) => { turnOf(run, event).oddities.push(event); },
+  Fault: (run, event) => { turnOf(run, event).faults.push(event); },
+  Ended: (run, event) => { Object.assign(turnOf(run, event), { ended: event, endedAt: event.at }); },
+  ToolStarted: (run, event) => {
+    const lane = callOf(run, event.call.id, event.at);
     Object.assign(lane, { startedAt: lane.startedAt ?? event.at, attempt: event.attempt ?? 1 });
   },
-  tool_reported: (run, event) => { callOf(run, event).progress = event.progress ?? ""; },
-  tool_ended: (run, event) => {
+  ToolReported: (run, event) => { callOf(run, event.call_id, event.at).progress = event.progress ?? ""; },
+  ToolEnded: (run, event) => {
     const result = { endedAt: event.at, status: event.status, result: event.result ?? "" };
-    Object.assign(callOf(run, event), result);
+    Object.assign(callOf(run, event.call.id, event.at), result);
   },
-  tool_ended_late: (run, event) => {
-    Object.assign(callOf(run, event), { status: `timed_out, ${event.status} late`, result: event.result ?? "" });
+  ToolEndedLate: (run, event) => {
+    const result = { status: `timed_out, ${event.status} late`, result: event.result ?? "" };
+    Object.assign(callOf(run, event.call.id, event.at), result);
   },
-  tool_abandoned: (run, event) => { callOf(run, event).status = "abandoned"; },
-  approval_asked: (run, event) => { callOf(run, event).approval = WAITS; },
-  approval_answered: (run, event) => {
-    const lane = callOf(run, event);
+  ToolAbandoned: (run, event) => { callOf(run, event.call.id, event.at).status = "abandoned"; },
+  ApprovalAsked: (run, event) => { callOf(run, event.call.id, event.at).approval = WAITS; },
+  ApprovalAnswered: (run, event) => {
+    const lane = callOf(run, event.call.id, event.at);
     Object.assign(lane, { approval: event.approved ? "approved" : "denied", why: event.why ?? "" });
   },
-  upstream_retried: (run, event) => { turnOf(run, event).notes.push(`asked again after ${event.delay} s`); },
-  upstream_failed: (run, event) => { turnOf(run, event).faults.push({ fault: "upstream", message: event.message }); },
-  dropped: (run, event) => { run.dropped += event.events; },
-  over: (run, event) => {
+  UpstreamRetried: (run, event) => { turnOf(run, event).notes.push(`asked again after ${event.delay} s`); },
+  UpstreamFailed: (run, event) => { turnOf(run, event).faults.push({ kind: "upstream", message: event.error.message }); },
+  Dropped: (run, event) => { run.dropped += event.events; },
+  ExchangeEnded: (run, event) => {
     run.over = event;
     // No turn follows, so it was not asked again: a part of it had reached the client.
     if (run.turns.length) run.turns.at(-1).void = "";
@@ -122,7 +126,7 @@ export function apply(run, event) {
   run.now = Math.max(run.now, event.at);
   run.lastAt = event.at;
   run.version += 1;
-  FOLDS[event.kind]?.(run, event);
+  FOLDS[event.type]?.(run, event);
   return true;
 }
 
@@ -134,8 +138,8 @@ export function totals(run) {
     calls: lanes.length,
     rejected: lanes.filter((lane) => lane.verdict === "rejected").length,
     waiting: lanes.filter((lane) => lane.approval === WAITS && !lane.status).length,
-    input: sum("input"),
-    output: sum("output"),
+    input: sum("input_tokens"),
+    output: sum("output_tokens"),
     seconds: run.over?.seconds ?? run.now,
   };
 }

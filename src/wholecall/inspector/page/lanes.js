@@ -67,7 +67,7 @@ function showHead(run) {
       make("h2", {}, head.model || "a model without a name"),
       chip(run.over?.fate ?? "under way", bad ? "bad" : run.over ? "good" : "live"),
       run.over?.code ? chip(run.over.code, "bad") : null,
-      run.stop && run.stop.stop !== "answer" ? chip(`stopped: ${run.stop.stop}`, run.stop.no_answer ? "bad" : "odd", run.stop.why || "why the run ended") : null,
+      run.stop && run.stop.stop !== "answer" ? chip(`stopped: ${run.stop.stop}`, run.stop.no_answer ? "bad" : "odd", typeof run.stop.no_answer === "string" ? run.stop.no_answer : "why the run ended") : null,
       run.dropped ? chip(`${counted(run.dropped, "event")} dropped`, "bad", "more came than could be written down") : null,
       run.missed ? chip(`${counted(run.missed, "event")} not shown`, "bad", "this page did not keep up") : null,
       head.bodies === false ? chip("bodies are not kept", "", "inspector.bodies is off") : null),
@@ -119,7 +119,7 @@ class TurnView {
 
   // The chips name them; what they mean here must not need a mouse.
   #tellOddities({ faults, oddities }) {
-    const told = [...faults.map((fault) => [fault.fault, fault.message]), ...oddities.map((odd) => [odd.oddity, odd.detail])]
+    const told = [...faults.map((fault) => [fault.kind, fault.message]), ...oddities.map((odd) => [odd.oddity, odd.detail])]
       .filter(([, words]) => words);
     if (told.length === this.odd.children.length) return;
     this.odd.replaceChildren(...told.map(([name, words]) => make("li", {}, make("b", {}, name), " ", make("span", { class: "text" }, words))));
@@ -159,9 +159,9 @@ function showTurnHead(turn, { index, goesOn }) {
     ended?.native && ended.native !== ended.finish_reason ? chip(`upstream said ${ended.native}`) : null,
     turn.void ? chip(`asked again: ${turn.void}`, "bad") : null,
     ...turn.notes.map((note) => chip(note)),
-    ...turn.faults.map((fault) => chip(fault.fault, "bad", fault.message)),
+    ...turn.faults.map((fault) => chip(fault.kind, "bad", fault.message)),
     ...turn.oddities.map((odd) => chip(odd.oddity, "odd", odd.detail)),
-    turn.usage ? make("span", { class: "fact end" }, `${turn.usage.input ?? 0} + ${turn.usage.output ?? 0} tokens`) : null,
+    turn.usage ? make("span", { class: "fact end" }, `${turn.usage.input_tokens ?? 0} + ${turn.usage.output_tokens ?? 0} tokens`) : null,
   ].filter(Boolean);
 }
 

@@ -58,7 +58,7 @@ export class LiveView {
       run.heardAt = performance.now();
       for (const event of message.events) {
         apply(run, event);
-        if (event.kind.startsWith("approval")) lookForApprovals();
+        if (event.type.startsWith("Approval")) lookForApprovals();
       }
     }
     while (this.#runs.size > MOST_RUNS) this.#forgetOne();

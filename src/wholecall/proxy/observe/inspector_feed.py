@@ -14,8 +14,8 @@ from starlette.routing import Route
 
 from wholecall.agent.approvals import Approval, Approvals
 from wholecall.agent.run_events import ToolEnded
+from wholecall.errors import UpstreamError
 from wholecall.events import Call, Grew, Reasoning, Rejected, Released, Text
-from wholecall.inspector import page_events
 from wholecall.inspector.approval_queue import (
     AnsweredApproval,
     ApprovalQueue,
@@ -23,12 +23,20 @@ from wholecall.inspector.approval_queue import (
     make_approval_routes,
 )
 from wholecall.inspector.live_runs import LiveRuns
-from wholecall.inspector.page_encoder import ENCODERS, Encoders, Hides, Plain, Quoting, tell_seconds
-from wholecall.inspector.page_events import PageEvent
+from wholecall.inspector.page_encoder import ENCODERS as RUN_ENCODERS
+from wholecall.inspector.page_encoder import (
+    Encoders,
+    Fields,
+    Hides,
+    Plain,
+    Quoting,
+    make_encoder,
+    omit,
+)
 from wholecall.inspector.routes import make_routes
-from wholecall.inspector.run_record import About, make_id
+from wholecall.inspector.run_record import About, RecordedForm, make_id
 from wholecall.inspector.run_store import RunStore
-from wholecall.inspector.tap import BodyWriter, BriefWriter, InspectorTap
+from wholecall.inspector.tap import InspectorTap, RunWriter
 from wholecall.proxy.config.schema import Config
 from wholecall.proxy.http.client_request import CALLER
 from wholecall.proxy.observe.taps import (
@@ -38,6 +46,7 @@ from wholecall.proxy.observe.taps import (
     ExchangeEnded,
     Reading,
     Reads,
+    TakeChunk,
     UpstreamAnswered,
     UpstreamAsked,
     UpstreamFailed,
@@ -151,7 +160,7 @@ class InspectorFeed:
             seconds=config.inspector.days * _DAY_SECONDS,
             most_bytes=config.inspector.megabytes * _MEGABYTE,
         )
-        self._tap = InspectorTap(store, LiveRuns(), encoders=_ENCODERS)
+        self._tap = InspectorTap(store, LiveRuns(), encoders=ENCODERS)
         self._desk = ApprovalQueue(path)
         self.approving = ApprovalRequests(
             self._desk,
@@ -199,90 +208,62 @@ class InspectorFeed:
     def open(self, exchange: Exchange) -> Reading:
         """A run begins."""
         quoting, describe = self._quoting, partial(_describe, exchange)
-        if quoting.bodies:
-            return self._tap.open(describe, quoting), _READS_WITH_BODIES
-        return self._tap.open_briefly(describe, quoting), _READS
+        reads = _READS_WITH_BODIES if quoting.bodies else _READS
+        return self._tap.open(describe, quoting), reads
 
 
 def _describe(exchange: Exchange, quoting: Quoting) -> About:
     began = time.time() - (time.perf_counter() - exchange.started)
-    head = page_events.PageRun(
-        id=make_id(began),
-        began=began,
-        request_id=exchange.request_id,
-        model=quoting.name(exchange.model),
-        protocol=exchange.protocol,
-        upstream=exchange.upstream,
-        upstream_model=quoting.name(exchange.upstream_model),
-        way=exchange.way,
-        stream=exchange.stream,
-        bodies=quoting.bodies,
-        n=0,
-        at=0.0,
-    )
+    head = _encode_exchange(exchange, quoting)
+    head |= {"id": make_id(began), "began": began, "bodies": quoting.bodies}
     return About(head, exchange.key_id, exchange.started)
 
 
 # ── What is reported of an exchange ─────────────────────────────────────────────────
 
 
-def _tell_retried(event: UpstreamRetried, _: Quoting) -> PageEvent:
-    return page_events.PageUpstreamRetried(tell_seconds(event.delay))
+def _describe_error(quoting: Quoting, error: UpstreamError) -> dict[str, object]:
+    words = {"code": quoting.clean(error.code), "message": quoting.clean(str(error))}
+    return {"status": error.status, **words}
 
 
-def _tell_answered(event: UpstreamAnswered, _: Quoting) -> PageEvent:
-    return page_events.PageAnswered(tell_seconds(event.seconds))
-
-
-def _tell_failed(event: UpstreamFailed, quoting: Quoting) -> PageEvent:
-    error = event.error
-    return page_events.PageUpstreamFailed(
-        error.status, quoting.clean(error.code), quoting.clean(str(error))
-    )
-
-
-def _tell_began(event: AnswerBegan, _: Quoting) -> PageEvent:
-    return page_events.PageBegan(tell_seconds(event.seconds), tell_seconds(event.added))
-
-
-def _tell_ended(event: ExchangeEnded, quoting: Quoting) -> PageEvent:
+def _encode_end(event: ExchangeEnded, quoting: Quoting) -> Fields:
     quotes = event.status < _SERVER_FAULT or event.code == _BAD_CALL
-    return page_events.PageOver(
-        fate=event.fate.value,
-        status=event.status,
-        seconds=tell_seconds(event.seconds),
-        code=quoting.clean(event.code),
-        message=quoting.clean(event.message) if quoting.bodies or not quotes else "",
-    )
+    return (_encode_quoting_end if quotes else _encode_plain_end)(event, quoting)
 
 
-_ENCODERS: Encoders = {
-    **ENCODERS,
-    UpstreamRetried: _tell_retried,
-    UpstreamAnswered: _tell_answered,
-    UpstreamFailed: _tell_failed,
-    AnswerBegan: _tell_began,
-    ExchangeEnded: _tell_ended,
+_encode_exchange = make_encoder(Exchange, path=omit)
+_encode_quoting_end = make_encoder(ExchangeEnded)
+_encode_plain_end = make_encoder(ExchangeEnded, message=Quoting.clean)
+ENCODERS: Encoders = {
+    **RUN_ENCODERS,
+    UpstreamRetried: make_encoder(UpstreamRetried),
+    UpstreamAnswered: make_encoder(UpstreamAnswered),
+    UpstreamFailed: make_encoder(UpstreamFailed, error=_describe_error),
+    AnswerBegan: make_encoder(AnswerBegan),
+    ExchangeEnded: _encode_end,
 }
 _LONG = (Released, Rejected, ToolEnded)
 """Events that hold arguments and results, which are dropped early if bodies are not kept."""
-# Of others nothing is made at once: that has time, and is done elsewhere.
-_READS = Reads(
-    {
-        **dict.fromkeys(_ENCODERS, BriefWriter.take),
-        **dict.fromkeys(_LONG, BriefWriter.tell),
-        UpstreamAsked: BriefWriter.ask,
-        ExchangeEnded: BriefWriter.end,
-    }
-)
+
+
+def _ask(writer: RunWriter, event: UpstreamAsked) -> None:
+    writer.ask(event.request)
+
+
+def _listen(writer: RunWriter, event: ChunksBegan) -> TakeChunk:
+    return writer.listen(RecordedForm(event.protocol, event.streamed))
+
+
+# Of other events nothing is made at once: that has time, and is done elsewhere.
+_TAKES = {
+    **dict.fromkeys(ENCODERS, RunWriter.take),
+    UpstreamAsked: _ask,
+    ExchangeEnded: RunWriter.end,
+}
+_READS = Reads({**_TAKES, **dict.fromkeys(_LONG, RunWriter.encode)})
 _READS_WITH_BODIES = Reads(
-    {
-        **dict.fromkeys(_ENCODERS, BodyWriter.take),
-        UpstreamAsked: BodyWriter.ask,
-        ExchangeEnded: BodyWriter.end,
-        **dict.fromkeys((Text, Grew, Reasoning), BodyWriter.hear),
-        ChunksBegan: BodyWriter.listen,
-    }
+    {**_TAKES, **dict.fromkeys((Text, Grew, Reasoning), RunWriter.hear), ChunksBegan: _listen}
 )
 
 
