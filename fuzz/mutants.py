@@ -535,8 +535,8 @@ MUTANTS = [
     Mutant(
         "a late result is told with every request",
         "agent/loop.py",
-        "news, self._told_late = self._late[self._told_late :], len(self._late)",
-        "news = self._late",
+        "news, self._told = self.late[self._told :], len(self.late)",
+        "news = self.late",
         "tests/agent/test_late_results.py",
     ),
     Mutant(

@@ -25,8 +25,8 @@ _FINISHED_BY_LENGTH = "length"
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
-    """Ask again: this request, for this reason."""
+class RetryRequest:
+    """The request with which an answer is retried, and why."""
 
     why: str
     request: Request
@@ -43,7 +43,7 @@ class AnswerRetry:
 
     def after_answer(
         self, request: Request, outcome: Outcome, *, began: tuple[Call, ...], last: bool = False
-    ) -> Again | None:
+    ) -> RetryRequest | None:
         """Return why and how to retry an answer; None: use it.
 
         The `last` answer of a run may stay empty: then the run says why it was stopped.
@@ -55,12 +55,14 @@ class AnswerRetry:
         if not began and was_cut(outcome) and self._raises < ROOM_RAISES:
             self._raises += 1
             more = with_more_room(request, outcome, most=self._limits.output_tokens)
-            return Again("a call was cut off; there is more room now", more) if more else None
+            return (
+                RetryRequest("a call was cut off; there is more room now", more) if more else None
+            )
         return None
 
     def after_error(
         self, request: Request, error: UpstreamError, *, began: tuple[Call, ...]
-    ) -> Again | None:
+    ) -> RetryRequest | None:
         """Return what to do about an upstream that gave no usable answer; None: its error is final.
 
         It is not raised here: an error that is stored where it is raised refers to itself.
@@ -75,18 +77,18 @@ class AnswerRetry:
                 del unforced
         if request.choice.mode is Mode.REQUIRED and error.status in _REFUSED:
             self._unforced = error
-            return Again(f"the forced choice was refused: {error}", _unforced(request))
+            return RetryRequest(f"the forced choice was refused: {error}", _unforced(request))
         if error.status is not None or error.attempts > 1:
             return None  # the upstream's own retries are over
         if self._retries >= self._limits.turn_retries:
             return None
         return self._retry(request, str(error), began=())
 
-    def _retry(self, request: Request, why: str, *, began: tuple[Call, ...]) -> Again:
+    def _retry(self, request: Request, why: str, *, began: tuple[Call, ...]) -> RetryRequest:
         if began or self._retries >= self._limits.turn_retries:
             raise _failed(why, began)
         self._retries += 1
-        return Again(why, request)
+        return RetryRequest(why, request)
 
 
 def is_broken(outcome: Outcome) -> bool:

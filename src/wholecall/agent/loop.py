@@ -1,9 +1,25 @@
-"""Turns until the final answer.
+"""The loop: turns until the final answer.
 
-Each turn: ask, read, run what may run, tell the model what came of every call. The loop
-ends with an answer, at a cap with one last answer without tools, or with an error that
-says which calls had begun. Every call gets exactly one result, rejected and skipped ones
-too, in call order; the caller's messages are only ever read.
+    ask ──▶ read ──▶ start calls ──▶ settle ──▶ results ──▶ ask …
+     ▲        │            (while the stream is still read)
+     └─retry──┘                                  no calls ──▶ the final answer
+
+Four rules make it safe:
+
+1. A call starts as soon as it is proved whole, before the stream has ended. What only the end of
+   the stream proves waits for the verdict on the whole answer, because a bad end is a reason to ask
+   again instead.
+2. An answer is requested again only while none of its calls has begun: the effects of a tool
+   remain, and a second answer would make it run twice. After that, a broken answer fails the run,
+   and the error names the calls that have begun.
+3. Every call gets exactly one result, in call order: rejected and skipped calls too, because
+   providers refuse a history with an unanswered call. The caller's messages are only read.
+4. The loop ends. A cap (turns, calls, tokens, time, the same call again and again) does not cut the
+   run off: the model gets one last turn without tools, to say what it knows. If it says nothing,
+   the run says why in its own words.
+
+So a run ends with an answer, at a cap, at a tool that ends it, with calls that only the caller can
+run, or with an error.
 """
 
 from __future__ import annotations
@@ -12,7 +28,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
-from wholecall.agent.answer_retry import Again, AnswerRetry
+from wholecall.agent.answer_retry import AnswerRetry, RetryRequest
 from wholecall.agent.budget import Budget, Guard, NotRun, Stop
 from wholecall.agent.call_runner import tell_late, tell_stop
 from wholecall.agent.executor import Executor
@@ -61,6 +77,46 @@ class _Wanted:
     """The number of ended tools at the time of the request."""
 
 
+@dataclass(slots=True)
+class _FinalAnswer:
+    """The text of the final answer so far, and what became of it."""
+
+    texts: list[str] = field(default_factory=list)
+    output: object = None
+    no_answer: str = ""
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
+
+class _Results:
+    """The tools that ended, by their events.
+
+    It does not know the loop: the loop holds the executor, which holds this, and a cycle would keep
+    all of the run until the garbage collector comes.
+    """
+
+    def __init__(self, emit: Callable[[RunEvent], None]) -> None:
+        self.ended: list[ToolEnded] = []
+        self.late: list[ToolEndedLate] = []
+        self._told = 0
+        self._emit = emit
+
+    def take(self, event: RunEvent) -> None:
+        """Remember the end of a tool, and pass every event on."""
+        if isinstance(event, ToolEnded):
+            self.ended.append(event)
+        elif isinstance(event, ToolEndedLate):
+            self.late.append(event)
+        self._emit(event)
+
+    def take_late(self) -> list[ToolEndedLate]:
+        """Return the late ends that the model does not know yet."""
+        news, self._told = self.late[self._told :], len(self.late)
+        return news
+
+
 class Loop:
     """Carries out one plan, once."""
 
@@ -73,47 +129,43 @@ class Loop:
         room: Callable[[], Awaitable[None]],
     ) -> None:
         self._plan = plan
-        self._ended: list[ToolEnded] = []
-        self._late: list[ToolEndedLate] = []
-        self._told_late = 0
-        self._emit = _remember(self._ended, self._late, emit=emit)
+        self._results = _Results(emit)
+        self._emit = self._results.take
         self._room = room
         self._executor = make_executor(self._emit)
-        self._ledger = Budget(plan.limits, started=0)
+        self._budget = Budget(plan.limits, started=0)
         self._guard = Guard(plan.limits)
         self._messages: list[Message] = []
         self._choice = plan.request.choice
         self._max_tokens = plan.request.max_tokens
-        self._texts: list[str] = []
-        self._output: object = None
-        self._no_answer = ""
+        self._final = _FinalAnswer()
         self._reminders = 0
         self._wanted = _Wanted()
 
     async def run(self) -> RunResult:
         """Take turns until the run is over."""
-        self._ledger = Budget(self._plan.limits, started=self._now())
+        self._budget = Budget(self._plan.limits, started=self._now())
         try:
             stop = None
             while stop is None:
                 stop = await self._take_turn()
         finally:
             await self._executor.cancel()
-        text = "".join(self._texts)
-        if stop in _SILENT_ENDS and not text.strip():
-            self._no_answer = _SILENT_ENDS[stop]
-        self._emit(RunEnded(stop, self._no_answer))
+        final = self._final
+        if stop in _SILENT_ENDS and not final.text.strip():
+            final.no_answer = _SILENT_ENDS[stop]
+        self._emit(RunEnded(stop, final.no_answer))
         return RunResult(
-            text=text,
+            text=final.text,
             stop=stop,
-            no_answer=self._no_answer,
-            output=self._output,
+            no_answer=final.no_answer,
+            output=final.output,
             messages=tuple(self._messages),
-            ended=tuple(self._ended),
-            late=tuple(self._late),
+            ended=tuple(self._results.ended),
+            late=tuple(self._results.late),
             pending=tuple(self._wanted.pending),
-            usage=self._ledger.usage,
-            turns=self._ledger.turns,
+            usage=self._budget.usage,
+            turns=self._budget.turns,
         )
 
     @property
@@ -126,7 +178,7 @@ class Loop:
         self._executor.halt()
 
     async def _take_turn(self) -> Stop | None:
-        answered = await self._ask(self._reached())
+        answered = await self._ask(self._find_cap())
         self._messages.append(answered.message)
         for call in answered.waiting:
             self._start(call)
@@ -137,37 +189,37 @@ class Loop:
 
     # ── Asking ──────────────────────────────────────────────────────────────────────
 
-    def _reached(self) -> Stop | None:
+    def _find_cap(self) -> Stop | None:
         if self._guard.stuck:
             return Stop.IDENTICAL
         if self._guard.calls >= self._plan.limits.calls:
             return Stop.CALLS
-        return self._ledger.reached(self._now())
+        return self._budget.reached(self._now())
 
     async def _ask(self, cap: Stop | None) -> ReadAnswer:
         """Ask until there is an answer that can be used."""
-        self._wanted = _Wanted(cap, ended_before=len(self._ended))
+        self._wanted = _Wanted(cap, ended_before=len(self._results.ended))
         self._tell_late()
         request = self._next_request()
-        recovery = AnswerRetry(self._plan.limits)
+        retry = AnswerRetry(self._plan.limits)
         while True:
-            self._emit(TurnStarted(self._ledger.turns + 1))
+            self._emit(TurnStarted(self._budget.turns + 1))
             try:
-                given = await self._try(request, recovery)
+                given = await self._try(request, retry)
             except (RunFailed, UpstreamError) as error:
                 # What was started comes to its end, so that the error is right about it.
                 await self._executor.settle()
                 error.ran = self._executor.ran
                 raise
             if isinstance(given, ReadAnswer):
-                self._ledger.turns += 1
+                self._budget.turns += 1
                 return given
-            self._emit(TurnRetried(self._ledger.turns + 1, given.why))
+            self._emit(TurnRetried(self._budget.turns + 1, given.why))
             request = given.request
             self._max_tokens = request.max_tokens
-            self._wanted = _Wanted(self._wanted.cap, ended_before=len(self._ended))
+            self._wanted = _Wanted(self._wanted.cap, ended_before=len(self._results.ended))
 
-    async def _try(self, request: Request, recovery: AnswerRetry) -> ReadAnswer | Again:
+    async def _try(self, request: Request, retry: AnswerRetry) -> ReadAnswer | RetryRequest:
         turn = Turn(emit=self._emit, start=self._start, room=self._room)
         limit = asyncio.timeout_at(self._deadline())
         try:
@@ -175,26 +227,26 @@ class Loop:
                 sent = self._plan.sender(request, silent=self._is_silent())
                 answered = await turn.read(self._plan.upstream, sent)
         except UpstreamError as error:
-            again = recovery.after_error(request, error, began=tuple(self._wanted.begun))
-            if again is None:
+            retried = retry.after_error(request, error, began=tuple(self._wanted.begun))
+            if retried is None:
                 raise
-            return again
+            return retried
         except TimeoutError:
             if not limit.expired():
                 raise  # not our clock's, so the time of the run is not to blame
             return self._after_time()
         outcome = answered.outcome
-        self._ledger.spend(outcome.usage)
+        self._budget.spend(outcome.usage)
         began, last = tuple(self._wanted.begun), self._wanted.cap is not None
-        return recovery.after_answer(request, outcome, began=began, last=last) or answered
+        return retry.after_answer(request, outcome, began=began, last=last) or answered
 
-    def _after_time(self) -> Again:
+    def _after_time(self) -> RetryRequest:
         """The answer took longer than the run may: there is time for one last, shorter one."""
         why = "the time of the run is over"
         if self._wanted.begun or self._wanted.cap is Stop.SECONDS:
             raise RunFailed(why, ran=self._executor.ran)
         self._wanted.cap = Stop.SECONDS
-        return Again(why, self._next_request())
+        return RetryRequest(why, self._next_request())
 
     def _next_request(self) -> Request:
         base = self._plan.request
@@ -212,8 +264,7 @@ class Loop:
 
     def _tell_late(self) -> None:
         """Tell the model once what tools gave after their calls had timed out."""
-        news, self._told_late = self._late[self._told_late :], len(self._late)
-        told = tuple(part for late in news for part in tell_late(late))
+        told = tuple(part for late in self._results.take_late() for part in tell_late(late))
         if told:
             self._messages.append(Message(Role.USER, told))
 
@@ -230,7 +281,7 @@ class Loop:
     def _deadline(self) -> float | None:
         if self._wanted.cap is Stop.SECONDS:
             return self._now() + LAST_ANSWER_SECONDS
-        return self._ledger.deadline
+        return self._budget.deadline
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -268,7 +319,7 @@ class Loop:
         return self._stop_after(outcome)
 
     async def _settle(self) -> tuple[CallResult, ...]:
-        limit = asyncio.timeout_at(self._ledger.deadline)
+        limit = asyncio.timeout_at(self._budget.deadline)
         try:
             async with limit:
                 return await self._executor.settle()
@@ -282,28 +333,28 @@ class Loop:
         if self._wanted.cap is not None:
             return self._close(self._wanted.cap, outcome)
         if self._wanted.pending:
-            self._texts.append(outcome.text)
+            self._final.texts.append(outcome.text)
             return Stop.CLIENT_CALLS
         for each in sorted(self._ended_now(), key=lambda each: each.call.number):
             tool = self._plan.toolbox.find(each.call.name)
             if tool is not None and tool.ends_run and each.status is Status.DONE:
-                self._texts.append(each.result.text)
-                self._output = self._plan.output.take(each.result)
+                self._final.texts.append(each.result.text)
+                self._final.output = self._plan.output.take(each.result)
                 return Stop.TOOL
         if outcome.calls:
             # What was demanded was done; the model is free to answer now.
             self._choice = _relaxed(self._choice)
         progress = Progress(
-            turns=self._ledger.turns, usage=self._ledger.usage, ended=tuple(self._ended)
+            turns=self._budget.turns, usage=self._budget.usage, ended=tuple(self._results.ended)
         )
         if any(holds(progress) for holds in self._plan.stop_when):
-            self._texts.append(outcome.text)
+            self._final.texts.append(outcome.text)
             return Stop.CONDITION
         return None
 
     def _ended_now(self) -> list[ToolEnded]:
         """Return the results of the current answer's calls."""
-        return self._ended[self._wanted.ended_before :]
+        return self._results.ended[self._wanted.ended_before :]
 
     def _count(self, ended: ToolEnded) -> None:
         if ended.status is Status.DONE:
@@ -345,11 +396,11 @@ class Loop:
     def _conclude(self, outcome: Outcome) -> Stop | None:
         """The answer has no calls: it is the final one, unless it will not do."""
         if outcome.finish_reason == "content_filter":
-            self._texts.append(outcome.text)
+            self._final.texts.append(outcome.text)
             return Stop.CONTENT_FILTER
         if self._wanted.cap is not None:
             return self._close(self._wanted.cap, outcome)
-        self._texts.append(outcome.text)
+        self._final.texts.append(outcome.text)
         if read_hint(outcome.native_finish_reason or "") is Hint.PAUSE:
             return None  # the provider's own tools took long: continue with what it has said
         breach = None if self._is_silent() else ask_again(self._choice, outcome)
@@ -357,21 +408,21 @@ class Loop:
             return self._remind(breach, f"the model did not do as it was told: {breach}")
         if outcome.finish_reason == "length":
             return self._after_length()
-        text = "".join(self._texts)
-        self._output, wrong = self._plan.output.read(text)
+        text = self._final.text
+        self._final.output, wrong = self._plan.output.read(text)
         return self._remind(wrong, self._plan.output.complain(text)) if wrong else Stop.ANSWER
 
     def _close(self, cap: Stop, outcome: Outcome) -> Stop:
         """Take the last answer of a run at a cap: the model's words, or else ours."""
-        self._texts.append(outcome.text)
-        text = "".join(self._texts)
+        self._final.texts.append(outcome.text)
+        text = self._final.text
         if outcome.calls or outcome.rejected or not outcome.text.strip():
             # Words beside a call lead up to it ("Let me look …"), and answer nothing.
-            self._no_answer = tell_stop(cap, self._plan.limits, ended=self._ended)
+            self._final.no_answer = tell_stop(cap, self._plan.limits, ended=self._results.ended)
             self._add_sentence(text)
             return cap
-        self._output, wrong = self._plan.output.read(text)
-        self._no_answer = self._plan.output.complain(text) if wrong else ""
+        self._final.output, wrong = self._plan.output.read(text)
+        self._final.no_answer = self._plan.output.complain(text) if wrong else ""
         return cap
 
     def _after_length(self) -> Stop | None:
@@ -383,32 +434,17 @@ class Loop:
     def _add_sentence(self, text: str) -> None:
         """Put the run's own sentence after what the model said, in a separate paragraph."""
         seam = ("\n" if text.endswith("\n") else "\n\n") if text.strip() else ""
-        self._texts.append(f"{seam}{self._no_answer}")
-        self._emit(Text(self._texts[-1]))
+        self._final.texts.append(f"{seam}{self._final.no_answer}")
+        self._emit(Text(self._final.texts[-1]))
 
     def _remind(self, words: str, failure: str) -> Stop | None:
         """Remind the model that its answer will not do; raise `RunFailed` after too many times."""
         if self._reminders >= MOST_TIMES_ASKED:
-            raise RunFailed(failure, ran=self._executor.ran, text="".join(self._texts))
+            raise RunFailed(failure, ran=self._executor.ran, text=self._final.text)
         self._reminders += 1
-        self._texts.clear()
+        self._final.texts.clear()
         self._messages.append(Message(Role.USER, (Text(words),)))
         return None
-
-
-def _remember(
-    ended: list[ToolEnded], late: list[ToolEndedLate], *, emit: Callable[[RunEvent], None]
-) -> Callable[[RunEvent], None]:
-    # It does not know the loop: the loop holds the executor, which holds this, and a circle would
-    # keep all of the run until the collector of garbage comes.
-    def take(event: RunEvent) -> None:
-        if isinstance(event, ToolEnded):
-            ended.append(event)
-        elif isinstance(event, ToolEndedLate):
-            late.append(event)
-        emit(event)
-
-    return take
 
 
 def _relaxed(choice: Choice) -> Choice:

@@ -79,14 +79,16 @@ class NativeSender:
         def make_reader(answer: Answer) -> Reader:
             def new_assembler(tools: Tools | None) -> TurnAssembler:
                 hides = answer.hides_truncation
-                make = partial(
-                    RescuingAssembler,
+                make = partial(Assembler, hides_truncation=hides, ids=self._ids)
+                if not rescues:
+                    return EnforcingAssembler(request.choice, make(tools))
+                return RescuingAssembler(
+                    tools,
                     provenance=provenance_of(request.messages, read_offer(request.tools)),
                     may_start=self._rule.may_start,
+                    choice=request.choice,
+                    make=make,
                 )
-                make_any = make if rescues else Assembler
-                assembler = make_any(tools, hides_truncation=hides, ids=self._ids)
-                return EnforcingAssembler(request.choice, assembler)
 
             limit = limit_of(answer.protocol, request)
             return Reader(

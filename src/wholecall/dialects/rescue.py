@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from wholecall.assembly.assembler import Assembler, CallIds
+from wholecall.assembly.assembler import Assembler
 from wholecall.dialects.char_stream import BLANKS, MOST_BLANKS, Markers, markers_of
 from wholecall.dialects.emulation.choice_enforcement import ChoiceGate, ChoiceRefusal
 from wholecall.dialects.engine import FENCE, CallPosition, Engine
@@ -297,6 +297,9 @@ text."""
 WRITTEN = ChoiceRefusal(Reason.WRITTEN_AS_TEXT, "")
 
 
+_ANY = Choice()
+
+
 class RescuingAssembler:
     """An assembler of one turn that rescues calls from its text.
 
@@ -309,22 +312,21 @@ class RescuingAssembler:
         *,
         provenance: Provenance | None = None,
         may_start: MayStart | None = None,
-        hides_truncation: bool = False,
-        ids: CallIds | None = None,
+        choice: Choice = _ANY,
+        make: Callable[[Iterable[ToolSpec] | None], Assembler] = Assembler,
     ) -> None:
-        """`provenance` holds what was said before. Without `may_start`, every call may start."""
+        """`provenance` holds what was said before. Without `may_start`, every call may start.
+        Calls that the `choice` forbids are rejected. `make` makes the assembler of all calls."""
         offer = read_offer(tools or ())
-        self._assembler = Assembler(
-            None if tools is None else offer.values(), hides_truncation=hides_truncation, ids=ids
-        )
+        self._assembler = make(None if tools is None else offer.values())
         self._rescuer = Rescuer(offer, provenance) if offer else None
         self._may_start = may_start
-        self._gate = ChoiceGate(Choice())
+        self._gate = ChoiceGate(choice)
 
     def feed(self, delta: Delta) -> list[Event]:
         """Process one delta; return the events that it caused."""
         if self._rescuer is None:
-            return self._assembler.feed(delta)
+            return self._judge(self._assembler.feed(delta))
         return self._assemble(self._rescuer.feed(delta))
 
     def end(self) -> list[Event]:
@@ -335,9 +337,7 @@ class RescuingAssembler:
     def _assemble(self, given: list[Told]) -> list[Event]:
         events: list[Event] = []
         for each in given:
-            if type(each) is Text:  # the usual case, which never leads to a call
-                events += self._assembler.feed(each)
-            elif isinstance(each, Rejected | Inconsistent):
+            if isinstance(each, Rejected | Inconsistent):
                 events.append(each)
             else:
                 events += self._judge(self._assembler.feed(each))
@@ -345,6 +345,8 @@ class RescuingAssembler:
 
     def _judge(self, events: list[Event]) -> list[Event]:
         """Report each call that was rescued, and refuse those that may not be started."""
+        if len(events) == 1 and type(events[0]) is Text:  # the usual case
+            return events
         judged: list[Event] = []
         for event in events:
             judged.append(self._gate.judge(event))

@@ -277,13 +277,10 @@ class HttpUpstream:
         settings: HttpSettings | None = None,
     ) -> None:
         self.endpoint = Endpoint(protocol, base_url, api_key=api_key, headers=headers)
+        self.protocol = protocol
+        """The protocol that it speaks."""
         self._settings = settings or HttpSettings()
         self._pools = pools_for(self.endpoint, self._settings)
-
-    @property
-    def protocol(self) -> str:
-        """The protocol that it speaks."""
-        return self.endpoint.protocol
 
     @asynccontextmanager
     async def answer(self, request: Request) -> AsyncIterator[Answer]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import os
 import re
 import socket
@@ -38,6 +39,20 @@ class Timeouts:
     not streamed arrives when all of it is written."""
     between_chunks: float | None = 300.0
     """Seconds of silence in a response that has begun. Models think in between."""
+
+    @property
+    def shortest_silence(self) -> float | None:
+        """The shorter limit of silence; None if there is none."""
+        limits = (self.first_byte, self.between_chunks)
+        return min((each for each in limits if each is not None), default=None)
+
+
+class _State(enum.Enum):
+    """Of a connection. In a tunnel it may be lost before it is handed over."""
+
+    NEW = "new"
+    OPEN = "open"
+    LOST = "lost"
 
 
 class ConnectTimeout(TimeoutError):
@@ -419,11 +434,9 @@ class HttpConnection(asyncio.Protocol):
         self._on_free = on_free
         """Called when a response is complete and another request may follow."""
         self._on_lost = on_lost
-        self._tick = _shorter(timeouts.first_byte, timeouts.between_chunks)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
-        self._connected = False
-        self._lost = False
+        self._state = _State.NEW
         self._response: HttpResponse | None = None
         self._early: bytes | None = b""
         """Bytes that arrived before the first request; None after it: then none may."""
@@ -437,16 +450,16 @@ class HttpConnection(asyncio.Protocol):
     @property
     def usable(self) -> bool:
         """True if a request can be sent."""
-        return self._connected and not self._transport.is_closing()
+        return self._state is _State.OPEN and not self._transport.is_closing()
 
     async def ask(self, head: bytes, body: bytes) -> HttpResponse:
         """Send a request, and wait for the head of its response."""
-        if not self._connected:
+        if self._state is not _State.OPEN:
             raise ConnectionResetError("it hung up before it was asked")
         response = self._response = HttpResponse(self)
         self._heard = self._loop.time()
-        if self._timer is None and self._tick is not None:
-            self._timer = self._loop.call_later(self._tick, self._look)
+        if self._timer is None:
+            self._set_timer(self._timeouts.shortest_silence)
         self._transport.write(head + body[:SENT_BYTES])
         if len(body) > SENT_BYTES:
             self._unsent = memoryview(body)[SENT_BYTES:]
@@ -478,15 +491,16 @@ class HttpConnection(asyncio.Protocol):
     def abort(self, error: OSError | None = None) -> None:
         """Close at once, if there is anything to close. A response that is arriving is cut."""
         self._end(error or ConnectionAbortedError("it was closed on this side"))
-        if self._connected:
+        if self._state is _State.OPEN:
             self._transport.abort()
 
     # ── Called by the loop ──────────────────────────────────────────────────────────
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Use this transport from now on. In a tunnel it may be lost before it is handed over."""
+        """Use this transport from now on."""
         self._transport = cast(asyncio.Transport, transport)
-        self._connected = not self._lost
+        if self._state is _State.NEW:
+            self._state = _State.OPEN
 
     def data_received(self, data: bytes) -> None:
         """Process received bytes."""
@@ -537,8 +551,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the response under way, and report the lost connection."""
-        self._connected = False
-        self._lost = True
+        self._state = _State.LOST
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -578,10 +591,14 @@ class HttpConnection(asyncio.Protocol):
 
     # ── Silence ─────────────────────────────────────────────────────────────────────
 
+    def _set_timer(self, seconds: float | None) -> None:
+        if seconds is not None:
+            self._timer = self._loop.call_later(seconds, self._look)
+
     def _look(self) -> None:
         """Abort after too long a silence; otherwise check again when it may be too long."""
         self._timer = None
-        response, tick = self._response, self._tick
+        response, tick = self._response, self._timeouts.shortest_silence
         if response is None or tick is None:
             return  # the next request sets the timer again
         begun, timeouts = response.incoming.begun, self._timeouts
@@ -590,7 +607,7 @@ class HttpConnection(asyncio.Protocol):
         left = tick if limit is None or self._paused else self._heard + limit - now
         if left > 0:
             # After a tick at the latest: the limit may become the shorter one in the meantime.
-            self._timer = self._loop.call_later(min(left, tick), self._look)
+            self._set_timer(min(left, tick))
         else:
             self.abort(TimeoutError(f"nothing came for {limit:g} s"))
 
@@ -599,10 +616,6 @@ def _as_loss(error: TimeoutError) -> ConnectionError:
     """Return the error for a connection that the system gave up: the upstream was not silent, and
     nothing more can arrive."""
     return ConnectionResetError(f"it is gone: {error.strerror or error}")
-
-
-def _shorter(one: float | None, other: float | None) -> float | None:
-    return min((each for each in (one, other) if each is not None), default=None)
 
 
 class HttpResponse:

@@ -25,7 +25,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from wholecall.agent.answer_retry import Again, is_broken, was_cut, with_more_room
+from wholecall.agent.answer_retry import RetryRequest, is_broken, was_cut, with_more_room
 from wholecall.agent.budget import Guard, RunLimits, add_usage
 from wholecall.agent.run import Plan
 from wholecall.agent.run_events import TurnRetried, TurnStarted
@@ -108,26 +108,26 @@ class GateMode:
         """Ask until the calls are right or the retries are used up."""
         request = _warn(self._plan.request, self._plan.limits)
         answered = await self._ask(request)
-        outcome, again = answered.outcome, self._judge(request, answered)
-        while again is not None:
-            self._begin_again(again)
+        outcome, retry = answered.outcome, self._judge(request, answered)
+        while retry is not None:
+            self._begin_retry(retry)
             try:
-                answered = await self._ask_again(again.request, room=request.max_tokens)
+                answered = await self._retry(retry.request, room=request.max_tokens)
             except UpstreamError:
                 if not (self._kept or self._stopped or outcome.rejected):
                     raise
                 outcome = replace(outcome, text="")  # the earlier mistake is reported instead
                 break
-            outcome, request = answered.outcome, again.request
-            again = self._judge(request, answered)
+            outcome, request = answered.outcome, retry.request
+            retry = self._judge(request, answered)
         self._hand_over(outcome)
 
-    def _begin_again(self, again: Again) -> None:
-        retried = TurnRetried(self._turns, again.why)
+    def _begin_retry(self, retry: RetryRequest) -> None:
+        retried = TurnRetried(self._turns, retry.why)
         self._watch.take(retried)
         self._writer.report(describe_retry(retried))
         self._writer.begin_turn(void=True)
-        self._words.begin_again(void=not self._plan.request.stream)
+        self._words.begin_retry(void=not self._plan.request.stream)
 
     async def _ask(self, request: Request) -> ReadAnswer:
         self._held.clear()
@@ -140,7 +140,7 @@ class GateMode:
         self._usage = add_usage(self._usage, answered.outcome.usage or Usage())
         return answered
 
-    async def _ask_again(self, request: Request, *, room: int | None) -> ReadAnswer:
+    async def _retry(self, request: Request, *, room: int | None) -> ReadAnswer:
         """Retry the request, without more room if the upstream refuses that."""
         try:
             return await self._ask(request)
@@ -150,7 +150,8 @@ class GateMode:
         return await self._ask(replace(request, max_tokens=room))
 
     def _take(self, event: Event) -> None:
-        self._watch.take(event)
+        if type(event) in self._watch.wanted:
+            self._watch.take(event)
         if isinstance(event, Text):
             self._say(self._words.take(event.text))
         elif isinstance(event, Reasoning | ProviderBlock):
@@ -188,7 +189,7 @@ class GateMode:
 
     # ── Retries ─────────────────────────────────────────────────────────────────────
 
-    def _judge(self, request: Request, answered: ReadAnswer) -> Again | None:
+    def _judge(self, request: Request, answered: ReadAnswer) -> RetryRequest | None:
         """Return how to ask the model again; None if the answer will do, or has to."""
         outcome = answered.outcome
         if self._stopped or outcome.choices or outcome.finish_reason == _CONTENT_FILTER:
@@ -202,7 +203,7 @@ class GateMode:
             return None
         if is_broken(outcome):
             why = f"the answer broke off ({outcome.error})"
-            return Again(why, request) if self._can_stand(outcome) else None
+            return RetryRequest(why, request) if self._can_stand(outcome) else None
         if outcome.rejected:
             return self._correct(request, answered, last=left == 1)
         return self._remind(request, answered)
@@ -224,7 +225,9 @@ class GateMode:
         silent = not (outcome.text or outcome.reasoning or outcome.reasoning_extras)
         return not outcome.provider_blocks and (begun or silent)
 
-    def _correct(self, request: Request, answered: ReadAnswer, *, last: bool) -> Again | None:
+    def _correct(
+        self, request: Request, answered: ReadAnswer, *, last: bool
+    ) -> RetryRequest | None:
         """Request the right call: with more room if there was too little, or with feedback."""
         outcome = answered.outcome
         if outcome.calls and not request.choice.parallel:
@@ -233,24 +236,24 @@ class GateMode:
             most = self._plan.limits.output_tokens
             more = with_more_room(request, outcome, most=most)
             if more and not last and not outcome.calls and not outcome.provider_blocks:
-                return Again(_CUT, more)
+                return RetryRequest(_CUT, more)
             request = more or request
         self._kept += [call for call in outcome.calls if call not in self._repeated]
-        return Again(_WRONG, _add(request, answered, told=self._explain(outcome)))
+        return RetryRequest(_WRONG, _add(request, answered, told=self._explain(outcome)))
 
-    def _remind(self, request: Request, answered: ReadAnswer) -> Again | None:
+    def _remind(self, request: Request, answered: ReadAnswer) -> RetryRequest | None:
         if answered.outcome.finish_reason == _LENGTH:
             return None
         breach = obeyed(self._plan.request.choice, answered.outcome.calls)
         if breach is None or self._kept:
             return None
         told = Message(Role.USER, (Text(breach.message),))
-        return Again(_DISOBEYED, _add(request, answered, told=[told]))
+        return RetryRequest(_DISOBEYED, _add(request, answered, told=[told]))
 
-    def _without_tools(self, request: Request, answered: ReadAnswer) -> Again:
+    def _without_tools(self, request: Request, answered: ReadAnswer) -> RetryRequest:
         results = tuple(_result_of(call, _tell_model(call)) for call in answered.outcome.calls)
         asked = _add(request, answered, told=[Message(Role.TOOL, results)])
-        return Again(_REPEATED, replace(asked, choice=Choice(Mode.NONE)))
+        return RetryRequest(_REPEATED, replace(asked, choice=Choice(Mode.NONE)))
 
     def _explain(self, outcome: Outcome) -> list[Message]:
         """Return a result for every call of the answer, in order. Feedback on anything that was not
@@ -388,7 +391,7 @@ class _Words:
         """True if text that arrives now is not sent."""
         return self._stage is not _Stage.OPEN
 
-    def begin_again(self, *, void: bool) -> None:
+    def begin_retry(self, *, void: bool) -> None:
         """Prepare for another answer; `void` is True if nothing of the others was sent."""
         if void:
             self._sent.clear()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -177,7 +177,8 @@ _Shows: TypeAlias = Mapping[type, Sequence[tuple[int, Callable[[Any, Any], Any]]
 @lru_cache(_MOST_COMBINED)
 def _combine(*tables: Reads) -> _Shows:
     """For each type of event, which of the readers want to see it, and what they do with it."""
-    shows: dict[type, list[tuple[int, Callable[[Any, Any], Any]]]] = {}
+    # `OfChoice` holds an event that may be wanted.
+    shows: dict[type, list[tuple[int, Callable[[Any, Any], Any]]]] = {OfChoice: []}
     for place, reads in enumerate(tables):
         for kind, read in reads.by_type.items():
             shows.setdefault(kind, []).append((place, read))
@@ -199,6 +200,8 @@ class ExchangeWatch:
         readings = [tap.open(exchange) for tap in taps]
         self._readers = [reader for reader, _ in readings]
         self._shows = _combine(*[reads for _, reads in readings])
+        self.wanted: Container[type] = self._shows
+        """The types of events that a tap reads; `take` ignores others, but costs a call."""
         self._asked_first: float | None = None
         self._answered_last: float | None = None
         self._retries = 0
