@@ -548,10 +548,10 @@ MUTANTS = [
     ),
     Mutant(
         "what a tool prints gets into the log as it is",
-        "agent/tool_output.py",
+        "agent/tool_middleware.py",
         "(CURRENT.get() or self._others).write(text)",
         "self._stream.write(text)",
-        "tests/agent/test_tool_output.py",
+        "tests/agent/test_tool_middleware_output.py",
     ),
     Mutant(
         "Ctrl-C counts as the failure of a tool",

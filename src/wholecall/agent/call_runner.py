@@ -29,8 +29,7 @@ from wholecall.agent.run_events import (
     ToolStarted,
     copy_call,
 )
-from wholecall.agent.tool_middleware import Around, only_once, wrap
-from wholecall.agent.tool_output import CURRENT, ToolOutput
+from wholecall.agent.tool_middleware import CURRENT, Around, ToolOutput, only_once, wrap
 from wholecall.arguments.describe import cut, show
 from wholecall.arguments.feedback import (
     Feedback,

@@ -21,7 +21,7 @@ import uvicorn
 from uvicorn.server import HANDLED_SIGNALS
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
-from wholecall.agent.tool_output import take_prints
+from wholecall.agent.tool_middleware import take_prints
 from wholecall.errors import WholecallError
 from wholecall.proxy.app import Proxy, make_app
 from wholecall.proxy.config.load import find_file, load

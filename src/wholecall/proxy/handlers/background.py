@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -25,6 +25,9 @@ from wholecall.proxy.http.api_keys import Key
 from wholecall.proxy.http.client_connection import ResponseSink
 from wholecall.proxy.http.refusals import refuse_for_now
 from wholecall.proxy.responses.response_store import ResponseStore, StoredResponse, find_response
+
+if TYPE_CHECKING:
+    from wholecall.proxy.handlers.request_handler import RequestHandler
 
 MOST_BYTES = 16 * 1024 * 1024
 """Of the stream of one response."""
@@ -44,23 +47,6 @@ _TOO_LATE = 504
 _UNTOLD = {"code": "server_error", "message": "it ended without a word"}
 
 
-class AnswerWork(Protocol):
-    """Makes an answer."""
-
-    @property
-    def request_id(self) -> str:
-        """The id of the request that it answers."""
-
-    async def run(self) -> None:
-        """Make the answer."""
-
-    async def break_off(self) -> None:
-        """Say that the answer ends here: its client disconnected, or the server ends."""
-
-    async def stop(self, failure: Failure) -> None:
-        """Say that the answer ends here, and why."""
-
-
 class Background:
     """One response at work."""
 
@@ -68,14 +54,14 @@ class Background:
         self.answer = SharedStream(most_bytes=MOST_BYTES, outlives=True)
         self.answer.farewell = self._say_farewell
         self._head = head
-        self._handler: AnswerWork | None = None
+        self._handler: RequestHandler | None = None
         self._task: asyncio.Task[None] | None = None
         self._giving_up: asyncio.Task[None] | None = None
         self._cancelled = False
         self._final: bytes | None = None
         """The response as it ended, if it was reported."""
 
-    def start(self, handler: AnswerWork, *, seconds: float) -> asyncio.Task[None]:
+    def start(self, handler: RequestHandler, *, seconds: float) -> asyncio.Task[None]:
         """Let it be made, for not more than so many seconds."""
         self._handler = handler
         self._task = self.answer.start(partial(self._make, handler), break_off=handler.break_off)
@@ -83,7 +69,7 @@ class Background:
         self._task.add_done_callback(lambda _: self._let_go(alarm))
         return self._task
 
-    async def _make(self, handler: AnswerWork) -> None:
+    async def _make(self, handler: RequestHandler) -> None:
         try:
             await handler.run()
         finally:
@@ -177,7 +163,7 @@ class BackgroundResponses:
             raise refuse_for_now(429, why, code="concurrency_limit_exceeded", seconds=BUSY_SECONDS)
 
     def start(
-        self, plan: RequestPlan, make_handler: Callable[[RequestPlan, ResponseSink], AnswerWork]
+        self, plan: RequestPlan, make_handler: Callable[[RequestPlan, ResponseSink], RequestHandler]
     ) -> KeptAnswer:
         """Start a response. One that was started is not started again, stored or not."""
         request, params = plan.request, plan.params

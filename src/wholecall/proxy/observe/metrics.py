@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Container, Iterator, Mapping
 from functools import cache
 from itertools import accumulate
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
@@ -244,26 +244,6 @@ GAUGES = {
 }
 
 
-class _Counter(Protocol):
-    def inc(self, amount: float = 1) -> None:
-        """Add to it."""
-
-
-class _Histogram(Protocol):
-    def observe(self, amount: float) -> None:
-        """Add a measurement."""
-
-
-class _Finder(Protocol):
-    """Knows every series by its name and labels."""
-
-    def find_counter(self, name: str, *labels: str) -> _Counter:
-        """The counter of this name with these labels."""
-
-    def find_histogram(self, name: str, *labels: str) -> _Histogram:
-        """The histogram of this name with these labels."""
-
-
 class _SharedSeries:
     """Series in a folder, which several processes share."""
 
@@ -309,8 +289,9 @@ class MetricsRegistry:
         }
         ProcessCollector(registry=self._registry)
         # To find a series by its labels takes longer than to count. There are not many of them.
-        self._counter = cache(series.find_counter)
-        self._histogram = cache(series.find_histogram)
+        find_counter: Callable[..., Count | Counter] = series.find_counter
+        find_histogram: Callable[..., Spread | Histogram] = series.find_histogram
+        self._counter, self._histogram = cache(find_counter), cache(find_histogram)
 
     def count(self, name: str, *labels: str, by: float = 1) -> None:
         """Add to a counter."""
@@ -333,7 +314,7 @@ class MetricsRegistry:
         encode, media_type = choose_encoder(accept)
         return encode(registry), media_type
 
-    def _make_series(self) -> _Finder:
+    def _make_series(self) -> Series | _SharedSeries:
         if self._folder:
             return _SharedSeries(self._registry)
         series = Series(COUNTERS, HISTOGRAMS)

@@ -14,7 +14,7 @@ import pytest
 from executor_calls import Ear, make_call, until
 from wholecall.agent.executor import Executor
 from wholecall.agent.run_events import ToolPrinted
-from wholecall.agent.tool_output import LONGEST_LINE, ToolOutput, take_prints
+from wholecall.agent.tool_middleware import LONGEST_LINE, ToolOutput, take_prints
 from wholecall.tools.function_tool import make_tool
 from wholecall.tools.tool import Tool
 from wholecall.tools.toolbox import Toolbox
