@@ -34,10 +34,6 @@ def _say_nothing(_: Iterator[bytes]) -> bytes:
     return b""
 
 
-def _take_all(frames: bytes) -> bytes:
-    return frames
-
-
 class _Reading:
     """The position and the format of one reader."""
 
@@ -171,9 +167,7 @@ class SharedStream:
 
     # ── Reading ─────────────────────────────────────────────────────────────────────
 
-    async def copy_to(
-        self, sink: ClientSink, *, trim: Callable[[bytes], bytes] = _take_all
-    ) -> None:
+    async def copy_to(self, sink: ClientSink, *, trim: Callable[[bytes], bytes] = bytes) -> None:
         """Read it from its beginning to its end, or what `trim` leaves of it.
 
         The last reader who leaves ends it, and so does the end of the server, unless it outlives

@@ -272,12 +272,9 @@ class RequestHandler:
 
 
 def _pass_headers(sink: ResponseSink, headers: Mapping[str, str]) -> None:
-    raw = ((_encode(name.lower()), _encode(value)) for name, value in headers.items())
+    encode = partial(str.encode, encoding="utf-8", errors="surrogateescape")
+    raw = ((encode(name.lower()), encode(value)) for name, value in headers.items())
     sink.add_headers(pick_headers(raw))
-
-
-def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
 
 
 def _make_head(envelope: UpstreamEnvelope, plan: RequestPlan) -> ResponseHead:

@@ -37,10 +37,6 @@ _SHORTEST_SILENCE = 1.0
 """Seconds between two keep-alives, at least."""
 
 
-def _plain_style(_: Mapping[str, Any]) -> ResponseStyle:
-    return ResponseStyle()
-
-
 class UnsupportedField(NamedTuple):
     """The reason why a field cannot be obeyed."""
 
@@ -61,7 +57,7 @@ class ClientProtocol:
     """The header in which its clients ask for features that are not for everybody yet."""
     holds: bool = False
     """True if its answers can be retrieved by their ids."""
-    read_style: Callable[[Mapping[str, Any]], ResponseStyle] = _plain_style
+    read_style: Callable[[Mapping[str, Any]], ResponseStyle] = lambda _: ResponseStyle()
     """Reads the client's preferences for its stream from a request's body."""
 
 

@@ -330,19 +330,14 @@ class MetricsRegistry:
 
 OTHER = "other"
 """The label of what is not served here."""
-_NOBODY = frozenset[str]()
 _OWN_CODES = frozenset({"timeout", "connection", "certificate", "limit"})
-
-
-def _nobody() -> Container[str]:
-    return _NOBODY
 
 
 class Names(NamedTuple):
     """The label names, computed anew for each exchange: settings may change."""
 
-    models: Callable[[], Container[str]] = _nobody
-    tools: Callable[[], Container[str]] = _nobody
+    models: Callable[[], Container[str]] = frozenset
+    tools: Callable[[], Container[str]] = frozenset
 
 
 class MetricsTap:
