@@ -49,21 +49,21 @@ MUTANTS = [
     Mutant(
         "the seal: a call that its protocol never sealed runs empty",
         "assembly/verdict.py",
-        "unsealed = draft.seals and Evidence.SEALED not in draft.evidence",
+        "unsealed = draft.boundary.seals and Evidence.SEALED not in draft.evidence",
         "unsealed = False",
         "tests/assembly/test_verdict.py tests/assembly/test_assembler_routes.py",
     ),
     Mutant(
         "the object rule: what a partial parser made runs at the output limit",
         "assembly/verdict.py",
-        "if ending is Ending.LENGTH and draft.is_last and draft.parsed is None:",
+        "if ending is Ending.LENGTH and draft.relations.is_last and arguments.parsed is None:",
         "if ending is None:",
         "tests/assembly/test_verdict.py",
     ),
     Mutant(
         "the rival: a piece of an open call runs as a call",
         "assembly/call_builder.py",
-        "return self.rival is not None and self.rival.is_open",
+        "return rival is not None and rival.arguments.is_open",
         "return False",
         "tests/assembly/test_assembler_routes.py",
     ),
@@ -78,8 +78,8 @@ MUTANTS = [
     Mutant(
         "the settled state: a released call is released again",
         "assembly/call_builder.py",
-        "OPEN_STATES = frozenset({State.BUILDING, State.CLOSED, State.SEALED})",
-        "OPEN_STATES = frozenset(State) - {State.REJECTED}",
+        "UNSETTLED = frozenset({State.BUILDING, State.SEALED})",
+        "UNSETTLED = frozenset(State) - {State.REJECTED}",
         "tests/assembly/test_assembler.py tests/assembly/test_assembler_ends.py tests/properties",
     ),
     Mutant(
@@ -114,8 +114,8 @@ MUTANTS = [
     Mutant(
         "the policy: every tool may start early",
         "assembly/verdict.py",
-        "if spec is None or spec.start is Start.CONFIRMED or draft.is_contested",
-        "if spec is None or draft.is_contested",
+        "if spec is None or spec.start is Start.CONFIRMED:",
+        "if spec is None:",
         "tests/assembly/test_verdict.py tests/assembly/test_assembler.py "
         "tests/assembly/test_assembler_ends.py",
     ),
@@ -164,8 +164,8 @@ MUTANTS = [
     Mutant(
         "snapshots: pieces are read as one while each may repeat the one before",
         "assembly/call_builder.py",
-        "self.state is State.BUILDING and self._snapshot is None",
-        "self.state is State.BUILDING",
+        "self.is_growing and not self.arguments.may_repeat",
+        "self.is_growing",
         "tests/assembly/test_call_builder.py tests/protocols/test_fast_path_joining.py",
     ),
     Mutant(
@@ -591,22 +591,22 @@ MUTANTS = [
     Mutant(
         "a guess runs at the output limit",
         "assembly/verdict.py",
-        "if draft.guessed and ending is Ending.LENGTH:",
+        "if draft.boundary.guessed and ending is Ending.LENGTH:",
         "if False:",
         "tests/assembly/test_verdict.py",
     ),
     Mutant(
         "a guess starts a tool before the turn has ended",
         "assembly/verdict.py",
-        "or draft.is_contested or draft.guessed:",
-        "or draft.is_contested:",
+        "if draft.is_contested or draft.boundary.guessed:",
+        "if draft.is_contested:",
         "tests/assembly/test_verdict.py tests/assembly/test_assembler_ends.py",
     ),
     Mutant(
         "`{}` of a call that was last runs at the output limit",
         "assembly/verdict.py",
-        "return ending is Ending.LENGTH and draft.seals and not draft.is_last",
-        "return ending is Ending.LENGTH and draft.seals",
+        "sealed_inside = draft.boundary.seals and not draft.relations.is_last",
+        "sealed_inside = draft.boundary.seals",
         "tests/assembly/test_verdict.py",
     ),
     Mutant(
@@ -655,7 +655,7 @@ MUTANTS = [
     Mutant(
         "the same call sent again proves the first one whole",
         "assembly/assembler.py",
-        "return draft is last or (draft.number in last.repeat_of and draft.value == last.value)",
+        "return draft is last or (again and draft.arguments.value == last.arguments.value)",
         "return draft is last",
         "tests/assembly/test_assembler_ends.py",
     ),

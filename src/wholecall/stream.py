@@ -90,7 +90,11 @@ class ToolCallBuffer:
         """Return True if the call may run: its arguments are one whole object."""
         draft = self._drafts.get(tool_call_id)
         # An open object is not judged, so that asking after each piece costs nothing.
-        return draft is not None and not draft.is_open and isinstance(self._verdict(draft), Call)
+        return (
+            draft is not None
+            and not draft.arguments.is_open
+            and isinstance(self._verdict(draft), Call)
+        )
 
     def parse_arguments(self, tool_call_id: str) -> dict[str, Any]:
         """The arguments as a dict, never anything else.
@@ -152,7 +156,8 @@ class ToolCallBuffer:
 
     def _entry(self, id: str, draft: Draft) -> dict[str, Any]:
         verdict = self._verdict(draft)
-        arguments = draft.object() if draft.is_object else draft.text
+        sent = draft.arguments
+        arguments = sent.object() if sent.is_object else sent.text
         if isinstance(verdict, Call) and verdict.repairs:
             # The raw text is not JSON: return the repaired text for parsing.
             arguments = msgspec.json.encode(verdict.arguments).decode()
@@ -212,8 +217,9 @@ class ContentBlockBuffer:
         return _tool_use(verdict)
 
     def _judge_block(self, draft: Draft) -> Call | Rejected:
-        if self._read_markup is not None and draft.text.lstrip().startswith("<"):
-            return _only_call(self._read_markup(draft.text), draft.id)
+        text = draft.arguments.text
+        if self._read_markup is not None and text.lstrip().startswith("<"):
+            return _only_call(self._read_markup(text), draft.id)
         draft.seal()
         return self._judge.judge(_name(draft), Ending.GOOD)
 

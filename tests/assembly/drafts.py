@@ -17,4 +17,4 @@ def draft_of(*pieces: Any, limits: Limits = DEFAULT) -> Draft:
 
 
 def odd(draft: Draft) -> list[Oddity]:
-    return [note.oddity for note in draft.take_notes()]
+    return [note.oddity for note in draft.oddities.take()]

@@ -36,19 +36,19 @@ def test_arguments_may_come_as_objects(
     pieces: list[Any], merged: dict[str, Any] | None, *, raw: str
 ) -> None:
     draft = draft_of(*pieces)
-    assert draft.is_object
+    assert draft.arguments.is_object
     assert draft.has_ended
     assert draft.has_begun
-    assert not draft.is_empty
-    assert draft.object() == merged
-    assert draft.raw == raw
+    assert not draft.arguments.is_empty
+    assert draft.arguments.object() == merged
+    assert draft.arguments.raw == raw
     assert odd(draft) == [Oddity.ARGUMENTS_OBJECT]
 
 
 def test_an_empty_object_is_nothing() -> None:
     draft = draft_of({})
-    assert draft.is_empty
-    assert not draft.is_object
+    assert draft.arguments.is_empty
+    assert not draft.arguments.is_object
     assert not draft.has_begun
 
 
@@ -71,10 +71,10 @@ def test_what_is_no_object_does_not_look_like_a_call_without_arguments(
     value: Any, text: str
 ) -> None:
     draft = draft_of(value)
-    assert draft.text == text
-    assert draft.is_empty is (text == "")
+    assert draft.arguments.text == text
+    assert draft.arguments.is_empty is (text == "")
     assert draft.has_begun is (text != "")
-    assert not draft.is_object
+    assert not draft.arguments.is_object
 
 
 # ── The limit of objects ────────────────────────────────────────────────────────────
@@ -96,7 +96,7 @@ def test_objects_count_as_the_text_they_stand_for(
     pieces: list[dict[str, str]], kept: int, *, ends: bool
 ) -> None:
     draft = draft_of(*pieces, limits=SMALL)
-    assert draft.object() == draft_of(*pieces[:kept]).object()
+    assert draft.arguments.object() == draft_of(*pieces[:kept]).arguments.object()
     assert (draft.early_end is not None) is ends
 
 
@@ -104,4 +104,4 @@ def test_an_object_for_a_rejected_draft_is_dropped() -> None:
     draft = draft_of({"a": "x"})
     draft.step(BuildStep.REJECT)
     draft.add({"a": "y"})
-    assert draft.object() == {"a": "x"}
+    assert draft.arguments.object() == {"a": "x"}

@@ -14,7 +14,7 @@ def tail_of(pieces: Iterable[str]) -> Tail:
     draft = Draft(0, DEFAULT)
     for piece in pieces:
         draft.append(piece)
-    return draft.tail()
+    return draft.arguments.tail()
 
 
 # what holds, what follows `{"a": 1}`, how it is read

@@ -259,9 +259,9 @@ def drafts_of(router: Router) -> str:
 
 
 def describe(draft: Draft) -> str:
-    tail = draft.tail()
+    tail = draft.arguments.tail()
     then = " again" * tail.repeats + " differs" * tail.differs
-    return f"{draft.provider_id or '-'} {draft.name or '-'} {draft.text or '-'}{then}"
+    return f"{draft.provider_id or '-'} {draft.name or '-'} {draft.arguments.text or '-'}{then}"
 
 
 def route(deltas: list[Delta], limits: Limits = DEFAULT) -> Router:
@@ -273,7 +273,7 @@ def route(deltas: list[Delta], limits: Limits = DEFAULT) -> Router:
 
 
 def oddities_of(router: Router) -> set[str]:
-    return {note.oddity.value for draft in router.drafts for note in draft.take_notes()}
+    return {note.oddity.value for draft in router.drafts for note in draft.oddities.take()}
 
 
 @pytest.mark.parametrize(
@@ -292,16 +292,16 @@ def test_a_protocol_that_says_where_a_call_begins_is_believed() -> None:
     second = router.route(CallDelta(0, name="find", id="a", opens=True))
     third = router.route(CallDelta(name="find", opens=True))
     assert router.drafts == [first, second, third]
-    assert second.repeat_of == [first.number]
-    assert third.repeat_of == []
-    assert all(draft.seals for draft in router.drafts)
+    assert second.relations.repeat_of == [first.number]
+    assert third.relations.repeat_of == []
+    assert all(draft.boundary.seals for draft in router.drafts)
     assert oddities_of(router) == {"id_reused", "slot_reused"}  # a slot is not missed
 
 
 def test_objects_that_grow_may_have_their_whole_address_each_time() -> None:
     pieces = [CallDelta(0, {"x": text}, "find", "a") for text in ("y", "yz")]
     [draft] = route([*pieces]).drafts
-    assert draft.object() == {"x": "yz"}
+    assert draft.arguments.object() == {"x": "yz"}
 
 
 def test_a_place_is_found_by_slot_or_is_the_call_being_built() -> None:
@@ -329,7 +329,7 @@ REPEATS: list[tuple[str, str, list[int]]] = [
 )
 def test_a_call_that_may_be_a_repeat_knows_of_what(lines: str, repeated: list[int]) -> None:
     for deltas in every_recut(write(lines)):
-        assert route(deltas).drafts[-1].repeat_of == repeated
+        assert route(deltas).drafts[-1].relations.repeat_of == repeated
 
 
 # what holds, the deltas, the number of the draft whose place the last one took
@@ -346,8 +346,8 @@ RIVALS = [
 def test_a_call_knows_whose_place_it_took(lines: str, rival: int | None) -> None:
     for deltas in every_recut(write(lines)):
         last = route(deltas).drafts[-1]
-        assert (last.rival and last.rival.number) == rival
-        assert not last.seals
+        assert (last.relations.rival and last.relations.rival.number) == rival
+        assert not last.boundary.seals
 
 
 @pytest.mark.parametrize("word", [None, "", "null", "NULL", "None", "undefined", "nil"])

@@ -6,7 +6,7 @@ from recut import write
 from wholecall.arguments.limits import DEFAULT, Limits
 from wholecall.assembly.call_builder import BuildStep
 from wholecall.assembly.routing import Router
-from wholecall.events import CallDelta
+from wholecall.events import CallDelta, Reason
 from wholecall.messages import read_offer
 
 
@@ -17,8 +17,9 @@ def test_calls_beyond_the_limit_share_one_draft() -> None:
         assert isinstance(delta, CallDelta)
         router.route(delta).add(delta.arguments)
     first, second, overflow = router.drafts
-    assert (first.text, second.text) == ("{}", "{}")
-    assert (overflow.number, overflow.early_end is not None) == (2, True)
+    assert (first.arguments.text, second.arguments.text) == ("{}", "{}")
+    assert overflow.number == 2
+    assert overflow.early_end == (Reason.LIMIT, "the answer holds more than 2 calls")
     assert router.at(0) is overflow
     assert router.at(1) is second
     assert router.at(None) is overflow
@@ -46,6 +47,9 @@ def test_a_name_has_an_end(
         router.route(CallDelta(0, name=piece))
     (draft,) = router.drafts
     assert (draft.name, draft.early_end is not None) == (name, refused)
+    longest = max(8, *map(len, offered or ()), 0)
+    detail = f"the name of the tool has more than {longest} characters"
+    assert draft.early_end in (None, (Reason.LIMIT, detail))
 
 
 def test_a_refused_name_that_goes_on_begins_no_call_but_another_id_does() -> None:
@@ -62,7 +66,7 @@ def test_what_an_oddity_quotes_is_cut() -> None:
     for letter in "abab":
         router.route(CallDelta("s" * 999, name=letter * 99, id=letter * 999, opens=letter == "b"))
         router.route(CallDelta("s" * 999, id=letter.upper() * 999))
-    notes = [note for draft in router.drafts for note in draft.take_notes()]
+    notes = [note for draft in router.drafts for note in draft.oddities.take()]
     assert {note.oddity.value for note in notes} >= {"id_changed", "id_reused", "slot_reused"}
     assert max(len(note.detail) for note in notes) < 200
 
@@ -73,4 +77,4 @@ def test_a_changed_id_in_every_piece_is_remembered_once() -> None:
     for _ in range(100):
         router.route(CallDelta(0, "x", id="b"))
     other = router.route(CallDelta(1, "{", name="find", id="b"))
-    assert other.repeat_of == [0]
+    assert other.relations.repeat_of == [0]

@@ -134,7 +134,7 @@ def test_what_is_proven_at_the_limit(
 ) -> None:
     draft = draft_of(*pieces)
     for name, value in known.items():
-        setattr(draft, name, value)
+        setattr(draft.relations if name == "is_last" else draft.boundary, name, value)
     judged = Judge(OFFER).judge(draft, Ending.LENGTH)
     assert say(judged) == verdict
     assert isinstance(judged, Rejected) or Evidence.CLOSED in judged.evidence
@@ -143,7 +143,7 @@ def test_what_is_proven_at_the_limit(
 def test_a_guess_does_not_start_early() -> None:
     draft = draft_of(A, SEAL, name="early")
     assert Judge(OFFER).may_start(draft)
-    draft.guessed = True
+    draft.boundary.guessed = True
     assert not Judge(OFFER).may_start(draft)
     assert isinstance(Judge(OFFER).judge(draft, Ending.GOOD), Call)
 
@@ -276,7 +276,7 @@ def test_every_change_is_told(draft: Draft, arguments: dict[str, Any], *, told: 
     assert isinstance(verdict, Call)
     assert verdict.arguments == arguments
     repairs = [repair.kind for repair in verdict.repairs]
-    assert [*repairs, *(note.oddity.value for note in draft.take_notes())] == told.split()
+    assert [*repairs, *(note.oddity.value for note in draft.oddities.take())] == told.split()
 
 
 def test_snapshots_that_are_never_whole_are_no_call() -> None:
@@ -309,14 +309,14 @@ def test_a_call_in_the_place_of_an_open_one_is_contested(
     text: str, starts: bool, *, verdict: str
 ) -> None:
     draft = draft_of(A, name="early")
-    draft.rival = draft_of(text, name="early")
+    draft.relations.rival = draft_of(text, name="early")
     assert Judge(OFFER).may_start(draft) is starts
     assert say(Judge(OFFER).judge(draft, Ending.GOOD)) == verdict
 
 
 def test_a_protocol_that_seals_its_calls_has_sealed_the_empty_ones() -> None:
     draft = draft_of()
-    draft.seals = True
+    draft.boundary.seals = True
     assert say(Judge(OFFER).judge(draft, Ending.GOOD)) == "truncated"
     draft.seal()
     assert say(Judge(OFFER).judge(draft, Ending.GOOD)) == "call"

@@ -1,7 +1,11 @@
-"""The ids of calls, each given once in a conversation.
+"""The assembler: from the deltas of one turn to calls that are proven whole.
 
-Providers leave ids out, repeat them, and count them anew in every turn (`list_dir:0`). A
-result finds its call by the id, so what leaves the assembler is unique.
+It collects deltas into drafts, notes the evidence that each gains, and releases or rejects every
+draft exactly once: early where the tool's policy allows it, at the end of the turn otherwise. It
+waits for nothing and knows no clock. Feed it deltas, take events, and call `end` when the stream is
+over, whether or not it ended well.
+
+    delta ──routing──▶ draft (call_builder) ──evidence──▶ verdict ──▶ Released | Rejected
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from typing import Any
 
 from wholecall.arguments.coerce import STRICT, CoercionOptions
 from wholecall.arguments.limits import DEFAULT, Limits
-from wholecall.assembly.call_builder import OPEN_STATES, BuildStep, Draft, State
+from wholecall.assembly.call_builder import UNSETTLED, BuildStep, Draft, State, TextForm
 from wholecall.assembly.json_scanner import digest_json, outgrows
 from wholecall.assembly.routing import Router, is_settled
 from wholecall.assembly.verdict import OVERRUN, Ending, EndSigns, Judge
@@ -34,6 +38,7 @@ from wholecall.events import (
     Opened,
     Proved,
     ProviderBlock,
+    Reason,
     Reasoning,
     Rejected,
     Released,
@@ -51,7 +56,11 @@ def make_id() -> str:
 
 
 class CallIds:
-    """The ids of one conversation. All its turns share one, so that none is given twice."""
+    """The ids of one conversation. All its turns share one, so that none is given twice.
+
+    Providers leave ids out, repeat them, and count them anew in every turn (`list_dir:0`). A result
+    finds its call by the id, so what leaves the assembler is unique.
+    """
 
     def __init__(self, taken: Iterable[str] = (), *, make: Callable[[], str] = make_id) -> None:
         """`taken` are the ids of earlier turns."""
@@ -64,14 +73,6 @@ class CallIds:
             wanted = self._make()
         self._taken.add(wanted)
         return wanted
-
-
-# From deltas to proven calls.
-#
-# The assembler collects the deltas of one turn into drafts, notes the evidence that each gains, and
-# releases or rejects every draft exactly once: early where the tool's policy allows it, at the end
-# of the turn otherwise. It waits for nothing and knows no clock; feed it deltas, take events, and
-# call `end` when the stream is over.
 
 
 class Assembler:
@@ -114,14 +115,14 @@ class Assembler:
             return self._events
         self._over = True
         for draft in self._router.drafts:
-            draft.is_last = self._is_last(draft)
+            draft.relations.is_last = self._is_last(draft)
             if draft.state is State.RELEASED:
                 self._look_behind(draft)
         ending = self._turn.ending()
         self._events += self._turn.faults(ending)
         self._refuse_parts(ending)
         for draft in self._router.drafts:
-            if draft.state in OPEN_STATES:
+            if draft.state in UNSETTLED:
                 self._settle(draft, ending)
         self._events += self._turn.conclude(ending, self._verdicts.values())
         return self._events
@@ -137,8 +138,9 @@ class Assembler:
             # The hot path: one more piece of a call being built.
             self._router.current = draft
             draft.append(delta.arguments)  # type: ignore[arg-type]  # _flows_on says str
-            if draft.state is State.BUILDING and draft.early_end is None:
-                self._events.append(Grew(draft.number, draft.fresh()))
+            arguments = draft.arguments
+            if arguments.form is not TextForm.CLOSED and arguments.excess is None:
+                self._events.append(Grew(draft.number, arguments.fresh()))
                 return
         else:
             draft = self._route(delta)
@@ -162,7 +164,7 @@ class Assembler:
             self._begun_after(previous)
         if delta.extras:
             draft.extras.update(delta.extras)
-        draft.guessed = draft.guessed or delta.guessed
+        draft.boundary.guessed = draft.boundary.guessed or delta.guessed
         self._add_arguments(draft, delta.arguments)
         return draft
 
@@ -180,14 +182,14 @@ class Assembler:
             self._fault(f"the end of a call in slot {delta.slot!r} that never began")
             return
         if delta.flaw:
-            draft.refuse_markup(delta.flaw)
-        draft.written = delta.written
+            draft.refuse(Reason.BAD_MARKUP, delta.flaw)
+        draft.boundary.written = delta.written
         draft.seal(delta.arguments)
         self._advance(draft)
 
     def _begun_after(self, previous: Draft) -> None:
         """Another call began. That seals a closed one; an open one may be interleaved."""
-        if previous.state is State.CLOSED:
+        if previous.is_closed:
             previous.evidence |= Evidence.SEALED
             self._advance(previous)
 
@@ -225,11 +227,11 @@ class Assembler:
 
     def _advance(self, draft: Draft) -> None:
         """Show what is new of a draft, and settle it if that is possible already."""
-        if draft.state in OPEN_STATES:
+        if draft.state in UNSETTLED:
             self._show(draft)
             if draft.early_end is not None or self._may_start(draft):
                 self._settle(draft, None)
-        self._events += draft.take_notes()
+        self._events += draft.oddities.take()
 
     def _may_start(self, draft: Draft) -> bool:
         return self._turn.is_sound and self._judge.may_start(draft)
@@ -237,10 +239,11 @@ class Assembler:
     def _show(self, draft: Draft) -> None:
         if not draft.id and draft.name and (draft.has_begun or is_settled(draft.name, self._offer)):
             self._open(draft)
-        if draft.id and not draft.flowing:
-            draft.flowing = draft.may_flow()
-        if draft.flowing:
-            text = draft.fresh()
+        arguments = draft.arguments
+        if draft.id and not arguments.flowing:
+            arguments.flowing = arguments.may_flow()
+        if arguments.flowing:
+            text = arguments.fresh()
             if text:
                 self._events.append(Grew(draft.number, text))
         self._tell_evidence(draft)
@@ -253,7 +256,7 @@ class Assembler:
     def _open(self, draft: Draft) -> None:
         draft.id = self._ids.claim(draft.provider_id)
         if draft.provider_id is None:
-            draft.note(Oddity.ID_MISSING)
+            draft.oddities.note(Oddity.ID_MISSING)
         self._events.append(Opened(draft.number, draft.id, draft.name))
 
     def _is_last(self, draft: Draft) -> bool:
@@ -261,16 +264,18 @@ class Assembler:
         last = self._router.current
         if last is None or self._followed:
             return False
-        return draft is last or (draft.number in last.repeat_of and draft.value == last.value)
+        again = draft.number in last.relations.repeat_of
+        return draft is last or (again and draft.arguments.value == last.arguments.value)
 
     def _refuse_parts(self, ending: Ending) -> None:
         """Refuse calls that came again with more of them; and the last, if it may be another."""
         for draft in self._router.drafts:
-            early = self._router.drafts[draft.repeat_of[-1]] if draft.repeat_of else None
+            repeated = draft.relations.repeat_of[-1:]
+            early = self._router.drafts[repeated[0]] if repeated else None
             if early is not None and _outgrows(draft, early):
-                early.refuse_outgrown()
+                early.refuse(Reason.AMBIGUOUS, _OUTGROWN)
                 if ending is Ending.LENGTH:
-                    draft.refuse_outgrown()
+                    draft.refuse(Reason.AMBIGUOUS, _OUTGROWN)
 
     # ── Settling ────────────────────────────────────────────────────────────────────
 
@@ -279,8 +284,8 @@ class Assembler:
         if not draft.id and draft.name:
             self._open(draft)
         verdict = self._judge.judge(draft, ending)
-        draft.step(BuildStep.RELEASE if isinstance(verdict, Call) else BuildStep.REJECT)
-        self._events += draft.take_notes()
+        draft.settle(verdict)
+        self._events += draft.oddities.take()
         original = self._original(draft, verdict)
         if original is not None:
             self._verdicts[draft.number] = original
@@ -288,7 +293,7 @@ class Assembler:
             return
         self._verdicts[draft.number] = verdict
         if isinstance(verdict, Call):
-            if draft.is_object:
+            if draft.arguments.is_object:
                 self._events.append(Grew(draft.number, verdict.raw))
             self._tell_evidence(draft)
             self._events.append(Released(verdict))
@@ -297,10 +302,10 @@ class Assembler:
 
     def _original(self, draft: Draft, verdict: Call | Rejected) -> Call | Rejected | None:
         """The settled call that this draft only repeats."""
-        if not draft.repeat_of:
+        if not draft.relations.repeat_of:
             return None
         mine = self._mark(verdict)
-        settled = (self._verdicts.get(number) for number in draft.repeat_of)
+        settled = (self._verdicts.get(number) for number in draft.relations.repeat_of)
         return next((each for each in settled if each and self._mark(each) == mine), None)
 
     def _mark(self, verdict: Call | Rejected) -> tuple[object, ...]:
@@ -313,13 +318,16 @@ class Assembler:
 
     def _look_behind(self, draft: Draft) -> None:
         """Check what came after the release: a repeat is an oddity, anything else an error."""
-        tail = draft.tail()
+        tail = draft.arguments.tail()
         if tail.differs or tail.rest.strip("}] \t\r\n"):
-            draft.note(Oddity.TEXT_AFTER_RELEASE)
+            draft.oddities.note(Oddity.TEXT_AFTER_RELEASE)
             self._fault(f"text arrived for call {draft.number} after it was released")
         elif tail.repeats or tail.rest:
-            draft.note(Oddity.TEXT_AFTER_RELEASE)
-        self._events += draft.take_notes()
+            draft.oddities.note(Oddity.TEXT_AFTER_RELEASE)
+        self._events += draft.oddities.take()
+
+
+_OUTGROWN = "the call was sent again with more arguments, so this was a part of it"
 
 
 def _outgrows(draft: Draft, early: Draft) -> bool:
@@ -328,15 +336,15 @@ def _outgrows(draft: Draft, early: Draft) -> bool:
     Servers that close a call's JSON after each piece send it this way: every piece looks whole.
     """
     again = draft.provider_id is not None and draft.provider_id == early.provider_id
-    if draft.written or not again or draft.name != early.name:
+    if draft.boundary.written or not again or draft.name != early.name:
         return False
-    return outgrows(draft.value, early.value)
+    return outgrows(draft.arguments.value, early.arguments.value)
 
 
 def _flows_on(draft: Draft, delta: CallDelta) -> bool:
     return (
-        draft.flowing
-        and draft.state is State.BUILDING
+        draft.arguments.flowing
+        and draft.is_growing
         and draft.slot == delta.slot
         and not delta.name
         and not delta.id

@@ -1,12 +1,41 @@
-"""A call being built: the table of its states and the text that it collects. It never leaves the
-assembler.
+"""The draft: one call being built. It never leaves the assembler.
+
+A stream hands over a call in pieces and may stop after any of them. What is whole and what only
+looks whole cannot be told from the last piece alone, so a draft keeps two things apart:
+
+*What the text is so far* (`TextForm`). The arguments of a call are one JSON object. While the
+scanner is inside that object, the text may be cut, and nothing in it says so. The brace that closes
+it is a proof: no proper prefix of JSON ends with its root object closed (`json_scanner` has the
+argument). There are two exceptions. `{}` proves nothing, because some servers send it first, as a
+placeholder, and others send it for arguments that they lost. And a text that is not a JSON object
+(Python's quotes, a bare word, a bracket that does not fit) has no brace to trust: it is judged as a
+whole, and only after the turn has ended well.
+
+*How far the call has come* (`State`). It is built, perhaps sealed by its protocol, and then settled
+once: released to be run, or rejected with a reason. Text may still arrive after that, because a
+call of a fast tool starts on its closing brace. It is kept and compared when the turn is over.
+
+Both are in the table below, and nowhere else. A step that the table does not have is an error that
+names the step and the state. Three rows that are missing carry the guarantees of this library:
+
+- `OPEN` has no `RELEASE`: arguments that stop inside their object never run. If a repair or another
+  reading made sense of the whole text, `REREAD` says so first, and that needs a turn that ended
+  well.
+- `SEALED` has no `TEXT`: arguments that arrive after the protocol ended their call are an error of
+  the stream. They are never joined to the call.
+- `RELEASED` and `REJECTED` have neither `RELEASE` nor `REJECT`: no call is settled twice.
+
+Evidence is what a draft has gained by then: `CLOSED` by its brace, `SEALED` by its protocol or by
+the next call, `CONFIRMED` by a turn that ended well. Evidence only grows. How much of it a call
+needs is for the tool to say (`Start`), and what the end of the turn makes of a draft without it is
+in the table of `verdict`.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from wholecall.arguments.limits import Limits
 from wholecall.arguments.parse import Parsed, Unparsed, parse
@@ -21,15 +50,30 @@ from wholecall.assembly.json_scanner import (
     write_json,
 )
 from wholecall.errors import ProtocolError
-from wholecall.events import JSON, Evidence, Inconsistent, Oddity, Reason, Slot
+from wholecall.events import JSON, Call, Evidence, Inconsistent, Oddity, Reason, Rejected, Slot
+
+
+class TextForm(enum.Enum):
+    """The form of the text of the arguments."""
+
+    BLANK = "blank"
+    """Nothing but white space."""
+    OPEN = "open"
+    """Inside the root object: it may be cut anywhere."""
+    EMPTY = "empty"
+    """`{}`, which proves nothing."""
+    CLOSED = "closed"
+    """The root object is closed and not empty: a proof."""
+    FOREIGN = "foreign"
+    """Not a JSON object. Only the whole text can tell what it is."""
 
 
 class State(enum.Enum):
-    """The state of a draft."""
+    """The state of a call."""
 
     BUILDING = "building"
-    CLOSED = "closed"
     SEALED = "sealed"
+    """Its protocol has ended it."""
     RELEASED = "released"
     REJECTED = "rejected"
 
@@ -37,23 +81,38 @@ class State(enum.Enum):
 class BuildStep(enum.Enum):
     """An event in the life of a draft."""
 
-    TEXT = "text"
+    OPEN = "open"
+    EMPTY = "empty"
     CLOSE = "close"
+    STRAY = "stray"
+    """The text turns out not to be a JSON object."""
+    REREAD = "reread"
+    """A repair, or another reading, made sense of the text as a whole."""
+    TEXT = "text"
     SEAL = "seal"
     RELEASE = "release"
     REJECT = "reject"
 
 
-TRANSITIONS: dict[tuple[State, BuildStep], State] = {
+TRANSITIONS: dict[tuple[TextForm | State, BuildStep], TextForm | State] = {
+    # The text.
+    (TextForm.BLANK, BuildStep.OPEN): TextForm.OPEN,
+    (TextForm.BLANK, BuildStep.STRAY): TextForm.FOREIGN,
+    (TextForm.BLANK, BuildStep.RELEASE): TextForm.BLANK,
+    (TextForm.OPEN, BuildStep.EMPTY): TextForm.EMPTY,
+    (TextForm.OPEN, BuildStep.CLOSE): TextForm.CLOSED,
+    (TextForm.OPEN, BuildStep.STRAY): TextForm.FOREIGN,
+    (TextForm.OPEN, BuildStep.REREAD): TextForm.FOREIGN,
+    (TextForm.EMPTY, BuildStep.OPEN): TextForm.OPEN,
+    (TextForm.EMPTY, BuildStep.STRAY): TextForm.FOREIGN,
+    (TextForm.EMPTY, BuildStep.RELEASE): TextForm.EMPTY,
+    (TextForm.CLOSED, BuildStep.RELEASE): TextForm.CLOSED,
+    (TextForm.FOREIGN, BuildStep.RELEASE): TextForm.FOREIGN,
+    # The call.
     (State.BUILDING, BuildStep.TEXT): State.BUILDING,
-    (State.BUILDING, BuildStep.CLOSE): State.CLOSED,
     (State.BUILDING, BuildStep.SEAL): State.SEALED,
     (State.BUILDING, BuildStep.RELEASE): State.RELEASED,
     (State.BUILDING, BuildStep.REJECT): State.REJECTED,
-    (State.CLOSED, BuildStep.TEXT): State.CLOSED,
-    (State.CLOSED, BuildStep.SEAL): State.SEALED,
-    (State.CLOSED, BuildStep.RELEASE): State.RELEASED,
-    (State.CLOSED, BuildStep.REJECT): State.REJECTED,
     (State.SEALED, BuildStep.SEAL): State.SEALED,
     (State.SEALED, BuildStep.RELEASE): State.RELEASED,
     (State.SEALED, BuildStep.REJECT): State.REJECTED,
@@ -63,23 +122,18 @@ TRANSITIONS: dict[tuple[State, BuildStep], State] = {
     (State.REJECTED, BuildStep.SEAL): State.REJECTED,
 }
 
-OPEN_STATES = frozenset({State.BUILDING, State.CLOSED, State.SEALED})
+UNSETTLED = frozenset({State.BUILDING, State.SEALED})
+
+_Stage = TypeVar("_Stage", TextForm, State)
 
 
-def advance(state: State, step: BuildStep) -> State:
-    """Return the next state, by the table."""
+def advance(stage: _Stage, step: BuildStep) -> _Stage:
+    """Return the next form or state, by the table."""
     try:
-        return TRANSITIONS[state, step]
+        return cast("_Stage", TRANSITIONS[stage, step])
     except KeyError:
-        sides = f"{step.value!r} is not legal for a call that is {state.value!r}"
+        sides = f"{step.value!r} is not legal for a call that is {stage.value!r}"
         raise ProtocolError(sides) from None
-
-
-# A text that grows by pieces and is shown as it grows.
-#
-# A piece costs about fifty bytes in addition to its characters, and many have four. So pieces that
-# were shown are joined to blocks: a long call takes the memory of its text, and appending stays
-# linear, because no block is touched again.
 
 
 _LOOSE = 256
@@ -87,7 +141,12 @@ _LOOSE = 256
 
 
 class TextBuffer:
-    """All pieces so far."""
+    """A text that grows by pieces and is shown as it grows.
+
+    A piece costs about fifty bytes in addition to its characters, and many have four. So pieces
+    that were shown are joined to blocks: a long call takes the memory of its text, and appending
+    stays linear, because no block is touched again.
+    """
 
     __slots__ = ("_blocks", "_pieces", "_shown")
 
@@ -138,148 +197,129 @@ class TextBuffer:
         return pieces[shown] if self._shown - shown == 1 else "".join(pieces[shown:])
 
 
-# A call being built. A draft never leaves the assembler; `lifecycle` says what is legal when.
+class Oddities:
+    """The irregularities of one call, each kind once."""
+
+    __slots__ = ("_kinds", "_notes", "_number")
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._kinds: set[Oddity] = set()
+        self._notes: list[Inconsistent] = []
+
+    def note(self, oddity: Oddity, detail: str = "") -> None:
+        """Remember that something was strange, once per kind."""
+        if oddity not in self._kinds:
+            self._kinds.add(oddity)
+            self._notes.append(Inconsistent(oddity, detail, self._number))
+
+    def __contains__(self, oddity: Oddity) -> bool:
+        return oddity in self._kinds
+
+    def take(self) -> list[Inconsistent]:
+        """Return the notes since the last call."""
+        notes, self._notes = self._notes, []
+        return notes
 
 
-_EARLY_END: dict[Scan, tuple[Reason, str]] = {
+_EXCESS: dict[Scan, tuple[Reason, str]] = {
     Scan.TOO_DEEP: (Reason.LIMIT, "the arguments are nested too deep"),
     Scan.TOO_MANY: (Reason.LIMIT, "the arguments hold too many values"),
     Scan.BLANK_FLOOD: (Reason.DEGENERATE, "the arguments ran into endless white space"),
 }
 
 
-class Draft:
-    """One call being built: its address, its name, its text and its evidence."""
+class DraftArguments:
+    """The arguments of a draft: the text up to its closing brace, what follows, or objects."""
 
     __slots__ = (
-        "_flaw",
         "_limits",
-        "_notes",
         "_objects",
-        "_odd",
+        "_oddities",
+        "_parse",
         "_placeholders",
         "_scanner",
         "_size",
         "_snapshot",
         "_tail",
         "_text",
-        "announced",
-        "early_end",
-        "evidence",
-        "extras",
+        "excess",
         "flowing",
-        "guessed",
-        "id",
-        "is_last",
-        "name",
-        "number",
-        "parsed",
-        "provider_id",
-        "repeat_of",
-        "rival",
-        "seals",
-        "slot",
-        "state",
-        "told",
-        "written",
+        "form",
     )
 
-    def __init__(self, number: int, limits: Limits) -> None:
-        self.number = number
-        self.state = State.BUILDING
-        self.evidence = Evidence.NONE
-        self.told = Evidence.NONE
-        """The evidence that was reported already."""
-        self.id = ""
-        """Ours, unique; given when the call is opened towards the outside."""
-        self.provider_id: str | None = None
-        self.name = ""
-        self.slot: Slot | None = None
-        self.extras: dict[str, Any] = {}
-        self.parsed: Parsed | None = None
-        """The closed, non-empty root object. Its text is parsed once, here."""
-        self.repeat_of: list[int] = []
-        """The numbers of the calls that this one may turn out to be, sent again."""
-        self.rival: Draft | None = None
-        """A call of the same tool that was still open when this one took its place."""
-        self.seals = False
-        """True if the protocol itself marks the end of this call."""
-        self.written = False
-        """True if it is part of a text, which may be cut anywhere."""
-        # Whether only the end of a text shows that it is a call, or that it is whole; and whether
-        # the answer may have ended with it: nothing is known to come after it.
-        self.guessed, self.is_last = False, True
-        self.announced: tuple[str | None, str] | None = None
-        """Id and name of another call, sent to this one's place without arguments yet."""
-        self.early_end: tuple[Reason, str] | None = None
+    def __init__(self, limits: Limits, oddities: Oddities) -> None:
+        self.form = TextForm.BLANK
+        self.excess: tuple[Reason, str] | None = None
+        """The limit that they exceed, which ends the call."""
         self.flowing = False
         """True if new text is shown at once: the call is open and cannot be `{}`."""
         self._limits = limits
+        self._oddities = oddities
         self._scanner = ObjectScanner(limits)
         self._text = TextBuffer()
+        self._parse: Parsed | Unparsed | None = None
+        """Of the closed root object, unless it is empty. Its text is parsed once, here."""
+        self._tail: TailText | None = None
         self._objects: list[Mapping[str, Any]] = []
-        self._tail = TailText()
-        self._odd: set[Oddity] = set()
-        self._notes: list[Inconsistent] = []
         self._size = 0
         self._placeholders = 0
         self._snapshot: str | None = ""
-        self._flaw: Unparsed | None = None
 
     # ── Growing ─────────────────────────────────────────────────────────────────────
 
-    def add(self, arguments: Any) -> None:
-        """Add what a provider sent as arguments: text, an object, or neither of them."""
-        if arguments is None or arguments == "":
-            return
-        if isinstance(arguments, str):
-            self.append(arguments)
-        elif isinstance(arguments, Mapping):
-            self.merge(arguments)
-        else:
-            # A list, a number: no object, and it must not look like a call without any.
-            self.append(write_json(arguments))
-
     def append(self, text: str) -> None:
-        """Add a piece of the arguments' text."""
+        """Add a piece of the text."""
         self._size += len(text)
         excess = self._size - self._limits.characters
         if excess > 0:
             # What still fits is read first, so that the cut into pieces decides nothing.
             text = text[:-excess]
-        if self.state is State.BUILDING:
-            self._build(text)
-        elif self.state is not State.REJECTED:
-            self._tail.append(text)
-        if excess > 0:
-            self._refuse_excess_text()
-
-    def _refuse_excess_text(self) -> None:
-        if self.state is State.BUILDING:
-            limit = self._limits.characters
-            self.early_end = (Reason.LIMIT, f"the arguments have more than {limit} characters")
+        if self.form is TextForm.CLOSED:
+            self._tail_text().append(text)
+        elif self.form is TextForm.EMPTY:
+            self._follow_placeholder(text)
         else:
-            self._tail.overrun()
+            self._read(text)
+        if excess > 0:
+            self._refuse_excess()
 
-    def _build(self, text: str) -> None:
-        if self._scanner.state is Scan.CLOSED:  # on `{}`, which proves nothing
-            self._go_on_after_placeholder(text)
-            return
+    def _tail_text(self) -> TailText:
+        """The text after the object. Hardly any call has one."""
+        if self._tail is None:
+            self._tail = TailText()
+        return self._tail
+
+    def _refuse_excess(self) -> None:
+        if self.form is TextForm.CLOSED:
+            self._tail_text().overrun()
+        else:
+            limit = self._limits.characters
+            detail = f"the arguments have more than {limit} characters"
+            self.excess = self.excess or (Reason.LIMIT, detail)
+
+    def _read(self, text: str) -> None:
         if self._snapshot is not None:
             # Some servers send all there is, again and again, instead of what is new.
             self._snapshot = text if text.startswith(self._snapshot) else None
         self._text.append(text)
-        self._flaw = None
         read = self._scanner.feed(text)
-        if self._scanner.state is not Scan.INSIDE:
-            self._leave(read)
+        if self._scanner.state is not Scan.INSIDE or self.form is not TextForm.OPEN:
+            self._change_form(read)
 
-    def _leave(self, read: int) -> None:
-        """The scanner has left the object, or never entered it."""
-        state = self._scanner.state
-        self.early_end = self.early_end or _EARLY_END.get(state)
-        if state is Scan.CLOSED:
+    def _change_form(self, read: int) -> None:
+        """Follow the scanner, which has entered the object, left it, or found none."""
+        found = self._scanner.state
+        if self.form is TextForm.FOREIGN:
+            self._parse = None  # the text is longer than the one that was parsed
+            return
+        if found in _IN_OBJECT and self.form is not TextForm.OPEN:
+            self.step(BuildStep.OPEN)
+        if found is Scan.CLOSED:
             self._close(read)
+        elif found not in _UNDECIDED:
+            self.excess = self.excess or _EXCESS.get(found)
+            self.step(BuildStep.STRAY)
 
     def _close(self, read: int) -> None:
         last = self._text.last
@@ -288,41 +328,39 @@ class Draft:
         if not isinstance(parsed, Parsed):
             # Braces, but no JSON. It may be another syntax: judged as a whole in the end.
             self._text.last = last
-            self._flaw = None if rest else parsed
-            self._scanner.state = Scan.BROKEN
+            self._parse = None if rest else parsed
+            self.step(BuildStep.STRAY)
         elif parsed.value:
-            self.parsed = parsed
-            self.evidence |= Evidence.CLOSED
+            self._parse = parsed
             self.step(BuildStep.CLOSE)
-            self._tail.append(rest)
-        elif rest:
-            self._go_on_after_placeholder(rest)
+            if rest:
+                self._tail_text().append(rest)
+        else:
+            self.step(BuildStep.EMPTY)
+            if rest:
+                self._follow_placeholder(rest)
 
-    def _go_on_after_placeholder(self, text: str) -> None:
-        """Continue after `{}`, which proves nothing: some providers send it before the real
-        object."""
+    def _follow_placeholder(self, text: str) -> None:
+        """Continue after `{}`: some providers send it before the real object."""
         body = text.lstrip()
         if body.startswith("{") and self._placeholders < MOST_REPEATS:
             self._placeholders += 1
-            self.note(Oddity.ARGUMENTS_PLACEHOLDER)
+            self._oddities.note(Oddity.ARGUMENTS_PLACEHOLDER)
             self._text.clear()  # never shown: a placeholder does not flow
             self._scanner = ObjectScanner(self._limits)
             self._snapshot = ""
-            self._build(body)
+            self._read(body)
             return
         self._text.append(text)
         if body:
-            self._scanner.state = Scan.BROKEN
+            self.step(BuildStep.STRAY)
 
     def merge(self, arguments: Mapping[str, Any]) -> None:
         """Add arguments that the provider sends as an object."""
-        self.note(Oddity.ARGUMENTS_OBJECT)
-        if not arguments or self.state is State.REJECTED:
-            return
         if self._objects:
             self._measure(arguments)
         if self._size > self._limits.characters:
-            self._refuse_excess_text()
+            self._refuse_excess()
         else:
             self._objects.append(arguments)
 
@@ -334,78 +372,39 @@ class Draft:
         unmeasured = self._objects if len(self._objects) == 1 else ()
         self._size += sum(len(write_json(each)) for each in (*unmeasured, arguments))
 
-    def seal(self, arguments: str | None = None) -> None:
-        """The protocol says that the call is over, and may say its whole text once more."""
-        settled = self.state is State.REJECTED or self._tail.is_overrun
-        if arguments and arguments.strip() and not settled:
-            self._compare(arguments)
-        self.evidence |= Evidence.SEALED
-        self.step(BuildStep.SEAL)
-
-    def _compare(self, arguments: str) -> None:
+    def compare(self, whole: str, *, growing: bool) -> None:
+        """Compare them with the whole text that the protocol sends once more at the end."""
         text = self.text
-        if self.state is State.BUILDING and arguments.startswith(text):
-            rest = arguments[len(text) :]
+        if growing and whole.startswith(text):
+            rest = whole[len(text) :]
             if rest:
                 self.append(rest)
-        elif self.state is State.BUILDING and self.is_empty:
-            self.append(arguments)
-        elif arguments.strip() not in (text.strip(), (self._snapshot or text).strip()):
-            self._tail.append_whole(arguments)
-
-    def refuse_excess(self) -> None:
-        """Reject this draft, which represents every call beyond the limit."""
-        limit = self._limits.calls
-        self.early_end = (Reason.LIMIT, f"the answer holds more than {limit} calls")
-
-    def refuse_markup(self, flaw: str) -> None:
-        """Reject the call: the markup around its arguments is broken, so nothing can end them."""
-        self.early_end = self.early_end or (Reason.BAD_MARKUP, flaw)
-
-    def refuse_name(self, longest: int) -> None:
-        """The name has no end."""
-        detail = f"the name of the tool has more than {longest} characters"
-        self.early_end = (Reason.LIMIT, detail)
-
-    def refuse_outgrown(self) -> None:
-        """The same call came again with more of it: this one was the beginning."""
-        detail = "the call was sent again with more arguments, so this was a part of it"
-        self.early_end = self.early_end or (Reason.AMBIGUOUS, detail)
+        elif growing and self.is_empty:
+            self.append(whole)
+        elif whole.strip() not in (text.strip(), (self._snapshot or text).strip()):
+            self._tail_text().append_whole(whole)
 
     def step(self, step: BuildStep) -> None:
-        """Go from state to state by the table."""
-        self.state = advance(self.state, step)
+        """Go from form to form by the table."""
+        self.form = advance(self.form, step)
 
-    def allows(self, step: BuildStep) -> bool:
-        """Return True if the table has this step from the current state."""
-        return (self.state, step) in TRANSITIONS
-
-    def note(self, oddity: Oddity, detail: str = "") -> None:
-        """Remember that something was strange, once per kind."""
-        if oddity not in self._odd:
-            self._odd.add(oddity)
-            self._notes.append(Inconsistent(oddity, detail, self.number))
-
-    def is_odd(self, oddity: Oddity) -> bool:
-        """Return True if this oddity was noted."""
-        return oddity in self._odd
-
-    def take_notes(self) -> list[Inconsistent]:
-        """Return the oddities since the last call."""
-        notes, self._notes = self._notes, []
-        return notes
-
-    # ── Looking at it ───────────────────────────────────────────────────────────────
+    # ── Looking at them ─────────────────────────────────────────────────────────────
 
     @property
     def text(self) -> str:
-        """The arguments' text up to the brace that closed them, or all of it."""
+        """The text up to the brace that closed it, or all of it."""
         return self._text.join()
+
+    @property
+    def parsed(self) -> Parsed | None:
+        """The closed root object, unless it is empty."""
+        return self._parse if isinstance(self._parse, Parsed) else None
 
     @property
     def flaw(self) -> Unparsed | None:
         """The reason why the text is not JSON, if it is known and no repair could change it."""
-        return self._flaw if self._flaw and not is_repairable(self.text) else None
+        known = self._parse
+        return known if isinstance(known, Unparsed) and not is_repairable(self.text) else None
 
     @property
     def raw(self) -> str:
@@ -424,53 +423,46 @@ class Draft:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing came, or nothing but `{}`: alone no proof of anything."""
-        if self._objects:
+        """True if nothing came, or nothing but `{}`."""
+        if self._objects or self.form in (TextForm.OPEN, TextForm.CLOSED):
             return False
-        placeholder = self._scanner.state is Scan.CLOSED and self.parsed is None
-        return placeholder or not self.text.strip()
-
-    @property
-    def is_closed_empty(self) -> bool:
-        """True if `{}` arrived as text, and nothing else."""
-        return self.is_empty and self._scanner.state is Scan.CLOSED
+        return self.form is TextForm.EMPTY or not self.text.strip()
 
     @property
     def is_open(self) -> bool:
         """True if the text stops inside the root object."""
-        return self._scanner.state is Scan.INSIDE
+        return self.form is TextForm.OPEN
 
     @property
-    def is_contested(self) -> bool:
-        """True if this may be a piece of another call that was never closed."""
-        return self.rival is not None and self.rival.is_open
+    def have_begun(self) -> bool:
+        """True if anything arrived."""
+        return bool(self._text or self._objects)
 
     @property
-    def has_begun(self) -> bool:
-        """True if arguments arrived, so that the name is complete."""
-        return bool(self._text or self._objects) or self.state is not State.BUILDING
+    def have_ended(self) -> bool:
+        """True if they are proven whole, or came as an object: no text can add to them."""
+        return self.form is TextForm.CLOSED or self.is_object
 
     @property
-    def has_ended(self) -> bool:
-        """True if the next piece for this slot must be another call, or a repeat."""
-        return self.state is not State.BUILDING or self.is_object
-
-    @property
-    def only_grows(self) -> bool:
-        """True if the next pieces can be joined: none can repeat an earlier one."""
-        return self.flowing and self.state is State.BUILDING and self._snapshot is None
-
-    def fresh(self) -> str:
-        """The text that was not shown yet, once the call flows."""
-        return self._text.fresh()
+    def may_repeat(self) -> bool:
+        """True if each piece so far began with the previous one."""
+        return self._snapshot is not None
 
     def may_flow(self) -> bool:
-        """True if the text can no longer be a placeholder."""
+        """Return True if the text can no longer be a placeholder."""
         return self.text.strip() not in ("", "{", "{}") and not self.is_empty
 
+    def fresh(self) -> str:
+        """Return the text that was not shown yet, once the call flows."""
+        return self._text.fresh()
+
     def object(self) -> dict[str, Any] | None:
-        """The objects sent so far as one; None if they contradict each other."""
+        """Return the objects sent so far as one; None if they contradict each other."""
         return merge_objects(self._objects)
+
+    def snapshot(self) -> str | None:
+        """Return the last of several pieces, if each began with the previous one."""
+        return self._snapshot if self._text.is_joined else None
 
     @property
     def value(self) -> JSON | dict[str, Any]:
@@ -479,15 +471,189 @@ class Draft:
             return self.object()
         return None if self.parsed is None else self.parsed.value
 
+    @property
+    def is_overrun(self) -> bool:
+        """True if so much followed the object that nothing of it is kept any more."""
+        return self._tail is not None and self._tail.is_overrun
+
+    def tail(self) -> Tail:
+        """Return what followed the closed object."""
+        if self._tail is None:
+            return _NO_TAIL
+        value = self.parsed.value if self.parsed is not None else None
+        return self._tail.read(value, limits=self._limits)
+
+
+_IN_OBJECT = frozenset({Scan.INSIDE, Scan.CLOSED})
+_UNDECIDED = frozenset({Scan.BLANK, Scan.INSIDE})
+_NO_TAIL = Tail()
+
+
+class Boundary:
+    """The marks of the end that a call has, or lacks."""
+
+    __slots__ = ("guessed", "seals", "written")
+
+    def __init__(self) -> None:
+        self.seals = False
+        """True if the protocol itself marks the end of this call."""
+        self.written = False
+        """True if it is part of a text, which may be cut anywhere."""
+        self.guessed = False
+        """True if only the end of a text shows that it is a call, or that it is whole."""
+
+
+class Relations:
+    """The other calls of the answer, as far as this one depends on them."""
+
+    __slots__ = ("announced", "is_last", "repeat_of", "rival")
+
+    def __init__(self) -> None:
+        self.repeat_of: list[int] = []
+        """The numbers of the calls that this one may turn out to be, sent again."""
+        self.rival: Draft | None = None
+        """A call of the same tool that was still open when this one took its place."""
+        self.announced: tuple[str | None, str] | None = None
+        """Id and name of another call, sent to this one's place without arguments yet."""
+        self.is_last = True
+        """True if the answer may have ended with it: nothing is known to come after it."""
+
+
+class Draft:
+    """One call being built: its address, its name, its arguments and its evidence."""
+
+    __slots__ = (
+        "_refusal",
+        "arguments",
+        "boundary",
+        "evidence",
+        "extras",
+        "id",
+        "name",
+        "number",
+        "oddities",
+        "provider_id",
+        "relations",
+        "slot",
+        "state",
+        "told",
+    )
+
+    def __init__(self, number: int, limits: Limits) -> None:
+        self.number = number
+        self.state = State.BUILDING
+        self.evidence = Evidence.NONE
+        self.told = Evidence.NONE
+        """The evidence that was reported already."""
+        self.id = ""
+        """Ours, unique; given when the call is opened towards the outside."""
+        self.provider_id: str | None = None
+        self.name = ""
+        self.slot: Slot | None = None
+        self.extras: dict[str, Any] = {}
+        self.oddities = Oddities(number)
+        self.arguments = DraftArguments(limits, self.oddities)
+        self.boundary = Boundary()
+        self.relations = Relations()
+        self._refusal: tuple[Reason, str] | None = None
+
+    # ── Growing ─────────────────────────────────────────────────────────────────────
+
+    def add(self, arguments: Any) -> None:
+        """Add what a provider sent as arguments: text, an object, or neither of them."""
+        if arguments is None or arguments == "":
+            return
+        if isinstance(arguments, Mapping):
+            self.oddities.note(Oddity.ARGUMENTS_OBJECT)
+            if arguments and self.state is not State.REJECTED:
+                self.arguments.merge(arguments)
+        else:
+            # A list, a number: no object, and it must not look like a call without any.
+            self.append(arguments if isinstance(arguments, str) else write_json(arguments))
+
+    def append(self, text: str) -> None:
+        """Add a piece of the arguments' text."""
+        if self.state is not State.REJECTED:
+            self.arguments.append(text)
+            if self.arguments.form is TextForm.CLOSED:
+                self.evidence |= Evidence.CLOSED
+
+    def seal(self, arguments: str | None = None) -> None:
+        """The protocol says that the call is over, and may say its whole text once more."""
+        settled = self.state is State.REJECTED or self.arguments.is_overrun
+        if arguments and arguments.strip() and not settled:
+            self.arguments.compare(arguments, growing=self.is_growing)
+            if self.arguments.form is TextForm.CLOSED:
+                self.evidence |= Evidence.CLOSED
+        self.evidence |= Evidence.SEALED
+        self.step(BuildStep.SEAL)
+
+    def refuse(self, reason: Reason, detail: str) -> None:
+        """Reject the call whatever its arguments are. The first reason counts."""
+        self._refusal = self.early_end or (reason, detail)
+
+    def settle(self, verdict: Call | Rejected) -> None:
+        """Release or reject the call, once: the table has no way back."""
+        if isinstance(verdict, Rejected):
+            self.step(BuildStep.REJECT)
+            return
+        if self.arguments.is_open and (
+            verdict.repairs or Oddity.ARGUMENTS_CUMULATIVE in self.oddities
+        ):
+            self.arguments.step(BuildStep.REREAD)
+        self.arguments.step(BuildStep.RELEASE)
+        self.step(BuildStep.RELEASE)
+
+    def step(self, step: BuildStep) -> None:
+        """Go from state to state by the table."""
+        self.state = advance(self.state, step)
+
+    def allows(self, step: BuildStep) -> bool:
+        """Return True if the table has this step from the current state."""
+        return (self.state, step) in TRANSITIONS
+
+    # ── Looking at it ───────────────────────────────────────────────────────────────
+
+    @property
+    def early_end(self) -> tuple[Reason, str] | None:
+        """The reason why it is rejected before its end, and in words."""
+        return self._refusal or self.arguments.excess
+
+    @property
+    def is_growing(self) -> bool:
+        """True if more text would add to its arguments."""
+        return self.state is State.BUILDING and self.arguments.form is not TextForm.CLOSED
+
+    @property
+    def is_closed(self) -> bool:
+        """True if its brace has come, and its protocol has not ended it."""
+        return self.state is State.BUILDING and self.arguments.form is TextForm.CLOSED
+
+    @property
+    def is_contested(self) -> bool:
+        """True if this may be a piece of another call that was never closed."""
+        rival = self.relations.rival
+        return rival is not None and rival.arguments.is_open
+
+    @property
+    def has_begun(self) -> bool:
+        """True if arguments arrived, so that the name is complete."""
+        return self.arguments.have_begun or self.state is not State.BUILDING
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the next piece for this slot must be another call, or a repeat."""
+        return self.state is not State.BUILDING or self.arguments.have_ended
+
+    @property
+    def only_grows(self) -> bool:
+        """True if the next pieces can be joined: none can repeat an earlier one."""
+        return self.arguments.flowing and self.is_growing and not self.arguments.may_repeat
+
     def snapshot(self) -> str | None:
-        """The last piece, if each piece so far began with the previous one.
+        """Return the last piece, if each piece so far began with the previous one.
 
         None if the call has an explicit end that did not come, and if it is part of a text.
         """
-        open_end = self.seals and Evidence.SEALED not in self.evidence
-        return None if open_end or self.written or not self._text.is_joined else self._snapshot
-
-    def tail(self) -> Tail:
-        """The text after the closed object."""
-        value = self.parsed.value if self.parsed is not None else None
-        return self._tail.read(value, limits=self._limits)
+        open_end = self.boundary.seals and Evidence.SEALED not in self.evidence
+        return None if open_end or self.boundary.written else self.arguments.snapshot()

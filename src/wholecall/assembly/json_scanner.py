@@ -1,5 +1,33 @@
-"""Find where a JSON object ends, and judge what follows it: a repeat, a stray closer or another
-object.
+"""The proof by the brace: where a JSON object ends, and what follows it.
+
+A stream of arguments can stop anywhere, and most of its prefixes look harmless: `{"path": "/tmp"`
+needs one brace to be valid, and a parser that completes what is missing would supply it. But the
+rest of the text may have been `/build"}`. So nothing is ever completed here, and the question is
+which prefixes are proofs.
+
+The answer is a property of the grammar. A JSON object begins with `{` and ends with the `}` that
+matches it. Inside, brackets nest, and a brace in a string counts for nothing. So there is exactly
+one position at which the depth returns to zero, and it is the last character of the object. A text
+whose root object is closed is therefore not a proper prefix of any other JSON text: if more was to
+come, it is not a part of this object. No finish reason and no end of a stream is needed for that,
+and none can refute it. Numbers show why it has to be an object: `12` may be a prefix of `123`.
+
+The scanner counts brackets outside strings and does nothing else. It does not validate: the parser
+does, once, on the text that the brace has closed. A text with Python's quotes can mislead the
+counting, in both directions, but it cannot mislead the parser. If the closed text is not JSON, the
+brace proves nothing, and the draft says so (`call_builder`).
+
+Two cases need more than the brace:
+
+- `{}` closes like any object. Servers send it as a placeholder before the real object, and gateways
+  send it in place of arguments that were cut. It is never a proof.
+- Something follows the brace. The same object once more, or a stray closer, is a habit of servers
+  and changes nothing. A different object, or the rest of a text in which an inner quote was not
+  escaped, means that the first brace was not the end. `Tail` tells these apart.
+
+The work is linear. Each character is scanned once, however the text is cut into pieces; no pattern
+can backtrack; depth, number of values and runs of white space have limits, because a value costs
+far more memory than its characters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,30 @@
-"""Decide which delta belongs to which call."""
+"""Routing: which delta belongs to which call.
+
+A call arrives in pieces, and pieces of several calls may be interleaved. Protocols have three
+addresses for them: the id of the call, the slot (its index in the stream), and the order of
+arrival. Servers leave out, repeat, renumber and reuse all three, each in its own way. A piece that
+goes to the wrong call is worse than a lost one: two halves of different calls can make valid JSON.
+
+A delta goes to the call with its id, else to the call in its slot, else to the call that the last
+piece belonged to. Three principles decide whether it then continues that call or begins another:
+
+- *A name announces a call.* A new id without a name, in a slot whose call is still open, is the
+  same call with a changed id. A name without arguments, after a call has ended, announces the next
+  one.
+- *Arguments begin with a brace.* A new id with the same name, and a piece without a brace, in a
+  slot whose call is open: the server invents an id for every piece (vLLM, if the choice names the
+  tool).
+- *A closed object ends its call.* What comes next for its slot is a repeat or, if a name or a new
+  id announced it, another call. It is never joined to the first.
+
+Where these cannot decide, the draft remembers the doubt instead of guessing. A call that took the
+place of an open one of the same tool has a *rival*, and does not run while the rival is open: it
+may be a piece of it. A call with an id that was seen before may be a *repeat*: it is compared at
+the end, runs once if it is the same, and is refused if one is the beginning of the other.
+
+Names have the same troubles. They arrive in pieces, or grow as a whole (`edit`, `edit_file`), and
+carry the remains of a model's own format. The tools on offer decide which reading is meant.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +35,7 @@ from msgspec.structs import replace
 
 from wholecall.arguments.limits import Limits
 from wholecall.assembly.call_builder import Draft
-from wholecall.events import CallDelta, Oddity, Slot
+from wholecall.events import CallDelta, Oddity, Reason, Slot
 from wholecall.messages import Offer
 
 
@@ -69,20 +95,6 @@ def is_settled(name: str, offered: Collection[str] | None) -> bool:
     )
 
 
-# Route each delta to its call.
-#
-# By known id, then by slot, then to the call being built. Servers omit, repeat, renumber and reuse
-# all three, so three principles decide the rest:
-#
-# - *A name announces a call.* A new id without a name, in a slot whose call is still open, is the
-#   same call with a changed id.
-# - *Arguments begin with a brace.* A new id with the same name, and a piece without a brace, in a
-#   slot whose call is open: the server invents an id for every piece (vLLM, if the choice names the
-#   tool).
-# - *A closed object ends its call.* What comes next for its slot is a repeat or, if a name or a new
-#   id announced it, another call. It is never joined to the first.
-
-
 # Some servers fill the id of later pieces with a word instead of leaving it out.
 _NO_ID = frozenset({"", "null", "none", "undefined", "nil"})
 
@@ -124,13 +136,13 @@ class Router:
             delta = replace(delta, id=None)
         if delta.opens:
             opened = self._open(delta)
-            opened.seals = True
+            opened.boundary.seals = True
             return opened
         draft = self._find(delta)
         if draft is None:
             draft = self._open(delta)
             if delta.slot is None:
-                draft.note(Oddity.SLOT_MISSING, "a call has no index")
+                draft.oddities.note(Oddity.SLOT_MISSING, "a call has no index")
             return draft
         if self._is_other_call(draft, delta):
             return self._open(_take_announced(draft, delta), after=draft)
@@ -156,7 +168,7 @@ class Router:
         # A tail under an index that no head had belongs to the call being built.
         nameless = id is None and not delta.name
         if nameless and self.current is not None and not self.current.has_ended:
-            self.current.note(Oddity.SLOT_REUSED, f"slot {_quote(slot)} was never opened")
+            self.current.oddities.note(Oddity.SLOT_REUSED, f"slot {_quote(slot)} was never opened")
             return self.current
         return None
 
@@ -172,7 +184,12 @@ class Router:
         other_id = id is not None and draft.provider_id is not None and id != draft.provider_id
         if len(draft.name) > self._longest_name:
             return other_id  # what follows a name without an end is more of it
-        if draft.is_object and id is not None and id == draft.provider_id and name == draft.name:
+        if (
+            draft.arguments.is_object
+            and id is not None
+            and id == draft.provider_id
+            and name == draft.name
+        ):
             return False  # an object that grows, with its whole address each time
         if draft.has_ended:
             return self._follows(draft, delta)
@@ -197,9 +214,9 @@ class Router:
             return True
         announces = bool(name) or id is not None
         if not empty:
-            return announces or draft.announced is not None
+            return announces or draft.relations.announced is not None
         if announces:
-            draft.announced = (id, name)
+            draft.relations.announced = (id, name)
         return False
 
     # ── Taking in ───────────────────────────────────────────────────────────────────
@@ -211,7 +228,7 @@ class Router:
             draft.slot = delta.slot
             self._by_slot[delta.slot] = draft
         elif draft.slot is not None:
-            draft.note(Oddity.SLOT_MISSING, "a piece of a call has no index")
+            draft.oddities.note(Oddity.SLOT_MISSING, "a piece of a call has no index")
         if delta.id is not None and delta.id != draft.provider_id:
             self._take_in_id(draft, delta.id)
         if delta.name and not (draft.name and draft.has_ended):
@@ -224,25 +241,28 @@ class Router:
             return  # it announces another call
         else:
             before = _quote(draft.provider_id)
-            draft.note(Oddity.ID_CHANGED, f"id {_quote(id)} after {before}")
+            draft.oddities.note(Oddity.ID_CHANGED, f"id {_quote(id)} after {before}")
         namesakes = self._by_id.setdefault(id, [])
         if draft not in namesakes:  # the changed id may come with every further piece
             namesakes.append(draft)
 
     def _take_in_name(self, draft: Draft, name: str) -> None:
         if name == draft.name:
-            draft.note(Oddity.NAME_REPEATED, f"name {_quote(name)} again")
+            draft.oddities.note(Oddity.NAME_REPEATED, f"name {_quote(name)} again")
             return
         joined = join_name(draft.name, name, offered=self._offer)
         if draft.name:
-            draft.note(Oddity.NAME_SPLIT, f"name {_quote(name)} after {_quote(draft.name)}")
+            draft.oddities.note(
+                Oddity.NAME_SPLIT, f"name {_quote(name)} after {_quote(draft.name)}"
+            )
         self._set_name(draft, joined or name)
 
     def _set_name(self, draft: Draft, name: str) -> None:
         draft.name = name
         if len(name) > self._longest_name:
             draft.name = name[: self._longest_name + 1]
-            draft.refuse_name(self._longest_name)
+            detail = f"the name of the tool has more than {self._longest_name} characters"
+            draft.refuse(Reason.LIMIT, detail)
 
     # ── Opening ─────────────────────────────────────────────────────────────────────
 
@@ -254,14 +274,14 @@ class Router:
         self._set_name(draft, name)
         draft.provider_id = id
         if id in self._by_id:
-            draft.note(Oddity.ID_REUSED, f"id {_quote(id)} again")
-            draft.repeat_of = [namesake.number for namesake in self._by_id[id]]
+            draft.oddities.note(Oddity.ID_REUSED, f"id {_quote(id)} again")
+            draft.relations.repeat_of = [namesake.number for namesake in self._by_id[id]]
         elif after is not None and id is None:
-            draft.repeat_of = [after.number]
+            draft.relations.repeat_of = [after.number]
         if slot is not None and slot in self._by_slot:
-            draft.note(Oddity.SLOT_REUSED, f"slot {_quote(slot)} again")
+            draft.oddities.note(Oddity.SLOT_REUSED, f"slot {_quote(slot)} again")
         if after is not None and after.name == name:
-            draft.rival = after
+            draft.relations.rival = after
         self.drafts.append(draft)
         self._bind(draft, delta)
         return draft
@@ -270,7 +290,8 @@ class Router:
         """All calls beyond the limit share one draft, which is rejected at once."""
         if self._overflow is None:
             self._overflow = Draft(len(self.drafts), self._limits)
-            self._overflow.refuse_excess()
+            detail = f"the answer holds more than {self._limits.calls} calls"
+            self._overflow.refuse(Reason.LIMIT, detail)
             self.drafts.append(self._overflow)
         self.current = self._overflow
         if slot is not None and slot in self._by_slot:
@@ -288,9 +309,9 @@ class Router:
 
 def _goes_on(draft: Draft, delta: CallDelta) -> bool:
     """Return True if a piece with a new id and the name of the open call can only continue it."""
-    if delta.name != draft.name or delta.slot is None or not draft.is_open:
+    if delta.name != draft.name or delta.slot is None or not draft.arguments.is_open:
         return False
-    if draft.is_odd(Oddity.ID_CHANGED):
+    if Oddity.ID_CHANGED in draft.oddities:
         return True
     piece = delta.arguments.lstrip() if isinstance(delta.arguments, str) else ""
     return bool(piece) and not piece.startswith("{")
@@ -298,8 +319,8 @@ def _goes_on(draft: Draft, delta: CallDelta) -> bool:
 
 def _take_announced(draft: Draft, delta: CallDelta) -> CallDelta:
     """The delta with the id and the name that were announced before its arguments came."""
-    if draft.announced is None:
+    if draft.relations.announced is None:
         return delta
-    id, name = draft.announced
-    draft.announced = None
+    id, name = draft.relations.announced
+    draft.relations.announced = None
     return replace(delta, id=delta.id or id, name=delta.name or name)

@@ -1,4 +1,39 @@
-"""The verdict on a draft, a call or a rejection with its reason, and how a turn ends."""
+"""Endings and verdicts: what becomes of a draft when its turn is over.
+
+A turn ends in one of six ways. The finish reason of the upstream is a *hint*: where it forbids, it
+is believed, and where it permits, it is checked. A content filter, an error or a malformed call
+stops everything that has not run. `tool_calls` alone starts nothing, because servers send it for
+calls that they cut off.
+
+| what came                   | good end   | output limit               | any other end |
+|-----------------------------|------------|----------------------------|---------------|
+| an object closed by a brace | runs       | runs: the brace is a proof | rejected      |
+| an object, not as text      | runs       | runs if the answer went on | rejected      |
+| nothing, or `{}`            | runs as {} | rejected, but see below    | rejected      |
+| an open object              | rejected   | rejected: it was cut       | rejected      |
+| another syntax, whole       | repaired   | rejected: it may be cut    | rejected      |
+| two different objects       | rejected   | rejected                   | rejected      |
+
+The rows, from the top:
+
+- A closed object is whole whatever happened after it, so the output limit does not touch it. But a
+  turn that was dropped or filtered is not an answer, and nothing of it runs that has not run yet.
+- A provider that sends objects has parsed them, and what a lenient parser made of a cut text looks
+  whole. Only what follows such an object shows that it is.
+- Empty arguments are the most dangerous: `{}` is valid for every tool without required parameters,
+  and it is what several gateways make of arguments that were cut off. At the output limit they
+  count only if their protocol sealed the call and the answer went on after it, or if they are part
+  of a text, in which nothing can follow `{}`. An upstream that is known to hide cut calls has to
+  prove more (`hides_truncation`).
+- Repairs invent no content, but they need a text that is known to be whole. That is a good end.
+
+A tool may start before the end of the turn if its policy (`Start`) accepts less evidence. Then
+there is no ending yet, and only the brace counts. What arrives for that call later is compared at
+the end.
+
+The output limit also counts as reached if the answer has exactly as many output tokens as the
+request allowed, whatever its finish reason says: some servers close a cut call themselves.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +49,7 @@ from wholecall.arguments.describe import cut
 from wholecall.arguments.limits import DEFAULT, Limits
 from wholecall.arguments.parse import Parsed, Unparsed
 from wholecall.arguments.repair import may_drop
-from wholecall.assembly.call_builder import Draft
+from wholecall.assembly.call_builder import Draft, TextForm
 from wholecall.assembly.finish_reasons import worse
 from wholecall.assembly.json_scanner import Tail
 from wholecall.assembly.routing import offered_name
@@ -121,7 +156,9 @@ class Judge(Value, frozen=True):
     def may_start(self, draft: Draft) -> bool:
         """Return True if the tool's policy lets the call start before the turn has ended."""
         spec = self.spec(draft)
-        if spec is None or spec.start is Start.CONFIRMED or draft.is_contested or draft.guessed:
+        if spec is None or spec.start is Start.CONFIRMED:
+            return False
+        if draft.is_contested or draft.boundary.guessed:
             return False
         needed = Evidence.CLOSED
         if spec.start is Start.SEALED:
@@ -141,7 +178,7 @@ class Judge(Value, frozen=True):
             id=draft.id,
             name=offered_name(draft.name, self.offer),
             arguments=read.value,
-            raw=draft.raw,
+            raw=draft.arguments.raw,
             evidence=draft.evidence,
             number=draft.number,
             provider_id=draft.provider_id,
@@ -156,9 +193,9 @@ class Judge(Value, frozen=True):
         if refused is not None:
             return refused
         spec = self.spec(draft)
-        if draft.is_empty:
+        if draft.arguments.is_empty:
             return self._read_empty(draft, spec, ending=ending)
-        read_it = self._read_object if draft.is_object else self._read_text
+        read_it = self._read_object if draft.arguments.is_object else self._read_text
         read = read_it(draft, spec, ending=ending)
         # A cut call may have a cut name: that it was cut is the better reason.
         cut = isinstance(read, RefusedArguments) and read.reason is Reason.TRUNCATED
@@ -169,10 +206,10 @@ class Judge(Value, frozen=True):
     def _read_empty(
         self, draft: Draft, spec: ToolSpec | None, *, ending: Ending | None
     ) -> Arguments | RefusedArguments:
-        unsealed = draft.seals and Evidence.SEALED not in draft.evidence
+        unsealed = draft.boundary.seals and Evidence.SEALED not in draft.evidence
         if unsealed or not (ending is Ending.GOOD or _is_proven_empty(draft, ending)):
             return _LIMIT_BEFORE_BEGIN if ending is Ending.LENGTH else _CUT_BEFORE_BEGIN
-        if draft.tail().differs:
+        if draft.arguments.tail().differs:
             return _AMBIGUOUS
         if self.offer is not None and spec is None:
             return _unknown(draft.name)
@@ -186,11 +223,12 @@ class Judge(Value, frozen=True):
         # An object has no brace that would be a proof: what was cut inside is whole JSON to
         # the eye, also where a client library had parsed as far as the text went. That the
         # answer went on after it is one.
-        if ending is Ending.LENGTH and draft.is_last and draft.parsed is None:
+        arguments = draft.arguments
+        if ending is Ending.LENGTH and draft.relations.is_last and arguments.parsed is None:
             return _CUT_OFF
-        merged = draft.object()
-        written = draft.parsed.value if draft.parsed is not None else None
-        if merged is None or (draft.text.strip() and written != merged):
+        merged = arguments.object()
+        written = arguments.parsed.value if arguments.parsed is not None else None
+        if merged is None or (arguments.text.strip() and written != merged):
             return _AMBIGUOUS
         return self._read_arguments(merged, spec, whole=True)
 
@@ -200,21 +238,22 @@ class Judge(Value, frozen=True):
         # A call that starts on its closing brace knows nothing of what may follow, even if
         # that came in the same chunk: the assembler looks at it when the turn is over.
         over = ending is not None or Evidence.SEALED in draft.evidence
-        tail = draft.tail() if over else Tail()
+        arguments = draft.arguments
+        tail = arguments.tail() if over else Tail()
         refused = _refuse_tail(tail, ending)
         if refused is not None:
             return refused
         if tail.repeats:
-            draft.note(Oddity.ARGUMENTS_REPEATED)
-        whole = ending is Ending.GOOD or draft.parsed is not None
-        text = draft.parsed or draft.flaw or draft.text
+            draft.oddities.note(Oddity.ARGUMENTS_REPEATED)
+        whole = ending is Ending.GOOD or arguments.parsed is not None
+        text = arguments.parsed or arguments.flaw or arguments.text
         read = self._read_arguments(text, spec, whole=whole)
         if isinstance(read, RefusedArguments):
             if read.reason not in _SYNTAX:
                 return read
             return self._read_snapshot(draft, spec, ending=ending) or _blame_the_limit(read, ending)
         if tail.rest:
-            draft.note(Oddity.TEXT_AFTER_OBJECT)
+            draft.oddities.note(Oddity.TEXT_AFTER_OBJECT)
             dropped = Repair("drop_trailing", cut(tail.rest), "")
             return msgspec.structs.replace(read, repairs=(*read.repairs, dropped))
         return read
@@ -232,7 +271,7 @@ class Judge(Value, frozen=True):
         read = self._read_arguments(snapshot, spec, whole=False)
         if isinstance(read, RefusedArguments):
             return None
-        draft.note(Oddity.ARGUMENTS_CUMULATIVE)
+        draft.oddities.note(Oddity.ARGUMENTS_CUMULATIVE)
         return read
 
     def _read_arguments(
@@ -256,7 +295,7 @@ def _refuse_at_once(draft: Draft, ending: Ending | None) -> RefusedArguments | N
         return _NO_NAME if nameless and ending is Ending.FAILED else _NOTHING_RUNS[ending]
     if nameless:
         return _blame_the_limit(_NO_NAME, ending)
-    if draft.guessed and ending is Ending.LENGTH:
+    if draft.boundary.guessed and ending is Ending.LENGTH:
         return _CUT_BEFORE_END
     return _AMBIGUOUS if draft.is_contested else None
 
@@ -267,7 +306,9 @@ def _refuse_tail(tail: Tail, ending: Ending | None) -> RefusedArguments | None:
         return _AMBIGUOUS
     if ending is Ending.LENGTH and tail.rest.strip(_CLOSERS):
         return _CUT_OFF
-    return None if may_drop(tail.rest) else _blame_the_limit(_GOES_ON, ending)
+    if not tail.rest or may_drop(tail.rest):
+        return None
+    return _blame_the_limit(_GOES_ON, ending)
 
 
 def _is_proven_empty(draft: Draft, ending: Ending | None) -> bool:
@@ -276,9 +317,10 @@ def _is_proven_empty(draft: Draft, ending: Ending | None) -> bool:
     In a text nothing can follow `{}`. Elsewhere it may be a placeholder, or what is left of a
     cut call, unless its protocol sealed it and the answer went on after it.
     """
-    if draft.written:
-        return ending is Ending.LENGTH and draft.is_closed_empty
-    return ending is Ending.LENGTH and draft.seals and not draft.is_last
+    if draft.boundary.written:
+        return ending is Ending.LENGTH and draft.arguments.form is TextForm.EMPTY
+    sealed_inside = draft.boundary.seals and not draft.relations.is_last
+    return ending is Ending.LENGTH and sealed_inside
 
 
 def _unknown(name: str) -> RefusedArguments:
@@ -305,15 +347,12 @@ def _reject(draft: Draft, refused: RefusedArguments) -> Rejected:
         detail=refused.detail,
         name=draft.name or None,
         id=draft.id,
-        raw=draft.raw,
+        raw=draft.arguments.raw,
         number=draft.number,
         provider_id=draft.provider_id,
         extras=draft.extras,
         problems=refused.problems,
     )
-
-
-# The end of a turn: the hint, the terminator, the faults, and how they are reported.
 
 
 _FAULTS: dict[Ending, Fault] = {

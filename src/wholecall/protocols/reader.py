@@ -49,6 +49,7 @@ _TEXT = (bytes, str, *_BUFFERS)
 _FOR_ALL = frozenset({Terminated, Fault})
 _NOTED = _FOR_ALL | {CallDelta, Usage}
 _SAID = frozenset({Text, Reasoning, ProviderBlock})
+_CROWDED = Fault(FaultKind.PROTOCOL, f"the answer has more than {DEFAULT.choices} choices")
 
 
 class TurnAssembler(Protocol):
@@ -79,18 +80,17 @@ class Reader:
         """Oddities that are normal in this protocol."""
         self._stream: tuple[Framing, RepeatedChunks] | None = None
         """Needed for a stream, not for a whole answer."""
-        self._tools = None if tools is None else list(tools)
-        self._new_assembler = new_assembler
-        self._assembler = new_assembler(self._tools)
+        self._new_assembler = partial(new_assembler, None if tools is None else list(tools))
+        self._assembler = self._new_assembler()
         self._max_tokens = max_tokens
         self._usage: Usage | None = None
         self._parsed_last: set[int] = set()
         """The choices whose last piece so far is a call that does not show its end."""
         self._others: dict[int, TurnAssembler] = {}
+        self._reported: list[Event] = []
+        """What is reported once."""
         self._broken = False
-        self._crowded = False
         self._closed = False
-        self._overrun = False
         self._over = False
 
     @property
@@ -147,6 +147,8 @@ class Reader:
         except ProtocolError as error:
             self._broken = True
             return self._decoded([Fault(FaultKind.PROTOCOL, str(error))])
+        if not payloads:
+            return []
         deltas = stencil.decode(payloads)
         return self._decoded(coalesce(deltas) if len(deltas) > 1 else deltas)
 
@@ -215,28 +217,21 @@ class Reader:
     def _feed_other(self, choice: int, delta: Delta) -> list[Event]:
         assembler = self._others.get(choice)
         if assembler is None:
-            if self._closed:
-                return self._leave_out()
+            if self._closed:  # a choice that begins after the answer's end is left out
+                return [OVERRUN] if self._is_new(OVERRUN) else []
             if len(self._others) + 1 >= DEFAULT.choices:
-                return self._refuse_choice()
-            assembler = self._others[choice] = self._new_assembler(self._tools)
+                return self._decoded([_CROWDED]) if self._is_new(_CROWDED) else []
+            assembler = self._others[choice] = self._new_assembler()
         self._follow(choice, delta)
         self._note(choice, delta)
         return [OfChoice(choice, event) for event in assembler.feed(delta)]
 
-    def _leave_out(self) -> list[Event]:
-        """Ignore a choice that begins after the answer's end, and report it once."""
-        if self._overrun:
-            return []
-        self._overrun = True
-        return [OVERRUN]
-
-    def _refuse_choice(self) -> list[Event]:
-        if self._crowded:
-            return []
-        self._crowded = True
-        message = f"the answer has more than {DEFAULT.choices} choices"
-        return self._decoded([Fault(FaultKind.PROTOCOL, message)])
+    def _is_new(self, event: Event) -> bool:
+        """Return True if an event was not reported before; it is from now on."""
+        if event in self._reported:
+            return False
+        self._reported.append(event)
+        return True
 
 
 def _says_something(delta: Delta) -> bool:
