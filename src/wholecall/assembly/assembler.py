@@ -137,8 +137,8 @@ class Assembler:
         if draft is not None and _flows_on(draft, delta):
             # The hot path: one more piece of a call being built.
             self._router.current = draft
-            draft.append(delta.arguments)  # type: ignore[arg-type]  # _flows_on says str
             arguments = draft.arguments
+            arguments.append(delta.arguments)  # type: ignore[arg-type]  # _flows_on says str
             if arguments.form is not TextForm.CLOSED and arguments.excess is None:
                 self._events.append(Grew(draft.number, arguments.fresh()))
                 return
@@ -190,7 +190,7 @@ class Assembler:
     def _begun_after(self, previous: Draft) -> None:
         """Another call began. That seals a closed one; an open one may be interleaved."""
         if previous.is_closed:
-            previous.evidence |= Evidence.SEALED
+            previous.gain(Evidence.SEALED)
             self._advance(previous)
 
     def _went_on(self, _: Followed) -> None:
@@ -344,7 +344,8 @@ def _outgrows(draft: Draft, early: Draft) -> bool:
 def _flows_on(draft: Draft, delta: CallDelta) -> bool:
     return (
         draft.arguments.flowing
-        and draft.is_growing
+        and draft.state is State.BUILDING
+        and draft.arguments.form is not TextForm.CLOSED
         and draft.slot == delta.slot
         and not delta.name
         and not delta.id

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from dataclasses import InitVar, dataclass, field
 from typing import Any, TypeVar, cast
 
 from wholecall.arguments.limits import Limits
@@ -197,15 +198,13 @@ class TextBuffer:
         return pieces[shown] if self._shown - shown == 1 else "".join(pieces[shown:])
 
 
+@dataclass(slots=True, eq=False)
 class Oddities:
     """The irregularities of one call, each kind once."""
 
-    __slots__ = ("_kinds", "_notes", "_number")
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-        self._kinds: set[Oddity] = set()
-        self._notes: list[Inconsistent] = []
+    _number: int
+    _kinds: set[Oddity] = field(default_factory=set)
+    _notes: list[Inconsistent] = field(default_factory=list)
 
     def note(self, oddity: Oddity, detail: str = "") -> None:
         """Remember that something was strange, once per kind."""
@@ -229,42 +228,29 @@ _EXCESS: dict[Scan, tuple[Reason, str]] = {
 }
 
 
+@dataclass(slots=True, eq=False)
 class DraftArguments:
     """The arguments of a draft: the text up to its closing brace, what follows, or objects."""
 
-    __slots__ = (
-        "_limits",
-        "_objects",
-        "_oddities",
-        "_parse",
-        "_placeholders",
-        "_scanner",
-        "_size",
-        "_snapshot",
-        "_tail",
-        "_text",
-        "excess",
-        "flowing",
-        "form",
-    )
+    _limits: Limits
+    _oddities: Oddities
+    form: TextForm = TextForm.BLANK
+    excess: tuple[Reason, str] | None = None
+    """The limit that they exceed, which ends the call."""
+    flowing: bool = False
+    """New text is shown at once: the call is open and cannot be `{}`."""
+    _scanner: ObjectScanner = field(init=False)
+    _text: TextBuffer = field(default_factory=TextBuffer)
+    _parse: Parsed | Unparsed | None = None
+    """Of the closed root object, unless it is empty. Its text is parsed once, here."""
+    _tail: TailText | None = None
+    _objects: list[Mapping[str, Any]] = field(default_factory=list)
+    _size: int = 0
+    _placeholders: int = 0
+    _snapshot: str | None = ""
 
-    def __init__(self, limits: Limits, oddities: Oddities) -> None:
-        self.form = TextForm.BLANK
-        self.excess: tuple[Reason, str] | None = None
-        """The limit that they exceed, which ends the call."""
-        self.flowing = False
-        """True if new text is shown at once: the call is open and cannot be `{}`."""
-        self._limits = limits
-        self._oddities = oddities
-        self._scanner = ObjectScanner(limits)
-        self._text = TextBuffer()
-        self._parse: Parsed | Unparsed | None = None
-        """Of the closed root object, unless it is empty. Its text is parsed once, here."""
-        self._tail: TailText | None = None
-        self._objects: list[Mapping[str, Any]] = []
-        self._size = 0
-        self._placeholders = 0
-        self._snapshot: str | None = ""
+    def __post_init__(self) -> None:
+        self._scanner = ObjectScanner(self._limits)
 
     # ── Growing ─────────────────────────────────────────────────────────────────────
 
@@ -489,73 +475,57 @@ _UNDECIDED = frozenset({Scan.BLANK, Scan.INSIDE})
 _NO_TAIL = Tail()
 
 
+@dataclass(slots=True)
 class Boundary:
     """The marks of the end that a call has, or lacks."""
 
-    __slots__ = ("guessed", "seals", "written")
-
-    def __init__(self) -> None:
-        self.seals = False
-        """True if the protocol itself marks the end of this call."""
-        self.written = False
-        """True if it is part of a text, which may be cut anywhere."""
-        self.guessed = False
-        """True if only the end of a text shows that it is a call, or that it is whole."""
+    seals: bool = False
+    """The protocol itself marks the end of this call."""
+    written: bool = False
+    """It is part of a text, which may be cut anywhere."""
+    guessed: bool = False
+    """Only the end of a text shows that it is a call, or that it is whole."""
 
 
+@dataclass(slots=True)
 class Relations:
     """The other calls of the answer, as far as this one depends on them."""
 
-    __slots__ = ("announced", "is_last", "repeat_of", "rival")
-
-    def __init__(self) -> None:
-        self.repeat_of: list[int] = []
-        """The numbers of the calls that this one may turn out to be, sent again."""
-        self.rival: Draft | None = None
-        """A call of the same tool that was still open when this one took its place."""
-        self.announced: tuple[str | None, str] | None = None
-        """Id and name of another call, sent to this one's place without arguments yet."""
-        self.is_last = True
-        """True if the answer may have ended with it: nothing is known to come after it."""
+    repeat_of: list[int] = field(default_factory=list)
+    """The numbers of the calls that this one may turn out to be, sent again."""
+    rival: Draft | None = None
+    """A call of the same tool that was still open when this one took its place."""
+    announced: tuple[str | None, str] | None = None
+    """Id and name of another call, sent to this one's place without arguments yet."""
+    is_last: bool = True
+    """The answer may have ended with it: nothing is known to come after it."""
 
 
+@dataclass(slots=True, eq=False)
 class Draft:
     """One call being built: its address, its name, its arguments and its evidence."""
 
-    __slots__ = (
-        "_refusal",
-        "arguments",
-        "boundary",
-        "evidence",
-        "extras",
-        "id",
-        "name",
-        "number",
-        "oddities",
-        "provider_id",
-        "relations",
-        "slot",
-        "state",
-        "told",
-    )
+    number: int
+    limits: InitVar[Limits]
+    state: State = State.BUILDING
+    told: Evidence = Evidence.NONE
+    """The evidence that was reported already."""
+    id: str = ""
+    """Ours, unique; given when the call is opened towards the outside."""
+    provider_id: str | None = None
+    name: str = ""
+    slot: Slot | None = None
+    extras: dict[str, Any] = field(default_factory=dict)
+    boundary: Boundary = field(default_factory=Boundary)
+    relations: Relations = field(default_factory=Relations)
+    oddities: Oddities = field(init=False)
+    arguments: DraftArguments = field(init=False)
+    _gained: Evidence = Evidence.NONE
+    _refusal: tuple[Reason, str] | None = None
 
-    def __init__(self, number: int, limits: Limits) -> None:
-        self.number = number
-        self.state = State.BUILDING
-        self.evidence = Evidence.NONE
-        self.told = Evidence.NONE
-        """The evidence that was reported already."""
-        self.id = ""
-        """Ours, unique; given when the call is opened towards the outside."""
-        self.provider_id: str | None = None
-        self.name = ""
-        self.slot: Slot | None = None
-        self.extras: dict[str, Any] = {}
-        self.oddities = Oddities(number)
+    def __post_init__(self, limits: Limits) -> None:
+        self.oddities = Oddities(self.number)
         self.arguments = DraftArguments(limits, self.oddities)
-        self.boundary = Boundary()
-        self.relations = Relations()
-        self._refusal: tuple[Reason, str] | None = None
 
     # ── Growing ─────────────────────────────────────────────────────────────────────
 
@@ -575,18 +545,18 @@ class Draft:
         """Add a piece of the arguments' text."""
         if self.state is not State.REJECTED:
             self.arguments.append(text)
-            if self.arguments.form is TextForm.CLOSED:
-                self.evidence |= Evidence.CLOSED
 
     def seal(self, arguments: str | None = None) -> None:
         """The protocol says that the call is over, and may say its whole text once more."""
         settled = self.state is State.REJECTED or self.arguments.is_overrun
         if arguments and arguments.strip() and not settled:
             self.arguments.compare(arguments, growing=self.is_growing)
-            if self.arguments.form is TextForm.CLOSED:
-                self.evidence |= Evidence.CLOSED
-        self.evidence |= Evidence.SEALED
+        self.gain(Evidence.SEALED)
         self.step(BuildStep.SEAL)
+
+    def gain(self, evidence: Evidence) -> None:
+        """Add evidence. That of the brace follows from the text."""
+        self._gained |= evidence
 
     def refuse(self, reason: Reason, detail: str) -> None:
         """Reject the call whatever its arguments are. The first reason counts."""
@@ -613,6 +583,12 @@ class Draft:
         return (self.state, step) in TRANSITIONS
 
     # ── Looking at it ───────────────────────────────────────────────────────────────
+
+    @property
+    def evidence(self) -> Evidence:
+        """The evidence so far that the call is whole."""
+        is_closed = self.arguments.form is TextForm.CLOSED
+        return self._gained | Evidence.CLOSED if is_closed else self._gained
 
     @property
     def early_end(self) -> tuple[Reason, str] | None:

@@ -171,9 +171,9 @@ class Judge(Value, frozen=True):
         if isinstance(read, RefusedArguments):
             return _reject(draft, read)
         if ending is Ending.GOOD:
-            draft.evidence |= Evidence.CONFIRMED
+            draft.gain(Evidence.CONFIRMED)
         elif ending is Ending.LENGTH:
-            draft.evidence |= Evidence.CLOSED  # nothing else is read there
+            draft.gain(Evidence.CLOSED)  # nothing else is read there
         return Call(
             id=draft.id,
             name=offered_name(draft.name, self.offer),
