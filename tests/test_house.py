@@ -25,8 +25,8 @@ LIMITS = {
     "functions over 46 lines": 0,
     "functions nested deeper than 3": 0,
     "classes with more than 14 fields": 5,
-    "fields of the widest class": 30,
-    "lines of code": 42546,
+    "fields of the widest class": 20,
+    "lines of code": 42465,
     "odd words in 1,000 of comments": 0.2,
     "odd words in 1,000 of docs": 1.4,
     "docstrings of 100 that ask": 0.2,
@@ -35,7 +35,7 @@ LIMITS = {
 # One `POST /v1/messages`: gate, streamed, one tool, chat completions behind it.
 REQUEST_FILES, REQUEST_CHANGES = 71, 492
 # From `Reader.end` to the released call.
-END_FILES, END_CHANGES = 15, 42
+END_FILES, END_CHANGES = 11, 39
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from msgspec import structs
 
@@ -157,14 +157,19 @@ class RefusedArguments(Value, frozen=True):
     problems: tuple[Problem, ...] = ()
 
 
+ArgumentsRead: TypeAlias = Arguments | RefusedArguments
+RawArguments: TypeAlias = str | Mapping[str, JSON] | Parsed | Unparsed
+"""Arguments as they came; a text perhaps parsed already."""
+
+
 def read_arguments(
-    raw: str | Mapping[str, JSON] | Parsed | Unparsed,
+    raw: RawArguments,
     spec: ToolSpec | None,
     *,
     whole: bool,
     limits: Limits = DEFAULT,
     options: CoercionOptions = STRICT,
-) -> Arguments | RefusedArguments:
+) -> ArgumentsRead:
     """Read the arguments of one call. `raw` is never changed.
 
     Blank text is read as `{}`; whether that is proof of anything, the caller knows.
@@ -205,9 +210,7 @@ def _takes_nothing(spec: ToolSpec) -> bool:
 # ── From text to value ──────────────────────────────────────────────────────────────
 
 
-def _read_value(
-    raw: str | Mapping[str, JSON] | Parsed | Unparsed, *, whole: bool, limits: Limits
-) -> Parsed | RefusedArguments:
+def _read_value(raw: RawArguments, *, whole: bool, limits: Limits) -> Parsed | RefusedArguments:
     if isinstance(raw, Parsed):
         return raw
     if isinstance(raw, Unparsed):
@@ -287,7 +290,7 @@ def _decode_twice(parsed: Parsed, text: str, *, limits: Limits) -> Parsed:
     return structs.replace(inner, changes=(*parsed.changes, decoded, *inner.changes))
 
 
-def _unquote(arguments: Arguments, raw: object) -> Arguments | RefusedArguments:
+def _unquote(arguments: Arguments, raw: object) -> ArgumentsRead:
     """Take the marks of a model's own format away that stand around strings."""
     value = arguments.value
     if (isinstance(raw, str) and is_free(raw)) or not holds_mark(value):
@@ -321,9 +324,7 @@ class _Fitting(NamedTuple):
     limits: Limits
     options: CoercionOptions
 
-    def fit(
-        self, value: dict[str, JSON], repairs: tuple[Repair, ...]
-    ) -> Arguments | RefusedArguments:
+    def fit(self, value: dict[str, JSON], repairs: tuple[Repair, ...]) -> ArgumentsRead:
         mistaken = self._find_mistake(value)
         if mistaken is not None:
             return mistaken

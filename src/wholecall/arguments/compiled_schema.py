@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, reduce
+from itertools import islice
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import jsonschema_rs
@@ -131,19 +132,6 @@ def _escape(step: str | int) -> str:
 
 class Compiled:
     """One schema, ready to judge values, as a whole and place by place."""
-
-    __slots__ = (
-        "_arrays",
-        "_registry",
-        "_targets",
-        "_types",
-        "_validators",
-        "cost",
-        "drops",
-        "integers",
-        "names",
-        "root",
-    )
 
     def __init__(
         self, root: SchemaPlace, targets: Mapping[str, SchemaPlace], *, cost: Cost, integers: bool
@@ -526,24 +514,28 @@ def _prepare(text: bytes) -> Compiled | Problem:
 
 
 def _find_excess(schema: Any) -> str:
-    if is_deeper(schema, SCHEMA_DEPTH):
-        return f"is nested more than {SCHEMA_DEPTH} deep"
-    level, count = [schema], 1
-    while level and count <= CONTAINERS:
-        level = [child for parent in level for child in _containers_in(parent)]
+    count = 0
+    for depth, level in enumerate(_walk_levels(schema)):
         count += len(level)
-    return f"has more than {CONTAINERS} objects and arrays" if level else ""
+        if depth == SCHEMA_DEPTH:
+            return f"is nested more than {SCHEMA_DEPTH} deep"
+        if count > CONTAINERS:
+            return f"has more than {CONTAINERS} objects and arrays"
+    return ""
 
 
 def is_deeper(value: Any, depth: int) -> bool:
     """Return True if a value has more levels. Works level by level, since recursion fails on deep
     values."""
+    return next(islice(_walk_levels(value), depth, None), None) is not None
+
+
+def _walk_levels(value: Any) -> Iterator[list[Any]]:
+    """Yield the objects and arrays of a value, level by level."""
     level = [value]
-    for _ in range(depth):
+    while level:
+        yield level
         level = [child for parent in level for child in _containers_in(parent)]
-        if not level:
-            return False
-    return True
 
 
 def _containers_in(parent: Any) -> list[Any]:

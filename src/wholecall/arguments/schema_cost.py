@@ -114,8 +114,6 @@ class _Ruler:
 # The size of arguments, counted before they are checked.
 
 
-_SHORT_TEXT = 2**63
-"""Integers below are compared in no time, others digit by digit."""
 HUGE = 64
 """A number of hundreds of digits counts as so many."""
 
@@ -172,7 +170,7 @@ class _Count:
             if kind is str:
                 self.characters += len(child)
             elif kind is int:
-                self.numbers += 0 if -_SHORT_TEXT < child < _SHORT_TEXT else HUGE
+                self.numbers += 0 if -_SHORT < child < _SHORT else HUGE
             elif kind is float:
                 self._count_float(child)
             elif kind not in _CONSTANT_SIZES:
@@ -180,7 +178,7 @@ class _Count:
         return inside
 
     def _count_float(self, number: float) -> None:
-        if not -_SHORT_TEXT < number < _SHORT_TEXT:
+        if not -_SHORT < number < _SHORT:
             self.numbers += HUGE
             return
         self.numbers += 1
@@ -284,15 +282,8 @@ class Load:
 
 # ── What a rule weighs ──────────────────────────────────────────────────────────────
 
-
-class Weight(NamedTuple):
-    """The contribution of a rule to a load."""
-
-    rules: int = 0
-    numbers: int = 0
-
-
 _SHORT = 2**63
+"""Integers below are compared in no time, others digit by digit."""
 _PATTERN = 2
 _PLAIN = 100
 _TAME = _PER
@@ -300,6 +291,10 @@ _WILD = 60
 """Rules a character, where the engine builds a state for each anew; and more, for each
 position of the pattern."""
 _WILD_POSITION = 3
+_FEW = 2
+"""Loose positions of a pattern that is as plain as a search for one character."""
+_FINE = 1e-9
+"""By a finer step than this numbers are divided digit by digit."""
 
 
 def _weigh_text(pattern: Pattern, *, tame: bool) -> int:
@@ -309,51 +304,39 @@ def _weigh_text(pattern: Pattern, *, tame: bool) -> int:
     return _PLAIN if pattern.loose <= _FEW else _TAME
 
 
-_FEW = 2
-"""Loose positions of a pattern that is as plain as a search for one character."""
-
-
-def _weigh_option(option: JSON) -> Weight:
+def _weigh_option(option: JSON) -> tuple[int, int]:
+    """The rules for any value, and those for a number that is not a short integer."""
     if isinstance(option, (dict, list)):
-        return Weight(rules=12)
+        return 12, 0
     if isinstance(option, bool) or not isinstance(option, (int, float)):
-        return Weight()
+        return 0, 0
     if isinstance(option, int) and -_SHORT < option < _SHORT:
-        return Weight(numbers=16)
-    return Weight(rules=64 if isinstance(option, float) else 256)
+        return 0, 16
+    return 64 if isinstance(option, float) else 256, 0
 
 
-def _weigh_options(options: list[JSON]) -> Weight:
+def _weigh_options(options: list[JSON]) -> tuple[int, int]:
     weights = [_weigh_option(option) for option in options]
-    return Weight(*map(sum, zip(*weights, strict=True))) if weights else Weight()
+    return sum(rules for rules, _ in weights), sum(numbers for _, numbers in weights)
 
 
-def _weigh_constant(constant: JSON) -> Weight:
+def _weigh_constant(constant: JSON) -> tuple[int, int]:
     weight = _weigh_option(constant)
-    return Weight(rules=8, numbers=8) if weight.numbers else weight
+    return (8, 8) if weight[1] else weight
 
 
-def _weigh_bound(bound: float) -> Weight:
-    return Weight(rules=_weigh_option(bound).rules, numbers=4)
-
-
-def _weigh_divisor(divisor: float) -> Weight:
-    return Weight(numbers=64 if divisor > _FINE else 64 * HUGE)
-
-
-def _weigh_names(named: Any) -> Weight:
-    return Weight(rules=len(named))
-
-
-_FINE = 1e-9
-"""By a finer step than this numbers are divided digit by digit."""
-_WEIGHERS: dict[str, Callable[[Any], Weight]] = {
+_WEIGHERS: dict[str, Callable[[Any], tuple[int, int]]] = {
     "enum": _weigh_options,
     "const": _weigh_constant,
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _weigh_bound),
-    "multipleOf": _weigh_divisor,
-    **dict.fromkeys(("required", "dependentRequired", "dependentSchemas"), _weigh_names),
-    "uniqueItems": lambda _: Weight(rules=12),
+    **dict.fromkeys(
+        ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+        lambda bound: (_weigh_option(bound)[0], 4),
+    ),
+    "multipleOf": lambda divisor: (0, 64 if divisor > _FINE else 64 * HUGE),
+    **dict.fromkeys(
+        ("required", "dependentRequired", "dependentSchemas"), lambda named: (len(named), 0)
+    ),
+    "uniqueItems": lambda _: (12, 0),
 }
 
 
@@ -412,29 +395,15 @@ def _count(load: Load, value: dict[str, JSON]) -> int:
     """The work for these arguments; it is not counted further than `WORK`."""
     work = load.rules
     waiting: list[tuple[dict[str, JSON] | list[JSON], _Sum]] = [(value, _Sum([load]))]
-    while waiting:
+    while waiting and work <= WORK:
         parent, around = waiting.pop()
-        for name, child, inside in _children(parent, around):
-            work += _weigh(child, inside, name=name)
-            if work > WORK:
-                return work
-            if isinstance(child, (dict, list)):
-                waiting.append((child, inside))
+        named = isinstance(parent, dict)
+        for name, child in parent.items() if isinstance(parent, dict) else enumerate(parent):
+            inside = around.step(name if named else OTHERS)
+            if inside is not None:
+                work += _weigh(child, inside, name=str(name) if named else "")
+                waiting += [(child, inside)] if isinstance(child, (dict, list)) else []
     return work
-
-
-def _children(
-    parent: dict[str, JSON] | list[JSON], around: _Sum
-) -> Iterator[tuple[str, JSON, _Sum]]:
-    """The values inside about which something is said."""
-    if isinstance(parent, list):
-        each = around.step(OTHERS)
-        yield from (("", item, each) for item in parent if each is not None)
-        return
-    for name, child in parent.items():
-        inside = around.step(name)
-        if inside is not None:
-            yield name, child, inside
 
 
 def _weigh(value: JSON, load: _Sum, *, name: str) -> int:

@@ -401,8 +401,9 @@ def check(value: dict[str, JSON], spec: ToolSpec, *, options: CoercionOptions = 
         problems += tuple(islice(misspelt, PROBLEMS - len(problems)))
         if not kept and not problems:
             # Of arguments of which nothing is left, none was meant for this tool.
-            strangers = _report_strangers(compiled, value, dropped=dropped)
-            problems = tuple(islice(strangers, PROBLEMS))
+            problems = tuple(
+                _report_unknown(compiled, value, name=name) for name in dropped[:PROBLEMS]
+            )
     return Checked(kept, coercions, dropped, problems)
 
 
@@ -472,21 +473,17 @@ def _report_misspelt(
 ) -> Iterator[Problem]:
     """Unknown names that are near to a parameter which is neither given nor reported missing."""
     absent = {name for name in compiled.names - value.keys() if join_path("$", name) not in missing}
-    expected = f"only {show_names(sorted(compiled.names))}"
     for name, meant in find_misspelt(unknown, absent).items():
-        path = join_path("$", name)
-        message = f"{path} is no parameter of this tool; did you mean {show(meant)}?"
-        yield Problem(path, "unknown_parameter", message, show(value[name]), expected)
+        yield _report_unknown(compiled, value, name=name, hint=f"; did you mean {show(meant)}?")
 
 
-def _report_strangers(
-    compiled: Compiled, value: dict[str, JSON], *, dropped: Iterable[str]
-) -> Iterator[Problem]:
+def _report_unknown(
+    compiled: Compiled, value: dict[str, JSON], *, name: str, hint: str = ""
+) -> Problem:
+    path = join_path("$", name)
     expected = f"only {show_names(sorted(compiled.names))}"
-    for name in dropped:
-        path = join_path("$", name)
-        message = f"{path} is no parameter of this tool"
-        yield Problem(path, "unknown_parameter", message, show(value[name]), expected)
+    message = f"{path} is no parameter of this tool{hint}"
+    return Problem(path, "unknown_parameter", message, show(value[name]), expected)
 
 
 # ── Admission ───────────────────────────────────────────────────────────────────────

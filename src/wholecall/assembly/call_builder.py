@@ -1,7 +1,7 @@
 """The draft: one call being built. It never leaves the assembler.
 
 A stream hands over a call in pieces and may stop after any of them. What is whole and what only
-looks whole cannot be told from the last piece alone, so a draft keeps two things apart:
+looks whole cannot be seen in the last piece alone, so a draft keeps two things apart:
 
 *What the text is so far* (`TextForm`). The arguments of a call are one JSON object. While the
 scanner is inside that object, the text may be cut, and nothing in it says so. The brace that closes
@@ -425,11 +425,6 @@ class DraftArguments:
         return bool(self._text or self._objects)
 
     @property
-    def have_ended(self) -> bool:
-        """True if they are proven whole, or came as an object: no text can add to them."""
-        return self.form is TextForm.CLOSED or self.is_object
-
-    @property
     def may_repeat(self) -> bool:
         """True if each piece so far began with the previous one."""
         return self._snapshot is not None
@@ -619,7 +614,7 @@ class Draft:
     @property
     def has_ended(self) -> bool:
         """True if the next piece for this slot must be another call, or a repeat."""
-        return self.state is not State.BUILDING or self.arguments.have_ended
+        return not self.is_growing or self.arguments.is_object
 
     @property
     def only_grows(self) -> bool:

@@ -8,85 +8,33 @@ from __future__ import annotations
 
 from wholecall.events import Hint
 
-_WORDS: dict[Hint, tuple[str, ...]] = {
+_WORDS: dict[Hint, str] = {
     Hint.STOP: (
-        "stop",
-        "end_turn",
-        "stop_sequence",
-        "completed",
-        "complete",
-        "eos",
-        "eos_token",
-        "done",
-        "finish_reason_unspecified",
+        "stop end_turn stop_sequence completed complete eos eos_token done "
+        "finish_reason_unspecified"
     ),
-    Hint.TOOL_CALLS: (
-        "tool_calls",
-        "tool_call",
-        "tool_use",
-        "function_call",
-        "function_calls",
-        "requires_action",
-    ),
-    Hint.PAUSE: ("pause_turn",),
+    Hint.TOOL_CALLS: "tool_calls tool_call tool_use function_call function_calls requires_action",
+    Hint.PAUSE: "pause_turn",
     Hint.LENGTH: (
-        "length",
-        "max_tokens",
-        "max_output_tokens",
-        "max_length",
-        "max_new_tokens",
-        "max_completion_tokens",
-        "context_length_exceeded",
-        "truncated",
-        "token_limit",
-        "incomplete",
-        "model_length",
-        "model_context_window_exceeded",
-        "repetition_truncation",
+        "length max_tokens max_output_tokens max_length max_new_tokens max_completion_tokens "
+        "context_length_exceeded truncated token_limit incomplete model_length "
+        "model_context_window_exceeded repetition_truncation"
     ),
     Hint.CONTENT_FILTER: (
-        "content_filter",
-        "content_filtered",
-        "guardrail_intervened",
-        "refusal",
-        "safety",
-        "recitation",
-        "blocklist",
-        "prohibited_content",
-        "spii",
-        "image_safety",
-        "image_prohibited_content",
-        "image_recitation",
-        "language",
-        "sensitive",
-        "blocked",
+        "content_filter content_filtered guardrail_intervened refusal safety recitation "
+        "blocklist prohibited_content spii image_safety image_prohibited_content "
+        "image_recitation language sensitive blocked"
     ),
     Hint.MALFORMED: (
-        "malformed_function_call",
-        "malformed_response",
-        "malformed_tool_use",
-        "malformed_model_output",
-        "unexpected_tool_call",
-        "too_many_tool_calls",
-        "missing_thought_signature",
+        "malformed_function_call malformed_response malformed_tool_use malformed_model_output "
+        "unexpected_tool_call too_many_tool_calls missing_thought_signature"
     ),
     Hint.ERROR: (
-        "error",
-        "failed",
-        "cancelled",
-        "canceled",
-        "user_cancelled",
-        "interrupted",
-        "timeout",
-        "server_error",
-        "rate_limit",
-        "abort",
-        "aborted",
-        "network_error",
-        "insufficient_system_resource",
+        "error failed cancelled canceled user_cancelled interrupted timeout server_error "
+        "rate_limit abort aborted network_error insufficient_system_resource"
     ),
 }
-_HINTS: dict[str, Hint] = {word: hint for hint, words in _WORDS.items() for word in words}
+_HINTS: dict[str, Hint] = {word: hint for hint, words in _WORDS.items() for word in words.split()}
 _SEVERITY: dict[Hint, int] = {hint: rank for rank, hint in enumerate(Hint)}
 # A finish reason is a short word; longer texts are ignored.
 _LONGEST = 128

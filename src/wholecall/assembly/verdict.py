@@ -27,8 +27,8 @@ The rows, from the top:
   prove more (`hides_truncation`).
 - Repairs invent no content, but they need a text that is known to be whole. That is a good end.
 
-A tool may start before the end of the turn if its policy (`Start`) accepts less evidence. Then
-there is no ending yet, and only the brace counts. What arrives for that call later is compared at
+A tool may start before the end of the turn if its policy (`Start`) accepts less evidence. Then the
+ending is not known yet, and only the brace counts. What arrives for that call later is compared at
 the end.
 
 The output limit also counts as reached if the answer has exactly as many output tokens as the
@@ -38,23 +38,28 @@ request allowed, whatever its finish reason says: some servers close a cut call 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import msgspec
 
-from wholecall.arguments.argument_reader import Arguments, RefusedArguments, read_arguments
+from wholecall.arguments.argument_reader import (
+    Arguments,
+    ArgumentsRead,
+    RawArguments,
+    RefusedArguments,
+    read_arguments,
+)
 from wholecall.arguments.coerce import STRICT, CoercionOptions
 from wholecall.arguments.compiled_schema import Compiled, prepare
 from wholecall.arguments.describe import cut
 from wholecall.arguments.limits import DEFAULT, Limits
-from wholecall.arguments.parse import Parsed, Unparsed
 from wholecall.arguments.repair import may_drop
 from wholecall.assembly.call_builder import Draft, TextForm
 from wholecall.assembly.finish_reasons import worse
 from wholecall.assembly.json_scanner import Tail
 from wholecall.assembly.routing import offered_name
 from wholecall.events import (
-    JSON,
     OUTPUT_LIMIT,
     Call,
     Ended,
@@ -188,7 +193,7 @@ class Judge(Value, frozen=True):
             dropped=read.dropped,
         )
 
-    def _read(self, draft: Draft, ending: Ending | None) -> Arguments | RefusedArguments:
+    def _read(self, draft: Draft, ending: Ending | None) -> ArgumentsRead:
         refused = _refuse_at_once(draft, ending)
         if refused is not None:
             return refused
@@ -205,7 +210,7 @@ class Judge(Value, frozen=True):
 
     def _read_empty(
         self, draft: Draft, spec: ToolSpec | None, *, ending: Ending | None
-    ) -> Arguments | RefusedArguments:
+    ) -> ArgumentsRead:
         unsealed = draft.boundary.seals and Evidence.SEALED not in draft.evidence
         if unsealed or not (ending is Ending.GOOD or _is_proven_empty(draft, ending)):
             return _LIMIT_BEFORE_BEGIN if ending is Ending.LENGTH else _CUT_BEFORE_BEGIN
@@ -219,7 +224,7 @@ class Judge(Value, frozen=True):
 
     def _read_object(
         self, draft: Draft, spec: ToolSpec | None, *, ending: Ending | None
-    ) -> Arguments | RefusedArguments:
+    ) -> ArgumentsRead:
         # An object has no brace that would be a proof: what was cut inside is whole JSON to
         # the eye, also where a client library had parsed as far as the text went. That the
         # answer went on after it is one.
@@ -234,7 +239,7 @@ class Judge(Value, frozen=True):
 
     def _read_text(
         self, draft: Draft, spec: ToolSpec | None, *, ending: Ending | None
-    ) -> Arguments | RefusedArguments:
+    ) -> ArgumentsRead:
         # A call that starts on its closing brace knows nothing of what may follow, even if
         # that came in the same chunk: the assembler looks at it when the turn is over.
         over = ending is not None or Evidence.SEALED in draft.evidence
@@ -275,12 +280,8 @@ class Judge(Value, frozen=True):
         return read
 
     def _read_arguments(
-        self,
-        raw: str | Mapping[str, JSON] | Parsed | Unparsed,
-        spec: ToolSpec | None,
-        *,
-        whole: bool,
-    ) -> Arguments | RefusedArguments:
+        self, raw: RawArguments, spec: ToolSpec | None, *, whole: bool
+    ) -> ArgumentsRead:
         return read_arguments(raw, spec, whole=whole, limits=self.limits, options=self.coercion)
 
 
@@ -379,21 +380,19 @@ OVERRUN = Inconsistent(Oddity.AFTER_END, "more came after the answer's own end")
 """Reported once."""
 
 
+@dataclass(slots=True)
 class EndSigns:
     """The signs of the end that the stream gave."""
 
-    __slots__ = ("_changed", "fault", "hint", "limited", "native", "overrun", "terminated")
-
-    def __init__(self) -> None:
-        self.hint: Hint | None = None
-        self.native: str | None = None
-        self.limited = False
-        """True if the answer has as many output tokens as the request allowed."""
-        self.terminated = False
-        self.overrun = False
-        """True if something came after the end."""
-        self.fault: Fault | None = None
-        self._changed = False
+    hint: Hint | None = None
+    native: str | None = None
+    limited: bool = False
+    """The answer has as many output tokens as the request allowed."""
+    terminated: bool = False
+    overrun: bool = False
+    """Something came after the end."""
+    fault: Fault | None = None
+    _changed: bool = False
 
     def take_hint(self, given: HintGiven) -> None:
         """Of several hints the worst is kept."""
