@@ -37,7 +37,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar, Final
@@ -90,25 +89,26 @@ def _plain_text(blanks: int) -> tuple[re.Pattern[str], re.Pattern[str]]:
     return re.compile(words, re.DOTALL), re.compile(rows, re.DOTALL)
 
 
-@dataclass(slots=True, eq=False)
 class ObjectScanner:
     """Finds the end of one JSON object in a text that arrives in pieces."""
 
-    _limits: Limits = DEFAULT
-    state: Scan = Scan.BLANK
-    _closers: list[str] = field(default_factory=list)
-    _in_string: bool = False
-    _escaped: bool = False
-    _blank_run: int = 0
-    _opened: int = 0
-    """Brackets so far."""
-    _values: int = 0
-    """As far as they were counted; and so are strings."""
-    _strings: int = 0
-    _plain: tuple[re.Pattern[str], re.Pattern[str]] = field(init=False)
+    __slots__ = (
+        *("_blank_run", "_closers", "_escaped", "_in_string", "_limits", "_opened", "_plain"),
+        *("_strings", "_values", "state"),
+    )
 
-    def __post_init__(self) -> None:
-        self._plain = _plain_text(self._limits.blank_run)
+    def __init__(self, limits: Limits = DEFAULT) -> None:
+        self.state = Scan.BLANK
+        self._limits = limits
+        self._closers: list[str] = []
+        self._in_string = False
+        self._escaped = False
+        self._blank_run = 0
+        self._opened = 0
+        """Brackets so far."""
+        self._values = self._strings = 0
+        """As far as they were counted."""
+        self._plain = _plain_text(limits.blank_run)
 
     def feed(self, text: str) -> int:
         """Read a piece; return how much of it was read.
