@@ -1,4 +1,4 @@
-"""What is put around a tool's code: wrappers, and the capture of what it prints.
+"""The layers around a tool's code: wrappers, and the capture of what it prints.
 
 Wrappers time, cache, deny or fake calls, or write them down first:
 
