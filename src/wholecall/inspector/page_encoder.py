@@ -142,8 +142,9 @@ class Quoting(NamedTuple):
         return self.quote(json.dumps(value, ensure_ascii=False)) if self.bodies else ""
 
 
-Rule: TypeAlias = Callable[[Quoting, Any], Any]
-"""Returns how a field is shown. Nothing is shown of an empty text or None."""
+Rule: TypeAlias = Callable[[Quoting, Any], Any] | None
+"""Returns how a field is shown; None for one that is shown as it is. Nothing is shown of an empty
+text or None."""
 Encoder: TypeAlias = Callable[[Any, Quoting], Fields]
 Encoders: TypeAlias = Mapping[type, Encoder]
 """The page's form of each type of event."""
@@ -159,11 +160,6 @@ def omit(_: Quoting, _value: object) -> None:
 def tell_seconds(_: Quoting, seconds: float) -> float:
     """A duration without digits that say nothing. (`round` takes twice as long.)"""
     return int(seconds * _TICKS + 0.5) / _TICKS
-
-
-def _show(_: Quoting, value: object) -> object:
-    """A number, or one of our own words."""
-    return value
 
 
 @cache
@@ -204,10 +200,10 @@ def _quote_result(quoting: Quoting, result: Result) -> str:
 
 
 _RULES: dict[str, Rule] = {
-    **dict.fromkeys(("number", "of", "turn", "attempt", "approved", "stream", "status"), _show),
-    **dict.fromkeys(("input_tokens", "output_tokens", "finish_reason"), _show),
-    **dict.fromkeys(("kind", "hint", "oddity", "reason", "stop", "fate"), _show),
-    **dict.fromkeys(("protocol", "request_id", "upstream", "way"), _show),
+    **dict.fromkeys(("number", "of", "turn", "attempt", "approved", "stream", "status")),
+    **dict.fromkeys(("input_tokens", "output_tokens", "finish_reason")),
+    **dict.fromkeys(("kind", "hint", "oddity", "reason", "stop", "fate")),
+    **dict.fromkeys(("protocol", "request_id", "upstream", "way")),
     **dict.fromkeys(("seconds", "delay", "added"), tell_seconds),
     **dict.fromkeys(("id", "call_id", "code"), Quoting.clean),
     **dict.fromkeys(("name", "model", "upstream_model"), Quoting.name),
@@ -234,14 +230,16 @@ def make_encoder(kind: type[Any], **rules: Rule) -> Encoder:
         tag, names = {"type": kind.__struct_config__.tag}, list(kind.__struct_fields__)
     else:
         names = [field.name for field in fields_of(kind)]
-    shown = [(name, known[name]) for name in names if name in known]
+    parts = [(name, known[name]) for name in names if name in known]
 
     def encode(value: object, quoting: Quoting) -> Fields:
         fields: Fields = tag.copy()
-        for name, rule in shown:
-            told = rule(quoting, getattr(value, name))
-            if told or told == 0:
-                fields[name] = told
+        for name, rule in parts:
+            shown = getattr(value, name)
+            if rule is not None:
+                shown = rule(quoting, shown)
+            if shown or shown == 0:
+                fields[name] = shown
         return fields
 
     return encode
