@@ -15,7 +15,7 @@ import house
 import walk
 
 LIMITS = {
-    "modules": 241,
+    "modules": 240,
     "small modules with one importer": 0,
     "public class names used twice": 0,
     "file names used twice": 0,
@@ -33,7 +33,7 @@ LIMITS = {
     "words in ARCHITECTURE.md": 1282,
 }
 # One `POST /v1/messages`: gate, streamed, one tool, chat completions behind it.
-REQUEST_FILES, REQUEST_CHANGES = 71, 492
+REQUEST_FILES, REQUEST_CHANGES = 69, 492
 # From `Reader.end` to the released call.
 END_FILES, END_CHANGES = 11, 41
 
