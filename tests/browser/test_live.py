@@ -107,3 +107,19 @@ async def test_an_answer_that_broke_off_is_said_to_be_asked_for_again_only_if_it
             "[...document.querySelectorAll('.turn')].map((one) => one.textContent)"
         )
         assert ["asked again" in head for head in heads] == [True, False]
+
+
+@in_browser
+async def test_a_call_that_was_rescued_from_the_text_has_a_chip(tmp_path: Path) -> None:
+    async with looking(tmp_path) as (served, script, page):
+        asked = asyncio.create_task(ask(served))
+        call = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Rome"}}\n</tool_call>'
+        script.say(chunk({"content": call}), *ending(), end=True)
+        script.say(chunk({"content": "It is mild."}), *ending(), end=True)
+        await asked
+        await page.until("document.querySelectorAll('.turn').length === 2")
+        chip = "[...document.querySelectorAll('.turn .chip.odd')].find(CHIP)"
+        chip = chip.replace("CHIP", "(one) => one.textContent === 'call_as_text'")
+        await page.until(f"{chip}?.checkVisibility()")
+        assert await page.ask(f"{chip}.getBoundingClientRect().width > 20")
+        await page.shoot(PICTURES / "rescued.png")
