@@ -10,7 +10,6 @@ import pytest
 from proxy_server import in_loop
 from wholecall.proxy.config.load import load
 from wholecall.proxy.config.schema import Config, KeysConfig, ModelConfig
-from wholecall.proxy.handlers.model_routes import ProxyMode
 from wholecall.proxy.service_builder import STATE_FILE, Tools, make_models, state_path
 from wholecall.tools.function_tool import make_tool
 from wholecall.tools.mcp.tool_definitions import McpEvent, ServerStarted
@@ -31,8 +30,8 @@ def test_a_model_is_served_as_it_is_configured() -> None:
         }
     )
     first, every, lite = make_models(config, {"ANTHROPIC_API_KEY": "sk-secret-key"})
-    assert (first.name, first.model, first.mode) == ("a", "claude", ProxyMode.RUN)
-    assert (first.reask, first.tools) == (2, ("dig",))
+    assert (first.name, first.model, first.runs_tools) == ("a", "claude", True)
+    assert first.settings is config.models["a"]
     assert first.pipe is not None
     assert first.pipe.endpoint.secrets == ("sk-secret-key",)
     assert first.place == "https://api.anthropic.com/v1/messages"

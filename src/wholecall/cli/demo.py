@@ -38,7 +38,7 @@ from wholecall.proxy.config.schema import (
     ModelConfig,
     ServerLimits,
 )
-from wholecall.proxy.handlers.model_routes import ModelRoute, ProxyMode
+from wholecall.proxy.handlers.model_routes import ModelRoute
 from wholecall.proxy.server import listen, run_app, write_address
 from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import PREFIX
@@ -58,6 +58,7 @@ FIRST_QUESTION = "What is the weather in Oslo?"
 BETWEEN_SECONDS = 2.0
 """Between two questions to the scripted model: ten seconds show three of them."""
 _KEYS = "keys.sqlite"
+_RUN = ModelConfig(upstream="", mode="run")
 _DRAIN_SECONDS = 1.0
 """A user who ends a demo does not wait for the rest of an answer."""
 _DAYS = 1.0
@@ -90,7 +91,7 @@ class Demo:
         models = {}
         if self.local is not None:
             models[self.model] = ModelConfig(
-                upstream=self.local, mode=ProxyMode.RUN.value, limits=default_limits(self.local)
+                upstream=self.local, mode="run", limits=default_limits(self.local)
             )
         return Config(
             listen=self.listen,
@@ -151,7 +152,7 @@ def make_demo(demo: Demo, address: str, *, audience: Audience) -> ServedDemo:
     proxy = make_app(
         demo.make_config(),
         tools=Toolbox(TOOLS),
-        models=[ModelRoute(name=NAME, upstream=scripted, model=NAME, mode=ProxyMode.RUN)],
+        models=[ModelRoute(name=NAME, upstream=scripted, model=NAME, settings=_RUN)],
         around=asking.around,
     )
     return ServedDemo(proxy, asking)

@@ -25,7 +25,7 @@ from wholecall.proxy.config.schema import Config, ServerLimits
 from wholecall.proxy.handlers.background import BackgroundResponses
 from wholecall.proxy.handlers.idempotency import ResendStore, ToolNotices
 from wholecall.proxy.handlers.mixed_tools import MixedTools
-from wholecall.proxy.handlers.model_routes import ModelRoute, ModelRoutes, ProxyMode
+from wholecall.proxy.handlers.model_routes import ModelRoute, ModelRoutes
 from wholecall.proxy.handlers.request_handler import ClientRoute, HandlerFactory
 from wholecall.proxy.handlers.request_plan import RequestPlanner
 from wholecall.proxy.http.api_keys import KeyStore, needs_keys
@@ -285,7 +285,7 @@ class Proxy:
         """A file, where tools of both sides may meet in a conversation, or where an upstream holds
         what belongs to one of several keys; else nothing is kept."""
         routes = self.models.by_name.values()
-        runs = any(route.mode is ProxyMode.RUN for route in routes)
+        runs = any(route.runs_tools for route in routes)
         held = any(route.upstream.protocol == RESPONSES.protocol for route in routes)
         needed = runs or (held and needs_keys(config))
         return BlobStore(state_path(config) if needed else None)

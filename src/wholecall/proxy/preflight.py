@@ -18,7 +18,6 @@ from wholecall.proxy.config.schema import (
     McpTool,
     Position,
 )
-from wholecall.proxy.handlers.model_routes import ProxyMode
 from wholecall.proxy.http.api_keys import find_key_trouble, needs_keys
 from wholecall.proxy.observe.inspector_feed import STORE_FILE
 from wholecall.proxy.observe.metrics import FOLDER
@@ -89,7 +88,7 @@ def _check_stores(loaded: Loaded, _: Mapping[str, str]) -> Iterator[ConfigProble
 
 
 def _find_stores(config: Config) -> Iterator[Path]:
-    runs = any(model.mode == ProxyMode.RUN.value for model in config.models.values())
+    runs = any(model.mode == "run" for model in config.models.values())
     held = any(model.upstream.startswith(_HOLDS) for model in config.models.values())
     if runs or (held and needs_keys(config)):
         yield state_path(config)

@@ -10,7 +10,6 @@ from pathlib import Path
 from pathlib import Path as FilePath
 
 from wholecall.arguments.describe import suggest
-from wholecall.dialects.rescue import Rescue
 from wholecall.errors import UnusableFunction
 from wholecall.proxy.config.load import Loaded
 from wholecall.proxy.config.schema import (
@@ -22,7 +21,7 @@ from wholecall.proxy.config.schema import (
     Position,
     PythonTool,
 )
-from wholecall.proxy.handlers.model_routes import ANY_MODEL, ModelRoute, ProxyMode
+from wholecall.proxy.handlers.model_routes import ANY_MODEL, ModelRoute
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
 from wholecall.proxy.observe.taps import sleep_and_tell
 from wholecall.tools.function_tool import FunctionTool, make_tool
@@ -170,13 +169,7 @@ def _make_model(name: str, model: ModelConfig, *, environ: Mapping[str, str]) ->
         name=name,
         upstream=upstream,
         model=ANY_MODEL if name == ANY_MODEL else route.model,
-        mode=ProxyMode(model.mode),
-        emulate=model.emulate,
-        rescue=None if model.rescue is None else Rescue(model.rescue),
-        limits=model.limits,
-        reask=model.reask,
-        live=model.live,
-        tools=model.tools,
+        settings=model,
         pipe=UpstreamPipe(endpoint, settings) if endpoint is not None else None,
         place=endpoint.place if endpoint is not None else "",
     )

@@ -7,6 +7,7 @@ from starlette.datastructures import Headers
 
 from proxy_server import in_loop
 from wholecall.errors import UnknownModel, UnreadableRequest
+from wholecall.proxy.config.schema import ModelConfig
 from wholecall.proxy.handlers.model_routes import ModelRoute, ModelRoutes
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
 from wholecall.proxy.http.api_keys import Key
@@ -54,7 +55,12 @@ def test_tools_are_offered_if_model_and_key_allow_them() -> None:
     routes = ModelRoutes(tools=lambda: [make_tool(look), make_tool(dig)])
     assert [t.name for t in routes.tools_for(ask(), model("a"))] == ["look", "dig"]
     assert [t.name for t in routes.tools_for(ask(tools=("d*",)), model("a"))] == ["dig"]
-    assert [t.name for t in routes.tools_for(ask(), model("a", tools=("look",)))] == ["look"]
+    assert [
+        t.name
+        for t in routes.tools_for(
+            ask(), model("a", settings=ModelConfig(upstream="", tools=("look",)))
+        )
+    ] == ["look"]
     assert len(ModelRoutes().tools_for(ask(), model("a"))) == 0
 
 

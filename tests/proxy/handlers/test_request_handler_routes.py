@@ -11,10 +11,11 @@ from starlette.types import Message
 
 from proxy_server import in_loop
 from scripted import calls, says
+from wholecall.proxy.config.schema import Mode, ModelConfig
 from wholecall.proxy.handlers.background import BackgroundResponses
 from wholecall.proxy.handlers.idempotency import ResendStore
 from wholecall.proxy.handlers.mixed_tools import MixedTools
-from wholecall.proxy.handlers.model_routes import ModelRoute, ModelRoutes, ProxyMode
+from wholecall.proxy.handlers.model_routes import ModelRoute, ModelRoutes
 from wholecall.proxy.handlers.request_handler import ClientRoute, HandlerFactory
 from wholecall.proxy.handlers.request_plan import RequestPlanner
 from wholecall.proxy.http.api_keys import ANONYMOUS
@@ -84,12 +85,17 @@ class Ends:
 class Bench:
     """A service with one model, a tool that can be held up, and an endpoint."""
 
-    def __init__(self, *turns: Reaction, mode: ProxyMode = ProxyMode.RUN) -> None:
+    def __init__(self, *turns: Reaction, mode: Mode = "run") -> None:
         self.begun, self.go_on = asyncio.Event(), asyncio.Event()
         self.times = 0
         self.ends = Ends()
         self.upstream = ReplayUpstream(turns)
-        route = ModelRoute(name="m", upstream=self.upstream, model="m", mode=mode)
+        route = ModelRoute(
+            name="m",
+            upstream=self.upstream,
+            model="m",
+            settings=ModelConfig(upstream="", mode=mode),
+        )
         self.models = ModelRoutes([route], tools=lambda: [self._make_tool()])
         self.work, self.resends = WorkInProgress(), ResendStore()
         responses, mixed_tools = ResponseStore(), MixedTools(BlobStore())
@@ -160,7 +166,7 @@ class _Forever:
 
 @in_loop
 async def test_a_question_is_answered_and_told_of() -> None:
-    bench = Bench(says("Hello"), mode=ProxyMode.GATE)
+    bench = Bench(says("Hello"), mode="gate")
     client = Client()
     await bench.ask(client)
     assert client.heard.endswith("data: [DONE]\n\n")
@@ -240,7 +246,11 @@ async def test_a_run_in_which_nothing_was_done_is_run_anew() -> None:
     bench = Bench()
     silent = Silent(ReplayUpstream([says("Done.")]))
     bench.models.replace(
-        {"m": ModelRoute(name="m", upstream=silent, model="m", mode=ProxyMode.RUN)}
+        {
+            "m": ModelRoute(
+                name="m", upstream=silent, model="m", settings=ModelConfig(upstream="", mode="run")
+            )
+        }
     )
     client, again = Client(), Client(x_stainless_retry_count="1")
     asking = bench.ask(client)
@@ -256,10 +266,10 @@ async def test_a_run_in_which_nothing_was_done_is_run_anew() -> None:
 
 LEFT = (499, "client_gone")
 CLOSED = (503, "shutting_down")
-BREAKS: dict[str, tuple[ProxyMode, bool, dict[str, tuple[int, str]]]] = {
-    "gate": (ProxyMode.GATE, False, {"client": LEFT, "server": CLOSED}),
-    "run, nothing was done": (ProxyMode.RUN, False, {"client": LEFT, "server": CLOSED}),
-    "run, a tool has begun": (ProxyMode.RUN, True, {"client": LEFT, "server": (409, "broken_off")}),
+BREAKS: dict[str, tuple[Mode, bool, dict[str, tuple[int, str]]]] = {
+    "gate": ("gate", False, {"client": LEFT, "server": CLOSED}),
+    "run, nothing was done": ("run", False, {"client": LEFT, "server": CLOSED}),
+    "run, a tool has begun": ("run", True, {"client": LEFT, "server": (409, "broken_off")}),
 }
 FATES = {"client": Fate.GONE, "server": Fate.STOPPED}
 
@@ -269,7 +279,7 @@ FATES = {"client": Fate.GONE, "server": Fate.STOPPED}
 @pytest.mark.parametrize(("mode", "in_tool", "told"), BREAKS.values(), ids=BREAKS)
 @in_loop
 async def test_an_answer_that_is_broken_off_is_told_by_who_ended_it(
-    mode: ProxyMode,
+    mode: Mode,
     in_tool: bool,
     *,
     stream: bool,
@@ -279,7 +289,16 @@ async def test_an_answer_that_is_broken_off_is_told_by_who_ended_it(
     bench = Bench(WORK)
     silent = Silent()
     if not in_tool:
-        bench.models.replace({"m": ModelRoute(name="m", upstream=silent, model="m", mode=mode)})
+        bench.models.replace(
+            {
+                "m": ModelRoute(
+                    name="m",
+                    upstream=silent,
+                    model="m",
+                    settings=ModelConfig(upstream="", mode=mode),
+                )
+            }
+        )
     client = Client({**BODY, "stream": stream})
     asking = bench.ask(client)
     await (bench.begun if in_tool else silent.asked).wait()
@@ -291,7 +310,7 @@ async def test_an_answer_that_is_broken_off_is_told_by_who_ended_it(
     bench.go_on.set()
     await bench.work.settle(5.0)
     status, code = told[who]
-    assert bench.ends.ended == [(mode.value, FATES[who], status)]
+    assert bench.ends.ended == [(mode, FATES[who], status)]
     assert bench.ends.codes == [code]
 
 

@@ -10,9 +10,10 @@ from starlette.datastructures import Headers
 
 from proxy_server import in_loop
 from wholecall.errors import UnknownModel, UnreadableRequest
+from wholecall.proxy.config.schema import Mode, ModelConfig
 from wholecall.proxy.handlers.idempotency import ToolNotices
 from wholecall.proxy.handlers.mixed_tools import MixedTools
-from wholecall.proxy.handlers.model_routes import ModelRoute, ModelRoutes, ProxyMode
+from wholecall.proxy.handlers.model_routes import ModelRoute, ModelRoutes
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
 from wholecall.proxy.handlers.request_plan import (
     GatePlan,
@@ -37,16 +38,20 @@ def look(what: str) -> str:
     return what
 
 
-def served(
-    name: str = "m", *, mode: ProxyMode = ProxyMode.GATE, model: str = "theirs"
-) -> ModelRoute:
+def served(name: str = "m", *, mode: Mode = "gate", model: str = "theirs") -> ModelRoute:
     pipe = UpstreamPipe(Endpoint("openai-chat", "http://127.0.0.1:9"))
-    return ModelRoute(name=name, upstream=ReplayUpstream([]), model=model, mode=mode, pipe=pipe)
+    return ModelRoute(
+        name=name,
+        upstream=ReplayUpstream([]),
+        model=model,
+        settings=ModelConfig(upstream="", mode=mode),
+        pipe=pipe,
+    )
 
 
 PLANNER = RequestPlanner(
     routes=ModelRoutes(
-        [served(), served("run", mode=ProxyMode.RUN), served("same", model="same")],
+        [served(), served("run", mode="run"), served("same", model="same")],
         tools=lambda: [make_tool(look)],
     ),
     responses=ResponseStore(),

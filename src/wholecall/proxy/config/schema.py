@@ -197,6 +197,7 @@ ApiKey: TypeAlias = Annotated[
 SecretTexts: TypeAlias = Mapping[
     str, Annotated[str | Secret, PlainValidator(_fill, json_schema_input_type=str)]
 ]
+Mode: TypeAlias = Literal["gate", "run"]
 OpenPath: TypeAlias = Literal["/ready", "/metrics", "/inspector"]
 
 
@@ -232,7 +233,7 @@ class ModelConfig:
     read, such as `OPENAI_API_KEY`."""
     headers: SecretTexts = field(default_factory=dict)
     """Headers for the upstream. Those that hold keys only as `${NAME}`."""
-    mode: Literal["gate", "run"] = "gate"
+    mode: Mode = "gate"
     """`gate`: calls are checked and handed to the client. `run`: the tools below run here,
     others are handed to the client."""
     tools: Texts = ANYTHING

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from wholecall.agent.budget import RunLimits
-from wholecall.dialects.rescue import Rescue
 from wholecall.errors import UnknownModel, UnreadableRequest
-from wholecall.proxy.config.schema import ANYTHING, matches
+from wholecall.proxy.config.schema import ModelConfig, matches
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
 from wholecall.proxy.http.api_keys import Key
 from wholecall.proxy.http.client_request import TOOLS_HEADER, ClientRequest
@@ -22,13 +19,7 @@ ANY_MODEL = "*"
 """The name under which every model is served that has no entry of its own."""
 
 
-class ProxyMode(enum.Enum):
-    """The mode of a model: who runs its calls."""
-
-    GATE = "gate"
-    """The client: calls are checked here and handed over."""
-    RUN = "run"
-    """The proxy runs its own tools; the client runs those that it brought along."""
+_DEFAULTS = ModelConfig(upstream="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,22 +30,16 @@ class ModelRoute:
     upstream: Upstream
     model: str
     """The name under which the upstream knows it."""
-    mode: ProxyMode = ProxyMode.GATE
-    emulate: str | None = None
-    """A dialect, `auto`, `native` or `constrained`: how the model is offered tools."""
-    rescue: Rescue | None = None
-    """The calls to start among those that the model wrote as text; None: each tool's default."""
-    limits: RunLimits = field(default_factory=RunLimits)
-    reask: int = 1
-    """In the mode `gate`: how often the model is asked again for a call that it got wrong."""
-    live: bool = False
-    """In the mode `gate`: whether streams show calls as they grow."""
-    tools: tuple[str, ...] = ANYTHING
-    """In the mode `run`: patterns of the tools' names that it is offered."""
+    settings: ModelConfig = _DEFAULTS
     pipe: UpstreamPipe | None = None
     """For requests that need nothing from us; None where nothing may pass through."""
     place: str = ""
     """The upstream's address, which clients never see."""
+
+    @property
+    def runs_tools(self) -> bool:
+        """True if the proxy runs its own tools, and the client only those that it brought along."""
+        return self.settings.mode == "run"
 
     async def close(self) -> None:
         """Give back connections."""
@@ -106,7 +91,7 @@ class ModelRoutes:
         return {
             tool.name: tool
             for tool in self.offer_tools()
-            if key.may_call(tool.name) and matches(tool.name, route.tools)
+            if key.may_call(tool.name) and matches(tool.name, route.settings.tools)
         }
 
     def tools_for(self, request: ClientRequest, route: ModelRoute) -> Toolbox:

@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from wholecall.agent.run import Plan
 from wholecall.agent.turn import RescueRule, sender_for
+from wholecall.dialects.rescue import Rescue
 from wholecall.errors import WholecallError
 from wholecall.messages import Request
 from wholecall.protocols.codecs import make_answer_id
@@ -209,7 +210,7 @@ class RequestHandler:
     async def _gate(self, plan: Plan) -> None:
         live = self._plan.style.live
         # What was shown of a call cannot be taken back.
-        retries = 0 if live else self._plan.route.reask
+        retries = 0 if live else self._plan.route.settings.reask
         self._gate_mode = GateMode(
             plan, self._writer, watch=self._watch, retries=retries, live=live
         )
@@ -231,14 +232,14 @@ class RequestHandler:
         await self._run_mode.run()
 
     def _plan_run(self, request: Request, toolbox: Toolbox) -> Plan:
-        route = self._plan.route
-        rule = RescueRule(toolbox, route.rescue)
+        route, settings = self._plan.route, self._plan.route.settings
+        rule = RescueRule(toolbox, Rescue(settings.rescue) if settings.rescue else None)
         return Plan(
             request=request,
             upstream=self._upstream,
             toolbox=toolbox,
-            sender=sender_for(route.model, request.messages, rule=rule, emulation=route.emulate),
-            limits=route.limits,
+            sender=sender_for(route.model, request.messages, rule=rule, emulation=settings.emulate),
+            limits=settings.limits,
         )
 
     # ── The answer ──────────────────────────────────────────────────────────────────

@@ -15,7 +15,7 @@ from wholecall.protocols.codecs import decode_request
 from wholecall.protocols.response_base import NO_THREADS, PRIVATE, ResponseHead, ResponseStyle
 from wholecall.proxy.handlers.idempotency import ToolNotice, ToolNotices
 from wholecall.proxy.handlers.mixed_tools import MixedTools
-from wholecall.proxy.handlers.model_routes import ModelRoute, ModelRoutes, ProxyMode
+from wholecall.proxy.handlers.model_routes import ModelRoute, ModelRoutes
 from wholecall.proxy.handlers.passthrough import UpstreamPipe, UpstreamRequest
 from wholecall.proxy.handlers.run_mode import join_tools
 from wholecall.proxy.http.client_request import ClientRequest, UnsupportedField
@@ -166,7 +166,7 @@ class RequestPlanner:
         style = replace(
             request.client.read_style(body),
             upstream=route.upstream.protocol,
-            live=route.live and decoded.stream,
+            live=route.settings.live and decoded.stream,
         )
         return RequestPlan(
             request=request,
@@ -205,7 +205,7 @@ class RequestPlanner:
     async def _choose(
         self, request: ClientRequest, route: ModelRoute, *, decoded: Request
     ) -> GatePlan | RunPlan:
-        if route.mode is not ProxyMode.RUN:
+        if not route.runs_tools:
             return GatePlan(decoded)
         tools = self.routes.tools_for(request, route)
         messages = await self.mixed_tools.restore(request.key.id, decoded.messages)
@@ -318,7 +318,7 @@ def decode_body(content: bytes | msgspec.Raw) -> Any:
 
 def _needs_nothing(route: ModelRoute, read: _Fields) -> bool:
     """Return True if the upstream alone can answer a request for this model."""
-    if route.mode is not ProxyMode.GATE or (read.params is not None and read.params.background):
+    if route.runs_tools or (read.params is not None and read.params.background):
         return False
     fields = read.fields
     return not any(name in fields and bytes(fields[name]) not in _NOTHING for name in _TOOLS)

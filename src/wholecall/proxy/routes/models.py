@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from wholecall.errors import UpstreamError
-from wholecall.proxy.handlers.model_routes import ANY_MODEL, ModelRoutes, ProxyMode
+from wholecall.proxy.handlers.model_routes import ANY_MODEL, ModelRoutes
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
 from wholecall.proxy.http.client_request import CALLER, Caller
 from wholecall.proxy.http.refusals import RequestRefused
@@ -133,9 +133,9 @@ class ModelCatalog:
         route = self._routes.by_name.get(name, self._routes.by_name.get(ANY_MODEL))
         if route is None or not caller.key.may_use(name):
             return None
-        runs = route.mode is ProxyMode.RUN
+        runs = route.runs_tools
         tools = list(self._routes.offer_to(caller.key, route)) if runs else []
-        return {"mode": route.mode.value, "tools": tools}
+        return {"mode": route.settings.mode, "tools": tools}
 
     async def list_tools(self, request: Request) -> Response:
         """The tools that run here."""
