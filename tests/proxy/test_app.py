@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import closing
 from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
@@ -31,6 +32,7 @@ from wholecall.proxy.config.schema import (
 )
 from wholecall.proxy.handlers.model_routes import ModelRoute
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
+from wholecall.proxy.http.api_keys import Key, KeyStore
 from wholecall.proxy.http.shutdown import ShutdownDeadline
 from wholecall.storage import StoreFailed
 from wholecall.tools.function_tool import make_tool
@@ -296,6 +298,32 @@ async def test_settings_that_are_refused_change_nothing(why: str, tmp_path: Path
         assert proxy.config == config
         await proxy.reload(_loaded(replace(config, tools=())))
         assert dict(proxy.models.by_name) == before
+
+
+@in_loop
+async def test_keys_can_be_required_while_it_runs(tmp_path: Path) -> None:
+    path = str(tmp_path / "keys.sqlite")
+    config = Config(keys=KeysConfig(path=path))
+    async with proxying(make_app(config, environ={})) as served:
+        assert (await _get(served, "/v1/models"))[0] == 200
+        with closing(KeyStore(path)) as store:
+            text, _ = store.create(Key(id="", name="ops"))
+        keys = KeysConfig(path=path, required=True)
+        changed = await served.proxy.reload(_loaded(replace(config, keys=keys)))
+        assert (changed.live, changed.restart) == (("keys.required",), ())
+        assert (await _get(served, "/v1/models"))[0] == 401
+        headers = {"authorization": f"Bearer {text}"}
+        async with served.http.get(f"{served.url}/v1/models", headers=headers) as response:
+            assert response.status == 200
+
+
+@in_loop
+async def test_what_needs_a_restart_is_named_until_there_is_one() -> None:
+    async with proxying(make_app(Config(), environ={})) as served:
+        for _ in range(2):
+            changed = await served.proxy.reload(_loaded(Config(listen=ListenConfig(port=1))))
+            assert (changed.live, changed.restart) == ((), ("listen.port",))
+            assert served.proxy.config == Config()
 
 
 @in_loop

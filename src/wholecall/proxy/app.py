@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TextIO, TypeAlias
@@ -20,7 +21,7 @@ from structlog.typing import FilteringBoundLogger
 
 from wholecall.errors import WholecallError
 from wholecall.proxy.config.load import Loaded
-from wholecall.proxy.config.reload import Changes, changes
+from wholecall.proxy.config.reload import Changes, changes, take_over
 from wholecall.proxy.config.schema import Config, ServerLimits
 from wholecall.proxy.handlers.background import BackgroundResponses
 from wholecall.proxy.handlers.idempotency import ResendStore, ToolNotices
@@ -254,10 +255,13 @@ class Proxy:
             return await self._take_over(loaded)
 
     async def _take_over(self, loaded: Loaded) -> Changes:
-        before, config = self._loaded.config, loaded.config
-        changed = changes(before, config)
+        before = self._loaded.config
+        changed = changes(before, loaded.config)
         # Whatever can be wrong with them comes first: by then nothing has changed.
-        self._middleware.check(config)
+        config = take_over(before, loaded.config)
+        # The first key may have been made, or keys be required, since the start.
+        new_keys = needs_keys(config) and not self._middleware.has_keys
+        keys = KeyStore(config.keys.path) if new_keys else None
         same = {name for name, model in config.models.items() if before.models.get(name) == model}
         models = self._builder.make(config, self.models.by_name, same=same)
         if config.tools != before.tools:
@@ -267,11 +271,11 @@ class Proxy:
         self.observers.learn(models.values())
         for route in self.models.replace(models):
             self.work.retire(route.close)
-        self._middleware.reload(config)
+        self._middleware.reload(config, keys=keys)
         self.observers.reload(config)
         self.connections.keep_alive_seconds = config.limits.keep_alive_seconds
         self.responses.settings = config.responses
-        self._loaded = loaded
+        self._loaded = replace(loaded, config=config)
         return changed
 
     def _connect_observers(self) -> None:

@@ -272,17 +272,18 @@ class ProxyMiddleware:
         self.on_refusal: Callable[[HttpRefusal], None] = tell_nobody
         """Called for every request that is turned away, here or because no route serves it."""
 
-    def check(self, config: Config) -> None:
-        """`ConfigError` if these settings are not safe before a restart."""
-        take_over(self._config, config)
-
     def reload(self, config: Config, *, keys: KeyStore | None = None) -> None:
-        """Go by other settings from the next request on; `ConfigError` if they are not safe.
+        """Use other settings from the next request on; `ConfigError` if they are not safe.
 
         `keys` takes the place of the store that it has.
         """
         self._config = take_over(self._config, config)
         self._keys = keys or self._keys
+
+    @property
+    def has_keys(self) -> bool:
+        """True if there is a store of keys."""
+        return self._keys is not None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - the form of ASGI
         """Serve one connection's event, as ASGI has it."""
