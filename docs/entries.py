@@ -50,7 +50,7 @@ def _make_entry(definition: Definition, public: Mapping[str, Definition]) -> _En
         case ast.AnnAssign(value=ast.expr() as value):
             code = f"{definition.name} = {_spell(definition.module, value)}"
             return _Entry(code=code, docs=(definition.doc,), modules=(definition.module,))
-    raise LookupError(f"{definition.name!r} is no function, class or type")
+    raise LookupError(f"{definition.name!r} is not a function, class or type")
 
 
 # ── Functions ───────────────────────────────────────────────────────────────────────

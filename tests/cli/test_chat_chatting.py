@@ -241,7 +241,7 @@ def test_ctrl_c_breaks_off_the_answer_and_not_the_chat(url: str, tmp_path: Path)
         chat.type("wait\n")
         chat.wait_for("Thinking")
         chat.type("\x03")
-        chat.wait_for("broken off; the question is forgotten")
+        chat.wait_for("interrupted; the question is forgotten")
         chat.wait_for("> ")
         chat.type("half")
         chat.wait_for("half")
@@ -259,7 +259,7 @@ def test_what_is_broken_off_while_it_is_drawn_is_drawn_once(url: str, tmp_path: 
         chat.type("build\n")
         chat.wait_for('{"city": "Os')
         chat.type("\x03")
-        shown = chat.wait_for("broken off; the question is forgotten")
+        shown = chat.wait_for("interrupted; the question is forgotten")
         assert "^C" not in shown
         chat.wait_for("> ")
         chat.type("\x04")
@@ -337,7 +337,7 @@ def test_clear_forgets() -> None:
 
 @pytest.mark.parametrize(
     ("fails", "said"),
-    [(KeyboardInterrupt, "broken off"), (UpstreamError, "it went wrong")],
+    [(KeyboardInterrupt, "interrupted"), (UpstreamError, "it went wrong")],
 )
 def test_an_answer_that_fails_is_not_the_end(fails: type[BaseException], said: str) -> None:
     asked, _, shown = hold(Person("one", "two"), fails=fails)

@@ -97,11 +97,11 @@ def test_an_address_that_cannot_be_asked_is_told_by_who_gave_it(
 ) -> None:
     code, out, err = chat(capsys, model, "--base-url", url)
     assert (code, out) == (2, "")
-    assert f"--base-url: {url!r} is no http:// or https:// address" in err
+    assert f"--base-url: {url!r} is not an http:// or https:// address" in err
     monkeypatch.setenv(variable, url)
     code, out, err = chat(capsys, model)
     assert (code, out) == (2, "")
-    assert f"{variable}: {url!r} is no http:// or https:// address" in err
+    assert f"{variable}: {url!r} is not an http:// or https:// address" in err
 
 
 def test_a_host_of_ollama_needs_no_scheme_but_must_be_one(
@@ -112,7 +112,7 @@ def test_a_host_of_ollama_needs_no_scheme_but_must_be_one(
     assert code == 0
     code, _, err = chat(capsys, "ollama/x", "--base-url", "http://[::1")
     assert code == 2
-    assert "--base-url: 'http://[::1' is no address of an Ollama server" in err
+    assert "--base-url: 'http://[::1' is not the address of an Ollama server" in err
 
 
 def test_the_script_needs_neither_model_nor_server(

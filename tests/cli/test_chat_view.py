@@ -234,7 +234,7 @@ def test_what_is_said_beside_a_call_waits_until_the_turn_is_over() -> None:
             ToolEndedLate(CALL, Status.DONE, Result((Text("rain"),)), 40.5),
             "search: timed out, done late in 40.50 s: rain",
         ),
-        (ToolAbandoned(CALL), "search: was told to stop, and goes on"),
+        (ToolAbandoned(CALL), "search: was asked to stop and is still running"),
         (ApprovalAsked(CALL), "search: waits for your approval"),
         (ApprovalAnswered(CALL, True), "search: approved"),
         (ApprovalAnswered(CALL, False, "too late"), "search: denied too late"),

@@ -171,7 +171,7 @@ def test_what_is_no_model_brings_the_script(
 ) -> None:
     put(folder, "mine.gguf", content=b"MP4")
     assert choose_model("mine") is None
-    assert "mine.gguf is no model in GGUF" in capsys.readouterr().err
+    assert "mine.gguf is not a model in GGUF" in capsys.readouterr().err
 
 
 def test_a_machine_that_is_too_small_downloads_nothing(

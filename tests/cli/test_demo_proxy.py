@@ -61,8 +61,8 @@ async def test_a_model_that_does_not_run_is_told_and_the_script_answers(tmp_path
     async with showing(
         tmp_path, f"local/{path}", audience=Audience(failed=failed.set_result)
     ) as address:
-        assert "is no model in GGUF" in str(await failed)
-        with pytest.raises(UpstreamError, match="is no model in GGUF"):
+        assert "is not a model in GGUF" in str(await failed)
+        with pytest.raises(UpstreamError, match="is not a model in GGUF"):
             await ask(address, "broken", question="Hello?")
         said = await ask(address, "demo", question="weather in Oslo")
     assert said == "In Oslo it is 3 °C, and it snows."

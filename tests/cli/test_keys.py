@@ -126,7 +126,7 @@ def test_a_revoked_key_is_closed_and_stays_in_the_list(run: Runner) -> None:
     assert "  ops  (revoked 20" in run("list").out
     again = run("revoke", key.id)
     assert (again.code, again.out) == (1, "")
-    assert f"there is no key {key.id} that is still good" in again.err
+    assert f"there is no active key {key.id}" in again.err
 
 
 def test_the_configuration_says_where_the_keys_are_and_needs_no_other_keys(run: Runner) -> None:
@@ -147,6 +147,6 @@ def test_who_looks_for_keys_where_there_are_none_makes_no_file(run: Runner) -> N
     assert run("revoke", "key_1") == (
         1,
         "",
-        "wholecall: there is no key key_1 that is still good\n",
+        "wholecall: there is no active key key_1\n",
     )
     assert list(Path().iterdir()) == []

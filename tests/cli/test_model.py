@@ -12,6 +12,7 @@ from wholecall.cli import main, model
 from wholecall.upstreams.local.model_files import load_catalogue
 
 SMALL = "smollm2-135m"
+MISSING = "not downloaded: wholecall model pull"
 
 
 @pytest.fixture
@@ -45,14 +46,14 @@ def test_what_is_here_and_what_is_not_is_listed(
     assert code == 0
     assert out.splitlines() == [
         f"local/mine                     0 MB  {mine}",
-        "local/qwen2.5-coder-1.5b   1,117 MB  not here: wholecall model pull qwen2.5-coder-1.5b",
-        "local/smollm2-135m            98 MB  not here: wholecall model pull smollm2-135m",
+        f"local/qwen2.5-coder-1.5b   1,117 MB  {MISSING} qwen2.5-coder-1.5b",
+        f"local/smollm2-135m            98 MB  {MISSING} smollm2-135m",
     ]
     put(folder, f"{SMALL}.gguf.part").write_bytes(bytes(3_000_000))
-    told = "3 MB of it are here, go on: wholecall model pull smollm2-135m"
+    told = "3 MB downloaded; to continue: wholecall model pull smollm2-135m"
     assert told in run(capsys, "list")[1]
     put(folder, f"{SMALL}.gguf")
-    assert "not here: wholecall model pull smollm2" not in run(capsys, "list")[1]
+    assert "not downloaded: wholecall model pull smollm2" not in run(capsys, "list")[1]
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
@@ -111,7 +112,7 @@ def test_a_model_is_removed_once(folder: Path, *, capsys: pytest.CaptureFixture[
     assert run(capsys, "remove", "smollm2")[:2] == (0, "smollm2-135m is removed\n")
     assert not path.exists()
     code, _, err = run(capsys, "remove", "smollm2")
-    assert (code, err) == (1, "wholecall: nothing of smollm2-135m is here\n")
+    assert (code, err) == (1, "wholecall: smollm2-135m is not downloaded\n")
 
 
 @pytest.mark.parametrize("name", ["local/smollm2-135m", "mine", "local/mine"])
@@ -150,5 +151,5 @@ def test_a_pull_that_is_broken_off_says_that_it_can_be_gone_on_with(
     monkeypatch.setattr(model, "pull", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.bring(load_catalogue()[SMALL])
-    assert "the next pull goes on from here" in capsys.readouterr().err
+    assert "the next pull continues from here" in capsys.readouterr().err
     assert not folder.exists()

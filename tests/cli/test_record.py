@@ -162,7 +162,7 @@ def test_an_address_that_cannot_be_asked_is_told_before_a_file_is_made(
     arguments = ("record", "--model", "openai/m", "--prompt", "Hi", "--out", str(out))
     code, shown, err = run(capsys, *arguments, "--base-url", url)
     assert (code, shown) == (2, "")
-    assert f"--base-url: {url!r} is no http:// or https:// address" in err
+    assert f"--base-url: {url!r} is not an http:// or https:// address" in err
     assert not out.exists()
 
 

@@ -204,8 +204,8 @@ DEEP = "[" * 100_000
 UNREADABLE: dict[str, tuple[str | bytes, str]] = {
     "an empty file": ("", "recorded is empty: record something into it first"),
     "a blank file": (" \n\r\n", "recorded is empty"),
-    "binary garbage": (b"\x00\x01\xff", "recorded is no UTF-8 text: a recording holds raw SSE"),
-    "UTF-16": (spell(BODY).encode("utf-16"), "recorded is no UTF-8 text"),
+    "binary garbage": (b"\x00\x01\xff", "recorded is not UTF-8 text: a recording holds raw SSE"),
+    "UTF-16": (spell(BODY).encode("utf-16"), "recorded is not UTF-8 text"),
     "prose": ("hello\nworld", "recorded, line 1, column 1 is not JSON (Expecting value): a rec"),
     "prose in one line": ("hello", "recorded, line 1, column 1 is not JSON"),
     "bytes that are no UTF-8": (b"\xff\xfe\xfd", "recorded, line 1, column 1 is not JSON"),

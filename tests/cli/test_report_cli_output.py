@@ -34,7 +34,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, st
         (["keys", "create"], "Missing option '--name' (see wholecall keys create --help)"),
         (
             ["keys", "create", "--name", "x", "--expires", "soon"],
-            "'soon' is no span of time: write 12h, 30d or 8w (see wholecall keys create --help)",
+            "'soon' is not a time span: write 12h, 30d or 8w (see wholecall keys create --help)",
         ),
     ],
 )

@@ -81,8 +81,8 @@ def test_what_is_missing_for_an_upstream_is_told_by_its_option(
 @pytest.mark.parametrize(
     ("upstream", "why"),
     [
-        ("foo", "'foo' is no http:// or https:// address"),
-        ("anthropic=foo", "'foo' is no http:// or https:// address"),
+        ("foo", "'foo' is not an http:// or https:// address"),
+        ("anthropic=foo", "'foo' is not an http:// or https:// address"),
         ("http://[::1", "Invalid IPv6 URL"),
         ("http://h:99999", "Port out of range"),
         ("http://a b/", "write it as in http://"),

@@ -36,9 +36,9 @@ def test_what_is_arithmetic(expression: str, value: float) -> None:
 @pytest.mark.parametrize(
     ("expression", "said"),
     [
-        ("", "is no expression"),
-        ("1 +", "is no expression"),
-        ("x = 1", "is no expression"),
+        ("", "is not an expression"),
+        ("1 +", "is not an expression"),
+        ("x = 1", "is not an expression"),
         ("1 / 0", "division by zero"),
         ("sqrt(-1)", "has no value"),
         ("(-8) ** 0.5", "a root of a negative number"),

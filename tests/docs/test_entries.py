@@ -162,5 +162,5 @@ def test_a_base_of_the_same_name_is_not_told() -> None:
 
 
 def test_a_constant_has_no_entry() -> None:
-    with pytest.raises(LookupError, match="'LIMIT' is no function, class or type"):
+    with pytest.raises(LookupError, match="'LIMIT' is not a function, class or type"):
         write_entry(find("LIMIT"), {})

@@ -191,7 +191,7 @@ def test_an_unknown_model_is_refused_in_the_protocols_form(server: FaultServer, 
     refused = ask(server, "gpt-5", form=form, key="")
     body = json.loads(refused.body)
     assert refused.status == 404
-    assert "'gpt-5' is no scenario" in body["error"]["message"]
+    assert "'gpt-5' is not a scenario" in body["error"]["message"]
     assert ("request_id" in body) == (form.protocol == "anthropic")
 
 

@@ -127,8 +127,16 @@ def test_a_file_that_can_hold_keys_is_left_as_it_is(
 @pytest.mark.parametrize(
     ("model", "environ", "why"),
     [
-        ("{upstream: openai/x}", {"OPENAI_BASE_URL": "foo"}, "OPENAI_BASE_URL: 'foo' is no http"),
-        ("{upstream: ollama/x}", {"OLLAMA_HOST": ":port"}, "OLLAMA_HOST: ':port' is no address"),
+        (
+            "{upstream: openai/x}",
+            {"OPENAI_BASE_URL": "foo"},
+            "OPENAI_BASE_URL: 'foo' is not an http",
+        ),
+        (
+            "{upstream: ollama/x}",
+            {"OLLAMA_HOST": ":port"},
+            "OLLAMA_HOST: ':port' is not the address",
+        ),
         ("{upstream: gemini/x}", {"GOOGLE_API_KEY": "sk\nx"}, "GOOGLE_API_KEY: the key"),
         ("{upstream: x, base_url: http://h}", {"OPENAI_API_KEY": "sk\nx"}, "OPENAI_API_KEY: the"),
     ],

@@ -72,7 +72,7 @@ tools:
         ("k1_ending:search", "'k1_ending' cannot be imported: it ends the program (sys.exit(3))"),
         ("k1_shop:serch", "has no function 'serch'; did you mean 'search'?"),
         ("k1_shop:qqq", "the module 'k1_shop' has no function 'qqq'"),
-        ("k1_shop:LIMIT", "'k1_shop:LIMIT' is no function"),
+        ("k1_shop:LIMIT", "'k1_shop:LIMIT' is not a function"),
         ("k1_shop:untyped", "has no type hint"),
     ],
 )

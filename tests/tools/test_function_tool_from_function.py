@@ -277,8 +277,8 @@ def bad_name() -> None: ...
     [
         (lambda: None, "lambda.* has no name: write make_tool"),
         (Station(), "Station object .* has no name: write make_tool"),
-        (Station, "Station'> is no function"),
-        ("weather", "'weather' is no function"),
+        (Station, "Station'> is not a function"),
+        ("weather", "'weather' is not a function"),
     ],
 )
 def test_what_is_no_function_or_has_no_name_is_refused(function: Any, words: str) -> None:

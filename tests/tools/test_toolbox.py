@@ -86,5 +86,5 @@ def test_what_may_not_be_offered_is_named(second: Offered, words: str) -> None:
 
 @pytest.mark.parametrize("culprit", ["weather", 5, str])
 def test_what_is_no_tool_is_refused(culprit: Any) -> None:
-    with pytest.raises(UnusableFunction, match="is no function"):
+    with pytest.raises(UnusableFunction, match="is not a function"):
         Toolbox([culprit])

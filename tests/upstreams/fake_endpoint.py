@@ -148,7 +148,7 @@ def in_loop(test: Callable[_Arguments, Awaitable[None]]) -> Callable[_Arguments,
 
 
 def hang_up(request: web.BaseRequest, *, rudely: bool = False) -> None:
-    """Close the connection in the midst of an answer; rudely: with a reset."""
+    """Close the connection in the middle of an answer; rudely: with a reset."""
     assert request.transport is not None
     (request.transport.abort if rudely else request.transport.close)()
 

@@ -180,8 +180,8 @@ async def test_who_does_not_read_is_not_sent_everything() -> None:
     ("said", "error", "match"),
     [
         (b"", ConnectionResetError, "without an answer"),
-        (b"HTTP/1.1 200", ConnectionResetError, "in the midst"),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhel", ConnectionResetError, "in the midst"),
+        (b"HTTP/1.1 200", ConnectionResetError, "in the middle"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhel", ConnectionResetError, "in the middle"),
         (b"SSH-2.0-OpenSSH\r\n", NotHttp, "Expected HTTP"),
     ],
 )

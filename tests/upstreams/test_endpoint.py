@@ -187,7 +187,7 @@ def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(key: str) -> None:
 
 
 def test_a_key_with_half_of_a_character_is_refused_and_not_shown() -> None:
-    with pytest.raises(ValueError, match="'Authorization' is no UTF-8") as caught:
+    with pytest.raises(ValueError, match="'Authorization' is not UTF-8") as caught:
         Endpoint(CHAT, "http://h", api_key="sk-secret\udc80")
     assert "sk-" not in str(caught.value)
 

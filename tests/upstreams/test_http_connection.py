@@ -19,7 +19,7 @@ from wholecall.upstreams.http_connection import (
     NotHttp,
 )
 
-CUT = "in the midst of an answer"
+CUT = "in the middle of an answer"
 SILENT = "without an answer"
 
 
@@ -237,7 +237,7 @@ def test_a_head_without_end_is_not_collected(piece: bytes) -> None:
     incoming.feed(b"" if piece.startswith(b"HTTP") else OK)
     for _ in range(MOST_HEAD_BYTES // len(piece) - len(OK)):
         incoming.feed(piece)
-    with pytest.raises(NotHttp, match="stand around its answer"):
+    with pytest.raises(NotHttp, match="surround its answer"):
         incoming.feed(piece * (len(OK) + 1))
 
 
@@ -245,7 +245,7 @@ def test_a_head_without_end_is_not_collected(piece: bytes) -> None:
 def test_how_a_large_head_is_cut_changes_nothing(cut: Cut) -> None:
     head = OK + (b"x-a: " + b"b" * 1000 + b"\r\n") * 100
     got = read(cut(head + LENGTH + b"hello"))
-    assert "stand around its answer" in got.error
+    assert "surround its answer" in got.error
 
 
 def test_a_value_with_control_characters_is_left_out() -> None:
@@ -351,7 +351,7 @@ def test_what_waits_to_be_unpacked_is_held() -> None:
 @pytest.mark.parametrize(
     ("packed", "error"),
     [
-        (gzip.compress(TEXT)[:-9], "midst of a compressed answer"),
+        (gzip.compress(TEXT)[:-9], "middle of a compressed answer"),
         (b"plain text", "damaged"),
     ],
     ids=["cut", "plain text"],
@@ -365,14 +365,14 @@ def test_a_body_in_a_coding_that_nobody_asked_for_is_an_error_but_its_status_cou
     incoming = AnswerParser()
     incoming.feed(b"HTTP/1.1 401 No\r\ncontent-encoding: br\r\ncontent-length: 2\r\n\r\nab")
     assert incoming.status == 401
-    with pytest.raises(NotHttp, match="'br', which nobody asked for"):
+    with pytest.raises(NotHttp, match="'br', which was not requested"):
         incoming.take()
 
 
 def test_two_codings_at_once_are_not_guessed_at() -> None:
     incoming = AnswerParser()
     incoming.feed(OK + b"content-encoding: gzip, utf-8, br\r\ncontent-length: 2\r\n\r\nab")
-    with pytest.raises(NotHttp, match="'br, gzip', which nobody asked for"):
+    with pytest.raises(NotHttp, match="'br, gzip', which was not requested"):
         incoming.take()
 
 

@@ -29,7 +29,7 @@ from wholecall.upstreams.http_connection import (
         (NotHttp("Expected HTTP/"), "connection", False),
         (PoolClosed("on this side"), "connection", False),
         (ConnectionResetError("cut"), "connection", True),
-        (ssl.SSLError("in the midst of an answer"), "connection", True),
+        (ssl.SSLError("in the middle of an answer"), "connection", True),
         (OSError(113, "No route to host"), "connection", True),
     ],
     ids=repr,

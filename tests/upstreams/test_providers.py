@@ -153,5 +153,5 @@ async def test_the_real_environment_is_the_default(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("host", [":port", "http://[::1"])
 def test_what_is_no_address_of_ollama_is_named(host: str) -> None:
-    with pytest.raises(ValueError, match="no address of an Ollama server"):
+    with pytest.raises(ValueError, match="not the address of an Ollama server"):
         read_ollama_host(host)

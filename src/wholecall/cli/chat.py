@@ -223,7 +223,7 @@ def echo(*, on: bool, module: str = "termios") -> Iterator[None]:
 
 
 _HELP = (
-    "Ctrl-C stops the answer, Ctrl-D ends the chat. A line that ends with a backslash goes on in "
+    "Ctrl-C stops the answer, Ctrl-D ends the chat. A line that ends with a backslash continues on "
     'the next; """ opens and closes a longer text. /clear forgets the conversation, /exit ends it.'
 )
 
@@ -308,7 +308,7 @@ def _answer(question: str, view: ChatView, *, run: Callable[[str], None]) -> Non
             run(question)
     except KeyboardInterrupt:
         view.settle()
-        view.note("broken off; the question is forgotten", "yellow")
+        view.note("interrupted; the question is forgotten", "yellow")
     except WholecallError as error:
         view.settle()
         view.note(str(error), "bold red")

@@ -381,7 +381,7 @@ class ChatView:
         self._run(event.call, f"{said}{_lay_out(event.result.text)}", style="yellow")
 
     def _abandoned(self, event: ToolAbandoned) -> None:
-        self._run(event.call, "was told to stop, and goes on", style="yellow")
+        self._run(event.call, "was asked to stop and is still running", style="yellow")
 
     def _asked(self, event: ApprovalAsked) -> None:
         self._run(event.call, "waits for your approval", style="yellow")

@@ -131,7 +131,7 @@ def _check_command(command: str) -> None:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        why = f"{command!r} is no command: {str(error).lower()}"
+        why = f"{command!r} is not a command: {str(error).lower()}"
     else:
         why = _find_lack(words)
     if why:

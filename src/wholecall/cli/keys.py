@@ -84,7 +84,7 @@ ExpiresOption = Annotated[
     typer.Option(
         "--expires",
         metavar="SPAN",
-        help="How long it is good: 12h, 30d, 8w. Default: until it is revoked.",
+        help="How long it is valid: 12h, 30d, 8w. Default: until it is revoked.",
         show_default=False,
     ),
 ]
@@ -116,7 +116,7 @@ def create(  # noqa: PLR0913 - the parameters of a command are its options
     with closing(KeyStore(_find_path(config))) as store:
         text, key = store.create(rights)
     typer.echo(f"{key.id}: {_tell_rights(key)}", err=True)
-    typer.echo("This is the key. Keep it, it is not shown again:", err=True)
+    typer.echo("This is the key. Store it now; it is not shown again:", err=True)
     typer.echo(text)
 
 
@@ -141,7 +141,7 @@ def revoke(id: IdArgument, *, config: ConfigOption = None) -> None:
     with _open_store(_find_path(config)) as store:
         revoked = store is not None and store.revoke(id)
     if not revoked:
-        typer.echo(f"wholecall: there is no key {escape(id)} that is still good", err=True)
+        typer.echo(f"wholecall: there is no active key {escape(id)}", err=True)
         raise typer.Exit(_NOT_FOUND)
     typer.echo(f"{id} is revoked")
 
@@ -164,7 +164,7 @@ def _find_path(config: Path | None) -> str:
 def _read_span(text: str) -> float:
     found = _SPAN.fullmatch(text)
     if found is None:
-        raise typer.BadParameter(f"{text!r} is no span of time: write 12h, 30d or 8w")
+        raise typer.BadParameter(f"{text!r} is not a time span: write 12h, 30d or 8w")
     return int(found["number"]) * _SECONDS[found["unit"]]
 
 

@@ -29,7 +29,7 @@ from wholecall.upstreams.local.model_files import (
 )
 
 app = typer.Typer(
-    help="Bring models onto this machine, list and remove them.",
+    help="Download, list and remove models.",
     add_completion=False,
     rich_markup_mode=None,
 )
@@ -60,7 +60,7 @@ def pull_model(name: NameArgument = DEFAULT) -> None:
 
 @app.command("list")
 def list_models() -> None:
-    """Show the models that are here, and those that can be pulled."""
+    """Show the downloaded models and those that can be pulled."""
     folder = models_folder(os.environ)
     here = {path.stem: path for path in list_files(folder)}
     lines = [(name, path.stat().st_size, escape(str(path))) for name, path in sorted(here.items())]
@@ -77,15 +77,15 @@ def list_models() -> None:
 
 def _say_what_is_missing(model: LocalModel, folder: Path) -> str:
     begun = pulled_size(model, folder)
-    there = f"{_megabytes(begun)} of it are here, go on" if begun else "not here"
+    there = f"{_megabytes(begun)} downloaded; to continue" if begun else "not downloaded"
     return f"{there}: wholecall model pull {model.name}"
 
 
 @app.command("remove")
 def remove_model(name: RemovedArgument) -> None:
-    """Delete a model, or what came of an unfinished pull.
+    """Delete a model, or an unfinished download.
 
-    Exits with 1 if there is nothing of it here.
+    Exit with status 1 if nothing of it is downloaded.
     """
     folder, bare = models_folder(os.environ), name.removeprefix(PREFIX)
     here = {path.stem for path in list_files(folder)}
@@ -95,7 +95,7 @@ def remove_model(name: RemovedArgument) -> None:
     except OSError as error:
         raise typer.BadParameter(f"{error.filename} cannot be deleted: {error.strerror}") from None
     if not was_there:
-        typer.echo(f"wholecall: nothing of {found} is here", err=True)
+        typer.echo(f"wholecall: {found} is not downloaded", err=True)
         raise typer.Exit(_NOT_FOUND)
     typer.echo(f"{escape(found)} is removed")
 
@@ -111,7 +111,7 @@ def bring(model: LocalModel) -> Path:
     except OSError as error:
         raise PullFailed(f"{error.filename or folder}: {error.strerror}") from error
     except KeyboardInterrupt:
-        typer.echo("\nbroken off; the next pull goes on from here", err=True)
+        typer.echo("\ninterrupted; the next pull continues from here", err=True)
         raise
 
 

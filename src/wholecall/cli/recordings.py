@@ -113,7 +113,7 @@ def _read(path: Path) -> bytes:
     if not content.strip():
         raise UnreadableRecording(f"{path} is empty: record something into it first")
     if b"\0" in content:
-        raise UnreadableRecording(f"{path} is no UTF-8 text: {_WANTED}")
+        raise UnreadableRecording(f"{path} is not UTF-8 text: {_WANTED}")
     return content.removeprefix(codecs.BOM_UTF8)
 
 

@@ -63,7 +63,7 @@ def calculate(expression: str) -> float:
         tree = ast.parse(expression.strip().replace("^", "**"), mode="eval")
         return _finite(_value(tree.body))
     except SyntaxError:
-        raise Incalculable(f"{expression!r} is no expression") from None
+        raise Incalculable(f"{expression!r} is not an expression") from None
     except (ArithmeticError, ValueError) as error:
         raise Incalculable(f"{expression!r} has no value: {error}") from None
 

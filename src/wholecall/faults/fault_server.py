@@ -95,9 +95,9 @@ def _read_body(text: bytes) -> Mapping[str, Any]:
     try:
         body = json.loads(text)
     except ValueError:
-        raise UnreadableRequest("the request is no JSON", param="body") from None
+        raise UnreadableRequest("the request is not JSON", param="body") from None
     if not isinstance(body, Mapping):
-        raise UnreadableRequest("the request is no JSON object", param="body")
+        raise UnreadableRequest("the request is not a JSON object", param="body")
     return body
 
 

@@ -84,7 +84,7 @@ def _make_tool(found: object, name: str) -> Tool | str:
     if isinstance(found, Tool):
         return found
     if not callable(found):
-        return f"{name!r} is no function"
+        return f"{name!r} is not a function"
     try:
         return make_tool(found)
     except UnusableFunction as error:

@@ -489,7 +489,7 @@ def make_tool(
 
 def _demand_function(function: object) -> None:
     if not callable(function) or inspect.isclass(function):
-        raise UnusableFunction(f"{function!r} is no function")
+        raise UnusableFunction(f"{function!r} is not a function")
 
 
 def _find_name(function: Function) -> str:

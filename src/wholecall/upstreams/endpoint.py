@@ -37,7 +37,7 @@ _OF_THE_BODY = ("content-length", "transfer-encoding")
 
 def parse_address(text: str) -> URL:
     """Parse an http:// or https:// address; raise `ValueError` with the reason if it is not one."""
-    why = f"{text.rpartition('@')[2]!r} is no http:// or https:// address"  # without a password
+    why = f"{text.rpartition('@')[2]!r} is not an http:// or https:// address"  # without a password
     try:
         url = URL(text.strip())
         host, port = url.host or "", url.port
@@ -58,12 +58,12 @@ def check_header(name: str, value: str) -> None:
     """
     if not _HEADER_NAME.fullmatch(name):
         raise ValueError(
-            f"{name!r} is no name of a header: write it with letters, digits and '-' only"
+            f"{name!r} is not a header name: write it with letters, digits and '-' only"
         )
     if name.lower() in _OF_THE_BODY:
         raise ValueError(f"the header {name!r} is set by who sends the body: leave it out")
     if _HALF.search(value):
-        raise ValueError(f"the key or value for the header {name!r} is no UTF-8: write it anew")
+        raise ValueError(f"the key or value for the header {name!r} is not UTF-8: write it again")
     if _CONTROL.search(value):
         raise ValueError(
             f"the key or value for the header {name!r} holds a control character: "

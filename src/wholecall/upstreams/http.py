@@ -377,7 +377,7 @@ class HttpUpstream:
             raise
         except OSError as error:
             raise UpstreamError(
-                f"the connection to {self.endpoint.place} dropped in the midst of the answer",
+                f"the connection to {self.endpoint.place} dropped in the middle of the answer",
                 code="connection",
             ) from error
         if len(start) + len(rest) > MOST_BODY_BYTES:
@@ -392,7 +392,7 @@ class HttpUpstream:
     def _fell_silent(self) -> UpstreamError:
         seconds = self._settings.timeouts.between_chunks
         return UpstreamError(
-            f"{self.endpoint.place} fell silent for {seconds:g} s in the midst of an answer",
+            f"{self.endpoint.place} fell silent for {seconds:g} s in the middle of an answer",
             code="timeout",
         )
 

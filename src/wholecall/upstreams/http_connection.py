@@ -246,7 +246,7 @@ class AnswerParser:
         if self.over:
             self.let_go()
         if max(self._empty_bytes, self._header_bytes) > MOST_HEAD_BYTES:
-            raise NotHttp(f"more than {MOST_HEAD_BYTES} bytes stand around its answer")
+            raise NotHttp(f"more than {MOST_HEAD_BYTES} bytes surround its answer")
 
     def feed_end(self) -> ConnectionError | None:
         """Handle the end of the connection; return an error if it cut the response."""
@@ -257,14 +257,14 @@ class AnswerParser:
             self.over = True
             self.let_go()
             return None
-        where = "without an answer" if self.is_silent else "in the midst of an answer"
+        where = "without an answer" if self.is_silent else "in the middle of an answer"
         return ConnectionResetError(f"it hung up {where}")
 
     def take(self) -> bytes:
         """Return what has arrived of the body since the last time, decoded."""
         if self._coding and self._pieces:
             coding = self._coding.decode("latin-1")
-            raise NotHttp(f"its answer is encoded as {coding!r}, which nobody asked for")
+            raise NotHttp(f"its answer is encoded as {coding!r}, which was not requested")
         if self._inflating is not None:
             return self._take_inflated(self._inflating)
         return self._take_raw()
@@ -288,7 +288,7 @@ class AnswerParser:
                 inflating.waiting = self._take_raw()
             inflated = inflating.take()
         if not inflated and self.over and not inflating.complete:
-            raise ConnectionResetError("it hung up in the midst of a compressed answer")
+            raise ConnectionResetError("it hung up in the middle of a compressed answer")
         return inflated
 
     def _find_coding(self) -> None:

@@ -60,7 +60,7 @@ def read_ollama_host(host: str) -> str:
         parts = urlsplit(host if "://" in host else f"http://{host}")
         given = parts.port
     except ValueError as error:
-        raise ValueError(f"{host!r} is no address of an Ollama server: {error}") from None
+        raise ValueError(f"{host!r} is not the address of an Ollama server: {error}") from None
     name = parts.hostname or ""
     name = "127.0.0.1" if name in _ANYWHERE else name
     name = f"[{name}]" if ":" in name else name

@@ -123,7 +123,7 @@ class Tape:
         kept = "what came before is kept, as a stream that was cut"
         return (
             f"the answer has more than {self._most_bytes} bytes, the most that is recorded of one: "
-            f"it was broken off, and {kept if streamed else 'nothing of it is kept'}"
+            f"it was interrupted, and {kept if streamed else 'nothing of it is kept'}"
         )
 
     def contents(self, *, streamed: bool) -> dict[str, Any]:

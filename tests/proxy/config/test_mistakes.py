@@ -119,7 +119,7 @@ MISTAKES = {
         "anthropic/…, ollama/…, gemini/…, litellm/…, local/…; or give a base_url"
     ),
     MODEL % "base_url: x.example": (
-        "1: models.a.base_url: 'x.example' is no http:// or https:// address: "
+        "1: models.a.base_url: 'x.example' is not an http:// or https:// address: "
         "write it as in http://127.0.0.1:8000/v1"
     ),
     MODEL % "base_url: 'http://u:p@x'": (

@@ -76,5 +76,5 @@ def test_pins_are_written_and_read_again(*, strict: bool) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", '{"s": {"echo": 5}}', "{"])
 def test_what_is_no_pins_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="these are no pins"):
+    with pytest.raises(ValueError, match="these are not pins"):
         Pins.from_json(text)

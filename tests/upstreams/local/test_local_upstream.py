@@ -152,7 +152,7 @@ def test_a_process_that_runs_and_does_not_answer_is_an_error(
 def test_a_file_that_is_no_model_starts_nothing(tmp_path: Path) -> None:
     upstream = make_upstream(tmp_path)
     upstream.path.write_bytes(b"no model")
-    with pytest.raises(UpstreamError, match="is no model in GGUF"):
+    with pytest.raises(UpstreamError, match="is not a model in GGUF"):
         asyncio.run(ask(upstream, "hello"))
     assert not (tmp_path / "starts").exists()
 

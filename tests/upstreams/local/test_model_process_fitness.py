@@ -69,7 +69,7 @@ def test_too_little_memory_is_told_with_both_numbers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"GG", b"PK\x03\x04"])
 def test_another_file_is_no_model(content: bytes, *, tmp_path: Path) -> None:
-    with pytest.raises(UpstreamError, match="is no model in GGUF") as raised:
+    with pytest.raises(UpstreamError, match="is not a model in GGUF") as raised:
         demand_fit(make_file(tmp_path, content))
     assert str(tmp_path) not in str(raised.value)
     assert (raised.value.status, raised.value.code) == (503, "local")

@@ -31,5 +31,5 @@ def find_scenario(model: str) -> Scenario:
         return SCENARIOS[model.removeprefix(PREFIX)]
     except KeyError:
         raise UnknownModel(
-            f"{model!r} is no scenario; `wholecall faults list` shows them all"
+            f"{model!r} is not a scenario; `wholecall faults list` shows them all"
         ) from None

@@ -199,7 +199,7 @@ _BY_THE_CONNECTION = (
     ),
     Scenario(
         name="malformed-event",
-        sentence="An event of the stream is no JSON; what it said is unknown. Then all is well.",
+        sentence="An event of the stream is not JSON, so its content is lost. The rest is sound.",
         turns=(
             (
                 answer(
@@ -245,7 +245,7 @@ FINISH_SCENARIOS = (
     ),
     Scenario(
         name="finish-unknown",
-        sentence="The finish reason is a word that nobody knows.",
+        sentence="The finish reason is an unknown word.",
         turns=((answer(*call(MAIL), reason="eos_reached_42"),), (FINAL,)),
         expected=runs(MAIL),
         forms=_WITH_WORDS,
@@ -337,7 +337,7 @@ REFUSAL_SCENARIOS = (
     ),
     Scenario(
         name="rate-limited-for-an-hour",
-        sentence="429 with `Retry-After: 3600`: nobody should wait that long.",
+        sentence="429 with `Retry-After: 3600`, which is too long to wait.",
         turns=((_refusal(429, retry_after="3600"),),),
         expected=Expected(error=True),
     ),

@@ -316,7 +316,7 @@ PAGES = 100
 """Of a server's list of tools. A server could name a next page for ever."""
 _SUBSCRIBE_AGAIN = 5.0
 """Seconds before a lost subscription is opened again."""
-_ASKS_BACK = "the server wants to ask the user something, and nobody can be asked here"
+_ASKS_BACK = "the server wants to ask the user something, which is not possible here"
 _Answer: TypeAlias = types.CallToolResult | types.InputRequiredResult
 _ANSWER: TypeAdapter[_Answer] = TypeAdapter(_Answer)
 # The answer did not come, which says nothing about what the tool did.

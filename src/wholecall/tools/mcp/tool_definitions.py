@@ -114,7 +114,7 @@ class Pins:
         try:
             return cls(msgspec.json.decode(text, type=dict[str, dict[str, str]]), strict=strict)
         except msgspec.DecodeError as error:
-            raise ValueError(f"these are no pins: {error}") from error
+            raise ValueError(f"these are not pins: {error}") from error
 
     def to_json(self) -> str:
         """Write them, sorted, so that a version control shows what changed."""

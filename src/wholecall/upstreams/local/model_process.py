@@ -89,7 +89,7 @@ def demand_fit(path: Path, *, root: Path = Path("/")) -> None:
     except OSError as error:
         raise unfit(f"the model {path.name} cannot be read: {error.strerror}") from error
     if magic != _MAGIC:
-        raise unfit(f"{path.name} is no model in GGUF, the format of llama.cpp")
+        raise unfit(f"{path.name} is not a model in GGUF, the format of llama.cpp")
     demand_memory(path.name, size, root=root)
 
 
