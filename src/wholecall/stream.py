@@ -28,6 +28,7 @@ from wholecall.errors import IncompleteArguments
 from wholecall.events import Call, Event, Hint, Reason, Rejected
 from wholecall.messages import read_offer
 from wholecall.protocols.reader import CUT, Chunk, Reader, Tools
+from wholecall.protocols.registry import CHAT
 
 if TYPE_CHECKING:
     from wholecall.dialects.rescue import RescuingAssembler
@@ -417,7 +418,7 @@ class ToolUseBuffer(ContentBlockBuffer):
 def should_execute_tool_calls(response: object) -> bool:
     """Return True if a chat completion holds a call that may run, whatever its finish reason
     says."""
-    return bool(assemble_response("openai-chat", response).calls)
+    return bool(assemble_response(CHAT, response).calls)
 
 
 def _make_reader(protocol: str, tools: Tools | None, *, options: ReadOptions) -> Reader:

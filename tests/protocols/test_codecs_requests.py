@@ -5,7 +5,7 @@ import pytest
 from wholecall.errors import UnknownProtocol, UnreadableRequest
 from wholecall.events import Reasoning, Text
 from wholecall.messages import Message, PastCall, Request, Role
-from wholecall.protocols.codecs import decode_request, encode_request
+from wholecall.protocols.codecs import decode_request, encode_request, limit_of
 from wholecall.protocols.history import Target
 from wholecall.protocols.openai_chat.history import MISTRAL
 
@@ -61,3 +61,19 @@ def test_a_call_of_what_does_not_exist_gets_a_legal_name(protocol: str) -> None:
     written = str(encode_request(protocol, request))
     assert "functions_f_0" in written
     assert "functions.f:0" not in written
+
+
+@pytest.mark.parametrize(
+    ("protocol", "asked", "limit"),
+    [
+        ("openai-chat", None, None),
+        ("openai-chat", 5, 5),
+        ("anthropic", None, 8192),
+        ("anthropic", 5, 5),
+        ("bedrock-converse", None, None),
+    ],
+)
+def test_a_limit_is_the_requests_own_or_what_the_protocol_demands(
+    protocol: str, asked: int | None, *, limit: int | None
+) -> None:
+    assert limit_of(protocol, Request(model="m", messages=(), max_tokens=asked)) == limit

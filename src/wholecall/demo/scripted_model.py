@@ -15,11 +15,12 @@ import msgspec
 
 from wholecall.messages import Message, PastCall, Request, Role
 from wholecall.protocols.reader import CUT
+from wholecall.protocols.registry import CHAT
 from wholecall.upstreams.base import Answer
 
 NAME = "demo"
 """The name under which it is served."""
-PROTOCOL = "openai-chat"
+PROTOCOL = CHAT
 PAUSE_SECONDS = 0.07
 """Before each chunk: slow enough to be watched, as a model of that size would be."""
 _DATA = b"data: "

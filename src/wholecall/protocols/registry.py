@@ -52,6 +52,8 @@ class UpstreamSide:
     """True if a stream begins with JSON, as a whole answer does."""
     models: str = "models"
     """The path under which the models are listed."""
+    shared_headers: tuple[str, ...] = ()
+    """The beginnings of an answer's headers that its client may read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,8 @@ class ClientSide:
     encode_function_answer: Callable[[GatheredAnswer, ResponseHead], dict[str, Any]] | None = None
     """For clients that read the deprecated `function_call`, where the protocol has it."""
     encode_error: Callable[[Failure], dict[str, Any]]
+    read_style: Callable[[Mapping[str, Any]], ResponseStyle] | None = None
+    """Reads the preferences for a stream from a request; None if there are none."""
     id_prefix: str
     """The beginning of an answer's id."""
     head_within: str = ""
@@ -75,7 +79,7 @@ class ClientSide:
     written_fields: frozenset[str]
     """The fields of an answer that are not metadata: they are always written anew."""
     request_id_header: str = "x-request-id"
-    beta_header: str | None = None
+    beta_header: str = ""
     """The header by which clients ask for features that are not out yet."""
 
 
@@ -100,6 +104,8 @@ class WireProtocol:
     choice: ChoiceForm | None = None
     upstream: UpstreamSide | None = None
     client: ClientSide | None = None
+    provider: str = ""
+    """The provider's name in OpenTelemetry's conventions, if it is not that of the protocol."""
 
 
 # The folder of each protocol. It is imported when the protocol is first used.

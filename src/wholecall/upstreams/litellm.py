@@ -22,6 +22,7 @@ from wholecall.errors import WORDLESS, UpstreamError, require_extra
 from wholecall.messages import Request
 from wholecall.protocols.codecs import encode_request
 from wholecall.protocols.reader import Chunk
+from wholecall.protocols.registry import CHAT
 from wholecall.upstreams.base import Answer, once
 from wholecall.upstreams.retry import (
     FailedAttempt,
@@ -32,7 +33,6 @@ from wholecall.upstreams.retry import (
 )
 from wholecall.upstreams.secrets import hide_known
 
-_PROTOCOL = "openai-chat"
 _CODES = {404: "not_found"}
 """The meaning of a status, because LiteLLM passes on only the upstream's message."""
 
@@ -63,7 +63,7 @@ class LiteLLMUpstream:
     @property
     def protocol(self) -> str:
         """The protocol that it speaks."""
-        return _PROTOCOL
+        return CHAT
 
     @asynccontextmanager
     async def answer(self, request: Request) -> AsyncIterator[Answer]:
@@ -72,7 +72,7 @@ class LiteLLMUpstream:
         answer = await ask(partial(self._attempt, request), self._retry)
         try:
             yield Answer(
-                protocol=_PROTOCOL,
+                protocol=CHAT,
                 chunks=self._read(answer) if request.stream else once(answer),
                 streamed=request.stream,
                 hides_truncation=True,
@@ -86,7 +86,7 @@ class LiteLLMUpstream:
 
     async def _attempt(self, request: Request) -> Any | FailedAttempt:
         """The answer is an object of LiteLLM's: a stream, or a whole completion."""
-        body = encode_request(_PROTOCOL, request)
+        body = encode_request(CHAT, request)
         try:
             return await _load("litellm").acompletion(**body, **self._options)
         except _load("openai").OpenAIError as error:

@@ -20,6 +20,7 @@ from wholecall.errors import RunFailed, UpstreamError
 from wholecall.messages import Request, ToolSpec
 from wholecall.protocols.decoder import read_json
 from wholecall.protocols.reader import CUT, Chunk
+from wholecall.protocols.registry import CHAT
 from wholecall.upstreams.base import Answer, Upstream, once
 from wholecall.upstreams.secrets import hide_keys, hide_known
 
@@ -232,7 +233,7 @@ class Recorded(Protocol):
 class ScriptedAnswer:
     """An answer that was written and not recorded."""
 
-    protocol: str = "openai-chat"
+    protocol: str = CHAT
     chunks: Sequence[Chunk] = ()
     body: Mapping[str, Any] | None = None
     pauses: Sequence[float] = ()
@@ -249,7 +250,7 @@ class ReplayUpstream:
         self,
         turns: Iterable[Reaction],
         *,
-        protocol: str = "openai-chat",
+        protocol: str = CHAT,
         pace: float = 0.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:

@@ -17,6 +17,7 @@ from encoded_answers import (
 )
 from wholecall.events import Event, ProviderBlock, Reasoning, Text, Usage
 from wholecall.protocols.codecs import encode_answer, make_encoder
+from wholecall.protocols.openai_chat.response import read_style
 from wholecall.protocols.response_base import Failure, ResponseHead, ResponseStyle
 
 CHUNK = {
@@ -190,3 +191,21 @@ def test_a_body_with_choices_and_its_cost() -> None:
     assert body["choices"][0]["message"] == ROLE
     assert body["choices"][1]["message"]["content"] == "Ho"
     assert body["usage"]["total_tokens"] == 7
+
+
+@pytest.mark.parametrize(
+    ("body", "usage", "functions"),
+    [
+        ({}, False, False),
+        ({"stream_options": {"include_usage": True}}, True, False),
+        ({"stream_options": {"include_usage": False}}, False, False),
+        ({"stream_options": "include_usage"}, False, False),
+        ({"functions": [{"name": "f"}]}, False, True),
+        ({"functions": [{"name": "f"}], "tools": [{"type": "function"}]}, False, False),
+    ],
+)
+def test_a_client_says_how_it_reads_a_stream(
+    body: dict[str, Any], *, usage: bool, functions: bool
+) -> None:
+    style = read_style(body)
+    assert (style.usage, style.functions) == (usage, functions)

@@ -69,9 +69,9 @@ def test_anthropics_clients_read_theirs(method: str, path: str, *, kind: str) ->
     ("path", "advice"),
     [
         ("/", ". The page to look at, where it is turned on, is /inspector"),
-        ("/chat/completions", ". The base URL of OpenAI's clients ends with /v1"),
-        ("/responses/resp_1", ". The base URL of OpenAI's clients ends with /v1"),
-        ("/v1/v1/messages", ". Leave /v1 out of the base URL: Anthropic's clients add it"),
+        ("/chat/completions", ". The base URL of this client ends with /v1"),
+        ("/responses/resp_1", ". The base URL of this client ends with /v1"),
+        ("/v1/v1/messages", ". Leave /v1 out of the base URL: this client adds it"),
     ],
 )
 def test_who_asks_at_a_wrong_place_is_told_a_better_one(path: str, advice: str) -> None:

@@ -21,6 +21,7 @@ RECORD = WireProtocol(
         key_header="x-api-key",
         key_form="{key}",
         headers={"anthropic-version": "2023-06-01"},
+        shared_headers=("anthropic-ratelimit-",),
     ),
     client=ClientSide(
         path="/v1/messages",

@@ -458,33 +458,20 @@ def _read_result_content(content: str | list[Any] | None, at: str) -> Iterator[T
 
 def _read_media(block: Any, at: str) -> Media | Native:
     fields = fit(block, shapes.MediaBlock, at=at)
-    reader = _SOURCES.get(fields.source.type)
-    if reader is None:  # a file that Anthropic holds, or a document made of blocks
-        return Native(PROTOCOL, block)
-    return reader(block["type"], fields)
-
-
-def _read_base64(kind: str, fields: shapes.MediaBlock) -> Media:
-    source, name = fields.source, fields.title or ""
+    source, kind, name = fields.source, block["type"], fields.title or ""
     data = str(source.data or "")
-    return Media(kind=kind, media_type=source.media_type, data=data, name=name)
+    match source.type:
+        case "base64":
+            return Media(kind=kind, media_type=source.media_type, data=data, name=name)
+        case "text":
+            data = base64.b64encode(data.encode("utf-8", "replace")).decode()
+            media_type = source.media_type or "text/plain"
+            return Media(kind=kind, media_type=media_type, data=data, name=name)
+        case "url":
+            return Media(kind=kind, url=source.url or "", name=name)
+    return Native(PROTOCOL, block)  # a file that Anthropic holds, or a document made of blocks
 
 
-def _read_plain(kind: str, fields: shapes.MediaBlock) -> Media:
-    source, name = fields.source, fields.title or ""
-    data = base64.b64encode(str(source.data or "").encode("utf-8", "replace")).decode()
-    return Media(kind=kind, media_type=source.media_type or "text/plain", data=data, name=name)
-
-
-def _read_url(kind: str, fields: shapes.MediaBlock) -> Media:
-    return Media(kind=kind, url=fields.source.url or "", name=fields.title or "")
-
-
-_SOURCES: dict[str, Callable[[str, shapes.MediaBlock], Media]] = {
-    "base64": _read_base64,
-    "text": _read_plain,
-    "url": _read_url,
-}
 _CONTENT = ContentForm(
     protocol=PROTOCOL,
     text="text",

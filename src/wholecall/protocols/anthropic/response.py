@@ -7,11 +7,11 @@ The stop reason comes with the usage, in an event of its own before the last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from wholecall.events import JSON, Call, Opened, Reasoning, Text, Usage
-from wholecall.messages import Native, PastCall
+from wholecall.messages import Native, Part, PastCall
 from wholecall.protocols.anthropic.request import CALL_EXTRAS, PROTOCOL
 from wholecall.protocols.anthropic.stream import CITATIONS, STOP_SEQUENCE
 from wholecall.protocols.request_fields import pick
@@ -259,7 +259,7 @@ def encode_answer(whole: GatheredAnswer, head: ResponseHead) -> dict[str, Any]:
     said = whole.choices[0]
     content: list[Any] = []
     for part in said.parts:
-        content += _PARTS[type(part)](part)
+        content += _write_part(part)
         if isinstance(part, Reasoning):
             content[-1:] = [_cite(block, part) for block in content[-1:]]
     message = _write_message(head, content, finish=said.finish, usage=whole.usage)
@@ -275,33 +275,20 @@ def _cite(block: Mapping[str, Any], behind: Reasoning) -> Mapping[str, Any]:
     return {**block, CITATIONS: [*block.get(CITATIONS, ()), *cited]}
 
 
-def _write_text(part: Text) -> Iterator[dict[str, Any]]:
-    yield {"type": "text", "text": part.text}
-
-
-def _write_reasoning(part: Reasoning) -> Iterator[dict[str, Any]]:
-    signature = part.extras.get("signature")
-    if part.text or signature:
-        yield {"type": "thinking", "thinking": part.text, "signature": signature or ""}
-    if part.extras.get("redacted_thinking"):
-        yield {"type": "redacted_thinking", "data": part.extras["redacted_thinking"]}
-
-
-def _write_past_call(part: PastCall) -> Iterator[dict[str, Any]]:
-    yield _write_call(part, part.arguments)
-
-
-def _write_native(part: Native) -> Iterator[Mapping[str, Any]]:
-    if part.protocol == PROTOCOL:
-        yield part.value
-
-
-_PARTS: dict[type, Callable[[Any], Iterator[Mapping[str, Any]]]] = {
-    Text: _write_text,
-    Reasoning: _write_reasoning,
-    PastCall: _write_past_call,
-    Native: _write_native,
-}
+def _write_part(part: Part) -> Iterator[Mapping[str, Any]]:
+    match part:
+        case Text(text):
+            yield {"type": "text", "text": text}
+        case Reasoning():
+            signature = part.extras.get("signature")
+            if part.text or signature:
+                yield {"type": "thinking", "thinking": part.text, "signature": signature or ""}
+            if part.extras.get("redacted_thinking"):
+                yield {"type": "redacted_thinking", "data": part.extras["redacted_thinking"]}
+        case PastCall():
+            yield _write_call(part, part.arguments)
+        case Native() if part.protocol == PROTOCOL:
+            yield part.value
 
 
 # ── Both ────────────────────────────────────────────────────────────────────────────

@@ -8,6 +8,7 @@ from wholecall.protocols.sse_ndjson import SseFraming
 _USUAL = OBJECTS | ENDS_ALIKE | {Oddity.ID_MISSING}
 RECORD = WireProtocol(
     name=request.PROTOCOL,
+    provider="gcp.gemini",
     decoder=stream.Decoder,
     framing=SseFraming,
     fields=(frozenset({"candidates"}), frozenset({"promptFeedback"})),

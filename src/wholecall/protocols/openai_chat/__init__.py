@@ -6,6 +6,7 @@ from wholecall.protocols.sse_ndjson import SseFraming
 
 RECORD = WireProtocol(
     name=request.PROTOCOL,
+    provider="openai",
     decoder=stream.Decoder,
     framing=SseFraming,
     kinds=("chat.completion",),
@@ -14,7 +15,11 @@ RECORD = WireProtocol(
     history=history.HISTORY,
     choice=tool_choice.CHOICE,
     upstream=UpstreamSide(
-        encode=request.encode, path="chat/completions", version="v1", base_has_version=True
+        encode=request.encode,
+        path="chat/completions",
+        version="v1",
+        base_has_version=True,
+        shared_headers=("x-ratelimit-", "openai-processing-ms"),
     ),
     client=ClientSide(
         path="/v1/chat/completions",
@@ -23,6 +28,7 @@ RECORD = WireProtocol(
         encode_answer=response.encode_answer,
         encode_function_answer=response.encode_function_answer,
         encode_error=response.encode_error,
+        read_style=response.read_style,
         id_prefix="chatcmpl-",
         created_field="created",
         # An error belongs to an answer that was retried.

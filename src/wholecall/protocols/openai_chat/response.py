@@ -14,7 +14,12 @@ from wholecall.events import JSON, Call, Opened, Reasoning, Text, Usage
 from wholecall.messages import Native, Part, PastCall
 from wholecall.protocols.answer_message import NOTES
 from wholecall.protocols.decoder import DECLINED
-from wholecall.protocols.openai_chat.request import CALL_EXTRAS, DETAILS, write_call
+from wholecall.protocols.openai_chat.request import (
+    CALL_EXTRAS,
+    DETAILS,
+    knows_only_functions,
+    write_call,
+)
 from wholecall.protocols.request_fields import pick, without
 from wholecall.protocols.response_base import (
     DONE,
@@ -44,6 +49,14 @@ _ERROR_TYPES = {
 }
 _ANNOTATIONS, _LOGPROBS = NOTES
 _FUNCTION = "function_call"
+
+
+def read_style(body: Mapping[str, Any]) -> ResponseStyle:
+    """Read the style: the usage closes a stream only if the client requested it, because others
+    fail at that chunk; and a client that offers `functions` reads its call as a `function_call`."""
+    options = body.get("stream_options")
+    wanted = isinstance(options, Mapping) and bool(options.get("include_usage"))
+    return ResponseStyle(usage=wanted, functions=knows_only_functions(body))
 
 
 # ── Streams ─────────────────────────────────────────────────────────────────────────

@@ -7,6 +7,7 @@ from wholecall.protocols.sse_ndjson import SseFraming
 
 RECORD = WireProtocol(
     name=request.PROTOCOL,
+    provider="openai",
     decoder=stream.Decoder,
     framing=SseFraming,
     kinds=("response",),

@@ -270,7 +270,10 @@ def decode(body: Mapping[str, Any]) -> Request:
     }
     return Request(
         model=fields.model,
-        messages=(*_read_instructions(fields), *_read_input(fields.input)),
+        messages=(
+            *_read_messages(fields.instructions, "instructions", role=Role.SYSTEM),
+            *_read_messages(fields.input, "input", role=Role.USER),
+        ),
         tools=tools.specs,
         native_tools=tools.natives,
         choice=read_choice(CHOICE, body, offered=tools.names),
@@ -294,18 +297,12 @@ def _read_format(text: Mapping[str, Any]) -> tuple[OutputSchema | None, Mapping[
     return output, {**without(text, ["format"]), **({"format": more} if more else {})}
 
 
-def _read_instructions(fields: shapes.ResponsesBody) -> Iterator[Message]:
-    if isinstance(fields.instructions, list):
-        yield from _read_items(fields.instructions, "instructions")
-    elif fields.instructions:
-        yield Message(Role.SYSTEM, (Text(fields.instructions),))
-
-
-def _read_input(value: str | list[Any]) -> Iterator[Message]:
+def _read_messages(value: str | list[Any] | None, at: str, *, role: Role) -> Iterator[Message]:
+    """Read items, or the words of a role."""
     if isinstance(value, list):
-        yield from _read_items(value, "input")
+        yield from _read_items(value, at)
     elif value:
-        yield Message(Role.USER, (Text(value),))
+        yield Message(role, (Text(value),))
 
 
 # ── Items ───────────────────────────────────────────────────────────────────────────

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -150,7 +150,7 @@ def _write_items(parts: Iterable[Part], ids: ItemIds) -> list[Any]:
         if isinstance(part, Reasoning) and MESSAGE in part.extras:
             items[-1:] = [_complete_message(item, part) for item in items[-1:]]
         else:
-            items += _PARTS[type(part)](part, ids)
+            items += _write_part(part, ids)
     return items
 
 
@@ -169,32 +169,18 @@ def _complete_message(item: Mapping[str, Any], behind: Reasoning) -> Mapping[str
     return {**item, **behind.extras[MESSAGE], "content": content}
 
 
-def _write_text(part: Text, ids: ItemIds) -> Iterator[Any]:
-    yield message_item(ids.make("msg"), [text_part(part.text)])
-
-
-def _write_reasoning(part: Reasoning, ids: ItemIds) -> Iterator[Any]:
-    if ITEM in part.extras:
-        yield present(part.extras[ITEM])
-    elif part.text:
-        yield reasoning_item(ids.make("rs"), [summary_part(part.text)])
-
-
-def _write_call(part: PastCall, ids: ItemIds) -> Iterator[Any]:
-    yield call_item(part, ids.make("fc"), arguments=dump(part.arguments).decode())
-
-
-def _write_native(part: Native, _: ItemIds) -> Iterator[Mapping[str, Any]]:
-    if part.protocol == PROTOCOL:
-        yield part.value
-
-
-_PARTS: dict[type, Callable[[Any, ItemIds], Iterator[Any]]] = {
-    Text: _write_text,
-    Reasoning: _write_reasoning,
-    PastCall: _write_call,
-    Native: _write_native,
-}
+def _write_part(part: Part, ids: ItemIds) -> Iterator[Mapping[str, Any]]:
+    match part:
+        case Text(text):
+            yield message_item(ids.make("msg"), [text_part(text)])
+        case Reasoning() if ITEM in part.extras:
+            yield present(part.extras[ITEM])
+        case Reasoning() if part.text:
+            yield reasoning_item(ids.make("rs"), [summary_part(part.text)])
+        case PastCall():
+            yield call_item(part, ids.make("fc"), arguments=dump(part.arguments).decode())
+        case Native() if part.protocol == PROTOCOL:
+            yield part.value
 
 
 # The events of one text in a response: it begins, grows, and is repeated whole.

@@ -139,7 +139,7 @@ def _name(name: str, model: ModelConfig) -> Iterator[RuleBreach]:
             ("models", name), "a model's name cannot contain `*`, unless it is just `*`"
         )
     if ("*" in model.upstream) != (name == ANY_MODEL):
-        why = "an upstream like `openai/*` belongs to the model '*' only"
+        why = f"an upstream like `{PREFIXES[0]}/*` belongs to the model '*' only"
         yield RuleBreach(("models", name, "upstream"), why)
 
 

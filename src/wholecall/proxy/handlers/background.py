@@ -18,6 +18,7 @@ import msgspec
 
 from wholecall.protocols.codecs import make_answer_id, make_encoder
 from wholecall.protocols.openai_responses.response import write_response
+from wholecall.protocols.registry import RESPONSES
 from wholecall.protocols.response_base import Failure, ResponseHead, dump
 from wholecall.proxy.handlers.idempotency import KeptAnswer, ResendStore, SharedStream
 from wholecall.proxy.handlers.request_plan import RequestPlan
@@ -129,7 +130,7 @@ class Background:
         It has the number of the last event that was read: a client that resumes after it misses
         nothing and reads nothing twice.
         """
-        said = make_encoder("openai-responses", self._head).fail(_LEFT)
+        said = make_encoder(RESPONSES, self._head).fail(_LEFT)
         return NUMBER.sub(b'"sequence_number":' + _find_number(read), said, count=1)
 
 

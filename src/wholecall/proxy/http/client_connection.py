@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias
 from starlette.types import Receive, Send
 
 from wholecall.events import Value
+from wholecall.protocols.registry import CLIENTS, upstream_side
 from wholecall.proxy.http.shutdown import WorkInProgress
 
 RawHeaders: TypeAlias = tuple[tuple[bytes, bytes], ...]
@@ -23,7 +24,9 @@ BEAT_SECONDS = 15.0
 """The longest silence in a stream. Proxies in between give up after 30 or 60 seconds."""
 _OK = 200
 # What says how much is left. Whose account it is remains ours to know.
-_KEPT_HEADERS = (b"x-ratelimit-", b"anthropic-ratelimit-", b"openai-processing-ms")
+_KEPT_HEADERS = tuple(
+    header.encode() for name in CLIENTS for header in upstream_side(name).shared_headers
+)
 _FRAME_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _STREAM_HEADERS: RawHeaders = (
     (b"content-type", b"text/event-stream; charset=utf-8"),

@@ -436,9 +436,9 @@ def _advise(path: str) -> str:
     if path == "/":
         return f". The page to look at, where it is turned on, is {_PAGE}"
     if path.startswith(f"{_VERSION}{_VERSION}/"):
-        return f". Leave {_VERSION} out of the base URL: Anthropic's clients add it themselves"
+        return f". Leave {_VERSION} out of the base URL: this client adds it itself"
     if path.startswith(_WITHOUT_VERSION):
-        return f". The base URL of OpenAI's clients ends with {_VERSION}"
+        return f". The base URL of this client ends with {_VERSION}"
     return ""
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from wholecall.agent.run_events import Status, ToolEnded, ToolStarted, TurnRetried
 from wholecall.events import Ended, Inconsistent, Rejected, Usage
+from wholecall.protocols.registry import NAMES, find_protocol
 from wholecall.proxy.observe.taps import (
     AnswerBegan,
     Exchange,
@@ -35,11 +36,7 @@ if TYPE_CHECKING:
 
 _SCOPE = "wholecall"
 # Who an upstream is, as far as its protocol tells.
-_PROVIDERS = {
-    "openai-chat": "openai",
-    "openai-responses": "openai",
-    "gemini": "gcp.gemini",
-}
+_PROVIDERS = {name: find_protocol(name).provider or name for name in NAMES}
 _SERVER_FAULT = 500
 _NO_ERROR = frozenset({Status.DONE, Status.SKIPPED, Status.DENIED})
 

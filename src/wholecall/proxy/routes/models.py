@@ -20,7 +20,7 @@ from wholecall.proxy.http.refusals import RequestRefused
 FRESH_SECONDS = 60.0
 """Seconds for which a list, or its absence, is cached."""
 MOST_LISTED = 1000
-_GEMINI = "models/"
+_FOLDER = "models/"
 
 
 class _Model(msgspec.Struct):
@@ -69,7 +69,7 @@ def read_names(page: bytes) -> tuple[str, ...]:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ()
     models = (*(read.data or ()), *(read.models or ()))
-    names = (model.id or model.name.removeprefix(_GEMINI) for model in models)
+    names = (model.id or model.name.removeprefix(_FOLDER) for model in models)
     return tuple(dict.fromkeys(name for name in names if name))[:MOST_LISTED]
 
 

@@ -14,6 +14,7 @@ from yarl import URL
 
 from wholecall.errors import UnknownModel, UpstreamError
 from wholecall.messages import Request
+from wholecall.protocols.registry import CHAT
 from wholecall.upstreams.base import Answer
 from wholecall.upstreams.connection_pool import ConnectionPool
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
@@ -62,7 +63,6 @@ async def takes_tools(address: str, key: str) -> bool | None:
 # `LocalUpstream`: a model in a file of yours, served by llama.cpp on this machine.
 
 
-_PROTOCOL = "openai-chat"
 MOST_WAYS = 4
 """To processes of one model: that of the moment, and some that have ended."""
 _CONNECTION = "connection"
@@ -95,7 +95,7 @@ class LocalUpstream:
     @property
     def protocol(self) -> str:
         """The protocol that it speaks."""
-        return _PROTOCOL
+        return CHAT
 
     @property
     def is_loaded(self) -> bool:
@@ -157,7 +157,7 @@ class LocalUpstream:
         # Without our environment: this machine needs no proxy to reach itself.
         settings = HttpSettings(environ={})
         way = self._ways[address] = HttpUpstream(
-            _PROTOCOL, address, api_key=self._key, settings=settings
+            CHAT, address, api_key=self._key, settings=settings
         )
         if len(self._ways) > MOST_WAYS:
             await self._ways.pop(next(iter(self._ways))).close()
