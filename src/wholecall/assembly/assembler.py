@@ -49,6 +49,9 @@ from wholecall.events import (
 )
 from wholecall.messages import ToolSpec, read_offer
 
+# Looked up for each piece; see `call_builder`.
+_BUILDING, _CLOSED = State.BUILDING, TextForm.CLOSED
+
 
 def make_id() -> str:
     """A call id that no conversation has seen."""
@@ -139,7 +142,7 @@ class Assembler:
             self._router.current = draft
             arguments = draft.arguments
             arguments.append(delta.arguments)  # type: ignore[arg-type]  # _flows_on says str
-            if arguments.form is not TextForm.CLOSED and arguments.excess is None:
+            if arguments.form is not _CLOSED and arguments.excess is None:
                 self._events.append(Grew(draft.number, arguments.fresh()))
                 return
         else:
@@ -344,8 +347,8 @@ def _outgrows(draft: Draft, early: Draft) -> bool:
 def _flows_on(draft: Draft, delta: CallDelta) -> bool:
     return (
         draft.arguments.flowing
-        and draft.state is State.BUILDING
-        and draft.arguments.form is not TextForm.CLOSED
+        and draft.state is _BUILDING
+        and draft.arguments.form is not _CLOSED
         and draft.slot == delta.slot
         and not delta.name
         and not delta.id

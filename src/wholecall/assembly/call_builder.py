@@ -228,6 +228,11 @@ _EXCESS: dict[Scan, tuple[Reason, str]] = {
 }
 
 
+# Looked up for each piece. In Python 3.11 a member of an enum costs a call, a global does not.
+_OPEN, _EMPTY, _CLOSED = TextForm.OPEN, TextForm.EMPTY, TextForm.CLOSED
+_INSIDE = Scan.INSIDE
+
+
 @dataclass(slots=True, eq=False)
 class DraftArguments:
     """The arguments of a draft: the text up to its closing brace, what follows, or objects."""
@@ -261,9 +266,10 @@ class DraftArguments:
         if excess > 0:
             # What still fits is read first, so that the cut into pieces decides nothing.
             text = text[:-excess]
-        if self.form is TextForm.CLOSED:
+        form = self.form
+        if form is _CLOSED:
             self._tail_text().append(text)
-        elif self.form is TextForm.EMPTY:
+        elif form is _EMPTY:
             self._follow_placeholder(text)
         else:
             self._read(text)
@@ -289,8 +295,9 @@ class DraftArguments:
             # Some servers send all there is, again and again, instead of what is new.
             self._snapshot = text if text.startswith(self._snapshot) else None
         self._text.append(text)
-        read = self._scanner.feed(text)
-        if self._scanner.state is not Scan.INSIDE or self.form is not TextForm.OPEN:
+        scanner = self._scanner
+        read = scanner.feed(text)
+        if scanner.state is not _INSIDE or self.form is not _OPEN:
             self._change_form(read)
 
     def _change_form(self, read: int) -> None:
