@@ -263,4 +263,4 @@ async def test_what_is_no_utf_8_is_the_clients_mistake(tmp_path: Path, path: str
         served.http.post(served.url + path, data=body) as response,
     ):
         assert response.status == 400
-        assert "no JSON object" in (await response.json())["error"]["message"]
+        assert "not a JSON object" in (await response.json())["error"]["message"]

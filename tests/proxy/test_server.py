@@ -256,7 +256,7 @@ def test_a_configuration_that_is_being_read_as_the_proxy_ends_leaves_nothing_beh
 ) -> None:
     started = tmp_path / "started"
     mute = json.dumps(["-c", f"touch '{started}'; exec sleep {PATIENCE:.0f}"])
-    tool = f"{{mcp: mute, command: sh, args: {mute}, required: false}}"
+    tool = f"{{mcp: mute, command: sh, args: {mute}}}"
     (tmp_path / "wholecall.yaml").write_text(f"tools: [{tool}]\n")
     monkeypatch.setenv("WHOLECALL_CONFIG", str(tmp_path / "wholecall.yaml"))
 
