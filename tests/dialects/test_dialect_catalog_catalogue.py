@@ -29,11 +29,11 @@ def test_the_sample_is_a_call(name: str) -> None:
 CANNOT = {
     "hermes": "",
     "yaml_xml": "",
-    "pythonic": "keys that are no identifiers",
-    "gemma4": "a string that holds its quoting mark; keys that are no words",
-    "glm45": "a value that holds one of its tags; keys that are no words; types that no schema "
+    "pythonic": "keys that are not identifiers",
+    "gemma4": "a string that holds its quoting mark; keys that are not words",
+    "glm45": "a value that holds one of its tags; keys that are not words; types that no schema "
     "tells",
-    "kimi_k3": "a value that holds one of its tags; keys that are no words",
+    "kimi_k3": "a value that holds one of its tags; keys that are not words",
 }
 
 

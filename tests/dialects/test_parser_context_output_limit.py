@@ -44,9 +44,11 @@ CLOSERS = {
     "deepseek_v4_dsml": "</\uff5cDSML\uff5cinvoke>",
     "dots": "</invoke>",
     "functionary_v31": "</function>",
+    "gigachat35": "</\uff5cGCML\uff5cinvoke>",
     "glm45": "</tool_call>",
     "glm47": "</tool_call>",
     "hunyuan_v3": "</tool_call>",
+    "k2_horizon": "</ifm|tool_call>",
     "kimi_k3": "<|close|>call<|sep|>",
     "lfm2": ")",
     "longcat_xml": "</longcat_tool_call>",
@@ -60,7 +62,9 @@ CLOSERS = {
     "pythonic": ")",
     "qwen3_xml": "</function>",
     "seed_oss": "</function>",
+    "solar_open2": "<|tool_call:end|>",
     "step3": "</steptml:invoke>",
+    "ui_tars": ")",
     "yaml_xml": "</write>",
 }
 # Formats whose models may stop where they would close the call.

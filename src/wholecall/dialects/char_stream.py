@@ -115,6 +115,7 @@ def markers_of(words: tuple[str, ...]) -> Markers:
 # given back unchanged.
 
 
+_WORD = re.compile(r"[\w.\-]*+")
 _Result = TypeVar("_Result")
 Steps: TypeAlias = Generator[None, None, _Result]
 Sink: TypeAlias = Callable[[str], None]
@@ -250,6 +251,16 @@ class CharStream:
                 return self.text[self.at]
             if not (yield from self.more()):
                 return ""
+
+    def word(self, longest: int) -> Steps[str]:
+        """Read over white space and return the word that follows, unread; empty without one."""
+        yield from self.skip()
+        while True:
+            found = next(_WORD.finditer(self.text, self.at))
+            if found.end() < len(self.text) or len(found[0]) > longest:
+                return found[0]
+            if not (yield from self.more()):
+                return found[0]
 
     def accept(self, marks: Markers) -> Steps[str]:
         """Read and return the mark at this position; empty without one."""

@@ -6,11 +6,11 @@ import enum
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from wholecall.dialects.char_stream import BLANKS, Steps
-from wholecall.dialects.parser_context import ParserContext
+from wholecall.dialects.parser_context import LONGEST_NAME, ParserContext
 from wholecall.errors import UnusableDialect
 from wholecall.events import JSON
 
@@ -338,6 +338,31 @@ class GrammarWithOpeners:
     grammar: Grammar
 
 
+_BEFORE_NAMES = ("functions.", "function", "default_api.", "tools.", "print")
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedOnly:
+    """A grammar of another format: only the name of an offered tool shows that it was meant."""
+
+    grammar: Grammar
+
+    def read(self, machine: ParserContext, opener: str = "", /) -> Steps[bool]:
+        """Read a call of an offered tool; False without one. Where words follow the opener,
+        the first one decides, so that prose is not held back."""
+        place = machine.source.bookmark()
+        word = yield from machine.source.word(LONGEST_NAME)
+        machine.source.rewind(place)
+        machine.source.forget()
+        if word and not word.startswith((*_BEFORE_NAMES, *filter(None, machine.offer or ()))):
+            return False
+        rescues, machine.rescues = machine.rescues, True
+        try:
+            return (yield from self.grammar.read(machine, opener))
+        finally:
+            machine.rescues = rescues
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """One textual form of tool calls."""
@@ -369,6 +394,9 @@ class Dialect:
     """The template for writing calls; None if the dialect is only read."""
     models: str = ""
     """The models that write it."""
+    drifted: tuple[GrammarWithOpeners, ...] = field(default=(), compare=False)
+    """What models write after the same openers instead, or without one at the beginning of the
+    answer. It is derived from the other dialects and not stored."""
 
     def amid(
         self, *, reasoning: tuple[Channel, ...] = (THINK,), dropped: tuple[str, ...] = ()

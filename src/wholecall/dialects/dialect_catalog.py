@@ -13,7 +13,7 @@ from wholecall.dialects.dialect import Dialect, Grammar, Named, Notation, Templa
 from wholecall.dialects.dialect_registry import DIALECTS
 from wholecall.dialects.grammars.headed_calls import HeadedCalls, LineCalls
 from wholecall.dialects.grammars.json_calls import JsonCalls, ReplyOrCalls
-from wholecall.dialects.grammars.literal_calls import ArrowCalls, GemmaCalls
+from wholecall.dialects.grammars.literal_calls import ArrowCalls, AttributeCalls, GemmaCalls
 from wholecall.dialects.grammars.nested_tag_calls import (
     ChildTagCalls,
     MarkedTagCalls,
@@ -39,6 +39,7 @@ FAMILIES: Mapping[str, type[Grammar]] = {
     "python": PythonCalls,
     "gemma": GemmaCalls,
     "arrows": ArrowCalls,
+    "attributes": AttributeCalls,
     "reply": ReplyOrCalls,
     "yaml": NamedYamlCalls,
 }
@@ -62,7 +63,8 @@ def _plain_fields(value: Any) -> dict[str, JSON]:
     return {
         field.name: _plain(getattr(value, field.name))
         for field in fields(value)
-        if field.default is MISSING or getattr(value, field.name) != field.default
+        if field.compare
+        and (field.default is MISSING or getattr(value, field.name) != field.default)
     }
 
 
@@ -87,7 +89,7 @@ def read_dialect(stored: object) -> Dialect:
     if stored[VERSION_KEY] != VERSION:
         raise UnusableDialect(f"{VERSION_KEY!r} is {stored[VERSION_KEY]!r}; only {VERSION} is read")
     described = {key: value for key, value in stored.items() if key != VERSION_KEY}
-    unknown = described.keys() - {field.name for field in fields(Dialect)}
+    unknown = described.keys() - {field.name for field in fields(Dialect) if field.compare}
     if unknown:
         raise UnusableDialect(f"a dialect has no field {', '.join(map(repr, sorted(unknown)))}")
     try:
@@ -156,10 +158,10 @@ _FAMILIES = {
 _NAMED = {Named.TAGS: "tags with the names of tools", Named.YAML: "YAML"}
 _CANNOT: Mapping[Notation, str] = {
     Notation.JSON: "",
-    Notation.TAGS: "a value that holds one of its tags; keys that are no words; types that no "
+    Notation.TAGS: "a value that holds one of its tags; keys that are not words; types that no "
     "schema tells",
-    Notation.PYTHON: "keys that are no identifiers",
-    Notation.GEMMA: "a string that holds its quoting mark; keys that are no words",
+    Notation.PYTHON: "keys that are not identifiers",
+    Notation.GEMMA: "a string that holds its quoting mark; keys that are not words",
     Notation.YAML: "",
 }
 

@@ -15,6 +15,7 @@ from wholecall.dialects.dialect import (
     Grammar,
     GrammarWithOpeners,
     Named,
+    OfferedOnly,
     template_of,
 )
 from wholecall.dialects.formats import (
@@ -112,7 +113,32 @@ _ANY = (
         _TEMPLATED, written=(*_TEMPLATED.written, GrammarWithOpeners(("<tool_call>",), _LINES))
     ),
 )
-DIALECTS: Mapping[str, Dialect] = {dialect.name: dialect for dialect in (*_WRITTEN, *_BARE, *_ANY)}
+
+
+def _with_drift(dialect: Dialect) -> Dialect:
+    """A dialect that also reads what `auto` reads: after its own openers, and where the answer
+    begins, it is read in the other formats, too. People announce a format by an option of their
+    server, and models drift."""
+    own = {opener for entry in dialect.written for opener in entry.openers}
+    grammars = {entry.grammar for entry in dialect.written}
+    written = (
+        GrammarWithOpeners(
+            tuple(each for each in entry.openers if each in own), OfferedOnly(entry.grammar)
+        )
+        for entry in AUTO.written
+        if not own.isdisjoint(entry.openers) and entry.grammar not in grammars
+    )
+    bare = (
+        GrammarWithOpeners((), OfferedOnly(grammar))
+        for grammar in AUTO.bare
+        if grammar not in dialect.bare
+    )
+    return replace(dialect, drifted=(*dict.fromkeys(written), *bare))
+
+
+DIALECTS: Mapping[str, Dialect] = {
+    dialect.name: dialect for dialect in (*map(_with_drift, (*_WRITTEN, *_BARE)), *_ANY)
+}
 
 
 # What servers call the same in their options (`--tool-call-parser`).
@@ -127,6 +153,8 @@ _ELSEWHERE: Mapping[str, str] = {
     "deepseekv4": "deepseek_v4_dsml",
     "functionary": "functionary_v32",
     "glm": "glm45",
+    "gigachat3p5": "gigachat35",
+    "glm53_flash": "glm47",
     "gpt_oss": "harmony",
     "granite": "granite3",
     "granite4": "hermes",
@@ -134,6 +162,8 @@ _ELSEWHERE: Mapping[str, str] = {
     "hunyuan": "hunyuan_v3",
     "hy_v3": "hunyuan_v3",
     "internlm": "internlm2",
+    "iquest_coder": "qwen3_xml",
+    "k2_v3": "k2_horizon",
     "ling3": "glm47",
     "llama3": "llama3_json",
     "llama4": "pythonic",
@@ -222,13 +252,14 @@ _TABLE: tuple[tuple[str, str], ...] = (
     ("qwen3_xml", "*nemotron3*"),
     ("nemotron_toolcall", "*nemotron*"),
     ("functionary_v31", "functionary*v3.1*"),
+    ("functionary_v2", "functionary*v2*"),
     ("functionary_v32", "functionary*"),
     ("firefunction_v2", "firefunction*"),
     ("functiongemma", "functiongemma*"),
     ("hermes", "*hermes*"),
     ("pythonic", "toolace*"),
     # Qwen and those that write like it.
-    ("qwen3_xml", "qwen3-coder* qwen3.[5-9]* step3.5* ui-tars* k-exaone2*"),
+    ("qwen3_xml", "qwen3-coder* qwen3.[5-9]* step3.5* ui-tars* k-exaone2* iquest-coder*"),
     (
         "hermes",
         "qwen2* qwen3* qwq* mimo-vl* bielik* reka-edge* trinity* exaone* k-exaone* smollm3*",
@@ -275,9 +306,15 @@ _TABLE: tuple[tuple[str, str], ...] = (
     ("longcat", "longcat*"),
     ("apertus", "apertus*"),
     ("apriel", "apriel*"),
+    ("gigachat35", "gigachat3.5*"),
     ("gigachat31", "gigachat3.1*"),
     ("gigachat3", "gigachat3*"),
     ("inkling", "inkling*"),
+    ("k2_horizon", "k2-horizon*"),
+    ("plamo3", "plamo3*"),
+    ("sarashina", "sarashina*"),
+    ("solar_open2", "solar-open2*"),
+    ("solar_open", "solar-open*"),
     ("lfm2", "lfm2*"),
     ("olmo3", "olmo3*"),
     ("dots", "dots*"),

@@ -38,7 +38,7 @@ from typing import TypeAlias
 from wholecall.arguments.limits import DEFAULT, Limits
 from wholecall.dialects.char_stream import MOST_BLANKS, Markers, Sink, Steps, ignore, markers_of
 from wholecall.dialects.dialect import FOREIGN, OBSERVED, RESULTS, TURNS, Dialect, Grammar, Named
-from wholecall.dialects.grammars.headed_calls import NamedHeadCalls
+from wholecall.dialects.grammars.headed_calls import HeadedCalls, NamedHeadCalls
 from wholecall.dialects.grammars.nested_tag_calls import NamedEmptyCalls, NamedTagCalls
 from wholecall.dialects.grammars.yaml_calls import NamedYamlCalls
 from wholecall.dialects.parser_context import LONGEST_NAME, Given, ParserContext, Tags
@@ -48,6 +48,7 @@ from wholecall.messages import Offer
 
 FENCE = "```"
 _BEFORE_NAMES = ("print(", "functions.", "default_api.", "tools.")
+_TOKENS = ("<|", "<\uff5c")
 MANY = 128
 """More tools are hardly ever offered, and to remember the names of so many takes room."""
 
@@ -59,6 +60,12 @@ class Vocabulary:
 
     grammars: Mapping[str, tuple[Grammar, ...]]
     """By opener, in the order of their declaration."""
+    bare: tuple[Grammar, ...]
+    """Those that need no opener where the answer begins."""
+    sections: frozenset[str]
+    """Tokens around calls. One that stays alone is never text."""
+    closers: Markers
+    """The marks that end a call, or begin another one."""
     reasoning: Mapping[str, tuple[str, ...]]
     """The closing marks of reasoning, by its opening mark."""
     texts: Mapping[str, Markers]
@@ -100,6 +107,15 @@ class Vocabulary:
         remnants = dropped.union(dialect.remains).difference(prompted, begins)
         return cls(
             grammars=grammars,
+            bare=(*dialect.bare, *(each.grammar for each in dialect.drifted if not each.openers)),
+            sections=frozenset(
+                mark
+                for each in dialect.written
+                if isinstance(each.grammar, HeadedCalls)
+                for mark in each.grammar.sections
+                if mark.startswith(_TOKENS)
+            ),
+            closers=look_for((*dialect.dropped, *grammars)),
             reasoning=reasoning,
             texts=texts,
             prompted=prompted,
@@ -140,7 +156,7 @@ def _fits(name: str) -> bool:
 def _table(dialect: Dialect, names: tuple[str, ...]) -> dict[str, tuple[Grammar, ...]]:
     """The grammars by opener, in the order of their declaration."""
     table: defaultdict[str, tuple[Grammar, ...]] = defaultdict(tuple)
-    for written in dialect.written:
+    for written in (*dialect.written, *dialect.drifted):
         for opener in written.openers:
             # Formats that differ only in the text around a call read the call itself alike.
             if written.grammar not in table[opener]:
@@ -163,7 +179,6 @@ _LONGEST_LANGUAGE = 32
 REPEATS = 16
 """Openers in a row with nothing between them. An honest model writes one."""
 _BARE_BEGINNINGS = frozenset("{[")
-_TOKENS = ("<|", "<\uff5c")
 IN_A_SENTENCE = "words follow on its line, so that it reads as a part of a sentence"
 """The flaw of a call that is only mentioned in a sentence."""
 
@@ -251,7 +266,7 @@ class Engine:
         place, before = self._source.bookmark(), self._output.calls
         found: bool | None = False
         if first in _BARE_BEGINNINGS or (first and self._dialect.bare_words):
-            found = yield from self._try(self._dialect.bare, "", sink=self._output.text)
+            found = yield from self._try(self._words.bare, "", sink=self._output.text)
         if first and found is False:
             found = yield from self._try_first()
         if first and found is False:
@@ -366,7 +381,24 @@ class Engine:
             self._output.found(Text(mark + self._source.since(place)), call)
         self._source.forget()
         if found is False:
+            yield from self._report_broken(mark)
             yield from self._give_back(mark)
+
+    def _report_broken(self, mark: str) -> Steps[None]:
+        """Report markup that is closed like a call but holds none; it stays text, too.
+
+        A token of the model is never prose, and neither is a tag around a bracket.
+        """
+        if self._dialect.rescues or len(mark) == 1 or mark.endswith("="):
+            return
+        place, end = self._source.bookmark(), ""
+        first = yield from self._source.skip()
+        if mark.startswith(_TOKENS) or first in _BARE_BEGINNINGS:
+            _, end = yield from self._source.header(self._words.closers, LONGEST_NAME)
+        self._source.rewind(place)
+        self._source.forget()
+        if end and end not in self._words.grammars:
+            self._output.reject(Reason.BAD_MARKUP, f"no call can be read after {mark!r}")
 
     def _skip_call(self, mark: str) -> Steps[None]:
         """Pass on as text what would be a call elsewhere; nothing in it is a call, either."""
@@ -441,12 +473,14 @@ class Engine:
             self._output.reject(Reason.DEGENERATE, f"the marker {opener!r} comes on and on")
             yield from self._source.flow(markers_of(()), ignore)
             return
-        self._output.text(opener * max(count - 1, 1))
+        alone = not self._dialect.rescues or not (yield from self._source.peek())
+        put = ignore if alone and opener in self._words.sections else self._output.text
+        put(opener * max(count - 1, 1))
         if count > 1:
             # The last of them is still to be checked.
             grammars = self._words.grammars[opener]
             if (yield from self._try(grammars, opener, sink=self._output.text)) is False:
-                self._output.text(opener)
+                put(opener)
 
     # ── Reasoning ───────────────────────────────────────────────────────────────────
 

@@ -239,7 +239,7 @@ class ParserContext:
         In an announced dialect, an unknown name is a mistake: the assembler rejects the call, and
         the model gets feedback.
         """
-        return self.find(name) or (None if self.rescues else _plausible(name))
+        return self.find(name) or (None if self.rescues else plausible(name))
 
     def split(self, text: str) -> tuple[str, str] | None:
         """A name and the key that was glued to it; the longest offered name that fits."""
@@ -304,7 +304,8 @@ def _read_properties(spec: ToolSpec | None) -> Mapping[str, Any]:
 _NAME_MARKS = frozenset("_-.:/")
 
 
-def _plausible(name: str) -> str | None:
+def plausible(name: str) -> str | None:
+    """Return a name that a tool may have; None if it cannot be one."""
     name = name.strip()
     if len(name) > LONGEST_NAME or not all(mark.isalnum() or mark in _NAME_MARKS for mark in name):
         return None

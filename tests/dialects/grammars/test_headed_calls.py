@@ -18,23 +18,36 @@ SECTION = "<|tool_calls_section_begin|>{}<|tool_calls_section_end|>"
 V31 = f"<{BAR}tool▁call▁begin{BAR}>find<{BAR}tool▁sep{BAR}>{ARGS}<{BAR}tool▁call▁end{BAR}>"
 V3 = f"<{BAR}tool▁call▁begin{BAR}>function<{BAR}tool▁sep{BAR}>find\n```json\n{ARGS}\n```<{BAR}tool▁call▁end{BAR}>"
 
+PLAMO = "<|plamo:begin_tool_requests:plamo|><|plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>find<|plamo:end_tool_name:plamo|><|plamo:begin_tool_arguments:plamo|><|plamo:msg|>{}<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|><|plamo:end_tool_requests:plamo|>"
+USES = '{"tool_uses": [{"recipient_name": "functions.find", "parameters": {"query": "x"}}, {"recipient_name": "functions.now", "parameters": {}}]}'
+TO = "<|channel|>commentary to="
+
 ROWS = [
+    ("PLaMo 3", "plamo3", PLAMO.replace("{}", ARGS) + "so", f"{CALL} | 'so'"),
+    ("Functionary v2", "functionary_v2", f"<|from|>assistant\n<|recipient|>all\n<|content|>so\n<|from|>assistant\n<|recipient|>find\n<|content|>{ARGS}<|stop|>", f"{CALL} | 'so\n'"),
+    ("several calls to OpenAI's wrapper", "harmony", f"{TO}multi_tool_use.parallel <|constrain|>json<|message|>{USES}<|call|>", f"{CALL} | now {{}}"),
+    ("a header without its end", "harmony", f"{TO}functions.find{ARGS}<|call|>", CALL),
+    ("a message to somebody else", "harmony", f"{TO}user<|message|>{ARGS}<|call|>", "!unknown_tool user"),
+    ("the name without its tokens", "kimi_k2", f"functions.find:0<|tool_call_argument_begin|>{ARGS}<|tool_call_end|>so", f"{CALL} | 'so'"),
+    ("a section that stays alone", "kimi_k2", "so <|tool_calls_section_begin|>", "'so '"),
+    ("a section that stays alone, unannounced", "auto", "so <|tool_calls_section_begin|>", "'so '"),
+    ("a broken call among others", "kimi_k2", SECTION.format(KIMI.format("find:0", ARGS) + KIMI.format("", "") + KIMI.format("find:1", ARGS)), f"{CALL} | !bad_markup - | {CALL}"),
     ("Mistral's closing mark", "mistral", '[TOOL_CALLS]find{"query": "x"}[/TOOL_CALLS]so', f"{CALL} | 'so'"),
     ("a section", "kimi_k2", SECTION.format(KIMI.format("functions.find:0", ARGS)), CALL),
     ("two calls", "kimi_k2", SECTION.format(KIMI.format("functions.find:0", ARGS) + "\n" + KIMI.format("find:1", ARGS)), f"{CALL} | {CALL}"),
     ("without a section", "kimi_k2", KIMI.format("find", ARGS) + " so", f"{CALL} | ' so'"),
     ("an empty section", "kimi_k2", "a" + SECTION.format("") + "b", "'ab'"),
-    ("a section of prose", "kimi_k2", "<|tool_calls_section_begin|>so", "'<|tool_calls_section_begin|>so'"),
-    ("a call that is none after one", "kimi_k2", KIMI.format("find:0", ARGS) + "<|tool_call_begin|>a b", f"{CALL} | 'a b'"),
+    ("a section of prose", "kimi_k2", "<|tool_calls_section_begin|>so", "'so'"),
+    ("a call that is none after one", "kimi_k2", KIMI.format("find:0", ARGS) + "<|tool_call_begin|>a b", f"{CALL} | !bad_markup - | 'a b'"),
     ("no arguments", "kimi_k2", KIMI.format("now:0", ""), "now {}"),
-    ("prose as arguments", "kimi_k2", KIMI.format("find:0", "so"), "'<|tool_call_begin|>find:0so'"),
+    ("prose as arguments", "kimi_k2", KIMI.format("find:0", "so"), "!bad_markup - | '<|tool_call_begin|>find:0so'"),
     *((f"an id that lost its marks: {id}", "auto", KIMI.format(id, ARGS), CALL) for id in ("functions_find_0", "functionsfind12", "functions.find0")),
     ("an id of nobody without marks", "kimi_k2", KIMI.format("functions_fnd_0", ARGS), "!unknown_tool functions_fnd_0"),
     ("an id without a counter", "kimi_k2", KIMI.format("functions_find_x", ARGS), "!unknown_tool functions_find_x"),
     ("no mark before the arguments", "kimi_k2", SECTION.format(KIMI.replace("<|tool_call_argument_begin|>", " ").format("functions.find:0", ARGS)), CALL),
     ("no mark before the arguments, cut", "kimi_k2", '<|tool_call_begin|>find:0 {"query": "x', "!truncated find"),
-    ("no header", "kimi_k2", "<|tool_call_begin|>find<|tool_call_end|>", "'<|tool_call_begin|>find'"),
-    ("no name", "kimi_k2", KIMI.format("", ARGS), f"'<|tool_call_begin|>{ARGS}'"),
+    ("no header", "kimi_k2", "<|tool_call_begin|>find<|tool_call_end|>", "!bad_markup - | '<|tool_call_begin|>find'"),
+    ("no name", "kimi_k2", KIMI.format("", ARGS), f"!bad_markup - | '<|tool_call_begin|>{ARGS}'"),
     ("an unknown name", "kimi_k2", KIMI.format("functions.fnd:0", ARGS), "!unknown_tool functions.fnd"),
     ("cut in the arguments", "kimi_k2", KIMI.format("find:0", ARGS)[:-20], "!truncated find"),
     ("broken arguments", "kimi_k2", KIMI.format("find:0", '{"query": ]}') + "so", "!bad_markup find | 'so'"),

@@ -47,10 +47,10 @@ ROWS = [
     ("a brace in a string", "hermes", H.format('{"name": "find", "arguments": {"query": "x}"}}'), 'find {"query": "x}"}'),
     ("a brace too many in the arguments", "hermes", H.format('{"name": "any", "arguments": {"a": {"b": 1}}, "c": 2}}') + "so", "!bad_markup any | 'so'"),
     ("a key behind the arguments", "hermes", H.format('{"name": "any", "arguments": {"a": 1}, "why": "b"}'), 'any {"a": 1}'),
-    ("no comma between members", "hermes", H.format('{"name": "now"",arguments": {"a": 1}}'), '\'<tool_call>{"name": "now"",arguments": {"a": 1}}\''),
+    ("no comma between members", "hermes", H.format('{"name": "now"",arguments": {"a": 1}}'), '!bad_markup - | \'<tool_call>{"name": "now"",arguments": {"a": 1}}\''),
     ("no arguments where there are no parameters", "hermes", H.format('{"name": "now"}'), "now {}"),
     ("no arguments where there may be parameters", "hermes", H.format('{"name": "any"}'),
-     '\'<tool_call>{"name": "any"}\''),
+     '!bad_markup - | \'<tool_call>{"name": "any"}\''),
     ("arguments beside the name", "hermes", H.format('{"name": "find", "query": "x"}'), CALL),
     ("arguments beside the name, where nobody announced it", "auto", '{"name": "find", "query": "x", "limit": 3}', 'find {"query": "x", "limit": 3}'),
     ("arguments beside the name, in lists", "json_array", '[{"name": "find", "query": "x"}, {"tool": "find", "query": "x"}]', f"{CALL} | {CALL}"),
@@ -66,7 +66,23 @@ ROWS = [
     ("arguments beside others that came first", "hermes", H.format('{"arguments": {"query": "x"}, "name": "find", "limit": 3}'), "!bad_markup find"),
     ("a list", "hermes", f"<tool_call>[{FIND}, {FIND}]</tool_call>", f"{CALL} | {CALL}"),
     ("lines", "hermes", f"<tool_call>\n{FIND}\n{FIND}\n</tool_call>", f"{CALL} | {CALL}"),
-    ("an object between calls that is none", "hermes", f"<tool_call>[{FIND}, {{}}, {FIND}]</tool_call>", f"{CALL} | {CALL}"),
+    ("a number between calls", "hermes", f"<tool_call>[{FIND}, 3, {FIND}]</tool_call>", f"{CALL} | !bad_markup - | {CALL}"),
+    ("another object between calls", "mistral", f"[TOOL_CALLS][{FIND}, {{\"a\": {{\"b\": 1}}}}, {FIND}]", f"{CALL} | !bad_markup - | {CALL}"),
+    ("a broken element between calls", "hermes", f"<tool_call>[{FIND}, {{]}}, {FIND}]</tool_call>so", f"{CALL} | !bad_markup - | 'so'"),
+    ("a list that is cut in a foreign element", "xlam_json", f"[{FIND}, [1", f"{CALL} | !truncated -"),
+    ("a list that is cut in another object", "xlam_json", f'[{FIND}, {{"na', f"{CALL} | !truncated -"),
+    ("a list that is cut after a comma", "xlam_json", f"[{FIND}, ", f"{CALL} | !truncated -"),
+    ("an unknown tool in a list", "auto", f'[{FIND}, {{"name": "me", "arguments": {{}}}}]', f"{CALL} | !unknown_tool me"),
+    ("words between calls", "hermes", f"<tool_call>{FIND} and {FIND}</tool_call>so", f"{CALL} | !bad_markup - | 'and {FIND}so'"),
+    ("words after a call", "hermes", f"<tool_call>{FIND} and so on</tool_call>so", f"{CALL} | 'and so onso'"),
+    ("several calls in OpenAI's wrapper", "hermes", H.format('{"name": "multi_tool_use.parallel", "arguments": {"tool_uses": [{"recipient_name": "functions.find", "parameters": {"query": "x"}}, {"recipient_name": "now", "parameters": {}}]}}'), f"{CALL} | now {{}}"),
+    ("an unknown call in OpenAI's wrapper", "auto", '{"name": "parallel", "parameters": {"tool_uses": [{"recipient_name": "functions.find", "parameters": {"query": "x"}}, {"recipient_name": "me", "parameters": {}}]}}', f"{CALL} | !unknown_tool me"),
+    ("Groq's envelope", "auto", '<tool-use>{"tool_calls": [{"id": "a", "type": "function", "function": {"name": "find"}, "parameters": {"query": "x"}}]}</tool-use>', CALL),
+    ("a wrapper of something else", "auto", f'{{"result": {FIND}}}', f"'{{\"result\": {FIND}}}'"),
+    ("a broken message between good ones", "inkling", 2 * '<|content_invoke_tool_json|>{"name": "now", "args": {}}<|end_message|><|content_invoke_tool_json|>not<|end_message|>', "now {} | !bad_markup - | !bad_markup - | now {} | '<|content_invoke_tool_json|>not<|content_invoke_tool_json|>not'"),
+    ("Python's literals after a token", "sarashina", "<|tool_calls|>[{'name': 'find', 'arguments': {'query': 'x'}}]", CALL),
+    ("Python's literals without it", "sarashina", "[{'name': 'find', 'arguments': {'query': 'x'}}]", CALL),
+    ("an object between calls that is none", "hermes", f"<tool_call>[{FIND}, {{}}, {FIND}]</tool_call>", f"{CALL} | !bad_markup - | {CALL}"),
     ("prose after a comma", "llama3_json", f"{FIND}, and so on", f"{CALL} | ', and so on'"),
     ("semicolons", "llama3_json", f"{FIND}; {FIND};{FIND}", " | ".join([CALL] * 3)),
     ("a comma that nothing follows", "llama3_json", f"{FIND}; so", f"{CALL} | '; so'"),
@@ -115,7 +131,7 @@ ROWS = [
     ("cut inside of an escape", "hermes", '<tool_call>{"name": "find", "arguments": {"query": "\\', "!truncated find"),
     ("the closer left out", "hermes", f"<tool_call>{FIND}", CALL),
     ("a number as arguments", "hermes", H.format('{"name": "any", "arguments": 5}'), "!not_object any"),
-    ("no value", "hermes", H.format('{"name": "find", "arguments": }'), '\'<tool_call>{"name": "find", "arguments": }\''),
+    ("no value", "hermes", H.format('{"name": "find", "arguments": }'), '!bad_markup - | \'<tool_call>{"name": "find", "arguments": }\''),
     ("brackets that do not fit, without a closer", "llama3_json", '{"name": "find", "parameters": {"query": [}}', "!bad_markup find | '}}'"),
     ("brackets that do not fit", "hermes", '<tool_call>{"name": "find", "arguments": {"query": [}}</tool_call>',
      "!bad_markup find"),
@@ -160,5 +176,5 @@ def test_parameters_beside_a_name_have_one_meaning(
 ) -> None:
     tools = [{"name": "save", "parameters": SAVE}]
     assert say("auto", text, tools=tools) == (bare or f"'{text}'"), says
-    between = marked or bare or f"'<tool_call>{text}'"
+    between = marked or bare or f"!bad_markup - | '<tool_call>{text}'"
     assert say("hermes", H.format(text), tools=tools) == between, says

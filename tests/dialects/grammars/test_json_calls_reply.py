@@ -33,7 +33,7 @@ ANSWERS: list[tuple[str, str, str]] = [
     ("cut before the name", '{"calls": [{"na', "!truncated -"),
     ("cut behind the key", '{"calls":', "!truncated -"),
     ("cut in the arguments", f'{{"calls": [{CALL[:-4]}', "!truncated find"),
-    ("cut between two calls", f'{{"calls": [{CALL}, {{"na', 'find {"query": "x"}'),
+    ("cut between two calls", f'{{"calls": [{CALL}, {{"na', 'find {"query": "x"} | !truncated -'),
     ("cut in a reply", '{"reply": "It ra', "'It ra'"),
     ("cut in an escape", '{"reply": "It \\u00', "'It '"),
     ("broken calls are not shown", '{"calls": "find"} and more', "!bad_markup -"),

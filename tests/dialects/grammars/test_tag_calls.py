@@ -34,7 +34,30 @@ XTML = '<|open|>tools<|sep|><|open|>call tool="find" index="1"<|sep|>{}<|close|>
 
 DSML = "\uff5cDSML\uff5c"
 
+IFM = "<ifm|tool_calls>\n<ifm|tool_call>find\n{}</ifm|tool_call>\n</ifm|tool_calls>"
+IFM_KEY, IFM_VALUE = "<ifm|arg_key>query</ifm|arg_key>\n", "<ifm|arg_value>x</ifm|arg_value>\n"
+ATEM = '<atem:function_calls>\n<atem:invoke name="find">\n<atem:parameter name="query">x</atem:parameter>\n</atem:invoke>\n</atem:function_calls>'
+OBJECT = '{"name": "find", "arguments": {"query": "x"}}'
+
 ROWS = [
+    ("JSON where tags are announced", "glm45", f"<tool_call>{OBJECT}</tool_call>", CALL),
+    ("tags where JSON is announced", "hermes", Q.format(P.format("query", "x")), CALL),
+    ("pairs where JSON is announced", "hermes", GLM.format(PAIR.format("query", "x")), CALL),
+    ("an unknown tool in the tags of another format", "hermes", "<tool_call>me\n<arg_key>a</arg_key>\n</tool_call>", "'<tool_call>me\n<arg_key>a</arg_key>\n'"),
+    ("closing tags as in a JSON string", "qwen3_xml", Q.format(P.format("query", "x")).replace("</", "<\\/"), CALL),
+    ("attributes and such closing tags", "anthropic_xml", INVOKE.format('<parameter name="query">x</parameter>\n').replace("</", "<\\/"), CALL),
+    ("Hunyuan's other end of a call", "hunyuan_v3", "<tool_calls>\n<tool_call>find<tool_sep>\n" + PAIR.format("query", "x") + "<end_of_tool_call>\n</tool_calls>so", f"{CALL} | 'so'"),
+    ("Muse without its header", "muse_atem", ATEM, CALL),
+    ("Muse without its header, as an example", "muse_atem", f"Like:\n{ATEM}", f"'Like:\n{ATEM}'"),
+    ("Muse to itself", "muse_atem", f"<|start|>assistant to=self<|message|>{ATEM}<|eom|>so", f"~{ATEM} | 'so'"),
+    ("MiniMax-M3 without its mark", "minimax_m3", '<tool_call>\n<invoke name="find"><query>x</query></invoke>\n</tool_call>so', f"{CALL} | 'so'"),
+    ("a name with the end of its tag", "glm47", '<tool_call>find>{"query": "x"}</tool_call>', CALL),
+    ("K2 Horizon's tags", "k2_horizon", "hm</ifm|think>" + IFM.format(IFM_KEY + IFM_VALUE), f"{CALL} | ~hm"),
+    ("K2 Horizon's tags with types", "k2_horizon", IFM.format(IFM_KEY + "<ifm|arg_type>string</ifm|arg_type>\n" + IFM_VALUE), CALL),
+    ("K2 Horizon's JSON", "k2_horizon", f"<ifm|tool_calls>\n<ifm|tool_call>{OBJECT}</ifm|tool_call><ifm|tool_call>{OBJECT}</ifm|tool_call></ifm|tool_calls>so", f"{CALL} | {CALL} | 'so'"),
+    ("K2 Horizon's tags, cut", "k2_horizon", IFM.format(IFM_KEY + IFM_VALUE)[:80], "!truncated find"),
+    ("GigaChat 3.5", "gigachat35", f'<{BAR}GCML{BAR}tool_calls>\n<{BAR}GCML{BAR}invoke name="find">\n<{BAR}GCML{BAR}parameter name="limit" string="false">3</{BAR}GCML{BAR}parameter>\n</{BAR}GCML{BAR}invoke>\n</{BAR}GCML{BAR}tool_calls>', 'find {"limit": 3}'),
+    ("Solar Open 2", "solar_open2", "<|tool_call:start|>find\n<|tool_arg:start|>query<|tool_arg:value|>x<|tool_arg:end|>\n<|tool_call:end|><|tool_call:start|>now\n<|tool_call:end|>so", f"{CALL} | now {{}} | 'so'"),
     ("one parameter", "qwen3_xml", Q.format(P.format("query", "x")), CALL),
     ("two parameters", "qwen3_xml", Q.format(P.format("query", "x") + P.format("limit", "3")), 'find {"query": "x", "limit": 3}'),
     ("a number as people write it", "qwen3_xml", "<function=find><parameter=limit>+5</parameter></function>", 'find {"limit": 5}'),

@@ -91,9 +91,11 @@ _KIMI = HeadedCalls(
     head_end=(_KIMI_ARGUMENTS, "{"),  # the mark may be left out before an object
     head=Header.COUNTED,
 )
+# Where a server drops the tokens before the name, it is still counted.
+_KIMI_STRIPPED = replace(_KIMI, sections=(), calls=("functions.", "\nfunctions."))
 KIMI_K2 = Dialect(
     name="kimi_k2",
-    written=(_written(_KIMI),),
+    written=(_written(_KIMI), GrammarWithOpeners(("\nfunctions.",), _KIMI_STRIPPED)),
     reasoning=(THINK, Channel("◁think▷", ("◁/think▷",))),
     dropped=(*_closers(_KIMI), _KIMI_ARGUMENTS),
     template=Template(
@@ -126,6 +128,8 @@ _HARMONY = HeadedCalls(
     thoughts=("<|channel|>analysis",),
     call_end="<|call|>",
 )
+# The end of the header may be missing where tokens begin it.
+_UNENDED = replace(_HARMONY, calls=_HARMONY.calls[: 2 * len(_CHANNELS)], head_end=("json{", "{"))
 # What is left of it where a server drops the tokens and keeps the words between them.
 _STRIPPED = replace(
     _HARMONY,
@@ -145,7 +149,9 @@ _SAID = tuple(
 )
 HARMONY = Dialect(
     name="harmony",
-    written=tuple(GrammarWithOpeners(each.calls, each) for each in (_HARMONY, _STRIPPED, _PLAN)),
+    written=tuple(
+        GrammarWithOpeners(each.calls, each) for each in (_HARMONY, _UNENDED, _STRIPPED, _PLAN)
+    ),
     reasoning=(Channel("<|channel|>analysis<|message|>", ("<|end|>", "<|return|>", *_SAID)),),
     dropped=(*_END, "<|start|>assistant", "<|start|>", "<|message|>"),
     template=Template(
@@ -165,6 +171,57 @@ FUNCTIONARY_V32 = Dialect(
     bare_words=True,
     template=Template(">>>{name}\n{arguments}", between="\n"),
     models="Functionary v3.2",
+)
+
+# ── Functionary v2 ──────────────────────────────────────────────────────────────────
+
+_FROM = "<|from|>assistant\n"
+_FUNCTIONARY_V2 = HeadedCalls(
+    calls=(f"{_FROM}<|recipient|>", "<|recipient|>"),
+    head_end=("\n<|content|>", "<|content|>"),
+    call_close=("<|stop|>",),
+    text_name="all",
+)
+FUNCTIONARY_V2 = Dialect(
+    name="functionary_v2",
+    written=(_written(_FUNCTIONARY_V2),),
+    dropped=("<|stop|>", _FROM, "<|from|>assistant"),
+    template=Template("<|from|>assistant\n<|recipient|>{name}\n<|content|>{arguments}<|stop|>"),
+    models="Functionary v2",
+)
+
+# ── PLaMo 3 ─────────────────────────────────────────────────────────────────────────
+
+
+def _plamo(word: str) -> tuple[str, str]:
+    return f"<|plamo:begin_{word}:plamo|>", f"<|plamo:end_{word}:plamo|>"
+
+
+_PLAMO_MESSAGE = "<|plamo:msg|>"
+_PLAMO_NAME, _PLAMO_NAME_END = _plamo("tool_name")
+_PLAMO_ARGUMENTS, _PLAMO_END = _plamo("tool_arguments")
+_PLAMO_CALL, _PLAMO_CALL_END = _plamo("tool_request")
+_PLAMO_SECTION, _PLAMO_SECTION_END = _plamo("tool_requests")
+_PLAMO_HEAD = f"{_PLAMO_NAME_END}{_PLAMO_ARGUMENTS}"
+_PLAMO = HeadedCalls(
+    sections=(_PLAMO_SECTION,),
+    section_close=(_PLAMO_SECTION_END,),
+    calls=(f"{_PLAMO_CALL}{_PLAMO_NAME}", _PLAMO_NAME),
+    head_end=(f"{_PLAMO_HEAD}{_PLAMO_MESSAGE}", _PLAMO_HEAD),
+    call_close=(f"{_PLAMO_END}{_PLAMO_CALL_END}", _PLAMO_END),
+)
+PLAMO3 = Dialect(
+    name="plamo3",
+    written=(_written(_PLAMO),),
+    reasoning=(Channel(_plamo("think")[0], (_plamo("think")[1],), prompted=True), THINK),
+    dropped=(*_closers(_PLAMO), _PLAMO_CALL_END, _PLAMO_MESSAGE),
+    template=Template(
+        f"{_PLAMO_CALL}{_PLAMO_NAME}{{name}}{_PLAMO_HEAD}{_PLAMO_MESSAGE}{{arguments}}"
+        f"{_PLAMO_END}{_PLAMO_CALL_END}",
+        before=_PLAMO_SECTION,
+        after=_PLAMO_SECTION_END,
+    ),
+    models="PLaMo 3",
 )
 
 # ── Solar Open ──────────────────────────────────────────────────────────────────────
@@ -200,4 +257,14 @@ SOLAR_OPEN = Dialect(
     models="Solar-Open-100B",
 )
 
-DIALECTS = (MISTRAL, DEEPSEEK_V3, DEEPSEEK_V31, KIMI_K2, HARMONY, FUNCTIONARY_V32, SOLAR_OPEN)
+DIALECTS = (
+    MISTRAL,
+    DEEPSEEK_V3,
+    DEEPSEEK_V31,
+    KIMI_K2,
+    HARMONY,
+    FUNCTIONARY_V32,
+    FUNCTIONARY_V2,
+    PLAMO3,
+    SOLAR_OPEN,
+)

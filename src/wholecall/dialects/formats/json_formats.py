@@ -165,6 +165,11 @@ APERTUS = Dialect(
     ),
     models="Apertus 2509",
 )
+# Its lists are Python's; the token is often dropped with the other special ones.
+SARASHINA = replace(
+    _marked("sarashina", (("<|tool_calls|>",), ()), listed=True, models="Sarashina"),
+    bare=(JsonCalls(marked=False),),
+)
 TOOLS_TAG = _marked(
     "tools_tag",
     (("<tools>", "<tool>"), ("</tools>", "</tool>")),
@@ -197,6 +202,7 @@ DIALECTS = (
     FIREFUNCTION,
     INKLING,
     APERTUS,
+    SARASHINA,
     TOOLS_TAG,
     LMSTUDIO,
 )

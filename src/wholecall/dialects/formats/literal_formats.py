@@ -113,4 +113,13 @@ ARROW_HASH = Dialect(
     models="MiniMax models that leak it",
 )
 
-DIALECTS = (PYTHONIC, LFM2, OLMO3, GEMMA4, FUNCTIONGEMMA, TOOL_CODE, ARROW_HASH)
+UI_TARS = Dialect(
+    name="ui_tars",
+    written=(
+        GrammarWithOpeners(("\nAction: ", "\nAction:"), PythonCalls(brackets=False, timid=True)),
+    ),
+    template=_python_template("Action: ", "", between="\n\n"),
+    models="UI-TARS, where actions are its tools",
+)
+
+DIALECTS = (PYTHONIC, LFM2, OLMO3, GEMMA4, FUNCTIONGEMMA, TOOL_CODE, ARROW_HASH, UI_TARS)

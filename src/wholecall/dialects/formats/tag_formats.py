@@ -16,7 +16,7 @@ from wholecall.dialects.dialect import (
 from wholecall.dialects.formats.headed_formats import BAR
 from wholecall.dialects.grammars.json_calls import JsonCalls
 from wholecall.dialects.grammars.json_values import Shape, Trim
-from wholecall.dialects.grammars.nested_tag_calls import MarkedTagCalls
+from wholecall.dialects.grammars.nested_tag_calls import ChildTagCalls, MarkedTagCalls
 from wholecall.dialects.grammars.tag_calls import RoutedCalls, TagCalls
 from wholecall.dialects.grammars.tag_values import Tag
 
@@ -48,14 +48,19 @@ NAMED_DIALECTS = (MORPH_XML, YAML_XML)
 # Calls as tags with their names in the tags: Qwen's, GLM's and their relatives.
 
 
+def _closing(tag: str) -> tuple[str, str]:
+    """A closing tag, also as it is written inside of a JSON string."""
+    return f"</{tag}>", f"<\\/{tag}>"
+
+
 def _function_equals(section: str) -> TagCalls:
     return TagCalls(
         sections=(f"<{section}>",),
-        section_close=(f"</{section}>",),
+        section_close=_closing(section),
         call=Tag("<function=", keeps=("{",)),
-        call_close=("</function>",),
+        call_close=_closing("function"),
         value=Tag("<parameter="),
-        value_close=("</parameter>",),
+        value_close=_closing("parameter"),
         stops=True,
     )
 
@@ -125,7 +130,7 @@ def _arg_key(prefix: str = "", *, section: str = "", suffix: str = "") -> TagCal
             keeps=(value.begin, close, "{"),
             glued=value.end[0],
         ),
-        call_close=(close,),
+        call_close=(close, *((f"<end_of_tool_call{suffix}>",) if section else ())),
         value=value,
         value_close=(f"</{prefix}arg_value{suffix}>",),
         trim=Trim.NOTHING,
@@ -177,6 +182,62 @@ def _hunyuan(*suffixes: str) -> Dialect:
 
 HUNYUAN_V3 = _hunyuan(":opensource")
 
+
+def _k2_horizon() -> Dialect:
+    """One of three forms, an option of the template: tags, tags with types, JSON."""
+    plain = _arg_key("ifm|", section="ifm|tool_calls")
+    value = replace(plain.value, between=("<ifm|arg_type>", "</ifm|arg_type>"))
+    grammar = replace(plain, value=value)
+    own = _arg_key_dialect(
+        "k2_horizon", "K2 Horizon", prefix="ifm|", newline="\n", section="ifm|tool_calls"
+    )
+    call = "<ifm|tool_call>"
+    thoughts = ("ifm|think", "ifm|think_fast", "ifm|think_faster")
+    return replace(
+        own,
+        written=(
+            GrammarWithOpeners((*grammar.sections, call), grammar),
+            GrammarWithOpeners((call,), JsonCalls(grammar.call_close)),
+            GrammarWithOpeners(
+                grammar.sections,
+                JsonCalls((*grammar.call_close, *grammar.section_close), head_end=call),
+            ),
+        ),
+        reasoning=(
+            *(Channel(f"<{each}>", (f"</{each}>",), prompted=True) for each in thoughts),
+            THINK,
+        ),
+        template=None
+        if own.template is None
+        else replace(
+            own.template,
+            call=(
+                f"<ifm|tool_calls>\n{call}{{name}}\n{{arguments}}</ifm|tool_call>\n</ifm|tool_calls>"
+            ),
+        ),
+    )
+
+
+K2_HORIZON = _k2_horizon()
+_SOLAR2 = TagCalls(
+    call=Tag("<|tool_call:start|>", end=("\n",), keeps=("<|tool_arg:start|>", "<|tool_call:end|>")),
+    call_close=("<|tool_call:end|>",),
+    value=Tag("<|tool_arg:start|>", end=("<|tool_arg:value|>",)),
+    value_close=("<|tool_arg:end|>",),
+    trim=Trim.NOTHING,
+    untyped=Shape.JSON,
+)
+SOLAR_OPEN2 = replace(
+    _dialect(
+        "solar_open2",
+        _SOLAR2,
+        models="Solar Open 2",
+        call="<|tool_call:start|>{name}\n{arguments}<|tool_call:end|>",
+        value="<|tool_arg:start|>{key}<|tool_arg:value|>{value}<|tool_arg:end|>\n",
+    ),
+    written=(GrammarWithOpeners(("<|tool_call:start|>",), _SOLAR2),),
+)
+
 TAGGED_DIALECTS = (
     QWEN3_XML,
     FUNCTIONARY_V31,
@@ -186,6 +247,8 @@ TAGGED_DIALECTS = (
     POOLSIDE,
     LONGCAT_XML,
     HUNYUAN_V3,
+    K2_HORIZON,
+    SOLAR_OPEN2,
 )
 
 
@@ -201,11 +264,11 @@ def _invoke(
 ) -> TagCalls:
     return TagCalls(
         sections=tuple(f"<{section}>" for section in sections),
-        section_close=tuple(f"</{section}>" for section in sections),
+        section_close=tuple(close for section in sections for close in _closing(section)),
         call=Tag(f"<{prefix}invoke", attribute="name"),
-        call_close=(f"</{prefix}invoke>",),
+        call_close=_closing(f"{prefix}invoke"),
         value=Tag(f"<{prefix}parameter", attribute="name"),
-        value_close=(f"</{prefix}parameter>",),
+        value_close=_closing(f"{prefix}parameter"),
         untyped=untyped,
         type_attribute=type_attribute,
         trim=trim,
@@ -314,6 +377,12 @@ DEEPSEEK_V32 = _dsml(
 DEEPSEEK_V4 = _dsml(
     "deepseek_v4_dsml", "tool_calls", "function_calls", *_DSML_OTHERS, models="DeepSeek V4"
 )
+_GCML = f"{BAR}GCML{BAR}"
+GIGACHAT35 = _invoked_dialect(
+    "gigachat35",
+    _invoke(_GCML, f"{_GCML}tool_calls", type_attribute="string", trim=Trim.NOTHING),
+    models="GigaChat 3.5",
+)
 UNMARKED = GrammarWithOpeners(("<tool_calls>",), _invoke("", "tool_calls"))
 """The remains of V4's tags if a server drops its own token and keeps the rest."""
 
@@ -372,6 +441,7 @@ MUSE = Dialect(
         GrammarWithOpeners(
             ("<|start|>assistant to=", " to=", "to="), RoutedCalls("<|message|>", _ATEM)
         ),
+        GrammarWithOpeners(_ATEM.sections, RoutedCalls("", _ATEM)),
     ),
     reasoning=_addressed("self"),
     texts=_addressed("user"),
@@ -401,7 +471,14 @@ KIMI_K3 = _invoked_dialect("kimi_k3", _XTML, models="Kimi K3", bare_call=False).
 _M3_MARK = "]<]minimax[>["
 MINIMAX_M3 = Dialect(
     name="minimax_m3",
-    written=(GrammarWithOpeners((f"{_M3_MARK}<tool_call>",), MarkedTagCalls(_M3_MARK)),),
+    written=(
+        GrammarWithOpeners((f"{_M3_MARK}<tool_call>",), MarkedTagCalls(_M3_MARK)),
+        # where a server drops the mark
+        GrammarWithOpeners(
+            ("<tool_call>", "<invoke"),
+            ChildTagCalls(Tag("<invoke", attribute="name"), ("</invoke>",), "tool_call"),
+        ),
+    ),
     reasoning=(Channel("<mm:think>", ("</mm:think>",), prompted=True),),
     template=Template(
         f'{_M3_MARK}<invoke name="{{name}}">{{arguments}}{_M3_MARK}</invoke>\n',
@@ -469,6 +546,7 @@ INVOKED_DIALECTS = (
     DOTS,
     DEEPSEEK_V32,
     DEEPSEEK_V4,
+    GIGACHAT35,
     STEP3,
     MINICPM5,
     MUSE,

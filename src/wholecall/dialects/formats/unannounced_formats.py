@@ -14,12 +14,14 @@ from wholecall.dialects.formats.json_formats import COMMAND_R_PLUS
 from wholecall.dialects.formats.tag_formats import STEP3, UNMARKED
 from wholecall.dialects.grammars.headed_calls import HeadedCalls
 from wholecall.dialects.grammars.json_calls import JsonCalls
+from wholecall.dialects.grammars.literal_calls import AttributeCalls
 from wholecall.dialects.grammars.nested_tag_calls import AROUND, ChildTagCalls
 from wholecall.dialects.grammars.python_calls import PythonCalls
 from wholecall.dialects.grammars.tag_calls import TagCalls
 from wholecall.dialects.grammars.tag_values import Tag
 
 _ONE_CALL = PythonCalls(("]",), brackets=False, marked=False, timid=True)
+_LEADS = ("[Calling tool: ", "Calling tool: ", "Tool call: ")
 
 _PRINTED = PythonCalls((")",), brackets=False, marked=False, prints=True, timid=True)
 
@@ -51,13 +53,14 @@ _AGENTS = (
 # ── Transcripts, as agents show them and models imitate them ────────────────────────
 
 _SHOWN = (
-    GrammarWithOpeners(_line("[Calling tool: ", "Calling tool: ", "Tool call: "), _ONE_CALL),
+    GrammarWithOpeners(_line(*_LEADS), replace(_ONE_CALL, leads=_LEADS)),
     GrammarWithOpeners(_line("Calling tool: ", "Tool call: "), JsonCalls(marked=False)),
+    GrammarWithOpeners(_line("[Calling tool="), AttributeCalls()),
 )
 
 # ── Tags that are spelled otherwise, or carry more than they should ─────────────────
 
-_SPELLED = ("toolcall", "tool-call", "TOOL_CALL", "functioncall")
+_SPELLED = ("toolcall", "tool-call", "tool-use", "TOOL_CALL", "functioncall")
 _EXECUTED = ("tool_code", "execute_tool")
 
 

@@ -15,7 +15,7 @@ from wholecall.dialects.grammars.json_values import (
     read_string,
     read_value,
 )
-from wholecall.dialects.parser_context import LONGEST_NAME, ParserContext
+from wholecall.dialects.parser_context import LONGEST_NAME, ParserContext, plausible
 from wholecall.events import Reason
 
 _TAIL = 64
@@ -55,7 +55,10 @@ class AllButLast:
 class CallObject:
     """The state of one call object so far."""
 
-    __slots__ = ("behind", "beside", "early", "id", "keys", "last", "name", "opened", "span")
+    __slots__ = (
+        *("behind", "beside", "early", "id", "keys", "last", "name", "opened", "parallel"),
+        "span",
+    )
 
     def __init__(self) -> None:
         self.name: str | None = None
@@ -68,6 +71,8 @@ class CallObject:
         """True if anything else follows the arguments."""
         self.keys: set[str] = set()
         self.opened = False
+        self.parallel = False
+        """True if its name says that its arguments are calls."""
         self.last: AllButLast | None = None
         self.span = (0, 0)
         """The position of the arguments in the text."""
@@ -114,6 +119,8 @@ IDS = frozenset({"id", "tool_call_id", "call_id"})
 WRAPPERS = frozenset({"function", "tool_call", "function_call", "functionCall", "toolCall"})
 LISTS = frozenset({"tool_calls", "toolCalls", "function_calls", "calls", "tool_uses"})
 OTHERS = frozenset({"type", "index"})
+PARALLEL = frozenset({"multi_tool_use.parallel", "functions.parallel", "parallel"})
+"""The names of OpenAI's wrapper, whose arguments are calls: each of them is checked."""
 BRACE = "{"
 _AFTER_SEPARATOR = markers_of(("{", "]"))
 _NOTHING = ("null", '""')
@@ -180,6 +187,8 @@ class _Reading:
         self._depth = 0
         self._begun = False
         """True if a call was opened: from there on nothing is given back as text."""
+        self._listed = False
+        """True if other calls of a list precede this object: it is not prose."""
 
     def sequence(self) -> Steps[bool]:
         """All calls, in a code fence or not, up to a closer."""
@@ -187,8 +196,20 @@ class _Reading:
         yield from self._objects()
         if fenced:
             yield from self._source.accept_ahead(_FENCE)
-        yield from accept_end(self._source, self._closers)
+        closed = yield from accept_end(self._source, self._closers)
+        if self._begun and self._grammar.marked and not closed:
+            yield from self._report_rest()
         return self._begun
+
+    def _report_rest(self) -> Steps[None]:
+        """Report objects that words part from the calls before the closer. They stay text."""
+        place = self._source.bookmark()
+        marks = self._closers if self._ends is None else self._ends
+        text, end = yield from self._source.header(marks, LONGEST_NAME)
+        self._source.rewind(place)
+        self._source.forget()
+        if end in self._closers and "{" in text:
+            self._output.reject(Reason.BAD_MARKUP, "text stands between the calls")
 
     def behind_brace(self) -> Steps[bool]:
         """The same, where the brace of the first object is read."""
@@ -198,12 +219,12 @@ class _Reading:
 
     def _objects(self) -> Steps[None]:
         """Objects with brackets, commas, semicolons and white space between them."""
-        inside = 0
-        while True:
+        inside, separated, goes_on = 0, False, True
+        while goes_on:
             first = yield from self._source.skip()
             if first == "{":
-                if not (yield from self._object()):
-                    break
+                self._listed = bool(inside and self._begun)
+                goes_on = yield from self._object()
             elif first == "[" and not self._begun:
                 inside += 1
                 self._source.at += 1
@@ -211,18 +232,33 @@ class _Reading:
                 inside -= 1
                 self._source.at += 1
             elif first and first in ",;" and self._begun:
-                if not (yield from self._goes_on()):
-                    break
+                goes_on = yield from self._goes_on(listed=inside > 0)
             else:
-                break
+                goes_on = separated and (yield from self._foreign())
+            separated = first == "," and inside > 0
+
+    def _foreign(self) -> Steps[bool]:
+        """Report an element of a list that is not a call; return True if others may follow."""
+        ended = not (yield from self._source.peek())
+        whole = yield from read_value(self._source, ignore, ends=self._ends)
+        if ended or (not whole and self._source.ended):
+            self._output.reject(Reason.TRUNCATED, "the list of calls is cut off")
+        else:
+            self._output.reject(Reason.BAD_MARKUP, "an element of the list of calls is not a call")
+        if not whole and self._grammar.closers:
+            yield from self._source.flow(self._closers, ignore)
+        return whole
 
     def _fence(self) -> Steps[bool]:
         """Return True if a code fence is between the marker and the calls; read it."""
         yield from self._source.skip()
         return bool((yield from self._source.accept(_FENCE)))
 
-    def _goes_on(self) -> Steps[bool]:
+    def _goes_on(self, *, listed: bool) -> Steps[bool]:
         """Return True if another call, not prose, follows a separator."""
+        if listed:
+            self._source.at += 1
+            return True
         follows = yield from self._source.sees_ahead(_AFTER_SEPARATOR, 1)
         self._source.at += 1 if follows else 0
         return bool(follows)
@@ -230,8 +266,14 @@ class _Reading:
     # ── One object ──────────────────────────────────────────────────────────────────
 
     def _object(self) -> Steps[bool]:
+        before, place = self._output.calls, self._source.bookmark()
         self._source.at += 1
-        return (yield from self._object_rest())
+        others = yield from self._object_rest()
+        if self._listed and self._output.calls == before:
+            self._source.rewind(place)
+            others = yield from self._foreign()
+        self._source.forget()
+        return others
 
     def _object_rest(self) -> Steps[bool]:
         """Read an object after its brace; return True if others may follow."""
@@ -314,11 +356,16 @@ class _Reading:
         if key not in self._known and found.name is None:
             return False
         found.keys.add(key)
-        if first == "{" and key in WRAPPERS and self._depth < _MOST_WRAPPERS:
+        wraps = key in WRAPPERS or (found.parallel and key in self._argument_keys)
+        if first == "{" and wraps and self._depth < _MOST_WRAPPERS:
             return (yield from self._wrapper(found))
         if first == "[" and key in LISTS and self._depth < _MOST_WRAPPERS:
             return (yield from self._list())
         return (yield from self._value(found, key, first=first))
+
+    def _admitted(self, name: str) -> str | None:
+        """The name under which a call is opened. In a list of calls an unknown one is reported."""
+        return self._admit(name) or (plausible(name) if self._listed else None)
 
     def _list(self) -> Steps[bool]:
         self._depth += 1
@@ -356,7 +403,10 @@ class _Reading:
             return (yield from self._arguments(found))
         if key in self._names and found.name is None and first in ('"', "'"):
             name = yield from read_string(self._source)
-            found.name = None if name is None else self._admit(name)
+            found.parallel = name in PARALLEL and self._machine.find(name or "") is None
+            if found.parallel:
+                return True
+            found.name = None if name is None else self._admitted(name)
             return found.name is not None
         if key not in self._known and key in self._machine.properties(found.name or ""):
             return (yield from self._beside(found, key))

@@ -92,15 +92,17 @@ def _is_followed(source: CharStream, text: str) -> Steps[bool]:
     return (yield from has_more_members(source, begins=_MEMBER_OR_OBJECT))
 
 
-def accept_end(source: CharStream, marks: Markers) -> Steps[None]:
-    """Read the mark that ends a call, and brackets too many before it."""
+def accept_end(source: CharStream, marks: Markers) -> Steps[bool]:
+    """Read the mark that ends a call, and brackets too many before it; False without a mark."""
     stray = 0
     while stray < _MOST_STRAY and (yield from source.peek(stray + 1))[stray:] in _STRAY:
         stray += 1
-    if (yield from source.sees_ahead(marks, stray)):
-        source.at += stray
-        yield from source.skip()
-        yield from source.accept(marks)
+    if not (yield from source.sees_ahead(marks, stray)):
+        return False
+    source.at += stray
+    yield from source.skip()
+    yield from source.accept(marks)
+    return True
 
 
 class _Ends:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from wholecall.dialects.char_stream import BLANKS, Markers, Steps, ignore, markers_of
@@ -115,10 +115,9 @@ class LiteralReader(ABC):
 # ── Gemma's: `call:search{query:<|"|>x<|"|>,limit:3}` ───────────────────────────────
 
 _BEGIN = "call:"
-_AGAIN = markers_of((_BEGIN,))
+_AGAIN = markers_of((_BEGIN, f",{_BEGIN}", f", {_BEGIN}"))
 _BRACE = markers_of(("{", "(", "<", "\n", "}"))
 _CLOSED_BY = {"{": "}", "(": ")"}
-_KEY_END = markers_of((":",))
 _ENDS = (",", "}", "]")
 _PAIRS = (("(", ")"), ("[", "]"), ("{", "}"))
 _SAME_LINE = " \t"
@@ -148,18 +147,18 @@ class GemmaCalls:
 
     def read(self, machine: ParserContext, opener: str = "", /) -> Steps[bool]:
         """Read the call at this position; return False without one."""
-        found = yield from _Reading(machine, self, opener=opener).call()
-        again = found and not self.marked
-        while again and (yield from machine.source.sees_ahead(_AGAIN)):
-            again = yield from self._next(machine)
+        reading = _Reading(machine, self, opener=opener)
+        found = again = yield from reading.call()
+        while again and not reading.closed and (yield from machine.source.sees_ahead(_AGAIN)):
+            reading = _Reading(machine, replace(self, begin=""), opener=opener)
+            again = yield from self._next(machine, reading)
         return found
 
-    def _next(self, machine: ParserContext) -> Steps[bool]:
+    def _next(self, machine: ParserContext, reading: _Reading) -> Steps[bool]:
         """Read the call after another one; read nothing without one."""
         place = machine.source.bookmark()
-        yield from machine.source.skip()
-        machine.source.at += len(_BEGIN)
-        found = yield from _Reading(machine, self).call()
+        yield from machine.source.accept_ahead(_AGAIN)
+        found = yield from reading.call()
         if not found:
             machine.source.rewind(place)
         machine.source.forget()
@@ -177,10 +176,14 @@ class _Reading(LiteralReader):
         """True if a string holds such a token: what follows may belong to the string."""
         self._ends: tuple[str, ...] = _ENDS
         """The ends of a word."""
+        self._assigns: tuple[str, ...] = (":",)
+        """The marks after a key: in parentheses an equals sign, too."""
         self._names: Mapping[str, Any] = {}
         """The parameters of the tool."""
         self._guessed = False
         """True if the end of a string was guessed."""
+        self.closed = False
+        """True if a mark ended the calls."""
 
     def call(self) -> Steps[bool]:
         grammar = self._grammar
@@ -195,12 +198,14 @@ class _Reading(LiteralReader):
         if name is None:
             return False
         self._ends = (*_ENDS, _CLOSED_BY[end])
+        self._assigns = (":",) if end == "{" else (":", "=")
         self._names = self._machine.properties(name)
         try:
             arguments = yield from self._mapping(self._names, 0, closer=_CLOSED_BY[end])
             yield from self._check_end()
         except UnreadableLiteral as error:
             self.refuse(name, error, flaw=_NO_MEMBER)
+            self.closed = True
             yield from self._read_over()
             return True
         self._output.open(name, arguments=arguments[:-1])
@@ -208,6 +213,8 @@ class _Reading(LiteralReader):
         rested = self._guessed and not (yield from self._source.peek())
         self._output.grow("}", guessed=rested)
         self._output.seal()
+        closer = yield from self._source.sees_ahead(markers_of(grammar.closers))
+        self.closed = bool(closer) and grammar.marked
         yield from self._source.accept_ahead(markers_of(grammar.closers))
         return True
 
@@ -254,12 +261,13 @@ class _Reading(LiteralReader):
     def _quoted_key(self) -> Steps[str]:
         key, end = yield from self._source.header(self._quote, LONGEST_NAME)
         yield from self._source.skip()
-        if not end or not (yield from self._source.accept(_KEY_END)):
+        if not end or not (yield from self._source.accept(markers_of(self._assigns))):
             raise UnreadableLiteral
         return key.strip().strip("\"'")
 
     def _plain_key(self, properties: Mapping[str, Any]) -> Steps[str]:
-        text, end = yield from self._source.header(markers_of((":", *self._tokens)), LONGEST_NAME)
+        marks = markers_of((*self._assigns, *self._tokens))
+        text, end = yield from self._source.header(marks, LONGEST_NAME)
         self._stop_at(end)
         text = text.strip()
         quoted = IN_QUOTES.fullmatch(text)
@@ -368,6 +376,8 @@ _TOOL = markers_of(("tool",))
 _ARGS = markers_of(("args",))
 _ARROW = markers_of(("=>",))
 _FLAG = markers_of(("--",))
+_ATTRIBUTE_END = markers_of(("=", "]", '"', "\n"))
+_LINE_END = markers_of(("\n",))
 _FLAG_END = markers_of((" ", "\t", "\n"))
 _HASH_BRACES = BLANKS + "}"
 
@@ -403,6 +413,36 @@ class ArrowCalls:
             output.seal()
         else:
             machine.spoil("it does not end with its mark")
+        return True
+
+
+# ── Attributes: `[Calling tool="search" query="x"]`, what small models make of transcripts ──
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeCalls:
+    """A name and strings by their keys, up to a bracket. The opener ends with the equals sign."""
+
+    def read(self, machine: ParserContext, _opener: str = "", /) -> Steps[bool]:
+        """Read the call of an offered tool at this position; return False without one."""
+        source, output = machine.source, machine.output
+        name = machine.find((yield from read_string(source)) or "")
+        if name is None:
+            return False
+        found: list[str] = []
+        while (yield from source.skip()) != "]":
+            key, end = yield from source.header(_ATTRIBUTE_END, LONGEST_NAME)
+            pieces: list[str] = []
+            quoted = end == "=" and (yield from source.peek()) == '"'
+            if not quoted or not (yield from read_value(source, pieces.append)):
+                output.open(name, arguments="{")
+                machine.spoil("an attribute is not written as one")
+                yield from source.flow(_LINE_END, ignore)
+                return True
+            found.append(f'"{escape(key.strip())}": {"".join(pieces)}')
+        source.at += 1
+        output.open(name, arguments=f"{{{', '.join(found)}}}")
+        output.seal()
         return True
 
 

@@ -17,7 +17,8 @@ from wholecall.dialects.char_stream import BLANKS, Steps, ignore, markers_of
 from wholecall.dialects.grammars.json_calls import JsonCalls
 from wholecall.dialects.grammars.json_values import escape
 from wholecall.dialects.grammars.literal_calls import LiteralReader, UnreadableLiteral
-from wholecall.dialects.parser_context import LONGEST_NAME, ParserContext
+from wholecall.dialects.parser_context import LONGEST_NAME, ParserContext, plausible
+from wholecall.events import Reason
 
 _WORDS = {
     "True": "true",
@@ -180,6 +181,8 @@ class PythonCalls:
     """A broken call was prose: it is not reported."""
     method: str = ""
     """The text between a name and its parenthesis: `search.call(query="x")` (Llama)."""
+    leads: tuple[str, ...] = ()
+    """Text that may lead to the next call after a closer: `[Calling tool: `."""
 
     def read(self, machine: ParserContext, opener: str = "", /) -> Steps[bool]:
         """Read the calls that stand here; False if none does."""
@@ -217,15 +220,15 @@ class _Reading(_Literal):
             begun = True
             self._source.forget()
             place = self._source.bookmark()
-            name = (yield from self._next()) if whole else ""
+            name = (yield from self._next(place)) if whole else ""
         if name != "":
             self._source.rewind(place)
         self._source.forget()
         return begun
 
-    def _next(self) -> Steps[str | None]:
+    def _next(self, place: int) -> Steps[str | None]:
         """Return the name of another call; empty at the end of the calls, None if there is
-        neither."""
+        neither. `place` is the end of the last call."""
         first = yield from self._source.skip(self._separators)
         if self._grammar.brackets and first == "]":
             self._source.at += 1
@@ -233,11 +236,49 @@ class _Reading(_Literal):
             yield from self._source.accept(self._closers)
             return ""
         if (yield from self._source.accept(self._closers)):
-            return ""
-        return (yield from self._name())
+            return (yield from self._led())
+        listed = self._grammar.brackets and "," in self._source.since(place)
+        name = yield from self._name(listed=listed)
+        if name is None and first:
+            return (yield from (self._foreign(place) if listed else self._stray()))
+        return name
 
-    def _name(self) -> Steps[str | None]:
-        """Read the name of a call and its parenthesis; read nothing without one."""
+    def _led(self) -> Steps[str]:
+        """Return the name of a call that follows a closer and another lead."""
+        leads = markers_of(self._grammar.leads)
+        if not (yield from self._source.sees_ahead(leads)):
+            return ""
+        place = self._source.bookmark()
+        yield from self._source.accept_ahead(leads)
+        name = yield from self._name()
+        if name is None:
+            self._source.rewind(place)
+        self._source.forget()
+        return name or ""
+
+    def _foreign(self, place: int) -> Steps[str | None]:
+        """Report an element of a list of calls that is not a call, and continue after it."""
+        self._output.reject(Reason.BAD_MARKUP, "an element of the list of calls is not a call")
+        try:
+            yield from self.value(None, 0)
+        except UnreadableLiteral:
+            return None
+        return (yield from self._next(place))
+
+    def _stray(self) -> Steps[None]:
+        """Report text between calls that are marked off. It stays text."""
+        if not self._grammar.marked or not self._grammar.closers:
+            return
+        place = self._source.bookmark()
+        _, end = yield from self._source.header(self._closers, LONGEST_NAME)
+        self._source.rewind(place)
+        self._source.forget()
+        if end:
+            self._output.reject(Reason.BAD_MARKUP, "text stands between the calls")
+
+    def _name(self, *, listed: bool = False) -> Steps[str | None]:
+        """Read the name of a call and its parenthesis; read nothing without one. In a list of
+        calls an unknown one is reported."""
         while True:
             found = _NAME.match(self._source.text, self._source.at)
             end = found.end() if found else self._source.at
@@ -248,7 +289,8 @@ class _Reading(_Literal):
         spelled, method = found.group() if found else "", self._grammar.method
         if self._source.text[end] != "(" or not spelled.endswith(method):
             return None
-        name = self._admit(spelled.removesuffix(method))
+        spelled = spelled.removesuffix(method)
+        name = self._admit(spelled) or (plausible(spelled) if listed else None)
         if name is not None:
             self._source.at = end + 1
         return name

@@ -361,6 +361,9 @@ class _Reading:
         if not tag.then:
             return True
         yield from self._skip()
+        if tag.between and (yield from self._source.accept(markers_of(tag.between[:1]))):
+            yield from self._source.header(markers_of(tag.between[1:]), LONGEST_NAME)
+            yield from self._skip()
         return bool((yield from self._source.accept(markers_of((tag.then,)))))
 
 
@@ -375,10 +378,14 @@ class RoutedCalls:
     """A recipient, the end of the header, and calls in a grammar of their own."""
 
     head_end: str
+    """Without one the header is missing: a server dropped it. Then only calls that begin the answer
+    are not an example."""
     inner: TagCalls
 
-    def read(self, machine: ParserContext, _opener: str = "", /) -> Steps[bool]:
+    def read(self, machine: ParserContext, opener: str = "", /) -> Steps[bool]:
         """Read the calls of a message after `to=`; False if it holds none."""
+        if not self.head_end:
+            return not machine.output.texts and (yield from self.inner.read(machine, opener))
         _, end = yield from machine.source.header(markers_of((self.head_end,)), LONGEST_NAME)
         if not end:
             return False

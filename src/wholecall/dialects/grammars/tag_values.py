@@ -61,6 +61,9 @@ class Tag:
     """The attribute that holds the name; without one, the name is the text between."""
     then: str = ""
     """A second tag between the name and the value: `<arg_value>`."""
+    between: tuple[str, ...] = ()
+    """The ends of an element that may stand before it: `<arg_type>`, `</arg_type>`. The schema
+    says the same, so it is read over."""
     keeps: tuple[str, ...] = ()
     """Ends that stand for themselves and are not read with the tag."""
     glued: str = ""
@@ -112,6 +115,7 @@ def head_of(
     """
     if not tag.attribute:
         name = text.strip().strip(_AROUND_NAME)
+        name = name if "<" in name else name.removesuffix(">")  # `search>{…}` (GLM)
         return TagHead(name, unopened=unopened) if _is_name(name, tag) else None
     attributes = read_attributes(text, remains, escapes=tag.escapes)
     if tag.attribute not in attributes:
