@@ -50,8 +50,9 @@ FEWER = frozenset({"content-filter"})
 
 
 # A form takes a minute, in which it mostly waits between its retries. CI tries one of each library
-# and protocol, `make test-clients` all of them. smolagents' threads can starve the proxy, which is
-# in the same process, on a busy machine: it is not in CI.
+# and protocol, `make test-clients` all of them. smolagents does not
+# finish on a busy machine, perhaps because its threads starve the proxy in the same process: it is
+# not in CI.
 ONE_OF_EACH = (
     *("openai-chat", "openai-responses-stream", "anthropic-stream", "agents-chat"),
     *("pydantic-ai-messages-stream", "langchain-chat", "llm-chat-stream"),
