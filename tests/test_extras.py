@@ -78,7 +78,7 @@ def make_environment(folder: Path, requirements: Iterable[str]) -> Python:
         files = metadata.files(name) or ()
         for top in {file.parts[0] for file in files if not file.parts[0].startswith((".", "_p"))}:
             place = Path(str(metadata.distribution(name).locate_file(top)))
-            if place.exists():
+            if place.exists() and not (folder / top).exists():
                 (folder / top).symlink_to(place)
 
     def python(*arguments: str) -> Done:
@@ -160,3 +160,14 @@ def test_with_the_command_line_a_command_of_the_proxy_says_so(
     done = with_cli("-c", f"from wholecall.cli.main import main; main({list(arguments)!r})")
     assert done.returncode == 2
     assert done.stderr == f"wholecall: {explain('wholecall.proxy', extra)}\n"
+
+
+def test_packages_that_another_extra_brings_do_not_stand_for_the_proxy(tmp_path: Path) -> None:
+    extras = PROJECT["optional-dependencies"]
+    brought = [*PROJECT["dependencies"], *extras["cli"], *extras["mcp"]]
+    assert {"starlette", "uvicorn"} <= find_all(brought)  # the MCP SDK needs them, too
+    done = make_environment(tmp_path, brought)("-m", "wholecall", "keys", "list")
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"wholecall: {explain('wholecall keys', 'proxy')}\n",
+    )

@@ -111,7 +111,7 @@ _MARKS = {
     "litellm": "litellm",
     "local": "xllamacpp",
     "mcp": "mcp",
-    "proxy": "starlette",
+    "proxy": "structlog",
 }
 
 

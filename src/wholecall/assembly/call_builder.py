@@ -15,8 +15,9 @@ whole, and only after the turn has ended well.
 once: released to be run, or rejected with a reason. Text may still arrive after that, because a
 call of a fast tool starts on its closing brace. It is kept and compared when the turn is over.
 
-Both are in the table below, and nowhere else. A step that the table does not have is an error that
-names the step and the state. Three rows that are missing carry the guarantees of this library:
+Both are in the table below. A step that the table does not have is an error that names the step and
+the state. The assembler asks it before it adds text: a step for each piece would cost too much.
+Three rows that are missing carry the guarantees of this library:
 
 - `OPEN` has no `RELEASE`: arguments that stop inside their object never run. If a repair or another
   reading made sense of the whole text, `REREAD` says so first, and that needs a turn that ended

@@ -1,8 +1,7 @@
 """Events as the page reads them: their own JSON, without secrets.
 
-An event keeps its type and the names of its fields. A rule says how a field is shown; a field that
-has no rule is not shown at all. So a new field of an event stays private until it gets one. Empty
-fields are omitted.
+An event keeps its type and the names of its fields. A rule says how a field of this name is shown,
+in whatever event; a field whose name has no rule is not shown at all. Empty fields are omitted.
 
 Whatever may hold a number of more than 53 bits (arguments, values before and after a change,
 progress) is sent as text: JavaScript would round it.

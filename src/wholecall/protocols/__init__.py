@@ -1,1 +1,1 @@
-"""One file per API wire format. Each decodes its chunks to the same deltas."""
+"""One folder per API wire format. Each decodes its chunks to the same deltas."""
