@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,16 @@ def test_what_cannot_be_kept_leaves_nothing_behind() -> None:
     blobs.put(["a"], b"text")
     assert blobs.find(["a"]) == {"a": b"text"}
     blobs.close()
+
+
+def test_a_store_in_memory_can_move_to_a_file_once(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    with closing(BlobStore()) as store:
+        store.put(["before"], b"1")
+        store.move_to(path)
+        store.put(["after"], b"2")
+        store.move_to(tmp_path / "another.sqlite")
+        assert store.find(["before", "after"]) == {"after": b"2"}
+    with closing(BlobStore(path)) as other:
+        assert other.find(["after"]) == {"after": b"2"}
+    assert not (tmp_path / "another.sqlite").exists()

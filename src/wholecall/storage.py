@@ -260,6 +260,15 @@ class BlobStore:
         self._path = path
         self._database = open_database(path, lambda database: database.executescript(_SCHEMA))
 
+    def move_to(self, path: Path) -> None:
+        """Use this file from now on, unless there is one. What was kept in memory is dropped."""
+        if self._path is not None:
+            return
+        fresh = open_database(path, lambda database: database.executescript(_SCHEMA))
+        with self._lock:
+            self._database.close()
+            self._path, self._database = path, fresh
+
     def put(self, names: Sequence[str], text: bytes) -> None:
         """Keep a text under several names. It is on the disk when this returns."""
         with telling(_UNWRITABLE, self._path), self._lock:

@@ -34,6 +34,7 @@ from wholecall.proxy.handlers.model_routes import ModelRoute
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
 from wholecall.proxy.http.api_keys import Key, KeyStore
 from wholecall.proxy.http.shutdown import ShutdownDeadline
+from wholecall.proxy.service_builder import state_path
 from wholecall.storage import StoreFailed
 from wholecall.tools.function_tool import make_tool
 from wholecall.upstreams.endpoint import Endpoint
@@ -315,6 +316,22 @@ async def test_keys_can_be_required_while_it_runs(tmp_path: Path) -> None:
         headers = {"authorization": f"Bearer {text}"}
         async with served.http.get(f"{served.url}/v1/models", headers=headers) as response:
             assert response.status == 200
+
+
+@in_loop
+async def test_a_model_that_runs_tools_after_a_reload_keeps_its_state_in_a_file(
+    tmp_path: Path,
+) -> None:
+    config = Config(
+        keys=KeysConfig(path=str(tmp_path / "keys.sqlite")),
+        models={"m": upstream("openai/m", NOWHERE)},
+    )
+    state = state_path(config)
+    async with proxying(make_app(config, environ={})) as served:
+        assert not state.exists()
+        runs = {"m": replace(config.models["m"], mode="run")}
+        await served.proxy.reload(_loaded(replace(config, models=runs)))
+        assert state.exists()
 
 
 @in_loop

@@ -264,6 +264,8 @@ class Proxy:
         keys = KeyStore(config.keys.path) if new_keys else None
         same = {name for name, model in config.models.items() if before.models.get(name) == model}
         models = self._builder.make(config, self.models.by_name, same=same)
+        if _needs_state(models.values(), config):
+            self._blobs.move_to(state_path(config))
         if config.tools != before.tools:
             servers = await self._tools.replace(loaded)
             if servers is not None:
@@ -286,12 +288,7 @@ class Proxy:
     # ── Parts ───────────────────────────────────────────────────────────────────────
 
     def _make_blobs(self, config: Config) -> BlobStore:
-        """A file, where tools of both sides may meet in a conversation, or where an upstream holds
-        what belongs to one of several keys; else nothing is kept."""
-        routes = self.models.by_name.values()
-        runs = any(route.runs_tools for route in routes)
-        held = any(route.upstream.protocol == RESPONSES.protocol for route in routes)
-        needed = runs or (held and needs_keys(config))
+        needed = _needs_state(self.models.by_name.values(), config)
         return BlobStore(state_path(config) if needed else None)
 
     def _make_client_routes(self) -> list[Route]:
@@ -384,6 +381,18 @@ class Proxy:
             last_first.callback(self._blobs.close)
             last_first.push_async_callback(self.models.close)
             await self.work.settle(self.work.deadline.left_of(self.limits.drain_seconds))
+
+
+def _needs_state(routes: Iterable[ModelRoute], config: Config) -> bool:
+    """Return True if other processes, or this one after a restart, must know what was begun.
+
+    That is where tools run here, and where an upstream holds what belongs to one of several keys.
+    """
+    keys = needs_keys(config)
+    return any(
+        route.runs_tools or (keys and route.upstream.protocol == RESPONSES.protocol)
+        for route in routes
+    )
 
 
 def _make_responses(config: Config, blobs: BlobStore) -> ResponseStore:
