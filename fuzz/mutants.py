@@ -360,8 +360,8 @@ MUTANTS = [
     Mutant(
         "a call that a broken string tells of runs",
         "dialects/grammars/json_calls.py",
-        "yield from self._source.flow(self._closers, ignore)",
-        "yield from self._source.flow(self._begins, ignore)",
+        "(self._begins)):\n            yield from self._source.flow(self._closers, ignore)",
+        "(self._begins)):\n            yield from self._source.flow(self._begins, ignore)",
         "tests/dialects/grammars/test_json_calls.py",
     ),
     Mutant(
