@@ -22,7 +22,7 @@ import partial_json_parser  # type: ignore[import-untyped]  # it ships no types
 
 from tables import markdown, write_section
 from wholecall.dialects.dialect_registry import DIALECTS
-from wholecall.dialects.text_reader import TextReader, encode
+from wholecall.dialects.rescue import TextReader, encode
 
 PIECE = 4
 KB = 1024

@@ -16,7 +16,7 @@ from typing import Any
 from tables import markdown, replace_section
 from wholecall.dialects.dialect_registry import DIALECTS
 from wholecall.dialects.emulation.prompt import estimate_tokens, write_definitions, write_prompt
-from wholecall.dialects.text_reader import encode
+from wholecall.dialects.rescue import encode
 from wholecall.messages import ToolSpec, read_offer
 
 

@@ -32,6 +32,42 @@ class Mutant:
 
 MUTANTS = [
     Mutant(
+        "the intent: a tool begins before its intent is on disk",
+        "agent/call_runner.py",
+        "await journal.begin(self._call, number, wait=not self._tool.repeatable)",
+        "journal.check()",
+        "tests/journal/test_durable_runs.py",
+    ),
+    Mutant(
+        "the fence: a worker that lost its run writes on",
+        "journal/sqlite_journal.py",
+        "if row is None or row[0] != epoch:",
+        "if row is None:",
+        "tests/journal/test_sqlite_journal.py",
+    ),
+    Mutant(
+        "the end: its row and the status are two changes",
+        "journal/sqlite_journal.py",
+        "            _insert(database, id, rows=rows, epoch=epoch, now=now)\n            if status",
+        "            self._submit(lambda d: _insert(d, id, rows=rows, epoch=epoch, now=now))\n"
+        "            if status",
+        "tests/journal/test_sqlite_journal.py",
+    ),
+    Mutant(
+        "the result: it is fenced although its tool had begun",
+        "journal/sqlite_journal.py",
+        "if not _wrote_intent(database, id, call_id=call_id, epoch=epoch):",
+        "if epoch:",
+        "tests/journal/test_sqlite_journal.py",
+    ),
+    Mutant(
+        "the handle: the second of two equal requests gets a run of its own",
+        "journal/sqlite_journal.py",
+        "taken = _find_taken(database, run.id, handles=handles)",
+        "taken = _find_taken(database, run.id, handles=())",
+        "tests/journal/test_sqlite_journal.py",
+    ),
+    Mutant(
         "the dict check: a list becomes arguments",
         "arguments/argument_reader.py",
         "if not isinstance(parsed.value, dict):",
@@ -679,6 +715,34 @@ MUTANTS = [
         "if self._provenance.quotes(each.call, calls_in(calls)):",
         "if False:",
         "tests/dialects/test_rescue.py",
+    ),
+    Mutant(
+        "provenance: a call that was divided between two texts runs",
+        "dialects/provenance.py",
+        "return low >= _PIECE <= len(text) - low and text[low:] in after.squeezed",
+        "return False",
+        "tests/dialects/test_provenance.py",
+    ),
+    Mutant(
+        "provenance: a call that a page writes in capital letters runs",
+        "dialects/provenance.py",
+        "text.casefold()",
+        "text",
+        "tests/test_provenance.py",
+    ),
+    Mutant(
+        "provenance: a field that no part of a message holds hides a call",
+        "dialects/provenance.py",
+        "if text not in read]",
+        "if False]",
+        "tests/dialects/test_provenance.py",
+    ),
+    Mutant(
+        "provenance: the text in the arguments of a past call may be repeated as a call",
+        "dialects/provenance.py",
+        "yield parsed.value if isinstance(parsed, Parsed) else each",
+        "yield from ()",
+        "tests/dialects/test_provenance.py",
     ),
     Mutant(
         "position: a call runs although words follow it",

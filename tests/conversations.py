@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from wholecall.events import Reasoning, Text
 from wholecall.messages import (
     CallResult,
+    Choice,
     Media,
     Message,
+    Mode,
     Native,
     OutputSchema,
     Part,
@@ -24,7 +26,6 @@ from wholecall.messages import (
     Role,
     ToolSpec,
 )
-from wholecall.tool_choice import Choice, Mode
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 TOOLS = (ToolSpec("weather", SCHEMA, "The weather"), ToolSpec("search", SCHEMA))

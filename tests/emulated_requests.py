@@ -11,8 +11,7 @@ from wholecall.assembly.outcome import Outcome, collect
 from wholecall.dialects.dialect_registry import DIALECTS
 from wholecall.dialects.emulation.emulate import Emulated
 from wholecall.events import Delta, Event, Hint, HintGiven, Terminated, Text
-from wholecall.messages import Message, Request, Role, ToolSpec
-from wholecall.tool_choice import Choice
+from wholecall.messages import Choice, Message, Request, Role, ToolSpec
 
 PROMPTED = sorted(name for name, dialect in DIALECTS.items() if dialect.template is not None)
 """Every dialect that has an encoder."""

@@ -31,8 +31,8 @@ from wholecall.events import (
     Text,
     Usage,
 )
-from wholecall.protocols.codecs import make_encoder
 from wholecall.protocols.reader import Reader
+from wholecall.protocols.registry import make_encoder
 from wholecall.protocols.response_base import ResponseHead, ResponseStyle
 
 CLIENTS = ("openai-chat", "openai-responses", "anthropic")

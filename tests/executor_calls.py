@@ -14,6 +14,7 @@ from wholecall.agent.run_events import (
     ToolEndedLate,
     ToolEvent,
     ToolPrinted,
+    ToolRecalled,
     ToolReported,
     ToolStarted,
 )
@@ -63,6 +64,8 @@ def _shorten(event: ToolEvent) -> str:
         return f"{event.call.id} {event.status.value} late"
     if isinstance(event, ToolPrinted):
         return f"{event.call.id} printed {event.line}"
+    if isinstance(event, ToolRecalled):
+        return f"{event.call.id} recalled"
     return _shorten_usual(event)
 
 

@@ -12,8 +12,7 @@ from wholecall.agent.run_events import RunEvent
 from wholecall.errors import RunFailed, UpstreamError
 from wholecall.events import JSON, Start, Text
 from wholecall.faults.fault_server import FaultServer
-from wholecall.faults.script import Form, Scenario, ToolRun
-from wholecall.faults.tools import TOOLS
+from wholecall.faults.script import TOOLS, Form, Scenario, ToolRun
 from wholecall.messages import Result
 from wholecall.tools.tool import Context, Runner, Tool
 from wholecall.upstreams.http import HttpSettings, HttpUpstream

@@ -10,7 +10,7 @@ from uuid import uuid4
 import anthropic
 import openai
 
-from wholecall.faults.tools import definitions
+from wholecall.faults.script import definitions
 
 
 class Delivered(NamedTuple):

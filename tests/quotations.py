@@ -24,9 +24,9 @@ from scripted import chunk, ending
 from wholecall.assembly.outcome import Outcome
 from wholecall.dialects.dialect_registry import DIALECTS
 from wholecall.dialects.emulation.emulate import emulate
-from wholecall.dialects.text_reader import encode
+from wholecall.dialects.rescue import encode
 from wholecall.events import JSON
-from wholecall.protocols.codecs import decode_request
+from wholecall.protocols.registry import decode_request
 from wholecall.stream import assemble
 
 # Marks that look like others are what this table is about.

@@ -10,7 +10,7 @@ import pytest
 
 from wholecall.dialect_files import learn_dialect, load_chat_template, load_dialect, save_dialect
 from wholecall.dialects.dialect_registry import DIALECTS
-from wholecall.dialects.text_reader import parse_text
+from wholecall.dialects.rescue import parse_text
 from wholecall.errors import UnusableDialect
 from wholecall.template_renderer import LONGEST
 

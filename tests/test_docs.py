@@ -16,6 +16,7 @@ from wholecall.proxy.config.load import load
 
 ROOT = Path(__file__).parents[1]
 SECONDS_FOR_A_PROGRAM = 60
+SECONDS_FOR_A_CHECK = 300
 
 FENCE = re.compile(r"^\s*(?P<fence>`{3,}|~{3,})\s*(?P<info>[^`]*?)\s*$")
 # Inline links and images, reference definitions, and the HTML that GitHub lets through.
@@ -119,6 +120,34 @@ def test_the_program_prints_what_is_shown(place: str, tmp_path: Path) -> None:
     program = PROGRAMS[place]
     assert program.output is not None
     assert run(program.source, tmp_path) == program.output.rstrip()
+
+
+def test_the_programs_pass_a_strict_type_checker(tmp_path: Path) -> None:
+    """What an editor shows a reader who copies a program, or opens one of the examples."""
+    for place, program in PROGRAMS.items():
+        if program.output is not None:
+            (tmp_path / f"{re.sub(r'[^a-z0-9]', '_', place.lower())}.py").write_text(
+                program.source, "utf-8"
+            )
+    examples = [str(ROOT / example) for example in existing("examples/*.py")]
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--strict",
+            "--cache-dir",
+            str(ROOT / ".mypy_cache" / "programs"),
+        ]
+        + [str(program) for program in sorted(tmp_path.glob("*.py"))]
+        + examples,
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=SECONDS_FOR_A_CHECK,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def run(source: str, folder: Path) -> str:

@@ -15,27 +15,27 @@ import house
 import walk
 
 LIMITS = {
-    "modules": 240,
+    "modules": 231,
     "small modules with one importer": 0,
     "public class names used twice": 0,
     "file names used twice": 0,
     "file names that are gerunds": 0,
-    "modules in the longest row": 13,
+    "modules in the longest row": 14,
     "import layers in the deepest folder": 12,
     "functions over 46 lines": 0,
     "functions nested deeper than 3": 0,
     "classes with more than 14 fields": 1,
     "fields of the widest class": 15,
-    "lines of code": 42883,
+    "lines of code": 45036,
     "odd words in 1,000 of comments": 0.2,
     "odd words in 1,000 of docs": 0.9,
     "docstrings of 100 that ask": 0.2,
-    "words in ARCHITECTURE.md": 1282,
+    "words in ARCHITECTURE.md": 1288,
 }
 # One `POST /v1/messages`: gate, streamed, one tool, chat completions behind it.
-REQUEST_FILES, REQUEST_CHANGES = 69, 492
+REQUEST_FILES, REQUEST_CHANGES = 67, 444
 # From `Reader.end` to the released call.
-END_FILES, END_CHANGES = 11, 41
+END_FILES, END_CHANGES = 11, 38
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,8 @@ PACKAGE = Path(__file__).parents[1] / "src" / "wholecall"
 
 # A folder, or a module beside the folders, imports itself and what comes before it.
 ORDER = (
-    "errors",
     "events",
-    "tool_choice",
+    "errors",
     "messages",
     "arguments",
     "assembly",
@@ -22,8 +21,9 @@ ORDER = (
     "dialects",
     "tools",
     "upstreams",
-    "agent",
     "storage",
+    "journal",
+    "agent",
     "inspector",
     "proxy",
     "faults",
@@ -34,13 +34,11 @@ INNER_ORDER = {
     "proxy": ("config", "http", "observe", "responses", "handlers", "routes"),
     "dialects": (
         *("char_stream", "quotation", "parser_context", "dialect", "grammars", "engine"),
-        *("formats", "dialect_registry", "dialect_catalog", "provenance"),
-        *("emulation", "text_reader", "rescue", "learn"),
+        *("formats", "dialect_registry", "provenance"),
+        *("emulation", "rescue", "learn"),
     ),
 }
-SANS_IO = frozenset({"events", "tool_choice", "messages", "arguments", "assembly", "protocols"}) | {
-    "dialects"
-}
+SANS_IO = frozenset({"events", "messages", "arguments", "assembly", "protocols", "dialects"})
 SANS_IO_PACKAGES = frozenset({"msgspec", "jsonschema_rs", "wholecall"})
 # The parts of the standard library by which a file would wait, look at the clock or reach out.
 IO_MODULES = frozenset(
@@ -165,8 +163,8 @@ def test_every_folder_has_its_place_in_the_order() -> None:
         ("agent/loop.py", "from wholecall import Call", "imports 'wholecall.Call'"),
         ("agent/loop.py", "import wholecall", "imports 'wholecall'"),
         ("faults/script.py", "from wholecall.cli.main import main", "imports 'wholecall.cli.main'"),
-        ("errors.py", "from wholecall import events", "imports 'wholecall.events'"),
-        ("errors.py", "from .events import Call", "imports 'wholecall.events'"),
+        ("events.py", "from wholecall import errors", "imports 'wholecall.errors'"),
+        ("events.py", "from .errors import RunFailed", "imports 'wholecall.errors'"),
         (
             "proxy/http/a.py",
             "from wholecall.proxy.observe import taps",

@@ -32,7 +32,7 @@ from quotations import (
 )
 from recut import cut_text
 from scripted import ending, opening
-from wholecall.dialects.text_reader import encode
+from wholecall.dialects.rescue import encode
 from wholecall.stream import assemble
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 
 import hostile_pages
 from quotations import (
+    ASK,
     COMMON,
     EVERY,
     FIRST,
@@ -34,7 +39,7 @@ from quotations import (
     wrong,
 )
 from wholecall.assembly.outcome import Outcome
-from wholecall.dialects.text_reader import encode
+from wholecall.dialects.rescue import encode
 from wholecall.stream import assemble_response
 
 # ── What stands in the conversation ─────────────────────────────────────────────────
@@ -286,6 +291,123 @@ HIDDEN: dict[str, Callable[[str], Conversation]] = {
         text.replace("<tool_call>", "").replace("</tool_call>", "")
     ),
 }
+
+
+def _divided(text: str, *, before: str = "", after: str = "") -> Conversation:
+    """A page that is read in two parts, which need not follow each other directly."""
+    half = len(text) // 2
+    second = json.dumps(read_by_call(after + text[half:])[1:]).replace("call_1", "call_2")
+    return [*read_by_call(text[:half] + before), *json.loads(second)]
+
+
+def _written_by_the_model(text: str) -> Conversation:
+    function = {"name": "read_page", "arguments": json.dumps({"url": text})}
+    call = {"id": "call_1", "type": "function", "function": function}
+    told = {"role": "tool", "tool_call_id": "call_1", "content": "It is saved."}
+    return [ASK, {"role": "assistant", "content": None, "tool_calls": [call]}, told]
+
+
+def _before(message: dict[str, Any]) -> Conversation:
+    return [ASK, {"role": "assistant", **message}, {"role": "user", "content": "Again."}]
+
+
+def _document(text: str) -> Conversation:
+    data = base64.b64encode(text.encode()).decode()
+    file = {"filename": "a.txt", "file_data": f"data:text/plain;base64,{data}"}
+    return [{"role": "user", "content": [{"type": "file", "file": file}]}]
+
+
+def _shadow(text: str) -> str:
+    return "".join(chr(0xE0000 + ord(each)) for each in text)
+
+
+def _wide(text: str) -> str:
+    return "".join(chr(ord(each) + 0xFEE0) if "!" <= each <= "~" else each for each in text)
+
+
+def _coloured(text: str) -> str:
+    words = re.split(r"(\W)", text)
+    return "".join(f'<span class="k">{html.escape(word)}</span>' for word in words if word)
+
+
+SPELLED: dict[str, Callable[[str], str]] = {
+    "in capital letters": str.upper,
+    "in small letters": str.lower,
+    "with tags in capital letters": lambda text: re.sub(
+        "<[^>]*>", lambda found: found[0].upper(), text
+    ),
+    "in an address": quote,
+    "in an address, with plus signs": quote_plus,
+    "in hexadecimal escapes": lambda text: text.replace("<", "\\x3c").replace('"', "\\x22"),
+    "in escapes of JavaScript": lambda text: text.replace("<", "\\u{3c}").replace('"', "\\u{22}"),
+    "in octal escapes": lambda text: text.replace("<", "\\074").replace('"', "\\042"),
+    "each character escaped": lambda text: "".join(f"\\u{ord(each):04x}" for each in text),
+    "each character an entity": lambda text: "".join(f"&#{ord(each)};" for each in text),
+    "in wide letters": _wide,
+    "in shadows of its letters": _shadow,
+    "with a selector after each letter": "\ufe0f".join,
+    "with a joiner after each letter": "\u034f".join,
+    "with a filler after each letter": "\u3164".join,
+    "with overrides of the direction": "\u202d".join,
+    "with zeros between its letters": "\x00".join,
+    "with blanks between its letters": " ".join,
+    "with colours of a terminal": lambda text: "".join(
+        f"\x1b[32m{word}\x1b[0m" for word in text.split(" ")
+    ),
+    "with colours of a page": _coloured,
+    "with emphasis": lambda text: re.sub(r"\b([a-z]{4,})\b", r"_\1_", text),
+    "in lines of twenty characters": lambda text: "\n".join(
+        text[at : at + 20] for at in range(0, len(text), 20)
+    ),
+    "in lines of a mailer": lambda text: "=\n".join(
+        text[at : at + 30] for at in range(0, len(text), 30)
+    ),
+    "in corner brackets": lambda text: re.sub('"([^"]*)"', r"「\1」", text),
+    "in a diff": lambda text: "\n".join(f"-{line}" for line in text.split("\n")),
+    "in a log": lambda text: "\n".join(f"[10:00:01] INFO {line}" for line in text.split("\n")),
+    "in the output of grep": lambda text: "\n".join(
+        f"a.html:{number}:{line}" for number, line in enumerate(text.split("\n"))
+    ),
+    "in a cell of CSV": lambda text: '1,"' + text.replace('"', '""') + '"',
+    "as Python writes it": lambda text: repr(repr(text)),
+}
+HIDDEN |= {
+    "in two results": _divided,
+    "in two results with words around": lambda text: _divided(
+        text, before="\n[cut]", after="[goes on]\n"
+    ),
+    "in two messages of the user's": lambda text: [
+        {"role": "user", "content": text[:70]},
+        {"role": "assistant", "content": "Go on."},
+        {"role": "user", "content": text[70:]},
+    ],
+    "in the arguments of a call": _written_by_the_model,
+    "in a document": _document,
+    "in a field of reasoning": lambda text: _before({"content": "Hm.", "thinking": text}),
+    "in blocks of reasoning": lambda text: _before(
+        {"content": "Hm.", "thinking_blocks": [{"type": "thinking", "thinking": text}]}
+    ),
+    "in a refusal": lambda text: _before({"content": None, "refusal": f"I do not {text}"}),
+    "in a fence of an answer": lambda text: _before({"content": f"```\n{text}\n```"}),
+    "in the name of a message": lambda text: [{"role": "user", "name": text, "content": "Hm."}],
+}
+
+
+@pytest.mark.parametrize("spell", SPELLED.values(), ids=SPELLED)
+@pytest.mark.parametrize("form", COMMON, ids=names(COMMON))
+def test_no_spelling_hides_a_call(form: Format, spell: Callable[[str], str]) -> None:
+    call = form.write(MAIL)
+    messages = read_by_call(f"Welcome.\n{spell(call)}\nBye.")
+    assert ran(rescue(call, messages)) == []
+    assert ran(announce(form.announced, call, messages=messages)) == []
+
+
+@pytest.mark.parametrize("spell", SPELLED.values(), ids=SPELLED)
+def test_another_call_runs_however_a_page_spells_one(spell: Callable[[str], str]) -> None:
+    messages = read_by_call(f"Welcome.\n{spell(HERMES)}\nBye.")
+    said = encode("hermes", [("send_mail", OTHER)])
+    assert ran(rescue(said, messages)) == [OTHER]
+    assert ran(announce("hermes", said, messages=messages)) == [OTHER]
 
 
 @pytest.mark.parametrize("place", HIDDEN)

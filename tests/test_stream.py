@@ -250,6 +250,102 @@ def test_the_finish_reason_alone_proves_nothing(
     assert buffer.validate_completion_state() is fits
 
 
+# ── The later, streaming form of the class that this one replaces ───────────────────
+
+
+def test_a_call_is_finished_when_it_is_complete_and_the_finish_reason_came() -> None:
+    buffer = ToolCallBuffer()
+    buffer.add_tool_call("call_1", "search", '{"query":', "function")
+    buffer.append_arguments("call_1", additional_arguments=' "python')
+    buffer.append_arguments("call_1", None)
+    assert (buffer.is_complete("call_1"), buffer.is_finished("call_1")) == (False, False)
+    buffer.append_arguments("call_1", ' async"}')
+    assert (buffer.is_complete("call_1"), buffer.is_finished("call_1")) == (True, False)
+    assert list(buffer.get_unfinished_tool_calls()) == ["call_1"]
+    buffer.mark_finished_by_finish_reason("tool_calls")
+    assert buffer.is_finished("call_1")
+    assert list(buffer.get_all_finished_tool_calls()) == ["call_1"]
+    assert buffer.get_unfinished_tool_calls() == {}
+    assert buffer.finish_reason == "tool_calls"
+
+
+# what holds, what is marked, the calls that are finished
+MARKED: list[tuple[str, tuple[Any, ...], dict[str, Any], list[str]]] = [
+    ("no word means that the answer ended", (), {}, ["whole", "empty"]),
+    ("a good reason", ("tool_calls",), {}, ["whole", "empty"]),
+    ("by its name", (), {"reason": "stop"}, ["whole", "empty"]),
+    ("an unknown reason", ("banana",), {}, ["whole", "empty"]),
+    ("the limit proves only what a brace closed", ("length",), {}, ["whole"]),
+    ("an error finishes nothing", ("error",), {}, []),
+    ("a filter finishes nothing", ("content_filter",), {}, []),
+    ("no reason yet finishes nothing", (None,), {}, []),
+    ("one call by its id", ("whole",), {}, ["whole"]),
+    ("one call by the name of the id", (), {"tool_call_id": "empty"}, ["empty"]),
+    ("a cut call by its id", ("cut",), {}, []),
+    ("an unknown id", (), {"tool_call_id": "call_9"}, []),
+]
+
+
+@pytest.mark.parametrize("row", MARKED, ids=[row[0] for row in MARKED])
+def test_no_finish_reason_finishes_a_cut_call(
+    row: tuple[str, tuple[Any, ...], dict[str, Any], list[str]],
+) -> None:
+    _, places, names, finished = row
+    buffer = ToolCallBuffer()
+    buffer.add_tool_call("whole", "search", SEARCH)
+    buffer.add_tool_call("cut", "search", TRUNCATED)
+    buffer.add_tool_call("empty", "ping", "")
+    buffer.mark_finished_by_finish_reason(*places, **names)
+    assert list(buffer.get_all_finished_tool_calls()) == finished
+    unfinished = [id for id in ("whole", "cut", "empty") if id not in finished]
+    assert list(buffer.get_unfinished_tool_calls()) == unfinished
+    assert not buffer.is_complete("cut")
+    assert not buffer.validate_completion_state()
+
+
+def test_a_better_finish_reason_does_not_undo_a_worse_one() -> None:
+    buffer = buffer_of("", finish_reason="length")
+    buffer.mark_finished_by_finish_reason("tool_calls")
+    assert (buffer.finish_reason, buffer.is_finished("call_1")) == ("length", False)
+    assert buffer.finished_tool_ids == {"call_1"}
+
+
+def test_the_buffer_is_a_mapping_that_cannot_be_changed() -> None:
+    buffer = ToolCallBuffer()
+    entries = buffer.buffer
+    assert entries == {}
+    buffer.add_tool_call("call_1", "search", SEARCH, tool_type="custom")
+    entry: dict[str, Any] = {
+        "id": "call_1",
+        "name": "search",
+        "arguments": SEARCH,
+        "type": "custom",
+    }
+    entry |= {"complete": True}
+    assert entries == {"call_1": entry}
+    assert (len(entries), list(entries), "call_1" in entries) == (1, ["call_1"], True)
+    assert repr(entries) == repr({"call_1": entry})
+    assert buffer.get_tool_call("call_1") == entries["call_1"] == entry
+    assert buffer.get_tool_call("call_9") is None
+    with pytest.raises(TypeError):
+        entries["call_1"] = entry  # type: ignore[index]
+    entries["call_1"]["complete"] = False
+    assert buffer.is_complete("call_1")
+
+
+def test_a_call_that_is_added_again_keeps_what_the_second_time_left_out() -> None:
+    buffer = buffer_of(SEARCH)
+    buffer.mark_finished_by_finish_reason()
+    buffer.add_tool_call("call_1", "", None)
+    assert buffer.is_finished("call_1")
+    assert buffer.buffer["call_1"]["name"] == "search"
+    buffer.add_tool_call("call_1", "", '{"query": "x"}')
+    assert buffer.buffer["call_1"]["name"] == "search"
+    assert (buffer.is_complete("call_1"), buffer.is_finished("call_1")) == (True, False)
+    buffer.clear()
+    assert (len(buffer), buffer.finished_tool_ids) == (0, frozenset())
+
+
 # ── Complete JSON ───────────────────────────────────────────────────────────────────
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from recut import every_cutting
-from wholecall.dialects.text_reader import parse_text
+from wholecall.dialects.rescue import parse_text
 from wholecall.stream import ContentBlockBuffer
 
 
@@ -34,6 +34,23 @@ def test_blocks_are_kept_apart() -> None:
     assert [(block or {})["input"] for block in stopped] == [{"b": 2}, {"a": 1}]
     assert [(block or {})["name"] for block in stopped] == ["list", "find"]
     assert [(block or {})["id"] for block in stopped] == ["toolu_1", "toolu_0"]
+
+
+def test_the_texts_and_the_ids_of_the_blocks_can_be_read_and_not_changed() -> None:
+    buffer = ContentBlockBuffer()
+    buffer.handle_content_block_delta(1, '{"a"', "toolu_1")
+    buffer.handle_content_block_delta(1, ": 1")
+    assert (buffer.json_buffers, buffer.tool_ids) == ({1: '{"a": 1'}, {1: "toolu_1"})
+    assert (buffer.attempt_count, buffer.max_attempts) == (0, 3)
+    assert buffer.handle_content_block_stop(1) is None
+    assert (buffer.json_buffers, buffer.tool_ids) == ({}, {1: "toolu_1"})
+    assert buffer.attempt_count == 1
+    with pytest.raises(TypeError):
+        buffer.json_buffers[1] = "{}"  # type: ignore[index]
+    with pytest.raises(TypeError):
+        buffer.tool_ids[1] = "toolu_2"  # type: ignore[index]
+    buffer.reset()
+    assert buffer.tool_ids == {}
 
 
 # what holds, the block's text, the name, the input

@@ -28,7 +28,7 @@ from eval.questions import GROUPS, Groups, Question, Verdict, judge, sample
 from tables import DOCS, markdown, replace_section
 from wholecall.agent.turn import sender_for
 from wholecall.assembly.outcome import Outcome, collect
-from wholecall.demo.example_tools import TOOLS
+from wholecall.demo.scripted_model import TOOLS
 from wholecall.events import Text
 from wholecall.messages import Message, Request, Role
 from wholecall.tools.toolbox import Toolbox

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from wholecall.assembly.outcome import Outcome
-from wholecall.demo.example_tools import Incalculable, calculate
+from wholecall.demo.scripted_model import Incalculable, calculate
 from wholecall.events import JSON, Call
 
 Fits: TypeAlias = Callable[[Mapping[str, JSON]], bool]

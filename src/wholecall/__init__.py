@@ -39,7 +39,7 @@ from wholecall.stream import (
 )
 
 if TYPE_CHECKING:
-    from wholecall.agent.api import ask, ask_sync, run
+    from wholecall.agent.api import ask, ask_sync, resume, run
     from wholecall.agent.budget import RunLimits
     from wholecall.agent.run import Run, RunResult
     from wholecall.agent.run_events import (
@@ -54,14 +54,13 @@ if TYPE_CHECKING:
     )
     from wholecall.arguments.feedback import feedback
     from wholecall.dialects.emulation.emulate import emulate
-    from wholecall.dialects.text_reader import parse_text
+    from wholecall.dialects.rescue import parse_text
     from wholecall.protocols.history_repair import repair_history
     from wholecall.tools.function_tool import tool
     from wholecall.tools.mcp.server_config import McpServer
     from wholecall.tools.mcp.toolset import McpTools
     from wholecall.tools.tool import Context, Failed, Retry, Tool
     from wholecall.tools.toolbox import Toolbox
-    from wholecall.upstreams.base import Upstream
     from wholecall.upstreams.http import HttpSettings, HttpUpstream
     from wholecall.upstreams.providers import find_upstream
 
@@ -109,7 +108,6 @@ __all__ = [
     "ToolUseBuffer",
     "Toolbox",
     "TurnStarted",
-    "Upstream",
     "UpstreamError",
     "Usage",
     "WholecallError",
@@ -125,6 +123,7 @@ __all__ = [
     "is_complete_json",
     "parse_text",
     "repair_history",
+    "resume",
     "run",
     "tool",
 ]
@@ -132,21 +131,20 @@ __all__ = [
 # The rest is imported on first use: a program that only reads streams loads no HTTP client and no
 # formats of calls written as text. `events` cannot wait, because a module has the same name.
 _LATER = {
-    "agent.api": "ask ask_sync run",
+    "agent.api": "ask ask_sync resume run",
     "agent.budget": "RunLimits",
     "agent.run": "Run RunResult",
     "agent.run_events": "ApprovalAnswered ApprovalAsked RunEnded RunEvent ToolEnded ToolReported "
     "ToolStarted TurnStarted",
     "arguments.feedback": "feedback",
     "dialects.emulation.emulate": "emulate",
-    "dialects.text_reader": "parse_text",
+    "dialects.rescue": "parse_text",
     "protocols.history_repair": "repair_history",
     "tools.function_tool": "tool",
     "tools.mcp.server_config": "McpServer",
     "tools.mcp.toolset": "McpTools",
     "tools.tool": "Context Failed Retry Tool",
     "tools.toolbox": "Toolbox",
-    "upstreams.base": "Upstream",
     "upstreams.http": "HttpSettings HttpUpstream",
     "upstreams.providers": "find_upstream",
 }

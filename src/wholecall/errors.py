@@ -10,7 +10,8 @@
     ├── InadmissibleTools    tool definitions that may not be offered; `problems` says which and why
     │                        (also a ValueError)
     ├── UnreadableRequest    a request cannot be read; `param` names the field (also a ValueError)
-    ├── UnknownModel         a model's name does not say who answers for it (also a ValueError)
+    ├── UnknownModel         a model's name does not say who answers for it, or its
+    │                        provider's key is missing (also a ValueError)
     ├── UnusableFunction     a function cannot be offered as a tool (also a TypeError)
     ├── UnusableDialect      a dialect that is not known, or cannot be read or learned
     │                        (also a ValueError)
@@ -20,7 +21,9 @@
     ├── UpstreamError        an upstream refused, failed or fell silent; `status`, `retry_after`
     └── RunFailed            a run ended without an answer; `ran` says which calls had begun,
         │                    `text` what the model said last
-        └── RunCancelled     somebody cancelled it, or its reader left
+        ├── RunCancelled     it was cancelled, or its reader left
+        ├── RunWaiting       a durable run waits for a decision or a tool; `id` resumes it
+        └── Fenced           another worker has taken over the durable run
 
 A *model's* mistake is never an exception: it is a `Rejected` value, because it goes back to the
 model. An *upstream's* mistake inside a stream is a `Fault` event. Exceptions are for the caller.
@@ -29,6 +32,10 @@ model. An *upstream's* mistake inside a stream is a `Fault` event. Exceptions ar
 from __future__ import annotations
 
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wholecall.events import Call
 
 
 class WholecallError(Exception):
@@ -163,21 +170,36 @@ class UpstreamError(WholecallError):
         `status`."""
         self.body = body
         """The beginning of what it said, without secrets."""
+        self.quoted = ""
+        """The model's answer, if the upstream could not parse the call in it and quotes it."""
         self.attempts = 1
         """The number of failed attempts to begin the answer."""
-        self.ran: tuple[object, ...] = ()
+        self.ran: tuple[Call, ...] = ()
         """The calls that a run had begun by then, in order: what they did is done."""
 
 
 class RunFailed(WholecallError):
     """A run ended without an answer."""
 
-    def __init__(self, message: str, *, ran: tuple[object, ...] = (), text: str = "") -> None:
+    def __init__(self, message: str, *, ran: tuple[Call, ...] = (), text: str = "") -> None:
         super().__init__(message)
         self.text = text
         """The model's last words if they were not an answer; empty if it said nothing."""
         self.ran = ran
         """The calls that had begun, in order: what they did is done."""
+
+
+class RunWaiting(RunFailed):
+    """A durable run cannot go on before a person decides, or a missing tool is there again."""
+
+    def __init__(self, message: str, *, id: str) -> None:
+        super().__init__(message)
+        self.id = id
+        """The run's, for `resume`."""
+
+
+class Fenced(RunFailed):
+    """Another worker has taken over a durable run: nothing more begins here."""
 
 
 class RunCancelled(RunFailed):

@@ -170,7 +170,8 @@ class Call:
     id: str
     """Unique over the conversation."""
     name: str
-    arguments: Mapping[str, JSON]
+    arguments: Mapping[str, Any]
+    """JSON values that fit the tool's schema."""
     raw: str
     """The text of the arguments before parsing."""
     evidence: Evidence

@@ -14,14 +14,15 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, get_args
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, get_args
 
 import msgspec
 
 from wholecall.arguments.limits import DEFAULT
 from wholecall.arguments.parse import Parsed, parse
 from wholecall.assembly.call_builder import Draft
-from wholecall.assembly.finish_reasons import read_hint
+from wholecall.assembly.finish_reasons import read_hint, worse
 from wholecall.assembly.outcome import Outcome, collect
 from wholecall.assembly.verdict import Ending, Judge, ending_of
 from wholecall.errors import IncompleteArguments
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from wholecall.dialects.rescue import RescuingAssembler
 
 _PREVIEW = 100
+_Key = TypeVar("_Key")
+_Shown = TypeVar("_Shown")
 
 
 def is_complete_json(text: str) -> bool:
@@ -54,11 +57,17 @@ def is_complete_json(text: str) -> bool:
 
 
 class ToolCallBuffer:
-    """Tool calls by id, each with its arguments as they came, and whether they are whole."""
+    """Tool calls by id, each with its arguments as they came, and whether they are whole.
+
+    *Complete* calls have whole arguments. *Finished* calls are complete, and a finish reason came
+    after them. A finish reason never makes a cut call complete.
+    """
 
     def __init__(self, finish_reason: str | None = None) -> None:
         self.finish_reason = finish_reason
         self._drafts: dict[str, Draft] = {}
+        self._types: dict[str, str] = {}
+        self._finished: set[str] = set()
         self._judge = Judge()
 
     # ── Filling ─────────────────────────────────────────────────────────────────────
@@ -69,23 +78,70 @@ class ToolCallBuffer:
         tool_call_id: str,
         tool_name: str,
         arguments: str | Mapping[str, Any] | None = None,
+        tool_type: str = "function",
     ) -> None:
-        """Put a call in, or put it in anew: the last word on an id counts."""
+        """Add a call, or replace it: the last word on an id counts.
+
+        A known id keeps its name if the new one is empty, and its arguments if none are given.
+        A call with new arguments is not finished until the next finish reason.
+        """
+        known = self._drafts.get(tool_call_id)
+        self._types[tool_call_id] = tool_type
+        if known is not None and arguments is None:
+            known.name = tool_name or known.name
+            return
         draft = Draft(len(self._drafts), DEFAULT)
         draft.id = draft.provider_id = tool_call_id
-        draft.name = tool_name
+        draft.name = tool_name or (known.name if known is not None else "")
         self._drafts[tool_call_id] = draft
+        self._finished.discard(tool_call_id)
         draft.add(arguments)
 
-    def append_arguments(self, tool_call_id: str, text: str) -> None:
+    def append_arguments(self, tool_call_id: str, additional_arguments: str | None) -> None:
         """Add a piece of text to the arguments of a call."""
-        self._draft(tool_call_id).add(text)
+        self._draft(tool_call_id).add(additional_arguments)
+
+    def mark_finished_by_finish_reason(
+        self, reason: str | None = "stop", *, tool_call_id: str | None = None
+    ) -> None:
+        """Finish every call, because the finish reason came; or one call, by its id.
+
+        The id of a call in the buffer may be given in place of the reason. None means that no
+        finish reason came yet, as in most chunks of a stream: it finishes nothing. An open call
+        is not finished by any reason, nor is a whole one by a content filter or an error.
+        """
+        if tool_call_id is None and reason in self._drafts:
+            tool_call_id = reason
+        elif reason is not None:
+            hint = self._hint()
+            if hint is None or worse(hint, read_hint(reason)) is not hint:
+                self.finish_reason = reason
+        if tool_call_id is not None:
+            self._finished.update({tool_call_id} & self._drafts.keys())
+        elif reason is not None:
+            self._finished.update(self._drafts)
 
     def clear(self) -> None:
         """Forget every call, as after they were executed."""
         self._drafts.clear()
+        self._types.clear()
+        self._finished.clear()
 
     # ── Asking ──────────────────────────────────────────────────────────────────────
+
+    @property
+    def buffer(self) -> Mapping[str, dict[str, Any]]:
+        """The calls by id, each as `get_tool_call` returns it. Read-only and always current."""
+        return _LazyMapping(self._drafts, self._entry)
+
+    @property
+    def finished_tool_ids(self) -> frozenset[str]:
+        """The ids of the calls after which a finish reason came, whole or not."""
+        return frozenset(self._finished)
+
+    def get_tool_call(self, tool_call_id: str) -> dict[str, Any] | None:
+        """Return `id`, `name`, `arguments`, `type` and `complete` of a call, or None."""
+        return self.buffer.get(tool_call_id)
 
     def is_complete(self, tool_call_id: str) -> bool:
         """Return True if the call may run: its arguments are one whole object."""
@@ -96,6 +152,10 @@ class ToolCallBuffer:
             and not draft.arguments.is_open
             and isinstance(self._verdict(draft), Call)
         )
+
+    def is_finished(self, tool_call_id: str) -> bool:
+        """Return True if the call is complete, and the finish reason came after it."""
+        return tool_call_id in self._finished and self.is_complete(tool_call_id)
 
     def parse_arguments(self, tool_call_id: str) -> dict[str, Any]:
         """The arguments as a dict, never anything else.
@@ -115,11 +175,19 @@ class ToolCallBuffer:
 
     def get_all_complete_tool_calls(self) -> dict[str, dict[str, Any]]:
         """The calls that may run, by id, in the order in which they were added."""
-        return {id: entry for id, entry in self._entries() if entry["complete"]}
+        return {id: entry for id, entry in self.buffer.items() if entry["complete"]}
 
     def get_incomplete_tool_calls(self) -> dict[str, dict[str, Any]]:
         """The calls that must not run, by id."""
-        return {id: entry for id, entry in self._entries() if not entry["complete"]}
+        return {id: entry for id, entry in self.buffer.items() if not entry["complete"]}
+
+    def get_all_finished_tool_calls(self) -> dict[str, dict[str, Any]]:
+        """The calls that are complete and after which the finish reason came, by id."""
+        return {id: entry for id, entry in self.buffer.items() if self.is_finished(id)}
+
+    def get_unfinished_tool_calls(self) -> dict[str, dict[str, Any]]:
+        """The calls that are cut, or whose finish reason has not come, by id."""
+        return {id: entry for id, entry in self.buffer.items() if not self.is_finished(id)}
 
     def validate_completion_state(self) -> bool:
         """Return True if the finish reason and the calls agree, and every call is whole.
@@ -152,10 +220,7 @@ class ToolCallBuffer:
         except KeyError:
             raise KeyError(f"no tool call {tool_call_id!r} in the buffer") from None
 
-    def _entries(self) -> list[tuple[str, dict[str, Any]]]:
-        return [(id, self._entry(id, draft)) for id, draft in self._drafts.items()]
-
-    def _entry(self, id: str, draft: Draft) -> dict[str, Any]:
+    def _entry(self, draft: Draft) -> dict[str, Any]:
         verdict = self._verdict(draft)
         sent = draft.arguments
         arguments = sent.object() if sent.is_object else sent.text
@@ -163,12 +228,32 @@ class ToolCallBuffer:
             # The raw text is not JSON: return the repaired text for parsing.
             arguments = msgspec.json.encode(verdict.arguments).decode()
         return {
-            "id": id,
+            "id": draft.id,
             "name": draft.name,
             "arguments": arguments,
-            "type": "function",
+            "type": self._types[draft.id],
             "complete": isinstance(verdict, Call),
         }
+
+
+class _LazyMapping(Mapping[_Key, _Shown]):
+    """A read-only view of drafts: each value is made when it is read."""
+
+    def __init__(self, drafts: Mapping[_Key, Draft], show: Callable[[Draft], _Shown]) -> None:
+        self._shown_drafts = drafts
+        self._show = show
+
+    def __getitem__(self, key: _Key) -> _Shown:
+        return self._show(self._shown_drafts[key])
+
+    def __iter__(self) -> Iterator[_Key]:
+        return iter(self._shown_drafts)
+
+    def __len__(self) -> int:
+        return len(self._shown_drafts)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 class ContentBlockBuffer:
@@ -184,7 +269,18 @@ class ContentBlockBuffer:
         """Failed attempts in a row. A block that is whole sets it back."""
         self.last_error: str | None = None
         self._drafts: dict[int, Draft] = {}
+        self._ids: dict[int, str] = {}
         self._judge = Judge()
+
+    @property
+    def json_buffers(self) -> Mapping[int, str]:
+        """The text so far of the blocks that have not stopped, by index. Read-only."""
+        return _LazyMapping(self._drafts, lambda draft: draft.arguments.text)
+
+    @property
+    def tool_ids(self) -> Mapping[int, str]:
+        """The ids of the tool uses since the last reset, by index. Read-only."""
+        return MappingProxyType(self._ids)
 
     # The signature is that of the buffer which this one replaces.
     def handle_content_block_delta(  # noqa: PLR0917
@@ -195,7 +291,7 @@ class ContentBlockBuffer:
         if draft is None:
             draft = self._drafts[index] = Draft(len(self._drafts), DEFAULT)
         if tool_id is not None:
-            draft.id = draft.provider_id = tool_id
+            draft.id = draft.provider_id = self._ids[index] = tool_id
         draft.name = name or draft.name
         draft.add(content)
         return True
@@ -232,6 +328,7 @@ class ContentBlockBuffer:
     def reset(self) -> None:
         """Forget blocks and failures, as after the tools were executed."""
         self._drafts.clear()
+        self._ids.clear()
         self.attempt_count = 0
         self.last_error = None
 
@@ -448,7 +545,7 @@ def _make_reader(protocol: str, tools: Tools | None, *, options: ReadOptions) ->
 
 
 def _read_xml(text: str) -> Outcome:
-    from wholecall.dialects.text_reader import parse_text  # noqa: PLC0415 - see `_make_reader`
+    from wholecall.dialects.rescue import parse_text  # noqa: PLC0415 - see `_make_reader`
 
     return parse_text("anthropic_xml", text)
 

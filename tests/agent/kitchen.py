@@ -74,12 +74,12 @@ class Played:
         return [part.result.text for part in parts if isinstance(part, CallResult)]
 
 
-def play(*turns: Reaction, **options: Unpack[RunOptions]) -> Played:
+def play(*turns: Reaction, output: object = None, **options: Unpack[RunOptions]) -> Played:
     async def go() -> Played:
         kitchen, upstream = Kitchen(), ReplayUpstream(turns)
         options.setdefault("tools", kitchen.tools)
         options["upstream"] = upstream
-        started = run("m", "Dinner!", **options)
+        started = run("m", "Dinner!", output=output, **options)
         played = Played(kitchen, upstream, [], None, None)
         try:
             async for event in started:

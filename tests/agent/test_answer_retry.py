@@ -7,8 +7,7 @@ from wholecall.agent.budget import RunLimits
 from wholecall.assembly.outcome import Outcome
 from wholecall.errors import RunFailed, UpstreamError
 from wholecall.events import Call, Evidence, Reason, Rejected, Text, Usage
-from wholecall.messages import Message, Request, Role
-from wholecall.tool_choice import Choice, Mode
+from wholecall.messages import Choice, Message, Mode, Request, Role
 
 REQUEST = Request(model="m", messages=(Message(Role.USER, (Text("hi"),)),))
 CALL = Call(id="call_1", name="look", arguments={}, raw="{}", evidence=Evidence.CONFIRMED)

@@ -11,8 +11,7 @@ from wholecall.agent.run_events import RunEvent
 from wholecall.errors import InvalidChoice, UnknownModel, UnreadableRequest
 from wholecall.events import Text
 from wholecall.faults.fault_server import FaultServer, start_in_thread
-from wholecall.messages import CallResult, Message, Native, PastCall, Role
-from wholecall.tool_choice import Choice, Mode
+from wholecall.messages import CallResult, Choice, Message, Mode, Native, PastCall, Role
 from wholecall.tools.function_tool import tool
 from wholecall.upstreams.replay import ReplayUpstream
 
@@ -160,7 +159,7 @@ def test_the_way_goes_by_the_name_of_the_model_where_it_should() -> None:
 
 def test_an_option_that_does_not_exist_is_refused() -> None:
     options: Any = {"limit": 5}
-    with pytest.raises(TypeError, match="'limit' is no option of a run; there are tools,"):
+    with pytest.raises(TypeError, match="a run has no option 'limit'; there are output, tools,"):
         run("m", "Go", upstream=ReplayUpstream([]), **options)
 
 

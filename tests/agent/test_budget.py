@@ -9,7 +9,7 @@ def call(name: str = "look", **arguments: object) -> Call:
     return Call(
         id="call_1",
         name=name,
-        arguments=arguments,  # type: ignore[arg-type]  # JSON values, as kwargs
+        arguments=arguments,
         raw="",
         evidence=Evidence.CLOSED,
     )

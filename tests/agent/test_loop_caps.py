@@ -7,8 +7,7 @@ import pytest
 from agent.kitchen import WRONG, Kitchen, Menu, looks, play
 from scripted import calls, chunk, ending, opening, says
 from wholecall.agent.budget import RunLimits, Stop
-from wholecall.messages import CallResult
-from wholecall.tool_choice import Choice, Mode
+from wholecall.messages import CallResult, Choice, Mode
 from wholecall.upstreams.replay import ScriptedAnswer
 
 

@@ -6,7 +6,7 @@ from agent.kitchen import Menu, play
 from scripted import calls, says
 from wholecall.agent.budget import RunLimits
 from wholecall.errors import RunFailed
-from wholecall.tool_choice import Mode
+from wholecall.messages import Mode
 
 
 def test_a_call_that_the_choice_forbids_is_no_mistake_of_its_tool() -> None:

@@ -195,7 +195,7 @@ def test_when_the_time_is_over_after_an_early_start_the_error_says_what_ran() ->
         )
         with pytest.raises(RunFailed, match="time of the run") as failed:
             await started.result()
-        assert [call.name for call in failed.value.ran] == ["peek"]  # type: ignore[attr-defined]  # calls
+        assert [call.name for call in failed.value.ran] == ["peek"]
 
     drive(test())
 

@@ -14,8 +14,7 @@ from wholecall.agent.budget import RunLimits, Stop
 from wholecall.agent.run_events import RunEnded
 from wholecall.errors import RunFailed
 from wholecall.events import Rejected, Text
-from wholecall.messages import Native
-from wholecall.tool_choice import Mode
+from wholecall.messages import Mode, Native
 from wholecall.upstreams.replay import Reaction, ReplayUpstream, ScriptedAnswer
 
 LOOK = calls(("look", {"shelf": 1}))
@@ -131,7 +130,7 @@ def test_without_words_the_answer_is_ours_and_ask_raises_it(
         asyncio.run(asking)
     assert str(caught.value) == done.no_answer
     assert caught.value.text == said
-    assert [call.name for call in caught.value.ran] == ["look"]  # type: ignore[attr-defined]
+    assert [call.name for call in caught.value.ran] == ["look"]
 
 
 SAME = [LOOK] * 3

@@ -29,7 +29,7 @@ from scripted import calls, says
 from tools.mcp_calls import define, make_server, opened, scripted
 from wholecall.agent.api import RunOptions, ask
 from wholecall.agent.run import RunResult
-from wholecall.dialects.text_reader import encode
+from wholecall.dialects.rescue import encode
 from wholecall.messages import Request
 from wholecall.tools.function_tool import tool
 from wholecall.tools.toolbox import Offered
@@ -259,7 +259,8 @@ def test_a_page_that_comes_in_two_results_is_no_hiding_place() -> None:
 
     tools: list[Offered] = [send_mail, read_part]
     reads = [calls(("read_page", {"url": f"part {number}"})) for number in (1, 2)]
-    played = asyncio.run(play(Office(), *reads, says(LEAK), *[DONE] * 3, tools=tools))
+    options: RunOptions = {"tools": tools, "rescue": "all"}
+    played = asyncio.run(play(Office(), *reads, says(LEAK), *[DONE] * 3, **options))
     assert played.did == []
 
 

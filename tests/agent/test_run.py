@@ -129,7 +129,7 @@ def test_leaving_the_iteration_cancels_the_run() -> None:
         work = Endless()
         events = aiter(run_of(work))
         assert await anext(events) == Text("again")
-        await events.aclose()  # type: ignore[attr-defined]  # an async generator
+        await events.aclose()
         assert work.was_cancelled
 
     drive(test())
@@ -224,7 +224,7 @@ def test_a_slow_reader_holds_the_run_back() -> None:
             await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert work.said > UNREAD + 1
-        await events.aclose()  # type: ignore[attr-defined]  # an async generator
+        await events.aclose()
 
     drive(test())
 
@@ -268,7 +268,7 @@ def test_a_run_that_waits_for_its_reader_goes_on_while_the_result_is_waited_for(
         for _ in range(20):
             await asyncio.sleep(0)
         assert work.said == said
-        await events.aclose()  # type: ignore[attr-defined]  # an async generator
+        await events.aclose()
 
     drive(test())
 
@@ -302,5 +302,59 @@ def test_a_run_that_is_cancelled_before_it_begins_keeps_no_reader_waiting() -> N
 
     async def read(run: Run) -> list[object]:
         return [event async for event in run]
+
+    drive(test())
+
+
+# Without an event loop.
+
+
+def test_a_run_is_read_and_waited_for_without_an_event_loop() -> None:
+    run = run_of(say_three)
+    assert list(run) == [Text("one"), Text("two"), Text("three")]
+    assert run.wait() is RESULT
+    assert run.wait() is RESULT
+
+
+def test_waiting_alone_runs_it() -> None:
+    assert run_of(say_three).wait() is RESULT
+
+
+def test_leaving_a_plain_loop_cancels_the_run() -> None:
+    work = Endless()
+    run = run_of(work)
+    for event in run:
+        assert event == Text("again")
+        break
+    assert work.was_cancelled
+    with pytest.raises(RunCancelled):
+        run.wait()
+
+
+def test_a_plain_loop_raises_what_the_run_raised() -> None:
+    async def fail(channel: EventChannel) -> RunResult:
+        channel.put(Text("one"))
+        raise RunFailed("no")
+
+    events = iter(run_of(fail))
+    assert next(events) == Text("one")
+    with pytest.raises(RunFailed, match="no"):
+        next(events)
+
+
+def test_a_run_that_is_being_read_cannot_be_waited_for() -> None:
+    run = run_of(Endless())
+    events = iter(run)
+    next(events)
+    with pytest.raises(RuntimeError, match="after its last event"):
+        run.wait()
+
+
+def test_plain_loops_refuse_to_block_an_event_loop() -> None:
+    async def test() -> None:
+        with pytest.raises(RuntimeError, match="async for event in run"):
+            list(run_of(say_three))
+        with pytest.raises(RuntimeError, match=r"await run\.result"):
+            run_of(say_three).wait()
 
     drive(test())

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from wholecall.agent.run import AnyText, TypedOutput
 from wholecall.errors import UnusableFunction
-from wholecall.tools.results import to_result
+from wholecall.tools.tool import to_result
 
 
 class City(BaseModel):

@@ -12,8 +12,7 @@ from wholecall.arguments.feedback import SkipReason, feedback, skipped
 from wholecall.events import Reason, Rejected
 from wholecall.faults.fault_server import FaultServer
 from wholecall.faults.scenarios import SCENARIOS
-from wholecall.faults.script import Form, Scenario
-from wholecall.faults.tools import TOOLS
+from wholecall.faults.script import TOOLS, Form, Scenario
 
 OFFER = {spec.name: spec for spec in TOOLS}
 ROWS = [

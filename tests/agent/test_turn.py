@@ -14,10 +14,9 @@ from wholecall.assembly.outcome import Outcome, collect
 from wholecall.dialects.dialect_registry import dialect_named
 from wholecall.dialects.rescue import Rescue
 from wholecall.events import Text
-from wholecall.messages import CallResult, Message, Request, Role, ToolSpec
+from wholecall.messages import CallResult, Choice, Message, Mode, Request, Role, ToolSpec
 from wholecall.protocols.anthropic.request import MAX_TOKENS
 from wholecall.protocols.reader import Chunk
-from wholecall.tool_choice import Choice, Mode
 from wholecall.tools.function_tool import tool
 from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import Answer

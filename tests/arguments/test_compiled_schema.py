@@ -9,6 +9,7 @@ from wholecall.arguments.compiled_schema import (
     ANY_TYPE,
     LISTED,
     Compiled,
+    SchemaCache,
     SchemaPlace,
     matches,
     prepare,
@@ -208,3 +209,35 @@ def test_the_items_that_do_not_fit_are_found_by_halves(items: list[Any], places:
     assert list(compiled.misfits(place, items)) == places
     assert list(compiled.misfits(place, items, start=1)) == [place for place in places if place]
     assert list(compiled.misfits(place, items, start=len(items) + 1)) == []
+
+
+def test_a_cache_is_bounded_by_the_bytes_of_its_texts() -> None:
+    made: list[str] = []
+
+    def make(text: str) -> int:
+        made.append(text)
+        return len(text)
+
+    cache = SchemaCache(make, most_bytes=1000)
+    texts = [f"{number:010}" for number in range(50)]
+    for _ in range(20):  # a set that takes half of the room never drives its own members out
+        assert [cache.find(text) for text in texts] == [10] * 50
+    assert made == texts
+    for number in range(50, 1000):
+        cache.find(f"{number:010}")
+        assert cache.kept_bytes <= 1000
+    assert cache.find(texts[0]) == 10
+    assert made[-1] == texts[0]
+
+
+def test_a_cache_keeps_what_is_used_again() -> None:
+    made: list[str] = []
+
+    def make(text: str) -> int:
+        made.append(text)
+        return len(text)
+
+    cache = SchemaCache(make, most_bytes=40)
+    for text in ("a" * 10, "b" * 10, "c" * 10, "a" * 10, "d" * 10, "a" * 10):
+        cache.find(text)
+    assert made == ["a" * 10, "b" * 10, "c" * 10, "d" * 10]

@@ -346,7 +346,7 @@ REFUSED: list[tuple[str, list[Any], list[tuple[str, str, str]]]] = [
         [ToolSpec([])],  # type: ignore[arg-type]
         [("$[0].name", "tool", "tools[0].name is []")],
     ),
-    ("too many", [ToolSpec(f"t{n}") for n in range(129)], [("$", "limit", "at most 128 tools")]),
+    ("too many", [ToolSpec(f"t{n}") for n in range(1025)], [("$", "limit", "at most 1024 tools")]),
     (
         "every problem of every tool",
         [ToolSpec("a b", {"type": "array"}), 5, ToolSpec("c d")],

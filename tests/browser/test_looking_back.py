@@ -241,3 +241,23 @@ async def test_figures_are_drawn_with_their_numbers(tmp_path: Path) -> None:
         assert "calls_with_other_hint" in said
         await page.shoot(PICTURES / "figures.png")
         await page.shoot(PICTURES / "figures-dark.png", dark=True)
+
+
+@in_browser
+async def test_the_page_opens_with_the_last_runs_and_the_newest_selected(tmp_path: Path) -> None:
+    async with looking(tmp_path, TWO) as (served, script, page):
+        await ask_wrongly(served, script)
+        await page.open("about:blank")
+        await page.open(f"{served.url}/")
+        await page.until("document.querySelectorAll('.list li').length === 2")
+        await page.until("document.querySelector('.title')?.textContent.includes('other')")
+        names = "[...document.querySelectorAll('.list .name')].map((each) => each.textContent)"
+        assert await page.ask(names) == ["other", "m"]
+        pressed = "document.querySelector('.list [aria-pressed=true]').textContent"
+        assert "other" in await page.ask(pressed)
+        assert "weather in Rome" in await page.ask("document.querySelector('.list').textContent")
+        await page.shoot(PICTURES / "opened.png")
+        script.say(chunk({"content": "Hello."}), *ending(), end=True)
+        await ask(served)
+        await page.until("document.querySelectorAll('.list li').length === 3")
+        await page.until("document.querySelector('.title').textContent.includes('done')")

@@ -1,10 +1,13 @@
 """`wholecall config` as its users meet it."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
+import yaml
 
 from tools.mcp_calls import scripted
 from wholecall.cli import main
@@ -144,3 +147,43 @@ def test_settings_lists_every_setting(capsys: pytest.CaptureFixture[str]) -> Non
     assert "models.NAME.upstream (text; required)\n" in out
     assert "keys.required (true or false; default: false)\n" in out
     assert len(out.splitlines()) == 2 * len(list_settings())
+
+
+def test_init_writes_a_file_that_the_proxy_can_start_with(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert not run("init")
+    assert "run `wholecall serve --config wholecall.yaml`" in capsys.readouterr().out
+    assert not run("check")
+    assert capsys.readouterr().out.startswith("wholecall.yaml: good; 1 model")
+    # With its examples, too: what is commented out is one space of indentation away from valid.
+    text = Path("wholecall.yaml").read_text("utf-8")
+    Path("all.yaml").write_text(
+        re.sub(r"(?m)^( *)# (?=  |[a-z]+: |[a-z]+:$)", r"\1", text), "utf-8"
+    )
+    assert not run("check", "--no-tools", "all.yaml")
+    assert capsys.readouterr().out.startswith("all.yaml: good; 2 models")
+
+
+def test_init_overwrites_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.yaml").write_text("mine", "utf-8")
+    assert run("init", "mine.yaml") == 2
+    assert "mine.yaml exists already" in capsys.readouterr().err
+    assert Path("mine.yaml").read_text("utf-8") == "mine"
+    assert run("init", "nowhere/mine.yaml") == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_the_schema_accepts_what_the_proxy_accepts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not run("schema")
+    schema = json.loads(capsys.readouterr().out)
+    validator = jsonschema.Draft202012Validator(schema)
+    assert not run("init")
+    written = yaml.safe_load(Path("wholecall.yaml").read_text("utf-8"))
+    assert validator.is_valid(written)
+    assert not validator.is_valid({**written, "listne": {}})
+    assert not validator.is_valid({"listen": {"port": "8787"}})
+    # Every setting of the table is in it.
+    named = set(re.findall(r'"([a-z_]+)": ', json.dumps(schema)))
+    last = {row.setting.rpartition(".")[2] for row in list_settings()} - {"NAME", "N"}
+    assert last <= named

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -153,3 +153,68 @@ def test_uvicorn_is_told_to_drain_and_not_to_log_requests() -> None:
     assert not settings.access_log
     assert settings.log_config is None
     assert settings.app == f"{server.__name__}:make_worker_app"
+
+
+TOOLS_MODULE = '''
+def look(shelf: int) -> str:
+    """Look at a shelf."""
+    return "empty"
+'''
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Config, list[str]]]:
+    """Configurations that would be served, with what the user is told of them."""
+    found: list[tuple[Config, list[str]]] = []
+
+    def note(config: Config, *, announce: Callable[[str], None]) -> None:
+        lines: list[str] = []
+        monkeypatch.setattr(typer, "echo", lines.append)
+        announce("http://127.0.0.1:9")
+        found.append((config, lines))
+
+    monkeypatch.setattr(server, "serve", note)
+    return found
+
+
+def test_tools_of_the_command_line_run_here(served: list[tuple[Config, list[str]]]) -> None:
+    Path("shelf_tools.py").write_text(TOOLS_MODULE, "utf-8")
+    serve(
+        upstream="http://127.0.0.1:9/v1",
+        tool=["shelf_tools:look"],
+        mcp=["time=uvx mcp-server-time"],
+        inspector=True,
+    )
+    [(config, lines)] = served
+    assert config.models["*"].mode == "run"
+    assert [type(tool).__name__ for tool in config.tools] == ["PythonTool", "McpTool"]
+    assert lines == [
+        "OPENAI_BASE_URL=http://127.0.0.1:9/v1",
+        "ANTHROPIC_BASE_URL=http://127.0.0.1:9",
+        "# every model: openai/* at http://127.0.0.1:9/v1; its tools run here",
+        "# inspector: http://127.0.0.1:9/inspector",
+    ]
+
+
+def test_the_start_names_every_model_and_that_keys_are_needed(
+    served: list[tuple[Config, list[str]]],
+) -> None:
+    models = "models: {a: {upstream: ollama/q}, '*': {upstream: ollama/*}}"
+    Path("wholecall.yaml").write_text(f"{models}\nkeys: {{required: true}}", "utf-8")
+    serve()
+    [(_, lines)] = served
+    assert lines[2:] == [
+        "# a: ollama/q; its calls go to the client",
+        "# every other model: ollama/*; its calls go to the client",
+        "# clients need a key: wholecall keys create",
+    ]
+
+
+def test_tools_need_an_upstream_beside_them() -> None:
+    with pytest.raises(typer.BadParameter, match="go with --upstream"):
+        serve(tool=["a:b"])
+
+
+def test_a_tool_that_cannot_be_imported_is_named_by_its_option() -> None:
+    with pytest.raises(ConfigError, match=r"--tool or --mcp: .*'nowhere' cannot be imported"):
+        serve(upstream="http://127.0.0.1:9/v1", tool=["nowhere:f"])

@@ -13,9 +13,9 @@ from wholecall.agent.run import RunResult
 from wholecall.agent.run_events import RunEvent, Status, ToolEnded, ToolStarted, TurnRetried
 from wholecall.assembly.outcome import Outcome, collect
 from wholecall.cli.recordings import load
-from wholecall.demo.example_tools import TOOLS
 from wholecall.demo.scripted_model import (
     NAME,
+    TOOLS,
     Scene,
     ScriptedModel,
     find_place,

@@ -10,7 +10,7 @@ import pytest
 
 from recut import every_cutting
 from wholecall.assembly.outcome import Outcome
-from wholecall.dialects.text_reader import parse_text
+from wholecall.dialects.rescue import parse_text
 
 Say: TypeAlias = Callable[..., str]
 

@@ -12,7 +12,7 @@ from example_counts import examples
 from recut import cut_text
 from wholecall.dialects.dialect import Notation
 from wholecall.dialects.dialect_registry import DIALECTS
-from wholecall.dialects.text_reader import encode, encode_output, parse_text
+from wholecall.dialects.rescue import encode, encode_output, parse_text
 
 WRITTEN = sorted(name for name, dialect in DIALECTS.items() if dialect.template is not None)
 TYPES = {

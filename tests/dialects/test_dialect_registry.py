@@ -13,6 +13,7 @@ from wholecall.dialects.dialect_registry import (
     plain_name,
     way_for,
 )
+from wholecall.dialects.rescue import encode, parse_text
 from wholecall.errors import UnusableDialect
 
 # how, and the names that people give to these models
@@ -123,3 +124,56 @@ def test_the_table_names_only_what_exists() -> None:
 def test_every_pattern_is_in_the_form_of_the_names() -> None:
     patterns = [pattern for _, patterns in _TABLE for pattern in patterns.split()]
     assert [plain_name(pattern) for pattern in patterns] == patterns
+
+
+# ── An announced dialect is not stricter than `auto` ─────────────────────────────────
+
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+        },
+    },
+}
+# Read only: what they announce is not text with calls, or is forced by a grammar.
+NOT_ANNOUNCED = {"auto", "constrained", "hf_response_template", "think_tags"}
+# An opener of one begins like an opener of the other, whose own calls come first.
+BEGIN_ALIKE = {
+    "minicpm5": "anthropic_xml deepseek_v32_dsml deepseek_v4_dsml functionary_v31 granite20b_fc "
+    "olmo3 qwen3_xml seed_oss template_tag_json tool_use_xml",
+    "ui_tars": "command_r_plus template_tag_json",
+    "pythonic": "lmstudio mistral",
+    "harmony": "muse_atem",
+    "step3": "deepseek_v3 deepseek_v31 template_tag_json",
+}
+
+
+def begin_alike(one: str, other: str) -> bool:
+    pairs = ((one, other), (other, one))
+    return any(last in BEGIN_ALIKE.get(first, "").split() for first, last in pairs)
+
+
+WRITERS = sorted(
+    name
+    for name, dialect in DIALECTS.items()
+    # The only mark of the last three is plain: a name, or `>>>`.
+    if dialect.template and name not in {"functionary_v32", "yaml_xml", "morph_xml"}
+)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_every_announced_dialect_reads_what_auto_reads(writer: str) -> None:
+    text = encode(writer, [("weather", {"city": "Rome", "days": 2})])
+    for lead in ("", "Let me look.\n"):
+        found = calls("auto", lead + text)
+        for reader in DIALECTS.keys() - NOT_ANNOUNCED:
+            if found and not begin_alike(writer, reader):
+                assert calls(reader, lead + text) == found, reader
+
+
+def calls(dialect: str, text: str) -> list[tuple[str, dict[str, object]]]:
+    outcome = parse_text(dialect, text, tools=[WEATHER])
+    return [(call.name, dict(call.arguments)) for call in outcome.calls]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from wholecall.dialects.parser_context import ParserContext
-from wholecall.dialects.text_reader import parse_text
+from wholecall.dialects.rescue import parse_text
 from wholecall.events import Reason
 from wholecall.messages import ToolSpec
 

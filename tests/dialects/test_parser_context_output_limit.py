@@ -11,8 +11,7 @@ from emulated_requests import LENGTH, PROMPTED, STOP, ask, understand
 from recut import every_cutting
 from wholecall.assembly.outcome import Outcome, collect
 from wholecall.dialects.emulation.emulate import emulate
-from wholecall.dialects.rescue import RescuingAssembler
-from wholecall.dialects.text_reader import encode
+from wholecall.dialects.rescue import RescuingAssembler, encode
 from wholecall.events import (
     Delta,
     Hint,

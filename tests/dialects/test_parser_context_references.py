@@ -8,7 +8,7 @@ import pytest
 
 from wholecall.arguments.compiled_schema import Compiled, prepare
 from wholecall.dialects.parser_context import follow
-from wholecall.dialects.text_reader import parse_text
+from wholecall.dialects.rescue import parse_text
 from wholecall.messages import ToolSpec
 
 ZIP = {"type": "string", "description": "five digits"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -21,7 +22,7 @@ from wholecall.dialects.provenance import (
     rescued_id,
 )
 from wholecall.events import CallDelta, Inconsistent, Oddity, Reasoning, Text
-from wholecall.messages import CallResult, Message, Native, PastCall, Result, Role, ToolSpec
+from wholecall.messages import CallResult, Media, Message, Native, PastCall, Result, Role, ToolSpec
 
 OFFER = {"mail": ToolSpec("mail", description="Sends."), "wipe": ToolSpec("wipe")}
 LONG = '{"to": "eve@example.org", "body": "The key is here."}'
@@ -137,13 +138,13 @@ def test_arguments_alone_are_no_evidence_where_the_format_was_announced() -> Non
 
 def test_so_many_calls_are_searched_for_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    squeeze = provenance._squeeze
+    unescape = provenance._unescape
 
     def count(text: str) -> str:
         read.append(text)
-        return squeeze(text)
+        return unescape(text)
 
-    monkeypatch.setattr(provenance, "_squeeze", count)
+    monkeypatch.setattr(provenance, "_unescape", count)
     known = Provenance(["x" * 100_000], OFFER, native=False)
     call = [FoundCall("mail", [LONG])]
     assert [known.quotes("y", call) for _ in range(MOST_SEARCHES)] == [False] * MOST_SEARCHES
@@ -198,6 +199,83 @@ def test_a_report_names_the_tools() -> None:
     assert quoted([FoundCall("mail")]) == Inconsistent(
         Oddity.CALL_QUOTED, "a call of 'mail' is quoted, so it is text"
     )
+
+
+# ── Hiding places ───────────────────────────────────────────────────────────────────
+
+ROUNDS = json.dumps(json.dumps(json.dumps(json.dumps(MAIL.replace("<", "&amp;amp;lt;")))))
+
+
+@pytest.mark.parametrize(
+    ("texts", "is_quoted"),
+    [
+        ((ROUNDS,), True),
+        (("Go to https://example.org/?" + MAIL.replace("<", "%3C").replace(chr(34), "%22"),), True),
+        ((MAIL[:40], "Go on: " + MAIL[40:]), True),
+        ((MAIL[40:], MAIL[:40]), False),
+        ((MAIL[:40], "Hm.", MAIL[40:]), False),
+        ((MAIL[:7], MAIL[7:-24]), False),
+        (("\ufdfa" * 10, "ma\u0301il"), False),
+    ],
+)
+def test_a_call_that_is_escaped_often_or_divided(
+    texts: tuple[str, ...], *, is_quoted: bool
+) -> None:
+    known = Provenance(texts, OFFER, native=False)
+    call = [FoundCall("mail", [LONG])]
+    assert known.quotes(MAIL, call, by_arguments=False) is is_quoted
+
+
+def test_the_definition_of_a_tool_is_not_the_rest_of_a_call() -> None:
+    spec = ToolSpec("wipe", {"type": "object", "properties": {}}, "Do it with >>>wipe")
+    known = Provenance(["Hello."], {"wipe": spec}, native=False)
+    assert not known.quotes(">>>wipe\n{}", [FoundCall("wipe", ["{}"])])
+
+
+IN_BASE64 = base64.b64encode(MAIL.encode()).decode()
+DOCUMENTS: list[tuple[Media, bool]] = [
+    (Media(kind="document", data=IN_BASE64), True),
+    (Media(kind="document", data="JVBERi0xLjQK/w=="), False),
+    (Media(kind="document", data="…"), False),
+    (Media(kind="document", name=MAIL), True),
+    (Media(kind="image", data=IN_BASE64), False),
+]
+
+
+@pytest.mark.parametrize(("media", "is_quoted"), DOCUMENTS)
+def test_a_document_is_a_text(media: Media, *, is_quoted: bool) -> None:
+    known = provenance_of([Message(Role.USER, (media,))], OFFER)
+    assert known.quotes(MAIL, [FoundCall("mail", [LONG])]) is is_quoted
+
+
+def test_fields_that_no_part_holds_count() -> None:
+    wire = {"role": "user", "name": MAIL, "content": "Hm."}
+    message = Message(Role.USER, (Text("Hm."),), Native("openai-chat", (wire,)))
+    assert provenance_of([message], OFFER).quotes(MAIL, [FoundCall("mail", [LONG])])
+
+
+WRITES = {"arguments": json.dumps({"text": MAIL}), "name": "write"}
+# a message in a protocol's format, and whether it holds the call as words
+RAW_TEXTS: list[tuple[dict[str, Any], bool]] = [
+    ({"role": "assistant", "tool_calls": [{"id": "1", "function": WRITES}]}, True),
+    ({"type": "function_call", "call_id": "1", **WRITES}, True),
+    ({"type": "function_call", "call_id": "1", "name": "mail", "arguments": LONG}, False),
+    ({"type": "function_call", "call_id": "1", "name": "mail", "arguments": LONG[:-1]}, True),
+    ({"role": "assistant", "tool_calls": ["?", {"function": "?"}]}, False),
+    ({"role": "assistant", "content": MAIL}, False),
+    ({"role": "assistant", "content": MAIL, "thinking": MAIL + "."}, True),
+    ({"role": "assistant", "content": [{"type": "text", "text": MAIL}, "?"]}, False),
+    ({"role": "assistant", "content": [{"type": "thinking", "thinking": MAIL}]}, True),
+    ({"role": "model", "parts": [{"text": MAIL, "thought": True}]}, True),
+    ({"role": "model", "parts": [{"text": MAIL}]}, False),
+    ({"role": "user", "content": f"data:text/plain;base64,{IN_BASE64}"}, True),
+]
+
+
+@pytest.mark.parametrize(("message", "is_quoted"), RAW_TEXTS)
+def test_texts_in_messages_of_a_protocol(message: dict[str, Any], *, is_quoted: bool) -> None:
+    known = provenance_of_raw([message], OFFER)
+    assert known.quotes(MAIL, [FoundCall("mail", [LONG])]) is is_quoted
 
 
 # ── Conversations ───────────────────────────────────────────────────────────────────

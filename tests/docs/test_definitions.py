@@ -14,7 +14,7 @@ SAMPLE = Module(
 from typing import TypeAlias
 
 from wholecall.assembly import json_scanner as scanner
-from wholecall.tool_choice import Choice as Wish
+from wholecall.messages import Choice as Wish
 
 Size: TypeAlias = (
     int
@@ -68,7 +68,7 @@ def test_source_stands_in_one_line() -> None:
 def test_a_name_is_followed_to_where_it_is_defined() -> None:
     found = SAMPLE.find("Wish")
     assert found is not None
-    assert (found.module.name, found.name) == ("wholecall.tool_choice", "Choice")
+    assert (found.module.name, found.name) == ("wholecall.messages", "Choice")
 
 
 @pytest.mark.parametrize("name", ["TypeAlias", "missing"])

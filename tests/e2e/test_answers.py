@@ -23,7 +23,7 @@ from pydantic import TypeAdapter
 from encoded_answers import CLIENTS, ENDINGS, HEAD, encode, ended, grown, make_call, payloads, turns
 from example_counts import examples
 from wholecall.events import Event, Reasoning, Text, Usage
-from wholecall.protocols.codecs import encode_answer, encode_failure, make_encoder
+from wholecall.protocols.registry import encode_answer, encode_failure, make_encoder
 from wholecall.protocols.response_base import Failure, ResponseStyle
 
 SECONDS = 30

@@ -11,7 +11,7 @@ import pytest
 from proxy_server import Offer, in_loop, proxying, upstream
 from responses_proxy import PREFIXES, serve, until
 from wholecall.faults.fault_server import FaultServer
-from wholecall.faults.tools import definitions
+from wholecall.faults.script import definitions
 from wholecall.proxy.config.schema import ResponsesConfig
 from wholecall.proxy.http.api_keys import Key, KeyStore
 from wholecall.tools.function_tool import make_tool

@@ -19,8 +19,7 @@ from fault_agent import Agent
 from proxy_server import Offer, Served, in_loop, proxying, upstream
 from wholecall.faults.fault_server import FaultServer
 from wholecall.faults.scenarios import find_scenario
-from wholecall.faults.script import FINAL_TEXT, Form
-from wholecall.faults.tools import TOOLS
+from wholecall.faults.script import FINAL_TEXT, TOOLS, Form
 
 WAYS: dict[str, dict[str, Any]] = {
     "whole": {},

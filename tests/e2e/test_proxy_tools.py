@@ -10,7 +10,7 @@ import pytest
 
 from e2e.tool_runs import ITEMS, PREFIXES, QUESTION, Ran, serving
 from proxy_server import Served, in_loop
-from wholecall.faults.tools import definitions
+from wholecall.faults.script import definitions
 
 MAIL = ("send_email", {"to": "ada@example.org", "body": "Dinner is at eight."})
 

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from conversations import CARRIED, messes, requests
 from example_counts import examples
 from wholecall.messages import Request
-from wholecall.protocols.codecs import encode_request
+from wholecall.protocols.registry import encode_request
 
 TYPES: dict[str, Any] = {
     "openai-chat": CompletionCreateParams,

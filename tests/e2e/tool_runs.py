@@ -9,7 +9,7 @@ from typing import Any
 
 from proxy_server import Offer, Served, proxying, upstream
 from wholecall.faults.fault_server import FaultServer
-from wholecall.faults.tools import definitions
+from wholecall.faults.script import definitions
 from wholecall.tools.function_tool import make_tool
 from wholecall.tools.tool import Tool
 

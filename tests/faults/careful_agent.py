@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import wholecall
-from wholecall.faults.tools import TOOLS, definitions
+from wholecall.faults.script import TOOLS, definitions
 
 PROTOCOL = "openai-chat"
 TURNS = 8

@@ -16,8 +16,7 @@ from _pytest.mark.structures import ParameterSet
 from wholecall import Outcome, assemble, assemble_response
 from wholecall.faults.fault_server import PATHS, FaultServer, start_in_thread
 from wholecall.faults.scenarios import SCENARIOS
-from wholecall.faults.script import FINAL_TEXT, PROTOCOLS, Form, ToolRun
-from wholecall.faults.tools import TOOLS, definitions
+from wholecall.faults.script import FINAL_TEXT, PROTOCOLS, TOOLS, Form, ToolRun, definitions
 from wholecall.messages import ToolSpec
 
 PATH_OF = {protocol: path for path, protocol in PATHS.items()}

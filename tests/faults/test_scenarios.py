@@ -15,8 +15,16 @@ from wholecall.faults.scenarios import (
     sound,
     texts,
 )
-from wholecall.faults.script import EVERYWHERE, Act, Drop, Hang, Reset, Scenario, ScriptAnswer
-from wholecall.faults.tools import TOOLS
+from wholecall.faults.script import (
+    EVERYWHERE,
+    TOOLS,
+    Act,
+    Drop,
+    Hang,
+    Reset,
+    Scenario,
+    ScriptAnswer,
+)
 
 GROUPS = (
     sound.SCENARIOS,

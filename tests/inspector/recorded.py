@@ -24,9 +24,17 @@ from wholecall.events import (
     Value,
 )
 from wholecall.inspector.page_encoder import Encoders, Fields, Quoting, make_encoder
-from wholecall.inspector.run_record import USUAL_LIMITS, About, Record, RecordLimits, make_id
+from wholecall.inspector.run_record import (
+    USUAL_LIMITS,
+    About,
+    Batch,
+    Record,
+    RecordLimits,
+    StoredRun,
+    make_id,
+    write_run,
+)
 from wholecall.inspector.run_store import RunStore
-from wholecall.inspector.stored_run import Batch, StoredRun, write_run
 from wholecall.inspector.tap import Describe
 from wholecall.proxy.observe.inspector_feed import ENCODERS
 from wholecall.proxy.observe.taps import ExchangeEnded, Fate

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from inspector.recorded import Note, kept, released
+from wholecall.inspector.run_record import join_batches
 from wholecall.inspector.run_store import Filter, RunStore
-from wholecall.inspector.stored_run import join_batches
 
 NOW = 10_000.0
 

@@ -18,8 +18,8 @@ from wholecall.inspector.run_record import (
     RecordedForm,
     RecordedRequest,
     RecordLimits,
+    read_runs,
 )
-from wholecall.inspector.stored_run import read_runs
 from wholecall.messages import Message, Request, Role, ToolSpec
 
 ENDED = Ended("stop", Hint.STOP, "stop", None)

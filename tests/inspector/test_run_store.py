@@ -19,8 +19,8 @@ import pytest
 from inspector.recorded import CALL, Note, end, kept, rejected, released
 from wholecall.agent.run_events import Status, ToolEnded, TurnStarted
 from wholecall.events import Inconsistent, Oddity, Opened, Repair
+from wholecall.inspector.run_record import join_batches, read_runs
 from wholecall.inspector.run_store import MOST_LISTED, Filter, RunStore
-from wholecall.inspector.stored_run import join_batches, read_runs
 from wholecall.messages import Result
 from wholecall.storage import StoreFailed, measure_use
 

@@ -12,8 +12,7 @@ from wholecall.agent.turn import sender_for
 from wholecall.assembly.outcome import collect
 from wholecall.errors import UpstreamError
 from wholecall.events import Event, Grew, Reason, Rejected, Released, Text
-from wholecall.messages import Message, Request, Role, ToolSpec
-from wholecall.tool_choice import Choice, Mode
+from wholecall.messages import Choice, Message, Mode, Request, Role, ToolSpec
 from wholecall.upstreams.local.local_upstream import LocalUpstream
 
 NAME = "local/smollm2"

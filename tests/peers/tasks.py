@@ -14,8 +14,7 @@ from typing import Any, Protocol
 import anthropic
 import openai
 
-from wholecall.faults.script import ToolRun
-from wholecall.faults.tools import TOOLS, definitions
+from wholecall.faults.script import TOOLS, ToolRun, definitions
 from wholecall.messages import ToolSpec
 
 MOST_TURNS = 6

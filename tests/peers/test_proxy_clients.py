@@ -18,8 +18,7 @@ from proxy_server import Offer, in_loop, proxying, upstream, within
 from wholecall.faults.agent_verdict import Verdict
 from wholecall.faults.fault_server import FaultServer
 from wholecall.faults.scenarios import find_scenario
-from wholecall.faults.script import FINAL_TEXT
-from wholecall.faults.tools import TOOLS
+from wholecall.faults.script import FINAL_TEXT, TOOLS
 from wholecall.proxy.config.schema import Secret
 from wholecall.proxy.handlers import response_writer
 

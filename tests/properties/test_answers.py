@@ -12,7 +12,7 @@ from encoded_answers import CLIENTS, HEAD, Told, encode, of_choice, read, read_w
 from wholecall.assembly.outcome import Outcome, collect
 from wholecall.errors import UpstreamError
 from wholecall.events import Event, Grew, Opened, Proved, Rejected, Usage
-from wholecall.protocols.codecs import encode_answer
+from wholecall.protocols.registry import encode_answer
 from wholecall.protocols.response_base import ResponseStyle
 
 

@@ -25,7 +25,7 @@ from quotations import (
     rescue,
 )
 from recut import cut_text
-from wholecall.dialects.text_reader import encode
+from wholecall.dialects.rescue import encode
 from wholecall.events import JSON
 
 # Values that every format can carry: no marks, no line ends, no blanks at the ends.

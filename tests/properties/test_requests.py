@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from conversations import TOOLS, Portable, bare, messes, requests, told
 from example_counts import examples
 from wholecall.messages import Message, Request
-from wholecall.protocols.codecs import decode_request, encode_request
 from wholecall.protocols.history_repair import repair_history
+from wholecall.protocols.registry import decode_request, encode_request
 
 CLIENTS = ("openai-chat", "openai-responses", "anthropic")
 UPSTREAMS = (*CLIENTS, "ollama", "gemini")

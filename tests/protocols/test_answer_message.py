@@ -21,8 +21,8 @@ from wholecall.events import (
 )
 from wholecall.messages import Message, Native, PastCall, Request, Role
 from wholecall.protocols.answer_message import answer_message, past_call
-from wholecall.protocols.codecs import encode_request
 from wholecall.protocols.reader import Reader
+from wholecall.protocols.registry import encode_request
 
 CALL = Call(
     id="a",

@@ -9,8 +9,8 @@ import pytest
 
 from encoded_answers import HEAD, grown, make_call
 from wholecall.events import Ended, Event, Hint, Released, Text
-from wholecall.protocols.codecs import encode_answer, make_encoder
 from wholecall.protocols.reader import Reader
+from wholecall.protocols.registry import encode_answer, make_encoder
 from wholecall.protocols.response_base import ResponseStyle
 
 CALL = make_call()

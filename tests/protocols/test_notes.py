@@ -10,8 +10,8 @@ import pytest
 
 from wholecall.events import Event, Reasoning, Text
 from wholecall.protocols.answer_message import answer_message
-from wholecall.protocols.codecs import encode_answer, make_encoder
 from wholecall.protocols.reader import Reader
+from wholecall.protocols.registry import encode_answer, make_encoder
 from wholecall.protocols.response_base import ResponseHead, ResponseStyle
 
 HEAD = ResponseHead(id="resp_1", model="m")

@@ -1,6 +1,6 @@
 import pytest
 
-from wholecall.protocols.codecs import make_answer_id
+from wholecall.protocols.registry import make_answer_id
 from wholecall.protocols.response_base import ResponseHead
 
 

@@ -31,7 +31,7 @@ from wholecall.events import (
     Text,
     Usage,
 )
-from wholecall.protocols.codecs import make_encoder
+from wholecall.protocols.registry import make_encoder
 from wholecall.protocols.response_base import KEEP_ALIVE, Failure
 from wholecall.protocols.response_encoder import Encoder
 

@@ -20,8 +20,8 @@ class Collected:
         self.turns: list[bool] = []
         self.flushes = 0
 
-    def put(self, event: Event) -> None:
-        self.events.append(event)
+    def put(self, *events: Event) -> None:
+        self.events += events
 
     def begin_turn(self, *, void: bool) -> None:
         self.turns.append(void)

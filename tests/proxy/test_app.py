@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from contextlib import closing
 from dataclasses import replace
@@ -21,6 +22,7 @@ from wholecall.proxy.config.load import Loaded, load
 from wholecall.proxy.config.schema import (
     Config,
     ConfigError,
+    InspectorConfig,
     KeysConfig,
     ListenConfig,
     McpTool,
@@ -30,8 +32,8 @@ from wholecall.proxy.config.schema import (
     ResponsesConfig,
     ServerLimits,
 )
-from wholecall.proxy.handlers.model_routes import ModelRoute
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
+from wholecall.proxy.handlers.request_plan import ModelRoute
 from wholecall.proxy.http.api_keys import Key, KeyStore
 from wholecall.proxy.http.shutdown import ShutdownDeadline
 from wholecall.proxy.service_builder import state_path
@@ -359,6 +361,29 @@ async def test_tools_change_while_it_runs_and_a_wrong_one_changes_nothing(tmp_pa
         assert served.proxy.config.tools == (PythonTool(python="tools_of_test_app:dig"),)
 
 
+def _is_open(path: Path) -> bool:
+    """Return whether this process holds the file."""
+    links = (os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
+    return str(path) in links
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="only Linux lists open files")
+@in_loop
+async def test_a_reload_that_fails_closes_what_it_opened(tmp_path: Path) -> None:
+    path, file = tmp_path / "keys.sqlite", tmp_path / "wholecall.yaml"
+    wanted = f"keys: {{path: {path}, required: true}}\nmodels: {{new: {{upstream: ollama/x}}}}\n"
+    file.write_text(f"{wanted}tools: [{{python: 'proxy.test_app:missing'}}]\n")
+    wrong = load(file, {})
+    config = Config(keys=KeysConfig(path=str(path)))
+    async with proxying(make_app(config, environ={})) as served:
+        with pytest.raises(ConfigError):
+            await served.proxy.reload(wrong)
+        assert (path.exists(), _is_open(path)) == (True, False)
+        file.write_text(wanted)
+        await served.proxy.reload(load(file, {}))
+        assert _is_open(path)
+
+
 @in_loop
 async def test_the_time_that_answers_took_to_end_is_not_given_a_second_time(tmp_path: Path) -> None:
     config = Config(
@@ -400,3 +425,18 @@ async def test_what_cannot_be_closed_keeps_nothing_else_open(tmp_path: Path) -> 
     assert closed == ["retired"]
     with pytest.raises(StoreFailed):
         proxy._blobs.find(["any"])
+
+
+@in_loop
+async def test_the_root_leads_to_the_page_where_there_is_one(tmp_path: Path) -> None:
+    config = Config(
+        keys=KeysConfig(path=str(tmp_path / "keys.sqlite"), required=True),
+        inspector=InspectorConfig(enabled=True),
+    )
+    async with (
+        proxying(make_app(config, environ={})) as served,
+        served.http.get(f"{served.url}/", allow_redirects=False) as response,
+    ):
+        assert (response.status, response.headers["location"]) == (307, "/inspector")
+    async with proxying(Offer({})) as served:
+        assert (await _get(served, "/"))[0] == 404

@@ -20,8 +20,8 @@ from wholecall.proxy.config.schema import (
     LogConfig,
     MetricsConfig,
 )
-from wholecall.proxy.handlers.model_routes import ModelRoute, ModelRoutes
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
+from wholecall.proxy.handlers.request_plan import ModelRoute, ModelRoutes
 from wholecall.proxy.http.refusals import HttpRefusal
 from wholecall.proxy.observe.inspector_feed import STORE_FILE, ApprovalGiven
 from wholecall.proxy.observe.taps import Exchange, ExchangeWatch, Fate

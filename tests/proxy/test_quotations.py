@@ -38,7 +38,7 @@ from quotations import (
 )
 from scripted import calls, ending, says
 from upstreams.fake_endpoint import Server, serving, stream
-from wholecall.dialects.text_reader import encode
+from wholecall.dialects.rescue import encode
 from wholecall.proxy.config.schema import ModelConfig
 from wholecall.tools.function_tool import make_tool
 from wholecall.upstreams.replay import ScriptedAnswer

@@ -11,9 +11,8 @@ import pytest
 
 from wholecall import assemble_response, parse_text
 from wholecall.errors import InvalidChoice
-from wholecall.messages import read_offer
-from wholecall.protocols.codecs import decode_choice as decode
-from wholecall.tool_choice import Mode
+from wholecall.messages import Mode, read_offer
+from wholecall.protocols.registry import decode_choice as decode
 
 GET_WEATHER: dict[str, Any] = {
     "type": "function",

@@ -88,3 +88,9 @@ def test_what_may_not_be_offered_is_named(second: Offered, words: str) -> None:
 def test_what_is_no_tool_is_refused(culprit: Any) -> None:
     with pytest.raises(UnusableFunction, match="is not a function"):
         Toolbox([culprit])
+
+
+@pytest.mark.parametrize("alone", [add, weather, REMOTE, DEFINED, SPEC])
+def test_one_tool_without_a_list_is_refused_with_the_way_to_write_it(alone: Any) -> None:
+    with pytest.raises(UnusableFunction, match=r"tools=\[…\]"):
+        Toolbox(alone)

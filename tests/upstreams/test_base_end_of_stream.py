@@ -12,9 +12,12 @@ from aiohttp import web
 
 from proxy_server import Offer, in_loop, proxying, upstream
 from upstreams.fake_endpoint import FIRST, SECOND, Handler, begin, forever, serving
+from upstreams.http_peer import in_jumping_loop, jump
+from wholecall.errors import UpstreamError
 from wholecall.protocols.reader import Reader
 from wholecall.upstreams import base
 from wholecall.upstreams.base import EndOfStream
+from wholecall.upstreams.http_connection import Timeouts
 
 SEARCH = {"type": "function", "function": {"name": "search"}}
 ASKED: dict[str, Any] = {
@@ -67,9 +70,9 @@ async def read(chunks: list[bytes], *, seconds: float | None = None) -> list[byt
     async with asyncio.timeout(seconds):
         with EndOfStream() as end:
             async for chunk in waits(chunks):
-                reader.feed(chunk)
+                events = reader.feed(chunk)
                 seen.append(chunk)
-                end.look(reader)
+                end.look(reader, events)
     return seen
 
 
@@ -103,8 +106,7 @@ async def test_who_is_cancelled_while_the_time_runs_out_stays_cancelled() -> Non
 
     async def wait() -> None:
         with EndOfStream() as end:
-            reader.feed(FIRST + SECOND)
-            end.look(reader)
+            end.look(reader, reader.feed(FIRST + SECOND))
             end.expire()
             task = asyncio.current_task()
             assert task is not None
@@ -139,3 +141,56 @@ async def test_a_connection_whose_stream_ends_is_kept() -> None:
         for _ in range(3):
             await served.post("/v1/chat/completions", ASKED)
     assert len(behind.connections) == 1
+
+
+# Chunks that say nothing, in each protocol.
+QUIET = [
+    ("openai-chat", b": alive\n\n"),
+    ("openai-chat", b'data: {"choices":[{"index":0,"delta":{}}]}\n\n'),
+    ("openai-chat", b'data: {"choices":[{"index":0,"delta":{"content":""}}]}\n\n'),
+    ("openai-chat", b'data: {"choices":[]}\n\n'),
+    ("anthropic", b'event: ping\ndata: {"type":"ping"}\n\n'),
+    ("openai-responses", b": alive\n\n"),
+]
+
+
+@pytest.mark.parametrize(("protocol", "chunk"), QUIET)
+@in_jumping_loop
+async def test_a_sign_of_life_does_not_break_a_silence(protocol: str, chunk: bytes) -> None:
+    reader = Reader(protocol)
+    with EndOfStream(silence=10.0) as end:
+        for _ in range(5):
+            end.look(reader, reader.feed(chunk))
+            await jump(2.4)
+        with pytest.raises(UpstreamError, match="signs of life"):
+            end.look(reader, reader.feed(chunk))
+
+
+@in_jumping_loop
+async def test_a_word_breaks_it() -> None:
+    reader = Reader("openai-chat")
+    with EndOfStream(silence=10.0) as end:
+        for _ in range(9):
+            end.look(reader, reader.feed(FIRST))
+            end.look(reader, reader.feed(b": alive\n\n"))
+            await jump(9.0)
+            end.look(reader, reader.feed(b": alive\n\n"))
+
+
+@pytest.mark.parametrize("more", [{}, {"tools": [SEARCH]}], ids=["forward", "gate"])
+@in_loop
+async def test_an_answer_of_comments_alone_ends_with_an_error(more: dict[str, Any]) -> None:
+    async def comment(request: web.BaseRequest) -> web.StreamResponse:
+        response = await begin(request)
+        await response.write(FIRST)
+        while True:
+            await response.write(b": alive\n\n")
+
+    settings = {"timeouts": Timeouts(between_chunks=0.05)}
+    async with (
+        serving(comment) as behind,
+        proxying(Offer({"m": upstream("openai/x", behind.url, **settings)})) as served,
+    ):
+        _, stream, _ = await served.post("/v1/chat/completions", {**ASKED, **more})
+    assert '"code":"timeout"' in stream
+    assert "[DONE]" not in stream

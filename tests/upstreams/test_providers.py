@@ -8,7 +8,13 @@ from upstreams.fake_endpoint import FIRST, KEY, REQUEST, SECOND, good, in_loop, 
 from wholecall.errors import UnknownModel
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
 from wholecall.upstreams.litellm import LiteLLMUpstream
-from wholecall.upstreams.providers import NamedModel, Route, find_upstream, read_ollama_host
+from wholecall.upstreams.providers import (
+    NamedModel,
+    Route,
+    demand_key,
+    find_upstream,
+    read_ollama_host,
+)
 
 
 def find(
@@ -155,3 +161,39 @@ async def test_the_real_environment_is_the_default(monkeypatch: pytest.MonkeyPat
 def test_what_is_no_address_of_ollama_is_named(host: str) -> None:
     with pytest.raises(ValueError, match="not the address of an Ollama server"):
         read_ollama_host(host)
+
+
+def test_a_misspelt_provider_is_recognised() -> None:
+    with pytest.raises(UnknownModel, match="'opnai': did you mean 'openai/gpt-x'"):
+        find_upstream("opnai/gpt-x")
+    # A name with a slash behind an address of its own is that server's business.
+    find_upstream("opnai/gpt-x", base_url="http://127.0.0.1:1/v1")
+
+
+@pytest.mark.parametrize(
+    ("model", "base_url", "environ", "needed"),
+    [
+        ("openai/gpt-x", None, {}, "OPENAI_API_KEY"),
+        ("responses/gpt-x", None, {}, "OPENAI_API_KEY"),
+        ("anthropic/c", None, {"OPENAI_API_KEY": KEY}, "ANTHROPIC_API_KEY"),
+        ("gemini/g", None, {}, "GEMINI_API_KEY or GOOGLE_API_KEY"),
+        ("gemini/g", None, {"GOOGLE_API_KEY": KEY}, ""),
+        ("openai/gpt-x", None, {"OPENAI_API_KEY": KEY}, ""),
+        ("openai/gpt-x", "http://127.0.0.1:1/v1", {}, ""),
+        ("openai/gpt-x", None, {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}, ""),
+        ("ollama/qwen3", None, {}, ""),
+        ("local/m", None, {}, ""),
+        ("m", "http://127.0.0.1:1/v1", {}, ""),
+    ],
+)
+def test_a_key_is_missing_only_at_a_providers_own_address(
+    model: str, base_url: str | None, *, environ: dict[str, str], needed: str
+) -> None:
+    def check() -> None:
+        demand_key(model, base_url, environ=environ)
+
+    if needed:
+        with pytest.raises(UnknownModel, match=f"needs a key: set {needed}"):
+            check()
+    else:
+        check()

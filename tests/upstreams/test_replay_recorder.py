@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -31,10 +31,9 @@ from wholecall.assembly.outcome import collect
 from wholecall.cli.recordings import load
 from wholecall.dialects.emulation.emulate import emulate
 from wholecall.errors import RunFailed, UpstreamError
-from wholecall.events import Call, Text
-from wholecall.messages import Message, Request, Role, ToolSpec
+from wholecall.events import Text
+from wholecall.messages import Choice, Message, Mode, Request, Role, ToolSpec
 from wholecall.protocols.reader import Reader
-from wholecall.tool_choice import Choice, Mode
 from wholecall.tools.function_tool import tool
 from wholecall.upstreams.replay import Reaction, RecordingUpstream, ReplayUpstream, ScriptedAnswer
 
@@ -183,7 +182,7 @@ async def test_a_run_says_what_ran_before_its_recording_was_full() -> None:
 
     with pytest.raises(RunFailed, match="more than 1000 bytes") as failed:
         await ask("m", "Go", tools=[note], upstream=upstream)
-    assert [cast(Call, call).name for call in failed.value.ran] == ["note"]
+    assert [call.name for call in failed.value.ran] == ["note"]
 
 
 @in_loop

@@ -23,7 +23,7 @@ from upstreams.http_peer import (
     wait_until,
 )
 from wholecall.upstreams.connection_pool import ConnectionPool
-from wholecall.upstreams.http_connection import MOST_UNREAD_BYTES, Timeouts
+from wholecall.upstreams.http_connection import MOST_UNREAD_BYTES, Timeouts, TookTooLong
 
 
 @asynccontextmanager
@@ -68,8 +68,8 @@ async def test_silence_is_counted_from_what_came_last() -> None:
         (Timeouts(first_byte=10.0, between_chunks=None), 10.0),
         (Timeouts(first_byte=10.0, between_chunks=300.0), 10.0),
         (Timeouts(first_byte=600.0, between_chunks=10.0), 600.0),
-        (Timeouts(first_byte=None, between_chunks=10.0), None),
-        (Timeouts(first_byte=None, between_chunks=None), None),
+        (Timeouts(first_byte=None, between_chunks=10.0, total=None), None),
+        (Timeouts(first_byte=None, between_chunks=None, total=None), None),
     ],
 )
 @in_jumping_loop
@@ -144,3 +144,22 @@ async def test_between_two_requests_nobody_counts() -> None:
         await saying.put(HELLO)
         assert await ask(pool, url) == b"hello"
         assert len(pool._open) == 1
+
+
+@in_jumping_loop
+async def test_an_answer_that_goes_on_for_ever_has_an_end() -> None:
+    body = b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n"
+    async with hearing(Timeouts()) as (pool, url, saying):
+        await saying.put(body)
+        response = await pool.post(url, body=b"", headers=HEADERS)
+        for _ in range(17):
+            await jump(100.0)
+            await saying.put(b"x")
+            assert await response.read() == b"x"
+        await jump(99.0)
+        await saying.put(b"x")
+        assert await response.read() == b"x"
+        await jump(2.0)
+        with pytest.raises(TookTooLong, match="not over after 1800 s"):
+            await response.read()
+        await emptied(pool)

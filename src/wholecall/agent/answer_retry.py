@@ -12,8 +12,7 @@ from wholecall.agent.budget import RunLimits
 from wholecall.assembly.outcome import Outcome
 from wholecall.errors import RunFailed, UpstreamError
 from wholecall.events import Call, FaultKind, Reason, Text
-from wholecall.messages import Message, Request, Role
-from wholecall.tool_choice import Choice, Mode
+from wholecall.messages import Choice, Message, Mode, Request, Role
 
 FIRST_ROOM = 8_192
 """Tokens to request if neither the request nor the upstream named the limit."""

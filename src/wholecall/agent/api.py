@@ -8,21 +8,19 @@ print((await run.result()).text)
 from __future__ import annotations
 
 import asyncio
-import signal
-import threading
+import os
+import uuid
 from collections.abc import (
     Callable,
     Collection,
-    Coroutine,
     Iterable,
-    Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack, cast
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, cast, overload
 
 from wholecall.agent.approvals import Approvals, Approver
 from wholecall.agent.budget import RunLimits, default_limits
@@ -32,33 +30,41 @@ from wholecall.agent.loop import Loop
 from wholecall.agent.run import (
     AnyText,
     EventChannel,
+    OutputT,
     Plan,
     Run,
     RunResult,
     StopCondition,
     TypedOutput,
+    run_to_end,
 )
 from wholecall.agent.run_events import RunEvent
 from wholecall.agent.tool_middleware import Around
-from wholecall.agent.turn import RescueRule, sender_for
+from wholecall.agent.turn import RescueRule, Sender, sender_for
 from wholecall.dialects.dialect import Dialect
 from wholecall.dialects.rescue import Rescue
 from wholecall.errors import InvalidChoice, RunFailed
 from wholecall.events import Call, Text
-from wholecall.messages import Message, Native, Request, Role
-from wholecall.protocols.codecs import decode_choice, decode_request
-from wholecall.protocols.registry import CHAT
+from wholecall.journal.journal_rows import (
+    PlanRow,
+    decode_row,
+    encode_row,
+    read_messages,
+    write_messages,
+)
+from wholecall.journal.run_journal import JournalStore, RunJournal, RunRow, open_journal
+from wholecall.journal.sqlite_journal import find_journal
+from wholecall.messages import Choice, Message, Mode, Native, Request, Role
+from wholecall.protocols.registry import CHAT, decode_choice, decode_request
 from wholecall.protocols.request_fields import tool_names
-from wholecall.tool_choice import Choice, Mode
 from wholecall.tools.tool import notify
 from wholecall.tools.toolbox import Offered, Toolbox
 from wholecall.upstreams.base import Upstream
-from wholecall.upstreams.providers import find_upstream
+from wholecall.upstreams.providers import demand_key, find_upstream
 
+_UNPLAIN = (Dialect, Choice)
 Question: TypeAlias = str | Sequence[Mapping[str, Any] | Message]
 """A question, or a conversation: messages in the form of OpenAI's chat, or our own."""
-CLOSING_SECONDS = 1.0
-"""Seconds that `ask_sync` waits for cancelled tasks that do not end."""
 Tap: TypeAlias = Callable[[RunEvent], None]
 """Receives every event of a run and cannot change it. An exception that it raises goes to the event
 loop's exception handler, which logs it."""
@@ -71,8 +77,6 @@ class RunOptions(TypedDict, total=False):
     """Functions, tools, tools of MCP servers; a bare definition is handed back to you."""
     system: str
     """Instructions, put before the messages."""
-    output: Any
-    """A type: the final answer is read as this (`result.output`)."""
     tool_choice: str | Mapping[str, Any] | Choice
     """`auto`, `none`, `required`, or one tool, as OpenAI's chat says it."""
     emulate: str | Dialect
@@ -105,10 +109,27 @@ class RunOptions(TypedDict, total=False):
     temperature: float
     taps: Sequence[Tap]
     """Functions that see every event of the run."""
+    journal: str | JournalStore
+    """Where the run is written down, so that it survives a crash: `sqlite:runs.sqlite`."""
+    id: str
+    """The name of a durable run. The same name again is the same run: it returns its result, or
+    continues where it was interrupted."""
 
 
-def run(model: str, prompt: Question, **options: Unpack[RunOptions]) -> Run:
+@overload
+def run(
+    model: str, prompt: Question, *, output: type[OutputT], **options: Unpack[RunOptions]
+) -> Run[OutputT]: ...
+@overload
+def run(
+    model: str, prompt: Question, *, output: object = None, **options: Unpack[RunOptions]
+) -> Run[Any]: ...
+def run(
+    model: str, prompt: Question, *, output: object = None, **options: Unpack[RunOptions]
+) -> Run[Any]:
     """Let a model answer with tools. Nothing happens before the run is read or waited for.
+
+    `output` is the type that the final answer is read as: `(await run.result()).output`.
 
     ```python no-run
     async def show() -> None:
@@ -121,43 +142,78 @@ def run(model: str, prompt: Question, **options: Unpack[RunOptions]) -> Run:
     """
     options = _read_options(options)
     toolbox = Toolbox(options.get("tools", ()))
-    output = TypedOutput(options["output"]) if "output" in options else AnyText()
+    form = AnyText() if output is None else TypedOutput(output)
     upstream, name, owned = _find_upstream(model, options)
     request = replace(
         _make_request(toolbox, options, protocol=upstream.protocol),
         model=name,
         messages=(*_read_system(options), *_read_prompt(prompt, name)),
-        output=output.schema,
+        output=form.schema,
     )
-    emulation = options.get("emulate")
     rule = RescueRule(toolbox, Rescue(options["rescue"]) if "rescue" in options else None)
+    make_sender = partial(sender_for, model, rule=rule, emulation=options.get("emulate"))
     plan = Plan(
         request=request,
         upstream=upstream,
         toolbox=toolbox,
-        sender=sender_for(model, request.messages, rule=rule, emulation=emulation),
+        sender=make_sender(request.messages),
         limits=options.get("limits") or default_limits(model),
         stop_when=tuple(options.get("stop_when", ())),
-        output=output,
+        output=form,
         continue_text=options.get("continue_text", False),
     )
-    approve = options.get("approve")
-    approvals = approve if isinstance(approve, Approvals) else Approvals(approve)
-    settings = ExecutorSettings(
-        user=options.get("user"), approvals=approvals, around=tuple(options.get("around", ()))
-    )
-    errand = _Errand(plan, settings, taps=tuple(options.get("taps", ())), owned=owned)
-    return Run(errand, approvals=approvals)
+    settings = _read_settings(options)
+    body = _RunBody(plan, settings, taps=tuple(options.get("taps", ())), owned=owned)
+    if "journal" not in options:
+        return Run(body, approvals=settings.approvals)
+    saved = RunRow(settings.run_id, model=model, plan=_save_plan(model, request, options))
+    durable = DurableBody(body, journal=options["journal"], run=saved, make_sender=make_sender)
+    return Run(durable, approvals=settings.approvals)
 
 
-async def ask(model: str, prompt: Question, **options: Unpack[RunOptions]) -> RunResult:
+async def resume(
+    id: str, /, *, output: object = None, **options: Unpack[RunOptions]
+) -> RunResult[Any]:
+    """Go on with a durable run, and wait for its end; a run that is over returns its result.
+
+    The model, the messages and the plain options are in the journal. Functions and secrets are not:
+    give the tools again, and `output`, `approve`, `around`, `stop_when`, `taps`, `api_key` if there
+    were any.
+    """
+    if "journal" not in options:
+        raise TypeError("resume needs the journal= of the run")
+    store = find_store(options["journal"])
+    found = await asyncio.wrap_future(store.load(id))
+    if found is None:
+        raise ValueError(f"there is no run {id!r} in this journal")
+    plan = decode_row(PlanRow, found.run.plan)
+    saved = cast("RunOptions", dict(plan.options))
+    if "limits" in saved:
+        saved["limits"] = RunLimits(**plan.options["limits"])
+    saved.update(_read_options(options))
+    saved["journal"], saved["id"] = store, id
+    async with run(plan.model, read_messages(plan.messages), output=output, **saved) as started:
+        return await started.result()
+
+
+@overload
+async def ask(
+    model: str, prompt: Question, *, output: type[OutputT], **options: Unpack[RunOptions]
+) -> RunResult[OutputT]: ...
+@overload
+async def ask(
+    model: str, prompt: Question, *, output: object = None, **options: Unpack[RunOptions]
+) -> RunResult[Any]: ...
+async def ask(
+    model: str, prompt: Question, *, output: object = None, **options: Unpack[RunOptions]
+) -> RunResult[Any]:
     """Let a model answer with tools, and wait for the end.
 
     Raise `RunFailed` for a run without an answer, or an `UpstreamError` if the upstream failed to
     answer; the exception's `ran` lists the calls that had begun. A run that was stopped at a limit
     has an answer if the model gave one to the last request; `result.stop` names the limit.
     """
-    async with run(model, prompt, **options) as started:
+    async with run(model, prompt, output=output, **options) as started:
         result = await started.result()
         if result.no_answer:
             said = result.text.removesuffix(result.no_answer).rstrip()
@@ -165,7 +221,17 @@ async def ask(model: str, prompt: Question, **options: Unpack[RunOptions]) -> Ru
         return result
 
 
-def ask_sync(model: str, prompt: Question, **options: Unpack[RunOptions]) -> RunResult:
+@overload
+def ask_sync(
+    model: str, prompt: Question, *, output: type[OutputT], **options: Unpack[RunOptions]
+) -> RunResult[OutputT]: ...
+@overload
+def ask_sync(
+    model: str, prompt: Question, *, output: object = None, **options: Unpack[RunOptions]
+) -> RunResult[Any]: ...
+def ask_sync(
+    model: str, prompt: Question, *, output: object = None, **options: Unpack[RunOptions]
+) -> RunResult[Any]:
     """`ask`, for programs without an event loop.
 
     ```python no-run
@@ -173,72 +239,10 @@ def ask_sync(model: str, prompt: Question, **options: Unpack[RunOptions]) -> Run
     print(result.text)
     ```
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return _run_to_end(ask(model, prompt, **options))
-    raise RuntimeError("ask_sync would block the running event loop: write `await ask(…)` here")
+    return run_to_end(ask(model, prompt, output=output, **options), instead="await ask(…)")
 
 
-def _run_to_end(asked: Coroutine[Any, Any, RunResult]) -> RunResult:
-    """Run it in a loop of its own.
-
-    `asyncio.run` would wait at the end for tasks that ignore their cancellation. Such a tool
-    was given its time, and its run has an answer.
-    """
-    loop = asyncio.new_event_loop()
-    try:
-        task = loop.create_task(asked)
-        with _stoppable(task):
-            return loop.run_until_complete(task)
-    finally:
-        _close(loop)
-
-
-@contextmanager
-def _stoppable(task: asyncio.Task[RunResult]) -> Iterator[None]:
-    """Let Ctrl-C cancel the task, as `asyncio.run` does; a second one is raised at once.
-
-    Raised right away it could hit the midst of a tool, and would count as that tool's failure.
-    """
-    main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    stopped = False
-
-    def stop(*_: object) -> None:
-        nonlocal stopped
-        if stopped:
-            raise KeyboardInterrupt
-        stopped = True
-        task.get_loop().call_soon_threadsafe(task.cancel)
-
-    signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    except asyncio.CancelledError:
-        if stopped:
-            raise KeyboardInterrupt from None
-        raise
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _close(loop: asyncio.AbstractEventLoop) -> None:
-    try:
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-        if left:
-            loop.run_until_complete(asyncio.wait(left, timeout=CLOSING_SECONDS))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor())
-    finally:
-        loop.close()
-
-
-class _Errand:
+class _RunBody:
     """Carries out a plan for a `Run`."""
 
     def __init__(
@@ -250,7 +254,18 @@ class _Errand:
         self._owned = owned
         self._loop: Loop | None = None
 
-    async def __call__(self, channel: EventChannel) -> RunResult:
+    def change(self, make_sender: Callable[..., Sender], *, journal: RunJournal) -> None:
+        """Set what is known only when the journal is open."""
+        sender = make_sender(self._plan.request.messages, taken=journal.restored.ids)
+        self._plan = replace(self._plan, sender=sender)
+        self._settings = replace(self._settings, journal=journal)
+
+    async def close(self) -> None:
+        """Close the upstream, unless it is the caller's."""
+        if self._owned:
+            await self._plan.upstream.close()
+
+    async def __call__(self, channel: EventChannel) -> RunResult[Any]:
         def emit(event: RunEvent) -> None:
             for tap in self._taps:
                 notify(event, tap, of="a run")
@@ -260,12 +275,17 @@ class _Errand:
             plan = self._plan
             return Executor(plan.toolbox, emit=emit, limits=plan.limits, settings=self._settings)
 
-        self._loop = Loop(self._plan, make_executor=make_executor, emit=emit, room=channel.room)
+        self._loop = Loop(
+            self._plan,
+            make_executor=make_executor,
+            emit=emit,
+            room=channel.room,
+            journal=self._settings.journal,
+        )
         try:
             return await self._loop.run()
         finally:
-            if self._owned:
-                await self._plan.upstream.close()
+            await self.close()
 
     @property
     def ran(self) -> tuple[Call, ...]:
@@ -276,12 +296,77 @@ class _Errand:
             self._loop.halt()
 
 
+class DurableBody:
+    """Opens the journal of a run, and carries it out."""
+
+    def __init__(
+        self,
+        body: _RunBody,
+        *,
+        journal: str | JournalStore,
+        run: RunRow,
+        make_sender: Callable[..., Sender],
+    ) -> None:
+        self._body = body
+        self._journal = journal
+        self._run = run
+        self._make_sender = make_sender
+
+    async def __call__(self, channel: EventChannel) -> RunResult[Any]:
+        try:
+            journal = await open_journal(find_store(self._journal), self._run)
+            _demand_same(journal.run, self._run)
+        except BaseException:
+            await self._body.close()
+            raise
+        self._body.change(self._make_sender, journal=journal)
+        return await self._body(channel)
+
+    @property
+    def ran(self) -> tuple[Call, ...]:
+        return self._body.ran
+
+    def halt(self) -> None:
+        self._body.halt()
+
+
+def find_store(journal: str | JournalStore) -> JournalStore:
+    """Return the journal of a name; each is opened once in a process."""
+    return find_journal(journal) if isinstance(journal, str) else journal
+
+
+_PLAIN_OPTIONS = (
+    *("tool_choice", "emulate", "rescue", "stream", "base_url", "limits", "user"),
+    *("continue_text", "max_tokens", "temperature"),
+)
+"""The options that a journal keeps. Functions and secrets are not among them."""
+
+
+def _save_plan(model: str, request: Request, options: RunOptions) -> bytes:  # noqa: PLR0917 - three different things
+    given = {name: value for name, value in options.items() if name in _PLAIN_OPTIONS}
+    plain = {name: value for name, value in given.items() if not isinstance(value, _UNPLAIN)}
+    messages = write_messages(request.messages, native=True)
+    return encode_row(PlanRow(model, messages, plain))
+
+
+def _demand_same(found: RunRow, wanted: RunRow) -> None:
+    """Refuse a question under the name of another one."""
+    if found.plan == wanted.plan:
+        return
+    before, now = decode_row(PlanRow, found.plan), decode_row(PlanRow, wanted.plan)
+    if (before.model, before.messages) != (now.model, now.messages):
+        raise ValueError(f"the run {found.id!r} is of another model or other messages")
+
+
 def _find_upstream(model: str, options: RunOptions) -> tuple[Upstream, str, bool]:
     """Return the upstream, its name for the model, and whether we must close it."""
     given = options.get("upstream")
     if given is not None:
         return given, model, False
-    route = find_upstream(model, base_url=options.get("base_url"), api_key=options.get("api_key"))
+    base_url, api_key = options.get("base_url"), options.get("api_key")
+    route = find_upstream(model, base_url=base_url, api_key=api_key)
+    if api_key is None:
+        demand_key(model, base_url, environ=os.environ)
     return route.upstream, route.model, True
 
 
@@ -290,9 +375,21 @@ def _read_options(options: RunOptions) -> RunOptions:
     apply."""
     known = RunOptions.__annotations__
     for name in options.keys() - known.keys():
-        raise TypeError(f"{name!r} is no option of a run; there are {', '.join(known)}")
+        raise TypeError(f"a run has no option {name!r}; there are output, {', '.join(known)}")
     given = {name: value for name, value in options.items() if value is not None}
+    if "id" in given and "journal" not in given:
+        raise TypeError("id= names a durable run: give its journal= as well")
     return cast("RunOptions", given)
+
+
+def _read_settings(options: RunOptions) -> ExecutorSettings:
+    approve = options.get("approve")
+    return ExecutorSettings(
+        run_id=options.get("id") or uuid.uuid4().hex,
+        user=options.get("user"),
+        approvals=approve if isinstance(approve, Approvals) else Approvals(approve),
+        around=tuple(options.get("around", ())),
+    )
 
 
 def _make_request(toolbox: Toolbox, options: RunOptions, *, protocol: str) -> Request:

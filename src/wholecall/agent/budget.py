@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from wholecall.arguments.feedback import SkipReason
 from wholecall.events import Call, Usage
+from wholecall.journal.journal_rows import GuardState
 from wholecall.messages import PastCall
 from wholecall.upstreams.base import traits_of
 
@@ -103,6 +104,10 @@ class Budget:
         self.turns = 0
         self.usage = Usage()
 
+    def seconds_spent(self, now: float) -> float:
+        """The time of the run so far."""
+        return now - self._started
+
     @property
     def deadline(self) -> float | None:
         """The end of the run's time, on the loop's clock."""
@@ -184,6 +189,15 @@ class Guard:
         """Let through so far."""
         self.stuck = False
         """True if the model repeats itself: it should get no further tools."""
+
+    def save(self) -> GuardState:
+        """Return the counts, for the journal."""
+        return GuardState(self.calls, self.stuck, dict(self._identical), dict(self._failures))
+
+    def load(self, state: GuardState) -> None:
+        """Take the counts of a restored run."""
+        self.calls, self.stuck = state.calls, state.stuck
+        self._identical, self._failures = Counter(state.identical), Counter(state.failures)
 
     @property
     def withdrawn(self) -> frozenset[str]:

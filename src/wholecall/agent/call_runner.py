@@ -41,9 +41,19 @@ from wholecall.arguments.feedback import (
 )
 from wholecall.errors import ToolServerFailed
 from wholecall.events import JSON, Call, Text
+from wholecall.journal.run_journal import RunJournal
 from wholecall.messages import Content, Result
-from wholecall.tools.results import add_note, cap, to_progress, to_result
-from wholecall.tools.tool import Blocking, Context, Failed, Retry, Tool
+from wholecall.tools.tool import (
+    Blocking,
+    Context,
+    Failed,
+    Retry,
+    Tool,
+    add_note,
+    cap,
+    to_progress,
+    to_result,
+)
 
 T = TypeVar("T")
 
@@ -353,6 +363,23 @@ def describe_cancelled(name: str) -> Result:
     return describe_failure(replace(tool_failed(name, why), type="cancelled", hint=""))
 
 
+_DONE = "It was carried out before the run was interrupted; what it returned is lost."
+_NOT_DONE = "it was not carried out, because the run was interrupted"
+
+
+def describe_unknown(name: str) -> Result:
+    """Return feedback that a call had begun before a crash, and its effects are not known."""
+    why = "the run was interrupted while it ran; whether it was carried out is unknown"
+    return describe_failure(replace(tool_failed(name, why), type="unknown", hint=_MAYBE_DONE))
+
+
+def describe_found(name: str, *, done: bool) -> Result:
+    """Return what a person or a function found out about a call that had begun."""
+    if done:
+        return Result((Text(_DONE),))
+    return describe_failure(replace(tool_failed(name, _NOT_DONE), hint=_NOT_SENT))
+
+
 def tell_late(late: ToolEndedLate) -> tuple[Content, ...]:
     """Return a note with the outcome of a tool whose call was reported as timed out."""
     how = "Its result" if late.status is Status.DONE else "It failed"
@@ -374,7 +401,7 @@ _CAPS = {
 }
 CAPS = frozenset(_CAPS)
 """The endings of runs that were stopped before the model had finished."""
-_BEGUN = frozenset({Status.DONE, Status.FAILED, Status.TIMED_OUT, Status.CANCELLED})
+_BEGUN = frozenset(Status) - {Status.DENIED, Status.SKIPPED}
 
 
 def tell_stop(stop: Stop, limits: RunLimits, *, ended: Iterable[ToolEnded]) -> str:
@@ -428,6 +455,8 @@ class ExecutorSettings:
     """True if the model reads class and message of an unexpected exception."""
     grace: float = 1.0
     """Seconds for a tool to stop when it is cancelled."""
+    journal: RunJournal | None = None
+    """Where the calls of a durable run are written down."""
     threads: Threads = THREADS
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Waits before another attempt."""
@@ -477,6 +506,46 @@ class CallRunner:
         """Let the tool's code not begin (again), from this moment on."""
         self._halted = True
 
+    async def inquire(self, journal: RunJournal) -> CallOutcome | None:
+        """Find out what became of the call before a crash; None: it is to begin again."""
+        tool, name = self._tool, self._call.name
+        rule = tool.on_crash or ("rerun" if tool.repeatable else "unknown")
+        found: object = None
+        match rule:
+            case "rerun":
+                return None
+            case "unknown":
+                pass
+            case "ask":
+                decision = journal.restored.decisions.get(self._call.id)
+                if decision is None:
+                    raise await journal.ask(self._call, _WHAT_BECAME.format(name=name))
+                found = _DECISIONS.get(decision.decision)
+            case _:
+                found = await self._ask_function(rule)
+        if found is _RERUN:
+            return None
+        match found:
+            case None:
+                return CallOutcome(Status.UNKNOWN, describe_unknown(name))
+            case True | False:
+                status = Status.DONE if found else Status.FAILED
+                return CallOutcome(status, describe_found(name, done=found))
+            case _:
+                return CallOutcome(Status.DONE, self._cap(to_result(found)))
+
+    async def _ask_function(self, rule: Callable[[Call, Context], object]) -> object:
+        """Let the tool's function find out. One that fails knows nothing."""
+        attempt = Attempt(grace=self._settings.grace, on_abandoned=self._report_abandoned)
+        context = self._make_context(attempt, asyncio.get_running_loop())
+        try:
+            given = rule(copy_call(self._call), context)
+            given = await given if isinstance(given, Awaitable) else given
+        # It is the user's code, and may raise anything; then the outcome stays unknown.
+        except Exception:  # noqa: BLE001
+            return None
+        return _RERUN if given is False else given
+
     async def run(self) -> CallOutcome:
         """Run it until it succeeds or nothing is left to try."""
         async with self._tool.places or nullcontext():
@@ -504,6 +573,9 @@ class CallRunner:
             why = "too many earlier calls hang and cannot be ended"
             result = describe_skipped(self._call.name, why, reason=SkipReason.HANGING)
             return CallOutcome(Status.SKIPPED, result)
+        journal = self._settings.journal
+        if journal is not None:
+            await journal.begin(self._call, number, wait=not self._tool.repeatable)
         loop = asyncio.get_running_loop()
         self.began_at = self.began_at or loop.time()
         self._emit(ToolStarted(self.shown, number))
@@ -615,6 +687,27 @@ class CallRunner:
         seconds = asyncio.get_running_loop().time() - (self.began_at or 0.0)
         result = self._cap(late.result)
         self._emit(ToolEndedLate(self.shown, late.status, result, seconds, late.error))
+
+
+_WHAT_BECAME = (
+    "{name!r} had begun before the run was interrupted, and its outcome is unknown: "
+    "decide `done`, `not_done` or `rerun`"
+)
+_RERUN = object()
+_DECISIONS: dict[str, object] = {"done": True, "not_done": False, "rerun": _RERUN}
+
+
+async def settle_crash(calling: CallRunner, journal: RunJournal) -> CallOutcome | None:
+    """Return the outcome of a call that had begun before a crash; None: it is to begin again.
+
+    The worker that began it may be alive, and may have written the real result by now.
+    """
+    outcome = await calling.inquire(journal)
+    if outcome is None:
+        return None
+    status, result = outcome.status.value, outcome.result
+    counts = await journal.settle(calling.shown, status=status, result=result)
+    return replace(outcome, status=Status(counts.status), result=counts.result)
 
 
 async def _await(given: Awaitable[Result]) -> Result:

@@ -17,8 +17,16 @@ from wholecall.agent.call_runner import (
     describe_denied,
     describe_error,
     describe_skipped,
+    settle_crash,
 )
-from wholecall.agent.run_events import Status, ToolEnded, ToolEvent, ToolStarted, copy_call
+from wholecall.agent.run_events import (
+    Status,
+    ToolEnded,
+    ToolEvent,
+    ToolRecalled,
+    ToolStarted,
+    copy_call,
+)
 from wholecall.arguments.feedback import SkipReason
 from wholecall.events import Call
 from wholecall.messages import CallResult, Result
@@ -147,7 +155,8 @@ class Executor:
         self._working: dict[asyncio.Task[CallOutcome], _Job] = {}
         self._turns: dict[str, asyncio.Event] = {}
         self._results: dict[str, Result] = {}
-        self._ran: list[Call] = []
+        journal = self._settings.journal
+        self._ran = [] if journal is None else list(journal.restored.intents.values())
         self._bugs: list[BaseException] = []
         self._cancelled = False
 
@@ -166,6 +175,8 @@ class Executor:
         """Run a call as soon as its tool's rules allow. A call that is known is not run again."""
         if call.id in self._known:
             return
+        if self._recall(call):
+            return
         tool = self._toolbox.find(call.name)
         if tool is None or tool.run is None:
             self.skip(call, "nobody here can run it", reason=SkipReason.UNAVAILABLE)
@@ -174,6 +185,19 @@ class Executor:
         else:
             self._known[call.id] = call
             self._begin(call, tool)
+
+    def _recall(self, call: Call) -> bool:
+        """Give a call of a restored run the result that it had, if it had one."""
+        journal = self._settings.journal
+        recalled = None if journal is None else journal.recall(call.id)
+        if recalled is None:
+            return False
+        self._known[call.id] = call
+        status = Status(recalled.status)
+        self._emit(ToolRecalled(copy_call(call), status))
+        self._results[call.id] = recalled.result
+        self._emit(ToolEnded(copy_call(call), status, recalled.result, recalled.seconds))
+        return True
 
     def skip(
         self,
@@ -245,11 +269,16 @@ class Executor:
         task.add_done_callback(self._finish)
 
     async def _serve(self, job: _Job) -> CallOutcome:
-        call = job.call
-        approvals = self._settings.approvals
-        approval = await approvals.ask(call, job.tool.approve, emit=self._emit)
-        if not approval.approved:
-            return CallOutcome(Status.DENIED, describe_denied(call.name, approval.why))
+        call, journal = job.call, self._settings.journal
+        if journal is not None and journal.has_begun(call.id):
+            found = await settle_crash(job.calling, journal)
+            if found is not None:
+                return found
+        else:
+            approvals = self._settings.approvals
+            approval = await approvals.ask(call, job.tool.approve, emit=self._emit)
+            if not approval.approved:
+                return CallOutcome(Status.DENIED, describe_denied(call.name, approval.why))
         self._schedule.make_ready(call.id)
         self._advance()
         await self._turns[call.id].wait()
@@ -291,7 +320,17 @@ class Executor:
             seconds = asyncio.get_running_loop().time() - calling.began_at
             blocked = calling.blocked
         status, result, error = outcome.status, outcome.result, outcome.error
+        self._record(call, outcome, seconds=seconds)
         self._emit(ToolEnded(call, status, result, seconds, error=error, blocked=blocked))
+
+    def _record(self, call: Call, outcome: CallOutcome, *, seconds: float) -> None:
+        """Write the result down. What a stopped run did not begin, or broke off, has none: it is
+        settled when the run is resumed."""
+        journal, status = self._settings.journal, outcome.status
+        stopped = self._cancelled and status in (Status.SKIPPED, Status.CANCELLED)
+        if journal is None or stopped or outcome.error in self._bugs:
+            return
+        journal.end_call(call, status=status.value, result=outcome.result, seconds=seconds)
 
     def _emit(self, event: ToolEvent) -> None:
         if isinstance(event, ToolStarted) and event.attempt == 1:

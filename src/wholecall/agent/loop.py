@@ -27,6 +27,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from wholecall.agent.answer_retry import AnswerRetry, RetryRequest
 from wholecall.agent.budget import Budget, Guard, NotRun, Stop
@@ -34,6 +35,7 @@ from wholecall.agent.call_runner import tell_late, tell_stop
 from wholecall.agent.executor import Executor
 from wholecall.agent.run import Plan, Progress, RunResult
 from wholecall.agent.run_events import (
+    Resumed,
     RunEnded,
     RunEvent,
     Status,
@@ -47,10 +49,20 @@ from wholecall.arguments.feedback import SkipReason, feedback, skipped
 from wholecall.assembly.finish_reasons import read_hint
 from wholecall.assembly.outcome import Outcome
 from wholecall.dialects.emulation.choice_enforcement import MOST_TIMES_ASKED, ask_again
-from wholecall.errors import RunFailed, UpstreamError
-from wholecall.events import Call, Hint, Reason, Rejected, Text
-from wholecall.messages import CallResult, Message, Request, Result, Role
-from wholecall.tool_choice import Choice, Mode
+from wholecall.errors import RunFailed, RunWaiting, UpstreamError
+from wholecall.events import Call, Event, Hint, Reason, Rejected, Text
+from wholecall.journal.journal_rows import (
+    AnswerRow,
+    EndRow,
+    TurnRow,
+    encode_row,
+    read_call,
+    write_call,
+    write_messages,
+)
+from wholecall.journal.restore import Row
+from wholecall.journal.run_journal import RunJournal, RunStatus
+from wholecall.messages import CallResult, Choice, Message, Mode, Request, Result, Role
 
 LAST_ANSWER_SECONDS = 30.0
 """Seconds for the last answer if the run's time is over."""
@@ -127,8 +139,10 @@ class Loop:
         make_executor: Callable[[Callable[[RunEvent], None]], Executor],
         emit: Callable[[RunEvent], None],
         room: Callable[[], Awaitable[None]],
+        journal: RunJournal | None = None,
     ) -> None:
         self._plan = plan
+        self._journal = journal
         self._results = _Results(emit)
         self._emit = self._results.take
         self._room = room
@@ -145,6 +159,17 @@ class Loop:
     async def run(self) -> RunResult:
         """Take turns until the run is over."""
         self._budget = Budget(self._plan.limits, started=self._now())
+        if self._journal is None:
+            return await self._take_turns()
+        if self._journal.restored.rows:
+            self._restore(self._journal)
+        end = self._journal.restored.end
+        if end is not None:
+            return self._recall_end(end)
+        async with self._journal.carrying_out():
+            return await self._take_turns()
+
+    async def _take_turns(self) -> RunResult[Any]:
         try:
             stop = None
             while stop is None:
@@ -154,7 +179,13 @@ class Loop:
         final = self._final
         if stop in _SILENT_ENDS and not final.text.strip():
             final.no_answer = _SILENT_ENDS[stop]
+        if self._journal is not None:
+            await self._write_end(self._journal, stop)
         self._emit(RunEnded(stop, final.no_answer))
+        return self._make_result(stop)
+
+    def _make_result(self, stop: Stop) -> RunResult[Any]:
+        final = self._final
         return RunResult(
             text=final.text,
             stop=stop,
@@ -178,14 +209,113 @@ class Loop:
         self._executor.halt()
 
     async def _take_turn(self) -> Stop | None:
-        answered = await self._ask(self._find_cap())
+        answered = self._reopen() or await self._ask(self._find_cap())
         self._messages.append(answered.message)
+        journal = self._journal
+        if journal is not None:
+            self._write_answer(journal, answered)
         for call in answered.waiting:
             self._start(call)
         outcome = answered.outcome
         if not outcome.calls and not outcome.rejected:
-            return self._conclude(outcome)
-        return await self._answer_calls(outcome)
+            stop = self._conclude(outcome)
+        else:
+            stop = await self._answer_calls(outcome)
+        if journal is not None and stop is None:
+            journal.append(f"turn {journal.turn}", self._save(journal))
+            journal.turn += 1
+        return stop
+
+    # ── The journal ─────────────────────────────────────────────────────────────────
+
+    def _write_answer(self, journal: RunJournal, answered: ReadAnswer) -> None:
+        outcome = answered.outcome
+        row = AnswerRow(
+            messages=write_messages(self._messages[journal.kept_messages :]),
+            calls=[write_call(call) for call in outcome.calls],
+            rejected=outcome.rejected,
+            text=outcome.text,
+            finish_reason=outcome.finish_reason,
+            native_finish_reason=outcome.native_finish_reason,
+        )
+        if not journal.restored.is_answered:
+            journal.append(f"answer {journal.turn}", row)
+        journal.parts = tuple
+        journal.restored.is_answered = False
+
+    def _save(self, journal: RunJournal) -> TurnRow:
+        """Return what the next turn depends on."""
+        kept, journal.kept_messages = journal.kept_messages, len(self._messages)
+        return TurnRow(
+            messages=write_messages(self._messages[kept:]),
+            ended=[each.call.id for each in self._ended_now()],
+            turns=self._budget.turns,
+            usage=self._budget.usage,
+            guard=self._guard.save(),
+            choice=self._choice,
+            max_tokens=self._max_tokens,
+            texts=self._final.texts,
+            reminders=self._reminders,
+            seconds=self._budget.seconds_spent(self._now()),
+        )
+
+    async def _write_end(self, journal: RunJournal, stop: Stop) -> None:
+        pending = [write_call(call) for call in self._wanted.pending]
+        end = EndRow(stop.value, self._final.no_answer, pending=pending)
+        turn = Row(f"turn {journal.turn}", encode_row(self._save(journal)))
+        rows = (turn, Row("end", encode_row(end)))
+        await journal.end(rows, status=RunStatus.DONE, stop=stop.value)
+
+    def _restore(self, journal: RunJournal) -> None:
+        """Take up the state that the rows describe."""
+        restored, state = journal.restored, journal.restored.state
+        self._messages = list(restored.messages)
+        self._results.ended = [
+            ToolEnded(each.call, Status(each.status), each.result, each.seconds)
+            for each in restored.ended
+        ]
+        if state is not None:
+            self._budget = Budget(self._plan.limits, started=self._now() - state.seconds)
+            self._budget.turns, self._budget.usage = state.turns, state.usage
+            self._guard.load(state.guard)
+            self._choice, self._max_tokens = state.choice, state.max_tokens
+            self._final.texts, self._reminders = list(state.texts), state.reminders
+        if restored.end is None:
+            self._emit(Resumed(journal.turn, journal.worker, journal.before))
+
+    def _recall_end(self, end: EndRow) -> RunResult[Any]:
+        """Return the result of a run that is over."""
+        if end.error:
+            raise RunFailed(end.error, ran=self._executor.ran, text=end.text)
+        stop, final = Stop(end.stop), self._final
+        final.no_answer = end.no_answer
+        self._wanted.pending = [read_call(call) for call in end.pending]
+        if stop is Stop.TOOL and self._results.ended:
+            final.output = self._plan.output.take(self._results.ended[-1].result)
+        elif not end.no_answer and not end.pending:
+            final.output, _ = self._plan.output.read(final.text)
+        self._emit(RunEnded(stop, final.no_answer))
+        return self._make_result(stop)
+
+    def _reopen(self) -> ReadAnswer | None:
+        """Return the answer in whose turn a restored run was interrupted, once."""
+        answer = None if self._journal is None else self._journal.restored.open_answer
+        if self._journal is None or answer is None:
+            return None
+        self._journal.restored.open_answer = None
+        self._wanted = _Wanted(self._find_cap(), ended_before=len(self._results.ended))
+        *before, message = answer.messages
+        self._messages += before
+        self._budget.turns += 1
+        for call in answer.outcome.calls:
+            self._demand_tool(self._journal, call)
+        return ReadAnswer(answer.outcome, message, answer.outcome.calls)
+
+    def _demand_tool(self, journal: RunJournal, call: Call) -> None:
+        """A call whose tool is not here any more waits for it, unless it has its result."""
+        if call.name not in self._plan.toolbox and journal.recall(call.id) is None:
+            why = f"the run called {call.name!r}, which is not among its tools any more"
+            raise RunWaiting(why, id=journal.run.id)
 
     # ── Asking ──────────────────────────────────────────────────────────────────────
 
@@ -219,8 +349,15 @@ class Loop:
             self._max_tokens = request.max_tokens
             self._wanted = _Wanted(self._wanted.cap, ended_before=len(self._results.ended))
 
+    def _emit_all(self, events: list[Event]) -> None:
+        for event in events:
+            self._emit(event)
+
     async def _try(self, request: Request, retry: AnswerRetry) -> ReadAnswer | RetryRequest:
-        turn = Turn(emit=self._emit, start=self._start, room=self._room)
+        turn = Turn(emit=self._emit_all, start=self._start, room=self._room)
+        if self._journal is not None:
+            self._journal.check()
+            self._journal.parts = lambda: turn.parts
         limit = asyncio.timeout_at(self._deadline())
         try:
             async with limit:
@@ -290,13 +427,20 @@ class Loop:
 
     def _start(self, call: Call) -> None:
         refused = self._guard.refuse(call)
-        if refused is not None:
+        if refused is not None and not self._is_recalled(call):
             self._executor.skip(call, refused.why, reason=refused.reason)
-        elif self._plan.toolbox.runs(call.name):
+        elif self._plan.toolbox.runs(call.name) or self._is_recalled(call):
             self._wanted.begun.append(call)
             self._executor.start(call)
         else:
             self._wanted.pending.append(call)
+
+    def _is_recalled(self, call: Call) -> bool:
+        """Return True for a call of a restored run that has begun or ended."""
+        journal = self._journal
+        return journal is not None and (
+            journal.has_begun(call.id) or journal.recall(call.id) is not None
+        )
 
     async def _answer_calls(self, outcome: Outcome) -> Stop | None:
         """Give every call of the answer its result."""

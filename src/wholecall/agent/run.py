@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NamedTuple,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+    get_origin,
+)
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
@@ -24,6 +36,12 @@ from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import Upstream
 
 _VALUE = "value"
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault  # in `typing` from Python 3.13 on
+
+    OutputT = TypeVarWithDefault("OutputT", default=Any)
+else:
+    OutputT = TypeVar("OutputT")
 
 
 class OutputForm(Protocol):
@@ -103,7 +121,7 @@ class TypedOutput:
         found = read_arguments(text, self._spec, whole=True)
         if isinstance(found, RefusedArguments):
             problems = tuple(problem.message for problem in found.problems) or (found.detail,)
-            return _Unfit(tuple(map(self._unwrap, problems)), _say(found))
+            return _Unfit(tuple(map(self._unwrap, problems)), explain_format(found))
         value: Any = found.value[_VALUE] if self._is_wrapped else found.value
         try:
             return self._adapter.validate_python(value)
@@ -138,7 +156,8 @@ def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {**outer, "$defs": schema["$defs"]} if "$defs" in schema else outer
 
 
-def _say(refused: RefusedArguments) -> str:
+def explain_format(refused: RefusedArguments) -> str:
+    """Tell the model what is wrong with the form of its answer."""
     problems = [f"- {problem.message}" for problem in refused.problems]
     return "\n".join(
         [
@@ -180,8 +199,11 @@ class Plan:
     """Continue a final answer that the output limit cut off."""
 
 
+_NO_OUTPUT: Any = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult:
+class RunResult(Generic[OutputT]):
     """The result of a run."""
 
     text: str
@@ -192,9 +214,10 @@ class RunResult:
     no_answer: str = ""
     """The reason why the model gave no answer, or none in the requested form; empty if it gave one.
     `ask` raises it as a `RunFailed`."""
-    output: object = None
-    """The final answer in the requested form. None if the run did not produce one: it stopped
-    before, or with a last answer or a tool's result of another form."""
+    output: OutputT = _NO_OUTPUT
+    """The final answer as the type that `output=` named; without one, its text. None if the run
+    produced none: it stopped before, handed calls to the caller (`pending`), or ended with a tool's
+    result of another form."""
     messages: tuple[Message, ...] = ()
     """The messages that the run added to the conversation: answers and results."""
     ended: tuple[ToolEnded, ...] = ()
@@ -219,7 +242,7 @@ result is awaited."""
 class RunBody(Protocol):
     """The work of a run."""
 
-    async def __call__(self, channel: EventChannel) -> RunResult:
+    async def __call__(self, channel: EventChannel) -> RunResult[Any]:
         """Do it, and tell of it."""
 
     @property
@@ -295,29 +318,30 @@ class EventChannel:
         return self._events.popleft()
 
 
-class Run:
+class Run(Generic[OutputT]):
     """Turns until the final answer, in progress or about to begin.
 
     It begins when it is first read or awaited. Iterate over it for the events, or await `result`,
-    or both. Leaving the `async with` block cancels it; so does leaving the iteration early, unless
-    the result is awaited. It has one reader at a time, who gets the events from then on. A run
-    waits for a reader that lags by a thousand events, unless the result is awaited: then it
-    continues and keeps the unread events, as it keeps the answers themselves.
+    or both; `for event in run` and `wait` do the same without an event loop. Leaving the
+    `async with` block cancels it; so does leaving the iteration early, unless the result is
+    awaited. It has one reader at a time, who gets the events from then on. A run waits for a reader
+    that lags by a thousand events, unless the result is awaited: then it continues and keeps the
+    unread events, as it keeps the answers themselves.
     """
 
-    def __init__(self, errand: RunBody, *, approvals: Approvals) -> None:
-        self._errand = errand
+    def __init__(self, body: RunBody, *, approvals: Approvals) -> None:
+        self._body = body
         self._channel = EventChannel()
-        self._task: asyncio.Task[RunResult] | None = None
+        self._task: asyncio.Task[RunResult[OutputT]] | None = None
         self.approvals = approvals
         """Pending approvals, and where they are answered."""
 
     @property
     def ran(self) -> tuple[Call, ...]:
         """The calls that have begun, in order: what they did is done."""
-        return self._errand.ran
+        return self._body.ran
 
-    async def result(self) -> RunResult:
+    async def result(self) -> RunResult[OutputT]:
         """Wait for the end. A failed run raises here, and in the iteration.
 
         A caller that stops waiting does not stop the run: `cancel` does, or leaving its block.
@@ -327,17 +351,25 @@ class Run:
             await _wait_for(task)
         return self._read(task)
 
+    def wait(self) -> RunResult[OutputT]:
+        """`result`, for programs without an event loop; after `for event in run`, or instead."""
+        if self._task is None:
+            return run_to_end(self.result(), instead="await run.result()")
+        if not self._task.done():
+            raise RuntimeError("this run is still being read: wait for it after its last event")
+        return self._read(self._task)
+
     async def cancel(self) -> None:
         """Stop: no further turn, no further tool; running tools are cancelled.
 
         Readers of the run and callers that await it get a `RunCancelled`.
         """
         task = self._begin()
-        self._errand.halt()
+        self._body.halt()
         task.cancel()
         await _wait_for(task)
 
-    async def __aiter__(self) -> AsyncIterator[RunEvent]:
+    async def __aiter__(self) -> AsyncGenerator[RunEvent, None]:
         if self._channel.is_read:
             raise RuntimeError("this run is being read already, and its events are told once")
         self._channel.is_read = True
@@ -351,6 +383,20 @@ class Run:
             if not task.done() and not self._channel.is_awaited:
                 await self.cancel()
 
+    def __iter__(self) -> Iterator[RunEvent]:
+        """Yield the events, for programs without an event loop.
+
+        The run continues while the next event is awaited, and is cancelled if the iteration is left
+        before its end.
+        """
+        with _own_loop("async for event in run") as loop:
+            events = aiter(self)
+            try:
+                while (event := _await_here(loop, anext(events, None))) is not None:
+                    yield event
+            finally:
+                loop.run_until_complete(events.aclose())
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -358,29 +404,117 @@ class Run:
         if self._task is not None and not self._task.done():
             await self.cancel()
 
-    def _begin(self) -> asyncio.Task[RunResult]:
+    def _begin(self) -> asyncio.Task[RunResult[OutputT]]:
         if self._task is None:
             self._task = asyncio.create_task(self._carry_out(), name="wholecall run")
             # Even a task that is cancelled before its first step passes here.
             self._task.add_done_callback(self._end)
         return self._task
 
-    async def _carry_out(self) -> RunResult:
-        return await self._errand(self._channel)
+    async def _carry_out(self) -> RunResult[OutputT]:
+        return await self._body(self._channel)
 
-    def _read(self, task: asyncio.Task[RunResult]) -> RunResult:
+    def _read(self, task: asyncio.Task[RunResult[OutputT]]) -> RunResult[OutputT]:
         # As `CancelledError` it would look as if the reader's task had been cancelled.
         if task.cancelled():
-            raise RunCancelled("the run was cancelled", ran=self._errand.ran)
+            raise RunCancelled("the run was cancelled", ran=self._body.ran)
         return task.result()
 
-    def _end(self, task: asyncio.Task[RunResult]) -> None:
+    def _end(self, task: asyncio.Task[RunResult[OutputT]]) -> None:
         self._channel.close()
         if not task.cancelled():
             task.exception()  # a task that only reads the events sees the failure there
 
 
-async def _wait_for(task: asyncio.Task[RunResult]) -> None:
+async def _wait_for(task: asyncio.Task[Any]) -> None:
     """Wait for its end, and do not end it. One that is over may belong to a loop that is closed."""
     if not task.done():
         await asyncio.wait([task])
+
+
+# Without an event loop of the caller's own.
+
+
+CLOSING_SECONDS = 1.0
+"""Seconds that a synchronous caller waits for cancelled tasks that do not end."""
+AwaitedT = TypeVar("AwaitedT")
+
+
+def run_to_end(awaited: Coroutine[Any, Any, AwaitedT], *, instead: str) -> AwaitedT:
+    """Wait in a loop of its own; `instead` is what to write where a loop is running."""
+    try:
+        with _own_loop(instead) as loop:
+            return _await_here(loop, awaited)
+    finally:
+        awaited.close()  # one that was refused was never begun
+
+
+@contextmanager
+def _own_loop(instead: str) -> Iterator[asyncio.AbstractEventLoop]:
+    """Make a loop, and close it.
+
+    `asyncio.run` would wait at the end for tasks that ignore their cancellation. Such a tool
+    was given its time, and its run has an answer.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        loop = asyncio.new_event_loop()
+    else:
+        raise RuntimeError(f"this would block the running event loop: write `{instead}` here")
+    try:
+        yield loop
+    finally:
+        _close(loop)
+
+
+def _await_here(loop: asyncio.AbstractEventLoop, awaited: Awaitable[AwaitedT]) -> AwaitedT:
+    async def wait() -> AwaitedT:
+        return await awaited
+
+    task = loop.create_task(wait())
+    with _stoppable(task):
+        return loop.run_until_complete(task)
+
+
+@contextmanager
+def _stoppable(task: asyncio.Task[Any]) -> Iterator[None]:
+    """Let Ctrl-C cancel the task, as `asyncio.run` does; a second one is raised at once.
+
+    Raised right away it could hit the midst of a tool, and would count as that tool's failure.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    stopped = False
+
+    def stop(*_: object) -> None:
+        nonlocal stopped
+        if stopped:
+            raise KeyboardInterrupt
+        stopped = True
+        task.get_loop().call_soon_threadsafe(task.cancel)
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if stopped:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left, timeout=CLOSING_SECONDS))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+    finally:
+        loop.close()

@@ -29,6 +29,8 @@ class Status(enum.Enum):
     """It was not begun: a limit, a cancelled run, an identical call too often."""
     CANCELLED = "cancelled"
     """It was begun and then broken off."""
+    UNKNOWN = "unknown"
+    """It was begun, and a crash hides what it did."""
 
 
 class TurnStarted(Value, frozen=True):
@@ -57,6 +59,23 @@ class ToolStarted(Value, frozen=True):
 
     call: Call
     attempt: int = 1
+
+
+class Resumed(Value, frozen=True):
+    """A durable run was restored and continues."""
+
+    turn: int
+    """The number of the turn with which it continues."""
+    worker: str = ""
+    before: str = ""
+    """The worker that it was taken from."""
+
+
+class ToolRecalled(Value, frozen=True):
+    """A call of a restored run has its result in the journal, and does not run again."""
+
+    call: Call
+    status: Status
 
 
 class ToolReported(Value, frozen=True):
@@ -124,7 +143,8 @@ ToolEvent: TypeAlias = (
     | ToolEnded
     | ToolEndedLate
     | ToolAbandoned
+    | ToolRecalled
     | ApprovalAsked
     | ApprovalAnswered
 )
-RunEvent: TypeAlias = Event | TurnStarted | TurnRetried | ToolEvent | RunEnded
+RunEvent: TypeAlias = Event | TurnStarted | TurnRetried | ToolEvent | Resumed | RunEnded

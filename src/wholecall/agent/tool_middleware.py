@@ -28,7 +28,7 @@ from typing import Any, TextIO, TypeAlias, cast
 
 from wholecall.events import Call
 from wholecall.messages import Result
-from wholecall.tools.results import to_result
+from wholecall.tools.tool import to_result
 
 RunNext: TypeAlias = Callable[[Call], Awaitable[Result]]
 """Runs the call, or another one of the same tool: a wrapper may change the arguments."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -16,14 +16,14 @@ from wholecall.dialects.emulation.choice_enforcement import EnforcingAssembler
 from wholecall.dialects.emulation.emulate import Constraint, emulate
 from wholecall.dialects.provenance import provenance_of
 from wholecall.dialects.rescue import Rescue, RescuingAssembler
+from wholecall.errors import UpstreamError
 from wholecall.events import Call, Event, Grew, Proved, Rejected, Released, Text
-from wholecall.messages import Message, PastCall, Request, read_offer
+from wholecall.messages import Message, Mode, Part, PastCall, Request, read_offer
 from wholecall.protocols.answer_message import answer_message
-from wholecall.protocols.codecs import limit_of
 from wholecall.protocols.reader import Reader, Tools, TurnAssembler
-from wholecall.tool_choice import Mode
+from wholecall.protocols.registry import limit_of
 from wholecall.tools.toolbox import Toolbox
-from wholecall.upstreams.base import Answer, EndOfStream, Upstream, traits_of
+from wholecall.upstreams.base import Answer, EndOfStream, Upstream, once, traits_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +136,17 @@ def sender_for(
     model: str,
     messages: tuple[Message, ...],
     *,
+    taken: Iterable[str] = (),
     rule: RescueRule | None = None,
     emulation: str | Dialect | None = None,
 ) -> Sender:
     """Return the sender that offers tools to this model.
 
     `emulation` is a dialect, `native`, `constrained` or `auto`, which goes by the model's name;
-    None is what suits its upstream. Without a `rule`, every tool is the client's.
+    None is what suits its upstream. Without a `rule`, every tool is the client's. `taken` are
+    ids of calls that are not in the messages.
     """
-    ids = ids_of(messages)
+    ids = ids_of(messages, taken)
     if isinstance(emulation, Dialect):
         return EmulatedSender(ids, emulation)
     traits = traits_of(model)
@@ -158,10 +160,10 @@ def sender_for(
     return EmulatedSender(ids, way.dialect)
 
 
-def ids_of(messages: tuple[Message, ...]) -> CallIds:
+def ids_of(messages: tuple[Message, ...], taken: Iterable[str] = ()) -> CallIds:
     """The ids that a conversation has used so far."""
     parts = (part for message in messages for part in message.parts)
-    return CallIds(part.id for part in parts if isinstance(part, PastCall))
+    return CallIds({*taken, *(part.id for part in parts if isinstance(part, PastCall))})
 
 
 # One turn: the model is asked, and its answer is read while calls already start.
@@ -191,7 +193,7 @@ class Turn:
     def __init__(
         self,
         *,
-        emit: Callable[[Event], None],
+        emit: Callable[[list[Event]], None],
         start: Callable[[Call], None],
         room: Callable[[], Awaitable[None]],
     ) -> None:
@@ -199,18 +201,29 @@ class Turn:
         self._start = start
         self._room = room
         self._events: list[Event] = []
+        self._protocol = ""
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The answer as far as it is read."""
+        return answer_message(map(_as_said, self._events), self._protocol).parts
 
     async def read(self, upstream: Upstream, sent: Sent) -> ReadAnswer:
         """Ask, and read until the answer is over."""
-        async with upstream.answer(sent.request) as answer:
-            rest = await self._read_chunks(answer, sent)
-        waiting = []
-        for event in rest:
-            self._take(event)
-            if isinstance(event, Released):
-                waiting.append(event.call)
-        message = answer_message(map(_as_said, self._events), answer.protocol)
-        return ReadAnswer(collect(self._events), message, tuple(waiting))
+        protocol = upstream.protocol
+        try:
+            async with upstream.answer(sent.request) as answer:
+                protocol = self._protocol = answer.protocol
+                rest = await self._read_chunks(answer, sent)
+        except UpstreamError as error:
+            if not error.quoted or not sent.request.tools:
+                raise
+            quoting = Answer(protocol=protocol, chunks=once(b""), streamed=False)
+            rest = sent.make_reader(quoting).read_quoted(error.quoted, str(error))
+        self._take(rest)
+        waiting = tuple(event.call for event in rest if isinstance(event, Released))
+        message = answer_message([_as_said(event) for event in self._events], protocol)
+        return ReadAnswer(collect(self._events), message, waiting)
 
     async def _read_chunks(self, answer: Answer, sent: Sent) -> list[Event]:
         """Take what comes; return what the end of the answer brought about."""
@@ -220,25 +233,28 @@ class Turn:
                 event async for chunk in answer.chunks for event in reader.feed_response(chunk)
             ]
             return whole + reader.end()
-        with EndOfStream() as end:
+        with EndOfStream(silence=answer.silence) as end:
             async for chunk in answer.chunks:
-                self._take_now(reader.feed(chunk))
+                events = reader.feed(chunk)
+                self._take_now(events)
                 await self._room()
-                end.look(reader)
+                end.look(reader, events)
         return reader.end()
 
     def _take_now(self, events: list[Event]) -> None:
-        for event in events:
-            self._take(event)
+        """Take events, and start each call before what came after it is shown."""
+        begin = 0
+        for end, event in enumerate(events, 1):
             if isinstance(event, Released):
+                self._take(events[begin:end])
                 self._start(event.call)
+                begin = end
+        self._take(events[begin:] if begin else events)
 
-    def _take(self, event: Event) -> None:
-        if not isinstance(event, PASSING):
-            self._events.append(event)
+    def _take(self, events: list[Event]) -> None:
+        self._events += [event for event in events if not isinstance(event, PASSING)]
         # Whatever is done to what is shown must not change what runs, nor the history.
-        shown = Released(copy_call(event.call)) if isinstance(event, Released) else event
-        self._emit(shown)
+        self._emit([Released(copy_call(e.call)) if isinstance(e, Released) else e for e in events])
 
 
 def _as_said(event: Event) -> Event:

@@ -193,11 +193,17 @@ def read_arguments(
     plain = _unquote(Arguments(parsed.value, parsed.changes), raw)
     if spec is None or isinstance(plain, RefusedArguments):
         return plain
-    return _Fitting(spec, limits, options).fit(plain.value, plain.repairs)
+    return _Fitting(spec, limits, options, _names_of(spec)).fit(plain.value, plain.repairs)
 
 
 _EMPTY: tuple[JSON, ...] = (None, [], "")
 _NOTHING: tuple[JSON, ...] = (*_EMPTY, {})
+
+
+def _names_of(spec: ToolSpec) -> frozenset[str]:
+    """Return the parameters that a tool describes."""
+    compiled = prepare(spec.parameters)
+    return frozenset(compiled.names) if isinstance(compiled, Compiled) else frozenset()
 
 
 def _takes_nothing(spec: ToolSpec) -> bool:
@@ -270,8 +276,7 @@ def _restore_head(raw: object, spec: ToolSpec | None, *, limits: Limits) -> Pars
     """
     if not isinstance(raw, str) or raw.lstrip().startswith("{") or not is_repairable(raw):
         return None
-    compiled = None if spec is None else prepare(spec.parameters)
-    names = frozenset(compiled.names) if isinstance(compiled, Compiled) else frozenset()
+    names = frozenset() if spec is None else _names_of(spec)
     for head in _HEADS:
         parsed = parse(head + raw, limits=limits)
         if isinstance(parsed, Parsed) and isinstance(parsed.value, dict):
@@ -323,6 +328,8 @@ class _Fitting(NamedTuple):
     spec: ToolSpec
     limits: Limits
     options: CoercionOptions
+    names: frozenset[str]
+    """The parameters that the tool describes."""
 
     def fit(self, value: dict[str, JSON], repairs: tuple[Repair, ...]) -> ArgumentsRead:
         mistaken = self._find_mistake(value)
@@ -338,7 +345,7 @@ class _Fitting(NamedTuple):
         if checked.problems:
             return _refuse_problems(checked.problems)
         # A name that holds tags was dropped, as that of no parameter.
-        swallowed = find_swallowed({**value, **checked.value}, self._names() or self._any_name())
+        swallowed = find_swallowed({**value, **checked.value}, self.names or self._any_name())
         if swallowed:
             return _refuse_swallowed(swallowed)
         return Arguments(checked.value, repairs, checked.coercions, checked.dropped)
@@ -347,21 +354,16 @@ class _Fitting(NamedTuple):
         """Find mistakes that need no schema check."""
         if self._is_definition(value):
             return _DEFINITION
-        names = self._names()
+        names = self.names
         nameless = value.get("") not in _NOTHING and bool(names) and "" not in names
         return _NAMELESS if nameless else None
 
     def _is_definition(self, value: dict[str, JSON]) -> bool:
         """Return True if this is the tool's own schema, which models send that echo their
         prompt."""
-        described, names = value.get("properties"), self._names()
+        described, names = value.get("properties"), self.names
         echoes = isinstance(described, dict) and described.keys() == names
         return echoes and value.get("type") == "object" and "properties" not in names
-
-    def _names(self) -> frozenset[str]:
-        """The parameters that the tool describes."""
-        compiled = prepare(self.spec.parameters)
-        return frozenset(compiled.names) if isinstance(compiled, Compiled) else frozenset()
 
     def _any_name(self) -> frozenset[str] | None:
         """None if the tool describes no parameter and says that it takes any."""
@@ -389,7 +391,7 @@ class _Fitting(NamedTuple):
     def _open_wrapper(self, value: dict[str, JSON]) -> Parsed | None:
         """Return the content of the only parameter, if the tool has no parameter of this name."""
         names = value.keys() - self._labels(value)
-        if len(names) != 1 or not names <= _WRAPPERS or not names.isdisjoint(self._names()):
+        if len(names) != 1 or not names <= _WRAPPERS or not names.isdisjoint(self.names):
             return None
         return self._read_wrapper(value[names.pop()])
 
@@ -406,7 +408,7 @@ class _Fitting(NamedTuple):
     def _has_two_readings(self, value: dict[str, JSON]) -> bool:
         """Return True if parameters are inside an envelope and, with other values, beside it; or if
         one beside it may be its label (https://github.com/ollama/ollama/issues/11805)."""
-        known = self._names()
+        known = self.names
         read = (self._read_wrapper(value[name]) for name in value.keys() & _WRAPPERS - known)
         inside = [each.value for each in read if each and isinstance(each.value, dict)]
         if inside and not known.isdisjoint(self._labels(value)):

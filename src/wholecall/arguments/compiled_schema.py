@@ -4,10 +4,10 @@ refused."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, reduce
 from itertools import islice
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, AnyStr, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import jsonschema_rs
 import msgspec
@@ -18,6 +18,7 @@ from wholecall.arguments.parse import join_path
 from wholecall.arguments.schema_cost import OTHERS, WORK, Cost, Load, find_tame, measure_pattern
 from wholecall.events import JSON, Problem
 
+_Made = TypeVar("_Made")
 PATTERN_BYTES = 256 * 1024
 """Of one compiled pattern. Linear time is as many steps a character as the pattern has
 states; at 10 MB, the engine's own limit, 100 kB of text took 10 seconds."""
@@ -453,8 +454,10 @@ SCHEMA_DEPTH = 128
 CONTAINERS = 3000
 """Objects and arrays in one schema. Each is visited a dozen times before it is compiled; a tool
 with hundreds of parameters has a third of them."""
-CACHED = 256
-"""Compiled schemas that are kept. One request has at most 128 tools."""
+CACHED_BYTES = 8 * 1024 * 1024
+"""Bytes of the schemas that are kept compiled, as JSON. Compiled they take about nine times as
+much. It is twice what the tools of one request may have in the proxy, so that a set of tools never
+drives its own members out."""
 
 
 def prepare(parameters: Mapping[str, Any]) -> Compiled | Problem:
@@ -471,7 +474,7 @@ def prepare(parameters: Mapping[str, Any]) -> Compiled | Problem:
         return _refuse(
             (), "limit", message=f"has {len(text)} bytes; at most {SCHEMA_BYTES} are allowed"
         )
-    return _prepare(text)
+    return _PREPARED.find(text)
 
 
 def write_mapping(value: Any) -> dict[str, Any]:
@@ -485,7 +488,43 @@ def write_mapping(value: Any) -> dict[str, Any]:
 _ENCODER = msgspec.json.Encoder(enc_hook=write_mapping)
 
 
-@lru_cache(maxsize=CACHED)
+class SchemaCache(Generic[AnyStr, _Made]):
+    """Keeps what was made of schemas, by their text; what was not used for long goes first.
+
+    Bounded by bytes: a cache of so many entries is too small for many tools, and too large for
+    large ones. It has two generations: a new one begins when the present one is full, and what is
+    used again moves to it.
+    """
+
+    def __init__(self, make: Callable[[AnyStr], _Made], most_bytes: int = CACHED_BYTES) -> None:
+        self._make: Callable[[AnyStr], _Made] = make
+        self._most = most_bytes // 2
+        self._bytes = 0
+        self._young: dict[AnyStr, _Made] = {}
+        self._old: dict[AnyStr, _Made] = {}
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the texts whose results are kept."""
+        return sum(map(len, (*self._young, *self._old)))
+
+    def find(self, text: AnyStr) -> _Made:
+        """Return what is made of a text."""
+        found = self._young.get(text)
+        if found is None:
+            found = self._old.get(text)
+            if found is None:
+                found = self._make(text)
+            self._keep(text, found)
+        return found
+
+    def _keep(self, text: AnyStr, made: _Made) -> None:
+        self._bytes += len(text)
+        if self._bytes > self._most:
+            self._old, self._young, self._bytes = self._young, {}, len(text)
+        self._young[text] = made
+
+
 def _prepare(text: bytes) -> Compiled | Problem:
     schema = json.loads(text)
     excess = _find_excess(schema)
@@ -511,6 +550,9 @@ def _prepare(text: bytes) -> Compiled | Problem:
         return Compiled(root, targets, cost=cost, integers=integers)
     except ValueError as error:
         return _refuse_uncompiled(error)
+
+
+_PREPARED = SchemaCache(_prepare)
 
 
 def _find_excess(schema: Any) -> str:

@@ -359,8 +359,8 @@ _REFUSE_UNKNOWN = Problem(
     "more",
     "only parameters of this tool",
 )
-TOOLS = 128
-"""Tools that one request may offer. Providers refuse more."""
+TOOLS = 1024
+"""Tools that one request may offer. Most providers refuse more than 128."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,10 @@ class Assembler:
         self._events.append(delta)
 
     def _call_delta(self, delta: CallDelta) -> None:
-        draft = self._router.at(delta.slot)
+        self._grow(self._router.at(delta.slot), delta)
+
+    def _grow(self, draft: Draft | None, delta: CallDelta) -> None:
+        """Add a delta to a call; `draft` is the one in its slot."""
         if draft is not None and _flows_on(draft, delta):
             # The hot path: one more piece of a call being built.
             self._router.current = draft
@@ -151,12 +154,14 @@ class Assembler:
 
     def _call_pieces(self, delta: CallPieces) -> None:
         """Take several pieces, together as soon as it is certain that they only add to one call."""
-        pieces, start = delta.pieces, 0
+        slot, pieces, start = delta.slot, delta.pieces, 0
+        draft = self._router.at(slot)
         while start < len(pieces):
-            draft = self._router.at(delta.slot)
             together = draft is not None and draft.only_grows
             end = len(pieces) if together else start + 1
-            self._call_delta(CallDelta(delta.slot, "".join(pieces[start:end])))
+            self._grow(draft, CallDelta(slot, "".join(pieces[start:end])))
+            if self._router.current is not draft:
+                draft = self._router.at(slot)
             start = end
 
     def _route(self, delta: CallDelta) -> Draft:

@@ -1,4 +1,4 @@
-"""`wholecall chat`: a conversation with a model in a terminal."""
+"""`wholecall chat` and `wholecall ask`: talk to a model in a terminal, or ask it once."""
 
 from __future__ import annotations
 
@@ -19,14 +19,19 @@ import typer
 from rich.console import Console
 
 from wholecall.agent.api import RunOptions, run
+from wholecall.agent.api import ask as ask_model
+from wholecall.agent.run_events import RunEvent, ToolEnded
 from wholecall.cli.chat_view import ChatView
 from wholecall.cli.record import find_route
-from wholecall.demo.example_tools import TOOLS
-from wholecall.demo.scripted_model import NAME, ScriptedModel
+from wholecall.cli.report import escape
+from wholecall.cli.tool_options import McpOption, ToolOption, import_tools, read_servers
+from wholecall.demo.scripted_model import NAME, TOOLS, ScriptedModel
 from wholecall.dialects.dialect_registry import way_for
 from wholecall.errors import WholecallError
 from wholecall.events import Call, Text
 from wholecall.messages import Message, Role
+from wholecall.tools.mcp.server_config import McpServer
+from wholecall.tools.mcp.toolset import McpTools
 from wholecall.tools.tool import Tool
 from wholecall.tools.toolbox import Offered, Toolbox
 from wholecall.upstreams.base import PREFIX
@@ -236,8 +241,10 @@ class ChatSettings:
     """Instructions for the model."""
     emulate: str | None = None
     """The way in which tools are offered."""
-    with_tools: bool = True
-    """Offer the example tools."""
+    tools: tuple[Tool, ...] = ()
+    """Tools that run here."""
+    servers: tuple[McpServer, ...] = ()
+    """MCP servers whose tools are offered."""
     approve: bool = False
     """Ask before each call."""
 
@@ -248,10 +255,10 @@ def chat_with(route: Route, settings: ChatSettings, *, history_file: Path) -> No
         Console(highlight=False), width=_find_width, awaited=lambda: say_what_is_awaited(route)
     )
     view.note(f"{route.model}. {_HELP}")
-    with asyncio.Runner() as runner, history(history_file):
+    with asyncio.Runner() as runner, history(history_file), _serving(runner, settings) as mcp:
         chat = Chat(
             route,
-            tools=gather_tools(TOOLS if settings.with_tools else (), approve=settings.approve),
+            tools=gather_tools((*settings.tools, *mcp), approve=settings.approve),
             system=settings.system,
             emulate=settings.emulate,
         )
@@ -264,6 +271,20 @@ def chat_with(route: Route, settings: ChatSettings, *, history_file: Path) -> No
         finally:
             view.pause()
             runner.run(chat.close())
+
+
+@contextlib.contextmanager
+def _serving(runner: asyncio.Runner, settings: ChatSettings) -> Iterator[tuple[Tool, ...]]:
+    """Start the MCP servers, and end them with the chat."""
+    if not settings.servers:
+        yield ()
+        return
+    tools = McpTools(*settings.servers)
+    runner.run(tools.__aenter__())
+    try:
+        yield tuple(tools)
+    finally:
+        runner.run(tools.__aexit__(None, None, None))
 
 
 def say_what_is_awaited(route: Route) -> str:
@@ -346,7 +367,12 @@ EmulateOption = Annotated[
     ),
 ]
 ToolsOption = Annotated[
-    bool, typer.Option("--tools/--no-tools", help="Offer the four example tools.")
+    bool | None,
+    typer.Option(
+        "--tools/--no-tools",
+        help="Offer the four example tools. Default: unless --tool or --mcp names others.",
+        show_default=False,
+    ),
 ]
 ApproveOption = Annotated[
     bool, typer.Option("--approve", help="Ask before each call whether it may run.")
@@ -360,13 +386,98 @@ def chat(  # noqa: PLR0913 - the parameters of a command are its options
     base_url: BaseUrlOption = None,
     system: SystemOption = "",
     emulate: EmulateOption = None,
-    tools: ToolsOption = True,
+    tools: ToolsOption = None,
+    tool: ToolOption = None,
+    mcp: McpOption = None,
     approve: ApproveOption = False,
 ) -> None:
     """Talk to a model, and see its calls being built, checked and run."""
-    scripted = model == NAME and base_url is None
+    route = _find_route(model, base_url, emulate=emulate)
+    own, servers = import_tools(tool or ()), read_servers(mcp or ())
+    wants_examples = not (own or servers) if tools is None else tools
+    settings = ChatSettings(
+        system=system,
+        emulate=emulate,
+        tools=(*own, *(Toolbox(TOOLS) if wants_examples else ())),
+        servers=servers,
+        approve=approve,
+    )
+    chat_with(route, settings, history_file=models_folder(os.environ).with_name(_HISTORY))
+
+
+def _find_route(model: str, base_url: str | None, *, emulate: str | None) -> Route:
     if emulate is not None:
         way_for(model, override=emulate)  # report an unusable model before the first question
-    route = Route(ScriptedModel(), NAME) if scripted else find_route(model, base_url)
-    settings = ChatSettings(system=system, emulate=emulate, with_tools=tools, approve=approve)
-    chat_with(route, settings, history_file=models_folder(os.environ).with_name(_HISTORY))
+    scripted = model == NAME and base_url is None
+    return Route(ScriptedModel(), NAME) if scripted else find_route(model, base_url)
+
+
+# The command line: `wholecall ask`.
+
+
+ask_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+QuestionArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="QUESTION",
+        help="The question. Text from a pipe follows it; without a QUESTION it is the question.",
+        show_default=False,
+    ),
+]
+ModelOption = Annotated[
+    str, typer.Option("--model", metavar="MODEL", help="Who answers, as in `wholecall chat`.")
+]
+
+
+@ask_app.command()
+def ask(  # noqa: PLR0913 - the parameters of a command are its options
+    question: QuestionArgument = None,
+    *,
+    model: ModelOption = f"{PREFIX}{DEFAULT}",
+    base_url: BaseUrlOption = None,
+    system: SystemOption = "",
+    emulate: EmulateOption = None,
+    tool: ToolOption = None,
+    mcp: McpOption = None,
+) -> None:
+    """Ask a model once, let it use tools, and print the answer.
+
+    The answer goes to the standard output. Calls and their results go to the standard error.
+    """
+    piped = "" if sys.stdin.isatty() else sys.stdin.read().strip()
+    asked = "\n\n".join(filter(None, (question, piped)))
+    if not asked:
+        raise typer.BadParameter("there is no question: write one, or pipe one in")
+    route = _find_route(model, base_url, emulate=emulate)
+    settings = ChatSettings(
+        system=system,
+        emulate=emulate,
+        tools=import_tools(tool or ()),
+        servers=read_servers(mcp or ()),
+    )
+    typer.echo(asyncio.run(_ask_once(route, asked, settings=settings)))
+
+
+async def _ask_once(route: Route, question: str, *, settings: ChatSettings) -> str:
+    options: RunOptions = {"upstream": route.upstream, "taps": [_report_tool]}
+    if settings.system:
+        options["system"] = settings.system
+    if settings.emulate is not None:
+        options["emulate"] = settings.emulate
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            mcp: Iterable[Tool] = ()
+            if settings.servers:
+                mcp = await stack.enter_async_context(McpTools(*settings.servers))
+            options["tools"] = (*settings.tools, *mcp)
+            return (await ask_model(route.model, question, **options)).text
+    finally:
+        await route.upstream.close()
+
+
+def _report_tool(event: RunEvent) -> None:
+    if isinstance(event, ToolEnded):
+        arguments = json.dumps(event.call.arguments, ensure_ascii=False)
+        said = f"{event.call.name} {arguments}: {event.status.value}: {event.result.text}"
+        typer.echo(escape(said), err=True)

@@ -1,8 +1,9 @@
-"""The command line: `wholecall config check`, `config show`, `config settings`."""
+"""The command line: `wholecall config init`, `check`, `show`, `settings`, `schema`."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,16 +13,49 @@ import typer
 
 from wholecall.cli.report import escape
 from wholecall.proxy.config.load import FILE_NAME, Loaded, find_file, load
-from wholecall.proxy.config.schema import ConfigError, ConfigProblem, McpTool
+from wholecall.proxy.config.schema import ConfigError, ConfigProblem, McpTool, json_schema
 from wholecall.proxy.config.settings import REQUIRED, SettingRow, list_settings, show_config
 from wholecall.proxy.preflight import check_start
 
 app = typer.Typer(
-    help="Check and show the configuration of the proxy.",
+    help="Write, check and show the configuration of the proxy.",
     add_completion=False,
     rich_markup_mode=None,
 )
 _WRONG = 1
+_FIRST = """\
+# The configuration of a Wholecall proxy. `wholecall config check` checks it, `wholecall config
+# settings` lists every setting, and `kill -HUP` makes a running proxy read it again.
+# For completion in an editor: `wholecall config schema > wholecall.schema.json`.
+# yaml-language-server: $schema=wholecall.schema.json
+
+listen:
+  host: 127.0.0.1   # any other address needs keys.required and listen.hosts
+  port: 8787
+
+models:             # by the names that clients use
+  "*":              # every name that is not listed here
+    upstream: openai/*
+    base_url: http://127.0.0.1:11434/v1   # Ollama; remove this line for OpenAI itself
+    mode: gate      # calls are checked and handed to the client
+  # claude:
+  #   upstream: anthropic/claude-x        # the key is read from ANTHROPIC_API_KEY
+  #   mode: run                           # the tools below run here
+  #   tools: [time__*, search]
+
+# tools:            # for models in mode `run`
+#   - python: shop.tools:search           # a function of a module beside this file
+#   - mcp: time                           # a program that speaks MCP
+#     command: uvx
+#     args: [mcp-server-time]
+
+keys:
+  required: false   # true: clients need a key; `wholecall keys create` makes one
+
+inspector:
+  enabled: true     # http://127.0.0.1:8787/inspector shows calls being built
+  bodies: false     # true: store and show texts, arguments and results; they may be private
+"""
 
 FileArgument = Annotated[
     Path | None,
@@ -42,6 +76,30 @@ ConnectOption = Annotated[
     bool,
     typer.Option("--connect", help="Also knock at the upstreams' addresses. Nothing is asked."),
 ]
+
+
+FirstArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="The file to write. It must not exist.")
+]
+
+
+@app.command()
+def init(file: FirstArgument = Path(FILE_NAME)) -> None:
+    """Write a configuration to begin with, and explain it in comments."""
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(_FIRST)
+    except FileExistsError:
+        raise typer.BadParameter(f"{file} exists already: name another file") from None
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be written: {error.strerror}") from None
+    typer.echo(f"{file} is written: edit it, then run `wholecall serve --config {file}`")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of a configuration file, for editors."""
+    typer.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
 
 @app.command()

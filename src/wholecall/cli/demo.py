@@ -22,8 +22,7 @@ import typer
 from wholecall.agent.budget import default_limits
 from wholecall.assembly.outcome import collect
 from wholecall.cli.model import bring
-from wholecall.demo.example_tools import TOOLS
-from wholecall.demo.scripted_model import NAME, PROTOCOL, ScriptedModel
+from wholecall.demo.scripted_model import NAME, PROTOCOL, TOOLS, ScriptedModel
 from wholecall.errors import MissingExtra, PullFailed, UpstreamError, require_extra
 from wholecall.events import Text
 from wholecall.messages import Message, Request, Role
@@ -38,7 +37,7 @@ from wholecall.proxy.config.schema import (
     ModelConfig,
     ServerLimits,
 )
-from wholecall.proxy.handlers.model_routes import ModelRoute
+from wholecall.proxy.handlers.request_plan import ModelRoute
 from wholecall.proxy.server import listen, run_app, write_address
 from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import PREFIX

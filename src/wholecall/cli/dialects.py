@@ -10,20 +10,23 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from wholecall.dialect_files import learn_dialect, load_chat_template, load_dialect, save_dialect
-from wholecall.dialects.dialect import Dialect
-from wholecall.dialects.dialect_catalog import (
+from wholecall.dialect_files import (
     SAMPLE_CALL,
     SAMPLE_OUTPUT,
     SAMPLE_TOOL,
     describe,
     dump_dialect,
     entries,
+    learn_dialect,
+    load_chat_template,
+    load_dialect,
+    save_dialect,
 )
+from wholecall.dialects.dialect import Dialect
 from wholecall.dialects.dialect_registry import DIALECTS, dialect_named
 from wholecall.dialects.emulation.prompt import write_prompt
 from wholecall.dialects.learn.learner import Learned
-from wholecall.dialects.text_reader import encode_output
+from wholecall.dialects.rescue import encode_output
 from wholecall.messages import read_offer
 
 app = typer.Typer(

@@ -32,17 +32,18 @@ if TYPE_CHECKING:
     from typer._click.core import Command, Context
 
 _LATER = {
-    "chat": "wholecall.cli.chat",
-    "config": "wholecall.cli.config",
-    "demo": "wholecall.cli.demo",
-    "dialects": "wholecall.cli.dialects",
-    "faults": "wholecall.cli.faults",
-    "keys": "wholecall.cli.keys",
-    "model": "wholecall.cli.model",
-    "record": "wholecall.cli.record",
-    "serve": "wholecall.cli.serve",
+    "ask": ("wholecall.cli.chat", "ask_app"),
+    "chat": ("wholecall.cli.chat", "app"),
+    "config": ("wholecall.cli.config", "app"),
+    "demo": ("wholecall.cli.demo", "app"),
+    "dialects": ("wholecall.cli.dialects", "app"),
+    "faults": ("wholecall.cli.faults", "app"),
+    "keys": ("wholecall.cli.keys", "app"),
+    "model": ("wholecall.cli.model", "app"),
+    "record": ("wholecall.cli.record", "app"),
+    "serve": ("wholecall.cli.serve", "app"),
 }
-"""Commands by the module that has their `app`."""
+"""Commands, each with the module and the name of its application."""
 
 
 class _Commands(TyperGroup):
@@ -55,7 +56,8 @@ class _Commands(TyperGroup):
         if name not in _LATER:
             return super().get_command(context, name)
         try:
-            command: Command = get_command(import_module(_LATER[name]).app)
+            module, application = _LATER[name]
+            command: Command = get_command(vars(import_module(module))[application])
         except MissingExtra as missing:
             command = get_command(_stand_in(missing))
         command.name = name
@@ -77,7 +79,6 @@ def _stand_in(missing: MissingExtra) -> typer.Typer:
 app = typer.Typer(
     cls=_Commands,
     help="Makes any model's tool calls safe to run.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,13 @@ from wholecall.messages import Message, Request, Role, read_offer
 from wholecall.protocols.reader import Reader
 from wholecall.upstreams.base import Upstream
 from wholecall.upstreams.http import HttpUpstream
-from wholecall.upstreams.providers import Route, check_base_url, demand_name, find_upstream
+from wholecall.upstreams.providers import (
+    Route,
+    check_base_url,
+    demand_key,
+    demand_name,
+    find_upstream,
+)
 from wholecall.upstreams.replay import RecordingUpstream
 
 
@@ -32,6 +39,7 @@ def find_route(model: str, base_url: str | None) -> Route:
         except ValueError as error:
             raise typer.BadParameter(f"--base-url: {error}") from None
     try:
+        demand_key(model, base_url, environ=os.environ)
         return find_upstream(model, base_url=base_url)
     except WholecallError:
         raise

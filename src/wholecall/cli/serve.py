@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from wholecall.cli.report import forget_output
+from wholecall.cli.report import escape, forget_output
+from wholecall.cli.tool_options import McpOption, ToolOption, describe_server
+from wholecall.proxy.config.check import ANY_MODEL
 from wholecall.proxy.config.load import FILE_VARIABLE, PREFIX, find_file, load
-from wholecall.proxy.config.schema import ConfigError, Position
+from wholecall.proxy.config.schema import Config, ConfigError, Position
 from wholecall.proxy.preflight import check_start
 from wholecall.upstreams.base import PREFIX as LOCAL
 from wholecall.upstreams.providers import PREFIXES
@@ -26,6 +29,7 @@ _OPTIONS = {
     f"{PREFIX}LISTEN__HOST": "--host",
     f"{PREFIX}LISTEN__PORT": "--port",
     f"{PREFIX}LISTEN__WORKERS": "--workers",
+    f"{PREFIX}TOOLS": "--tool or --mcp",
 }
 """By the variables that they are put in."""
 
@@ -60,21 +64,32 @@ WorkersOption = Annotated[
 ]
 
 
+InspectorOption = Annotated[
+    bool, typer.Option("--inspector", help="Serve the page that shows calls being built.")
+]
+
+
 @app.command()
-def serve(
+def serve(  # noqa: PLR0913 - the parameters of a command are its options
     *,
     config: ConfigOption = None,
     upstream: UpstreamOption = None,
     host: HostOption = None,
     port: PortOption = None,
     workers: WorkersOption = None,
+    tool: ToolOption = None,
+    mcp: McpOption = None,
+    inspector: InspectorOption = False,
 ) -> None:
     """Start the proxy: one address for OpenAI's and Anthropic's clients.
 
     Ctrl-C ends it; SIGHUP makes it read its configuration again.
     """
     # Worker processes read the same environment, so what is said here is put there.
-    given = _as_variables(config, upstream)
+    tools = [*({"python": name} for name in tool or ()), *map(describe_server, mcp or ())]
+    given = _as_variables(config, upstream, tools=tools)
+    if inspector:
+        given[f"{PREFIX}INSPECTOR__ENABLED"] = "true"
     given |= _as_settings({"HOST": host, "PORT": port, "WORKERS": workers})
     os.environ |= given
     try:
@@ -88,7 +103,7 @@ def serve(
     from wholecall.proxy import server  # noqa: PLC0415
 
     try:
-        server.serve(loaded.config, announce=_announce)
+        server.serve(loaded.config, announce=partial(_announce, loaded.config))
     except OSError as error:
         listen = loaded.config.listen
         raise typer.BadParameter(
@@ -102,8 +117,14 @@ def _tell_no_model(file: Path | None) -> str:
     return f"{file} names no model to serve: write one under `models`, or give --upstream URL"
 
 
-def _as_variables(config: Path | None, upstream: str | None) -> dict[str, str]:
+def _as_variables(
+    config: Path | None, upstream: str | None, *, tools: Sequence[Mapping[str, Any]]
+) -> dict[str, str]:
     variables = {} if config is None else {FILE_VARIABLE: str(config)}
+    if tools and upstream is None:
+        raise typer.BadParameter(
+            "--tool and --mcp go with --upstream; in a file, write them under `tools`"
+        )
     if upstream is not None:
         before, _, url = upstream.partition("=")
         named = before in _PROTOCOLS
@@ -113,8 +134,11 @@ def _as_variables(config: Path | None, upstream: str | None) -> dict[str, str]:
                 f"--upstream: no protocol is called {before!r}; there are {known}"
             )
         prefix, address = (before, url) if named else (_USUAL, upstream)
-        models = {"*": {"upstream": f"{prefix}/*", "base_url": address}}
-        variables[f"{PREFIX}MODELS"] = json.dumps(models)
+        model = {"upstream": f"{prefix}/*", "base_url": address}
+        if tools:
+            model["mode"] = "run"
+            variables[f"{PREFIX}TOOLS"] = json.dumps(tools)
+        variables[f"{PREFIX}MODELS"] = json.dumps({"*": model})
     return variables
 
 
@@ -137,9 +161,25 @@ def _name_options(error: ConfigError, given: Collection[str]) -> ConfigError:
     return ConfigError(problems)
 
 
-def _announce(address: str) -> None:
+def _announce(config: Config, address: str) -> None:
     try:
         typer.echo(f"OPENAI_BASE_URL={address}/v1")
         typer.echo(f"ANTHROPIC_BASE_URL={address}")
+        for line in _describe(config, address):
+            typer.echo(f"# {escape(line)}")
     except BrokenPipeError:
         forget_output()  # who starts it with `| head -1` has read enough
+
+
+def _describe(config: Config, address: str) -> Iterator[str]:
+    """Yield what is served, as comments: a shell can read the output."""
+    for name, model in config.models.items():
+        shown = "every other model" if name == ANY_MODEL and len(config.models) > 1 else name
+        shown = "every model" if shown == ANY_MODEL else shown
+        at = f" at {model.base_url}" if model.base_url else ""
+        does = "its tools run here" if model.mode == "run" else "its calls go to the client"
+        yield f"{shown}: {model.upstream}{at}; {does}"
+    if config.inspector.enabled:
+        yield f"inspector: {address}/inspector"
+    if config.keys.required:
+        yield "clients need a key: wholecall keys create"

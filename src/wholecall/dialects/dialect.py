@@ -338,7 +338,9 @@ class GrammarWithOpeners:
     grammar: Grammar
 
 
-_BEFORE_NAMES = ("functions.", "function", "default_api.", "tools.", "print")
+TOKENS = ("<|", "<\uff5c")
+"""The beginnings of a model's special tokens, which prose hardly holds."""
+_BEFORE_NAMES = ("functions.", "function", "default_api.", "tools.", "print", "call")
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,16 +351,19 @@ class OfferedOnly:
 
     def read(self, machine: ParserContext, opener: str = "", /) -> Steps[bool]:
         """Read a call of an offered tool; False without one. Where words follow the opener,
-        the first one decides, so that prose is not held back."""
+        the first one decides, so that prose is not held back. Attributes may follow the name of
+        a tag, and a token of a model is not prose."""
         place = machine.source.bookmark()
         word = yield from machine.source.word(LONGEST_NAME)
         machine.source.rewind(place)
         machine.source.forget()
-        if word and not word.startswith((*_BEFORE_NAMES, *filter(None, machine.offer or ()))):
+        names = (*_BEFORE_NAMES, *filter(None, machine.offer or ()))
+        plain = not opener[-1:].isalnum() and not opener.removeprefix("\n").startswith(TOKENS)
+        if word and plain and not word.startswith(names):
             return False
         rescues, machine.rescues = machine.rescues, True
         try:
-            return (yield from self.grammar.read(machine, opener))
+            return (yield from self.grammar.read(machine, opener.removeprefix("\n")))
         finally:
             machine.rescues = rescues
 

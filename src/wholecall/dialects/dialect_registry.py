@@ -105,7 +105,6 @@ _TEMPLATE_TAG = replace(
     ),
 )
 _ANY = (
-    _TEMPLATE_TAG,
     Dialect(name="think_tags", reasoning=(THINK,), models="any that reasons and calls nothing"),
     AUTO,
     json_formats.CONSTRAINED,
@@ -115,29 +114,59 @@ _ANY = (
 )
 
 
+_OFFERED = tuple(
+    GrammarWithOpeners(entry.openers, OfferedOnly(entry.grammar)) for entry in AUTO.written
+)
+
+
 def _with_drift(dialect: Dialect) -> Dialect:
-    """A dialect that also reads what `auto` reads: after its own openers, and where the answer
-    begins, it is read in the other formats, too. People announce a format by an option of their
-    server, and models drift."""
+    """A dialect that also reads what `auto` reads: after its own openers, where the answer begins,
+    and, after the openers of other formats, where a line begins. People announce a format by an
+    option of their server, and models drift."""
     own = {opener for entry in dialect.written for opener in entry.openers}
     grammars = {entry.grammar for entry in dialect.written}
-    written = (
-        GrammarWithOpeners(
-            tuple(each for each in entry.openers if each in own), OfferedOnly(entry.grammar)
-        )
-        for entry in AUTO.written
-        if not own.isdisjoint(entry.openers) and entry.grammar not in grammars
-    )
+    marks = _own_marks(dialect)
+    same, others = [], []
+    for declared, offered in zip(AUTO.written, _OFFERED, strict=True):
+        if not own.isdisjoint(declared.openers) and declared.grammar not in grammars:
+            same.append(
+                _opened_by(offered, tuple(each for each in declared.openers if each in own))
+            )
+        others.append(_opened_by(offered, _foreign(declared.openers, marks)))
     bare = (
         GrammarWithOpeners((), OfferedOnly(grammar))
         for grammar in AUTO.bare
         if grammar not in dialect.bare
     )
-    return replace(dialect, drifted=(*dict.fromkeys(written), *bare))
+    written = (each for each in (*same, *others) if each.openers)
+    return replace(dialect, drifted=(*written, *bare))
+
+
+def _opened_by(entry: GrammarWithOpeners, openers: tuple[str, ...]) -> GrammarWithOpeners:
+    return GrammarWithOpeners(openers, entry.grammar)
+
+
+def _foreign(openers: tuple[str, ...], own: tuple[str, ...]) -> tuple[str, ...]:
+    """The openers of another format, each at the beginning of a line. One that begins like a mark
+    of the dialect, or the other way round, would take its place."""
+    bare = (each.removeprefix("\n") for each in openers)
+    return tuple(
+        f"\n{each}"
+        for each in bare
+        if not each.startswith(own) and not any(mark.startswith(each) for mark in own)
+    )
+
+
+def _own_marks(dialect: Dialect) -> tuple[str, ...]:
+    channels = (each.open for each in (*dialect.reasoning, *dialect.texts))
+    openers = (opener for entry in dialect.written for opener in entry.openers)
+    marks = (*openers, *channels, *dialect.dropped)
+    return tuple(dict.fromkeys(mark.removeprefix("\n") for mark in marks))
 
 
 DIALECTS: Mapping[str, Dialect] = {
-    dialect.name: dialect for dialect in (*map(_with_drift, (*_WRITTEN, *_BARE)), *_ANY)
+    dialect.name: dialect
+    for dialect in (*map(_with_drift, (*_WRITTEN, *_BARE, _TEMPLATE_TAG)), *_ANY)
 }
 
 

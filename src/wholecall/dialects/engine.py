@@ -37,7 +37,16 @@ from typing import TypeAlias
 
 from wholecall.arguments.limits import DEFAULT, Limits
 from wholecall.dialects.char_stream import MOST_BLANKS, Markers, Sink, Steps, ignore, markers_of
-from wholecall.dialects.dialect import FOREIGN, OBSERVED, RESULTS, TURNS, Dialect, Grammar, Named
+from wholecall.dialects.dialect import (
+    FOREIGN,
+    OBSERVED,
+    RESULTS,
+    TOKENS,
+    TURNS,
+    Dialect,
+    Grammar,
+    Named,
+)
 from wholecall.dialects.grammars.headed_calls import HeadedCalls, NamedHeadCalls
 from wholecall.dialects.grammars.nested_tag_calls import NamedEmptyCalls, NamedTagCalls
 from wholecall.dialects.grammars.yaml_calls import NamedYamlCalls
@@ -48,7 +57,6 @@ from wholecall.messages import Offer
 
 FENCE = "```"
 _BEFORE_NAMES = ("print(", "functions.", "default_api.", "tools.")
-_TOKENS = ("<|", "<\uff5c")
 MANY = 128
 """More tools are hardly ever offered, and to remember the names of so many takes room."""
 
@@ -113,7 +121,7 @@ class Vocabulary:
                 for each in dialect.written
                 if isinstance(each.grammar, HeadedCalls)
                 for mark in each.grammar.sections
-                if mark.startswith(_TOKENS)
+                if mark.startswith(TOKENS)
             ),
             closers=look_for((*dialect.dropped, *grammars)),
             reasoning=reasoning,
@@ -329,7 +337,7 @@ class Engine:
             or within.begins_line
             or (
                 self._reading is CallPosition.LED_IN
-                and mark.startswith(_TOKENS)
+                and mark.startswith(TOKENS)
                 and within.follows_words
             )
         )
@@ -389,11 +397,11 @@ class Engine:
 
         A token of the model is never prose, and neither is a tag around a bracket.
         """
-        if self._dialect.rescues or len(mark) == 1 or mark.endswith("="):
+        if self._dialect.rescues or len(mark) == 1 or mark.startswith("\n") or mark.endswith("="):
             return
         place, end = self._source.bookmark(), ""
         first = yield from self._source.skip()
-        if mark.startswith(_TOKENS) or first in _BARE_BEGINNINGS:
+        if mark.startswith(TOKENS) or first in _BARE_BEGINNINGS:
             _, end = yield from self._source.header(self._words.closers, LONGEST_NAME)
         self._source.rewind(place)
         self._source.forget()

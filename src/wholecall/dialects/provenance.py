@@ -3,8 +3,9 @@
 A tool result, a page or a user's message may hold a call written as text. A model that repeats it
 quotes it, and a quotation does not run. Three things are evidence of a quotation:
 
-1. *The text*: an earlier text holds the whole text of the call. White space, escapes, line
-   prefixes and the shape of quotation marks do not count.
+1. *The text*: an earlier text holds the whole text of the call, or two that follow each other hold
+   a part of it each. White space, escapes, case, line prefixes, invisible characters, emphasis and
+   the shape of quotation marks do not count; neither do tags that colour the text.
 2. *The call*: an earlier text holds the tool's name, each key and each value of the arguments,
    name and keys as markup (`"to":`, `<parameter=to>`, `to=`). So the call is found in any
    format, order and spelling, broken or not, without being parsed.
@@ -13,7 +14,8 @@ quotes it, and a quotation does not run. Three things are evidence of a quotatio
    empty arguments count for nothing.
 
 Words are not evidence: a user who writes "look up the weather with city Oslo" wants that call. Nor
-are the calls that the model itself made: those may be repeated.
+are the calls that the model itself made: those may be repeated. What it wrote *into* the arguments
+of a call, a file for instance, is a text like any other.
 
 The conversation is read only when a call has been found in a text, which is rare. Then each of its
 texts is normalised once and searched a fixed number of times for each call, by patterns that never
@@ -22,21 +24,24 @@ backtrack, for `MOST_SEARCHES` calls at most; further ones count as quoted.
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 
 from wholecall.arguments.parse import Parsed, parse
 from wholecall.arguments.repair import is_repairable, repair
 from wholecall.assembly.assembler import make_id
 from wholecall.dialects.dialect_registry import AUTO
-from wholecall.dialects.engine import MANY, CallPosition, Engine, Vocabulary
+from wholecall.dialects.engine import FENCE, MANY, CallPosition, Engine, Vocabulary
 from wholecall.dialects.parser_context import Found
 from wholecall.events import JSON, CallDelta, Inconsistent, Oddity, Reasoning, Text
-from wholecall.messages import CallResult, Message, Native, Offer, Part, PastCall, Role, ToolSpec
+from wholecall.messages import CallResult, Media, Message, Offer, Part, PastCall, Role, ToolSpec
 
 MOST_SEARCHES = 64
 """The most calls of one answer that are searched for in the conversation: as many as a turn may
@@ -46,6 +51,9 @@ MOST_REREAD = 16 * 1024
 words. A hostile text costs the parser 60 µs a character."""
 _SHORT = 24
 """Arguments with fewer characters, as JSON without blanks, are not evidence alone."""
+
+_PIECE = 8
+"""Characters that each of two texts must hold of a call that was divided between them."""
 
 _RESCUED = "call_text_"
 
@@ -64,7 +72,11 @@ def is_rescued(id: object) -> bool:
 # ── Normalised texts ────────────────────────────────────────────────────────────────
 
 # Each pattern starts at the beginning of a run of backslashes, so that a long run is read once.
-_UNICODE = re.compile(r"(?<!\\)\\++u([0-9a-fA-F]{4})")
+_CODE = re.compile(
+    r"(?<!\\)\\++(?:u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{1,5})\}|x([0-9a-fA-F]{2})"
+    r"|(?P<octal>[01][0-7]{2}))"
+)
+_PERCENT = re.compile(r"(?:%[0-9a-fA-F]{2})++")
 _ESCAPED = re.compile(r"(?<!\\)\\++([nrt])")
 _ESCAPE_ROUNDS = 3
 """Rounds of unescaping, for JSON in HTML in JSON, or the other way round."""
@@ -73,24 +85,61 @@ _LINE_PREFIX = re.compile(
     re.MULTILINE,
 )
 """Line numbers, block quotes, comments and diff markers."""
-_DROPPED = re.compile(r"[\s\\`>*|~\u00ad\u200b-\u200f\u2060\ufeff]+")
-_INVISIBLE = re.compile(r"[\\\u00ad\u200b-\u200f\u2060\ufeff]+")
-_SIGN = re.compile(r"[<{(\[=✿&]|\\u")
-_QUOTES = str.maketrans(dict.fromkeys("'‘’“”„‟«»‹›＂", '"'))  # noqa: RUF001 - that is the point
+_SOFT_BREAK = re.compile(r"=\r?\n")
+"""A line end that a mailer inserts, in quoted-printable."""
+_SHADOWS = re.compile(r"[\U000e0020-\U000e007e]")
+"""Invisible twins of the ASCII characters; models read them."""
+_INVISIBLE = re.compile(
+    r"\x1b\[[0-9;?]*+[A-Za-z]"
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\\\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    r"\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\ufff0-\ufffb"
+    r"\U000e0000-\U000e01ef\u3300-\u33ff\ufdf0-\ufdfc]"
+)
+"""Colours of a terminal, control and format characters, backslashes, and the signs for whole words
+that would make a text many times as long."""
+_DROPPED = "`>*|~_+"
+_QUOTES = re.compile("['‘’“”„‟«»‹›「」『』〝〞〟]")  # noqa: RUF001 - that is the point
+_SIGN = re.compile(r"[<{(\[=✿&%\\\U000e0000-\U000e007f＜｛（［＝]")  # noqa: RUF001 - NFKC
+_MARKUP = re.compile(r"<[^<>]*+>")
 _MEMBER = re.compile(r"""(?="([^"]*)":("[^"]*"|\[[^\[\]{}]*\]|[^",{}\[\]]+))""")
 
 
+def _decode(found: re.Match[str]) -> str:
+    digits = found[found.lastindex or 0]
+    return chr(int(digits, 8 if found["octal"] else 16))
+
+
+def _unquote(found: re.Match[str]) -> str:
+    return bytes.fromhex(found[0].replace("%", "")).decode(errors="replace")
+
+
 def _unescape(text: str) -> str:
-    """Return the text as it was before it was put into JSON or HTML, in either order."""
+    """Return the text as it was before it was put into JSON, HTML or an address, in any order, in
+    lower case and in the usual form of each character."""
+    text = _SOFT_BREAK.sub("", _LINE_PREFIX.sub("", text))
     for _ in range(_ESCAPE_ROUNDS):
-        text = _UNICODE.sub(lambda found: chr(int(found[1], 16)), html.unescape(text))
+        before, text = text, _PERCENT.sub(_unquote, _CODE.sub(_decode, html.unescape(text)))
+        if text == before:
+            break
     text = _ESCAPED.sub(lambda found: "\t" if found[1] == "t" else "\n", text)
-    return _LINE_PREFIX.sub("", text.replace("\\", "")).translate(_QUOTES)
+    if not text.isascii():
+        text = _SHADOWS.sub(lambda found: chr(ord(found[0]) - 0xE0000), text)
+        text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
+    text = _LINE_PREFIX.sub("", _INVISIBLE.sub("", text))
+    return _QUOTES.sub('"', text.casefold())
+
+
+def _pack(unescaped: str) -> str:
+    """Return the text without what does not count in a comparison."""
+    packed = "".join(unescaped.split())
+    for sign in _DROPPED:
+        packed = packed.replace(sign, "")
+    return packed
 
 
 def _squeeze(text: str) -> str:
     """Return the text reduced to a form in which spelling does not count."""
-    return _DROPPED.sub("", _unescape(_LINE_PREFIX.sub("", text)))
+    return _pack(_unescape(text))
 
 
 def _members(squeezed: str) -> set[str]:
@@ -184,12 +233,13 @@ _AFTER_KEY = r"""(?:["'<>]|[ \t]{0,4}[=:])"""
 class _Said:
     """One text of the conversation."""
 
-    __slots__ = ("members", "plain", "squeezed")
+    __slots__ = ("is_signed", "members", "plain", "squeezed")
 
     def __init__(self, text: str) -> None:
-        self.plain = _INVISIBLE.sub("", _unescape(text))
-        self.squeezed = _squeeze(text)
-        self.members = _members(self.squeezed)
+        self.is_signed = _SIGN.search(text) is not None
+        self.plain = _unescape(text)
+        self.squeezed = _pack(self.plain)
+        self.members: set[str] | None = None
 
     def holds(self, text: str, call: FoundCall, *, by_arguments: bool) -> bool:
         """Return True if this call is quoted from this text. `text` is the call's own, squeezed."""
@@ -197,6 +247,8 @@ class _Said:
             return True
         arguments = _squeeze(call.arguments)
         members = _members(arguments)
+        if self.members is None:
+            self.members = _members(self.squeezed)
         if not members or not members <= self.members:
             return False
         alone = by_arguments and len(arguments) >= _SHORT
@@ -208,10 +260,23 @@ class _Said:
             any(key for key, _ in parts)
             and all(value in self.squeezed for _, value in parts)
             and all(
-                _as_markup(key, _AFTER_KEY).search(self.plain) for key in {key for key, _ in parts}
+                _as_markup(_unescape(key), _AFTER_KEY).search(self.plain)
+                for key in {key for key, _ in parts}
             )
-            and _as_markup(call.name, "").search(self.plain) is not None
+            and _as_markup(_unescape(call.name), "").search(self.plain) is not None
         )
+
+
+def _is_split(text: str, *, before: _Said, after: _Said) -> bool:
+    """Return True if one text holds the beginning of a call, and the other one all of the rest."""
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if text[:middle] in before.squeezed:
+            low = middle
+        else:
+            high = middle - 1
+    return low >= _PIECE <= len(text) - low and text[low:] in after.squeezed
 
 
 # ── The conversation ────────────────────────────────────────────────────────────────
@@ -227,12 +292,14 @@ class Provenance:
         `native` is True if it made calls through the tool interface."""
         self.native = native
         self._offer = offer
-        self._texts = (
-            *(text for text in texts if text),
-            *(text for spec in offer.values() for text in _texts_of(spec)),
-        )
+        said = [text for text in texts if text]
+        self._count = len(said)
+        self._texts = (*said, *(text for spec in offer.values() for text in _texts_of(spec)))
         self._answers = tuple(answer for answer in answers if answer)
         self._said: list[_Said] | None = None
+        self._parts: list[_Said] | None = None
+        """The texts without the answers, in their order."""
+        self._bare: list[_Said] | None = None
         self._searches = 0
         self._may_hold: bool | None = None
 
@@ -240,9 +307,10 @@ class Provenance:
     def may_hold_calls(self) -> bool:
         """True if a text names one of the tools and holds a sign that every call needs."""
         if self._may_hold is None:
-            signed = (text for text in (*self._texts, *self._answers) if _SIGN.search(text))
-            plain = [_INVISIBLE.sub("", text) for text in signed]
-            self._may_hold = any(name in text for text in plain for name in self._offer)
+            signed = [text for text in self._answers if _SIGN.search(text)]
+            read = [*self._read_texts(), *map(_Said, signed), *self._read_bare()]
+            everything = "".join(said.squeezed for said in read if said.is_signed)
+            self._may_hold = any(_squeeze(name) in everything for name in self._offer)
         return self._may_hold
 
     def quotes(self, text: str, calls: Iterable[FoundCall], *, by_arguments: bool = True) -> bool:
@@ -254,13 +322,30 @@ class Provenance:
         if self._searches > MOST_SEARCHES:
             return True
         if self._said is None:
-            self._said = [_Said(each) for each in (*self._texts, *self._own_words())]
+            own = map(_Said, self._own_words())
+            self._said = [*self._read_texts(), *self._read_bare(), *own]
         squeezed = _squeeze(text)
         return any(
             said.holds(squeezed, call, by_arguments=by_arguments)
             for call in calls
             for said in self._said
+        ) or any(
+            _is_split(squeezed, before=before, after=after)
+            for before, after in pairwise(self._read_texts()[: self._count])
         )
+
+    def _read_texts(self) -> list[_Said]:
+        if self._parts is None:
+            self._parts = [_Said(text) for text in self._texts]
+        return self._parts
+
+    def _read_bare(self) -> list[_Said]:
+        """Return the texts that hold tags, without them: the colours of code are tags."""
+        if self._bare is None:
+            texts = (text for text in self._texts if "<" in text)
+            bare = ((text, _MARKUP.sub("", text)) for text in texts)
+            self._bare = [_Said(without) for text, without in bare if without != text]
+        return self._bare
 
     def _own_words(self) -> Iterator[str]:
         """Yield the earlier answers without the calls in them, newest first, as far as they can be
@@ -272,13 +357,14 @@ class Provenance:
 
 
 def _without_calls(answer: str, offer: Offer) -> str:
-    """Return an earlier answer without the calls at its end."""
+    """Return an earlier answer without the calls at its end. One in a fence was shown, not made."""
     engine = any_format(offer, CallPosition.APART)
     kept: list[str] = []
     found: list[str] = []
     for each in [*engine.feed(answer), *engine.end()]:
         if isinstance(each, Found):
-            found.append(each.prose.text)
+            is_code = each.prose.text.startswith(FENCE)
+            (kept if is_code else found).append(each.prose.text)
         elif isinstance(each, Text | Reasoning):
             kept += [*found, each.text] if each.text.strip() else []
             found = [] if each.text.strip() else found
@@ -292,16 +378,27 @@ def _texts_of(spec: ToolSpec) -> tuple[str, ...]:
 def provenance_of(messages: Iterable[Message], offer: Offer) -> Provenance:
     """Return the provenance of the texts in these messages."""
     texts: list[str] = []
+    thoughts: list[str] = []
     answers: list[str] = []
     native = False
     for message in messages:
         by_model = message.role is Role.ASSISTANT
         said = [part for part in message.parts if by_model and isinstance(part, Text)]
         answers.append("".join(part.text for part in said))
-        texts.append("\n".join(_text_of(part) for part in message.parts if part not in said))
+        others = [_text_of(part) for part in message.parts if part not in said]
+        (thoughts if by_model else texts).append("\n".join((*others, *_unread(message))))
         calls = (part for part in message.parts if isinstance(part, PastCall))
         native = native or any(not is_rescued(call.id) for call in calls)
-    return Provenance(texts, offer, answers=answers, native=native)
+    return Provenance((*texts, *thoughts), offer, answers=answers, native=native)
+
+
+def _unread(message: Message) -> list[str]:
+    """Return what the protocol's own form of a message says in fields that are not a part of it."""
+    if message.native is None:
+        return []
+    read = {part.text for part in message.parts if isinstance(part, Text | Reasoning)}
+    read |= {part.result.text for part in message.parts if isinstance(part, CallResult)}
+    return [text for text in _read_raw(message.native.value)[0] if text not in read]
 
 
 def _text_of(part: Part) -> str:
@@ -311,9 +408,19 @@ def _text_of(part: Part) -> str:
         structured = part.result.structured
         told = "" if structured is None else json.dumps(structured, ensure_ascii=False, default=str)
         return f"{part.result.text}\n{told}"
-    if isinstance(part, Native):
-        return json.dumps(part.value, ensure_ascii=False, default=str)
-    return ""
+    if isinstance(part, PastCall):
+        return "\n".join(_read_raw(part.arguments)[0])  # a file, a message: the text in a call
+    if isinstance(part, Media):
+        return f"{part.name}\n{_decode_document(part.data)}" if part.kind == "document" else ""
+    return json.dumps(part.value, ensure_ascii=False, default=str)
+
+
+def _decode_document(data: str) -> str:
+    """Return the text of a document in base64; nothing if it is not a text."""
+    try:
+        return base64.b64decode(data.rpartition(",")[2]).decode()
+    except ValueError:
+        return ""
 
 
 # ── Messages in a protocol's format ─────────────────────────────────────────────────
@@ -322,6 +429,8 @@ _CALL_KEYS = frozenset({"tool_calls", "function_call", "functionCall", "toolUse"
 _SKIPPED_KEYS = _CALL_KEYS | {"type"}
 """The type of a part comes between the texts of two parts, and is not one of them."""
 _CALL_TYPES = frozenset({"tool_use", "function_call", "custom_tool_call"})
+_ARGUMENT_KEYS = ("arguments", "input", "args")
+_ANSWER_TYPES = frozenset({None, "text", "output_text"})
 _MODEL_ROLES = frozenset({"assistant", "model"})
 
 
@@ -329,15 +438,34 @@ def provenance_of_raw(messages: object, offer: Offer) -> Provenance:
     """Return the provenance of messages in a protocol's own format. A call is recognised by its key
     or its type; every other text counts."""
     texts: list[str] = []
+    thoughts: list[str] = []
     answers: list[str] = []
     native = False
     listed = messages if isinstance(messages, Sequence) and not isinstance(messages, str) else ()
     for message in listed or (messages,):
-        by_model = isinstance(message, Mapping) and message.get("role") in _MODEL_ROLES
         said, called = _read_raw(message)
-        (answers if by_model else texts).append("\n".join(said))
         native = native or called
-    return Provenance(texts, offer, answers=answers, native=native)
+        if isinstance(message, Mapping) and message.get("role") in _MODEL_ROLES:
+            answer = _answer_in(message)
+            answers.append("\n".join(answer))
+            thoughts.append("\n".join(text for text in said if text not in answer))
+        else:
+            texts.append("\n".join(said))
+    return Provenance((*texts, *thoughts), offer, answers=answers, native=native)
+
+
+def _answer_in(message: Mapping[str, object]) -> dict[str, None]:
+    """Return the texts of a model's message that are its answer, in order, not its reasoning."""
+    content = message.get("content") or message.get("parts")
+    if isinstance(content, str):
+        return {content: None}
+    parts = content if isinstance(content, list | tuple) else ()
+    return {
+        part["text"]: None
+        for part in parts
+        if isinstance(part, Mapping) and part.get("type") in _ANSWER_TYPES
+        if isinstance(part.get("text"), str) and not part.get("thought")
+    }
 
 
 def _read_raw(message: object) -> tuple[list[str], bool]:
@@ -348,15 +476,27 @@ def _read_raw(message: object) -> tuple[list[str], bool]:
     while todo:
         node = todo.pop()
         if isinstance(node, str):
-            texts.append(node)
+            texts.append(_decode_document(node) if node.startswith("data:") else node)
         elif isinstance(node, Mapping) and node.get("type") in _CALL_TYPES:
             called = called or not is_rescued(node.get("call_id") or node.get("id"))
+            todo += _arguments_of(node)
         elif isinstance(node, Mapping):
             called = called or any(map(_is_native, map(node.get, _CALL_KEYS)))
+            todo += [each for key in _CALL_KEYS for each in _arguments_of(node.get(key))]
             todo += [node[key] for key in reversed(node) if key not in _SKIPPED_KEYS]
         elif isinstance(node, Sequence):
             todo += reversed(node)
     return texts, called
+
+
+def _arguments_of(made: object) -> Iterator[object]:
+    """Yield the arguments of calls in a protocol's format: a text in them may be quoted later."""
+    for call in made if isinstance(made, list | tuple) else (made,):
+        body = call.get("function", call) if isinstance(call, Mapping) else {}
+        given = [body.get(key) for key in _ARGUMENT_KEYS] if isinstance(body, Mapping) else ()
+        for each in given:
+            parsed = parse(each) if isinstance(each, str) else Parsed(each)
+            yield parsed.value if isinstance(parsed, Parsed) else each
 
 
 def _is_native(calls: object) -> bool:

@@ -6,8 +6,7 @@ scenario is the name of the model.
 
 from wholecall.faults.fault_server import FaultServer, start_in_thread
 from wholecall.faults.scenarios import SCENARIOS, find_scenario
-from wholecall.faults.script import Expected, Form, Scenario, ToolRun
-from wholecall.faults.tools import TOOLS
+from wholecall.faults.script import TOOLS, Expected, Form, Scenario, ToolRun
 
 __all__ = [
     "SCENARIOS",

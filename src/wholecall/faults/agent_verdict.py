@@ -18,8 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from wholecall.assembly.json_scanner import same_json
-from wholecall.faults.script import Expected, ToolRun
-from wholecall.faults.tools import READ_ONLY
+from wholecall.faults.script import READ_ONLY, Expected, ToolRun
 
 
 class Verdict(enum.Enum):

@@ -23,7 +23,7 @@ from wholecall.faults.agent_verdict import is_same
 from wholecall.faults.anthropic_wire import AnthropicFaultWriter
 from wholecall.faults.http_server import Handle, HttpExchange, HttpServer
 from wholecall.faults.openai_wire import ChatFaultWriter, ResponsesFaultWriter
-from wholecall.faults.scenarios import PREFIX, SCENARIOS, find_scenario, phrases
+from wholecall.faults.scenarios import PREFIX, SCENARIOS, find_scenario
 from wholecall.faults.script import (
     Act,
     Drop,
@@ -35,6 +35,7 @@ from wholecall.faults.script import (
     Scenario,
     ScriptAnswer,
     ToolRun,
+    calls,
 )
 from wholecall.faults.wire_writer import CREATED, FaultWriter, fold
 
@@ -437,9 +438,12 @@ _OK = 200
 class ScriptedUpstream:
     """Answers requests as the scenarios say."""
 
-    def __init__(self, memory: Memory, sender: AnswerSender) -> None:
+    def __init__(
+        self, memory: Memory, sender: AnswerSender, *, scenarios: Mapping[str, Scenario] = SCENARIOS
+    ) -> None:
         self._memory = memory
         self._sender = sender
+        self._scenarios = scenarios
         self._routes: dict[tuple[str, str], Handle] = {
             ("GET", "/v1/models"): _list_models,
             ("GET", "/faults/log"): self._show_log,
@@ -466,7 +470,7 @@ class ScriptedUpstream:
         refuse = partial(_refuse, exchange, protocol=protocol)
         try:
             question = read_question(protocol, exchange.body, headers=exchange.headers)
-            scenario = find_scenario(question.model)
+            scenario = find_scenario(question.model, self._scenarios)
         except UnreadableRequest as error:
             return await refuse(_BAD_REQUEST, message=str(error))
         except UnknownModel as error:
@@ -478,9 +482,10 @@ class ScriptedUpstream:
         turn = _find_turn(scenario, question)
         answer = scenario.answer(turn, attempt, offers_tools=question.offers_tools)
         if question.answers_by_call and Say(scenario.text) in answer.steps:
-            answer = phrases.calls(ToolRun(_ANSWER_TOOL, {"answer": scenario.text}))
+            answer = calls(ToolRun(_ANSWER_TOOL, {"answer": scenario.text}))
         if answer.status != _OK:
-            return await refuse(answer.status, message=scenario.sentence, headers=answer.headers)
+            message = answer.body or scenario.sentence
+            return await refuse(answer.status, message=message, headers=answer.headers)
         writer = WRITERS[protocol](question.model, question.turn)
         reply = ScriptReply(answer=answer, writer=writer, streamed=question.form.streamed)
         return await self._sender.send(exchange, reply)
@@ -583,10 +588,18 @@ class FaultServer:
     """The upstream on loopback: `async with FaultServer() as server: … server.base_url`.
 
     `hang_seconds` is how long a scenario that hangs does so; then the connection is reset.
+    `scenarios` are what it plays, by the name of the model.
     """
 
-    def __init__(self, *, port: int = 0, hang_seconds: float = 60.0) -> None:
+    def __init__(
+        self,
+        *,
+        port: int = 0,
+        hang_seconds: float = 60.0,
+        scenarios: Mapping[str, Scenario] = SCENARIOS,
+    ) -> None:
         self._port = port
+        self._scenarios = scenarios
         self._hang_seconds = hang_seconds
         self._memory = Memory()
         self._sender: AnswerSender | None = None
@@ -594,7 +607,9 @@ class FaultServer:
 
     async def __aenter__(self) -> FaultServer:
         self._sender = AnswerSender(self._hang_seconds)
-        self._server = HttpServer(ScriptedUpstream(self._memory, self._sender).handle)
+        self._server = HttpServer(
+            ScriptedUpstream(self._memory, self._sender, scenarios=self._scenarios).handle
+        )
         self._port = await self._server.start(_HOST, self._port)
         return self
 
@@ -629,9 +644,14 @@ class FaultServer:
 
 
 @contextmanager
-def start_in_thread(*, port: int = 0, hang_seconds: float = 60.0) -> Iterator[FaultServer]:
+def start_in_thread(
+    *,
+    port: int = 0,
+    hang_seconds: float = 60.0,
+    scenarios: Mapping[str, Scenario] = SCENARIOS,
+) -> Iterator[FaultServer]:
     """The same for programs that are not asynchronous: the server has a thread of its own."""
-    server = FaultServer(port=port, hang_seconds=hang_seconds)
+    server = FaultServer(port=port, hang_seconds=hang_seconds, scenarios=scenarios)
     with _loop_in_thread() as loop:
         asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
         try:

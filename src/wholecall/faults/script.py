@@ -1,18 +1,22 @@
 """The actions of an upstream, turn by turn, in any protocol.
 
 An answer is a list of steps. Most of them say something in the protocol's own words (a call begins,
-a call grows); some are acts of the connection (it drops, it hangs). The files in `wire/` write the
-steps in one protocol each, `fault_server.py` puts them on the wire.
+a call grows); some are acts of the connection (it drops, it hangs). The wire files write the
+steps in one protocol each, `fault_server.py` puts them on the wire. The phrases that scenarios are
+made of and the four tools that they assume are here, too.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias
 
-from wholecall.events import JSON
+from wholecall.events import JSON, Start
+from wholecall.messages import ToolSpec
 
 
 class Auto(enum.Enum):
@@ -146,7 +150,8 @@ class ScriptAnswer:
     """Any status other than 200 is an error in the protocol's form, without steps."""
     headers: Mapping[str, str] = field(default_factory=dict)
     body: str | None = None
-    """Instead of an answer, something else altogether: a page of a proxy."""
+    """Instead of an answer, something else altogether: a page of a proxy. The message of an error,
+    if the status is one."""
     newline: str = "\n"
     """The line ending of the stream."""
     cut: int | None = None
@@ -252,3 +257,180 @@ class Scenario:
             return self.closing
         answers = self.turns[min(turn, len(self.turns) - 1)]
         return answers[min(attempt, len(answers) - 1)]
+
+
+# ── The four tools ─────────────────────────────────────────────────────────────────────
+
+
+def _text(description: str) -> dict[str, str]:
+    return {"type": "string", "description": description}
+
+
+def _object(required: list[str], **properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required}
+
+
+TOOLS: tuple[ToolSpec, ...] = (
+    ToolSpec(
+        "get_weather",
+        _object(
+            ["city"],
+            city=_text("Name of the city."),
+            unit={"type": "string", "enum": ["C", "F"]},
+            days={"type": "integer", "description": "Days of forecast."},
+        ),
+        "Current weather of a city. It only reads.",
+        Start.CLOSED,
+    ),
+    ToolSpec(
+        "send_email",
+        _object(["to", "body"], to=_text("Address."), body=_text("Text of the message.")),
+        "Send an email. It cannot be undone.",
+    ),
+    ToolSpec("list_items", _object([]), "List all items. It only reads.", Start.CLOSED),
+    ToolSpec(
+        "write_file",
+        {
+            **_object(
+                ["path"], path=_text("Where."), content=_text("The text; empty if left out.")
+            ),
+            "additionalProperties": False,
+        },
+        "Write a file; what was in it is lost.",
+    ),
+)
+READ_ONLY = frozenset(tool.name for tool in TOOLS if tool.start is Start.CLOSED)
+
+
+def _define_chat(tool: ToolSpec) -> dict[str, Any]:
+    return {"type": "function", "function": _fields(tool)}
+
+
+def _define_responses(tool: ToolSpec) -> dict[str, Any]:
+    return {"type": "function", **_fields(tool)}
+
+
+def _define_anthropic(tool: ToolSpec) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": dict(tool.parameters),
+    }
+
+
+def _fields(tool: ToolSpec) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": dict(tool.parameters),
+    }
+
+
+_DEFINE: dict[str, Callable[[ToolSpec], dict[str, Any]]] = {
+    "openai-chat": _define_chat,
+    "openai-responses": _define_responses,
+    "anthropic": _define_anthropic,
+}
+
+
+def definitions(protocol: str) -> list[dict[str, Any]]:
+    """The four tools as a request in this protocol offers them."""
+    return [_DEFINE[protocol](tool) for tool in TOOLS]
+
+
+# ── The phrases of scenarios ───────────────────────────────────────────────────────────
+
+# ── Calls that the model wants to make ──────────────────────────────────────────────
+
+OSLO = ToolRun("get_weather", {"city": "Oslo", "unit": "C"})
+ROME = ToolRun("get_weather", {"city": "Rome", "unit": "C"})
+ITEMS = ToolRun("list_items", {})
+MAIL = ToolRun("send_email", {"to": "ada@example.org", "body": "Dinner is at eight."})
+OTHER_MAIL = ToolRun("send_email", {"to": "bob@example.org", "body": "Dinner is at nine."})
+FILE = ToolRun("write_file", {"path": "notes.txt", "content": "hello world, and good night"})
+SHORT_FILE = ToolRun("write_file", {"path": "notes.txt", "content": "hello"})
+
+# ── Forms ───────────────────────────────────────────────────────────────────────────
+
+CHAT = forms(["openai-chat"])
+STREAMED = forms(streamed=[True])
+CHAT_STREAMED = forms(["openai-chat"], streamed=[True])
+ANTHROPIC_WHOLE = Form("anthropic", False)
+TEXTUAL = forms() - {ANTHROPIC_WHOLE}
+"""Forms with textual arguments. Anthropic's whole answers hold an object, made by the server."""
+
+# ── Steps ───────────────────────────────────────────────────────────────────────────
+
+
+def write(run: ToolRun) -> str:
+    """The arguments of a call as a model writes them."""
+    return json.dumps(run.arguments, ensure_ascii=False)
+
+
+def split(text: str, pieces: int = 4) -> list[str]:
+    """A text in about so many pieces."""
+    size = max(1, -(-len(text) // pieces))
+    cuts = [*range(0, len(text), size), len(text)]
+    return [text[begin:end] for begin, end in pairwise(cuts)]
+
+
+def call(run: ToolRun, number: int = 0, *, text: str | None = None) -> tuple[Step, ...]:
+    """A whole call, in pieces. `text` is how its arguments are written instead."""
+    return (*open_call(run, number, text=text), Seal(call=number))
+
+
+def open_call(run: ToolRun, number: int = 0, *, text: str | None = None) -> tuple[Step, ...]:
+    """A call whose end has not come."""
+    pieces = split(write(run) if text is None else text)
+    grown = (Grow(call=number, arguments=piece) for piece in pieces)
+    return (Begin(call=number, name=run.tool), *grown)
+
+
+def cut_call(run: ToolRun, after: str, *, number: int = 0) -> tuple[Step, ...]:
+    """A call that was cut off after a certain text."""
+    text = write(run)
+    return open_call(run, number, text=text[: text.index(after) + len(after)])
+
+
+def address(
+    steps: Iterable[Step],
+    *,
+    index: int | Auto | None = AUTO,
+    id: str | Auto | None = AUTO,
+) -> tuple[Step, ...]:
+    """The same steps under another index; with another id where they begin a call."""
+    return tuple(_address(step, index=index, id=id) for step in steps)
+
+
+def _address(step: Step, *, index: int | Auto | None, id: str | Auto | None) -> Step:
+    if isinstance(step, Begin):
+        return replace(step, index=index, id=id)
+    return replace(step, index=index) if isinstance(step, Grow) else step
+
+
+# ── Answers ─────────────────────────────────────────────────────────────────────────
+
+
+def answer(*steps: Step, reason: str | None = "tool_calls") -> ScriptAnswer:
+    """An answer that comes to its end."""
+    return ScriptAnswer(steps=(*steps, FinishWith(reason), Terminate()))
+
+
+def calls(*runs: ToolRun) -> ScriptAnswer:
+    """An answer that makes these calls and is right in every way."""
+    return answer(*(step for number, run in enumerate(runs) for step in call(run, number)))
+
+
+FINAL = answer(Say(FINAL_TEXT), reason="stop")
+
+# ── Outcomes ────────────────────────────────────────────────────────────────────────
+
+
+def runs(*expected: ToolRun) -> Expected:
+    """All of these run, out of the first answer."""
+    return Expected(runs=expected)
+
+
+def later(*expected: ToolRun, may_give_up: bool = False) -> Expected:
+    """Nothing runs out of the first answer; these run when the model has tried again."""
+    return Expected(runs=expected, first=(), may_give_up=may_give_up)

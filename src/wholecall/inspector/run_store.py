@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from wholecall.inspector.page_encoder import Fields
-from wholecall.inspector.stored_run import Batch, Digest, digest, read_runs, read_summary
+from wholecall.inspector.run_record import Batch, Digest, digest, read_runs, read_summary
 from wholecall.storage import (
     changing,
     find_excess,

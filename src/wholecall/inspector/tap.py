@@ -23,13 +23,14 @@ from wholecall.inspector.live_runs import LiveMessage, LiveRuns
 from wholecall.inspector.page_encoder import ENCODERS, Encoders, Quoting, encode_offer, name_tools
 from wholecall.inspector.run_record import (
     About,
+    Batch,
     Record,
     RecordedChunk,
     RecordedForm,
     RecordedRequest,
+    join_batches,
 )
 from wholecall.inspector.run_store import RunStore
-from wholecall.inspector.stored_run import Batch, join_batches
 from wholecall.messages import Request
 from wholecall.protocols.reader import Chunk
 from wholecall.storage import StoreFailed

@@ -6,6 +6,8 @@ socket, lines, decoded payloads, or the objects of a client library.
 
 from __future__ import annotations
 
+import enum
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Protocol, TypeAlias
@@ -22,11 +24,16 @@ from wholecall.events import (
     Fault,
     FaultKind,
     Followed,
+    Hint,
+    HintGiven,
     Inconsistent,
     LimitReached,
     OfChoice,
     ProviderBlock,
+    Reason,
     Reasoning,
+    Rejected,
+    Released,
     Terminated,
     Text,
     Usage,
@@ -50,6 +57,42 @@ _FOR_ALL = frozenset({Terminated, Fault})
 _NOTED = _FOR_ALL | {CallDelta, Usage}
 _SAID = frozenset({Text, Reasoning, ProviderBlock})
 _CROWDED = Fault(FaultKind.PROTOCOL, f"the answer has more than {DEFAULT.choices} choices")
+
+
+# Some servers parse the model's calls themselves and answer with an error if they fail. The error
+# quotes the model's answer, or its rest from the place on that could not be parsed.
+
+_QUOTED = (
+    re.compile(r"Failed to parse input at pos \d+: (?P<said>.+)", re.DOTALL),  # llama.cpp
+    re.compile(r"error parsing tool call: raw='(?P<said>.+)', err=", re.DOTALL),  # Ollama
+)
+_FAILED_GENERATION = "failed_generation"  # Groq
+_LONGEST_DETAIL = 200
+
+
+def quoted_answer(message: str, error: Mapping[str, Any]) -> str:
+    """Return the model's answer that an upstream's error quotes; empty if it quotes none."""
+    said = error.get(_FAILED_GENERATION)
+    if isinstance(said, str) and said.strip():
+        return said
+    for pattern in _QUOTED:
+        found = pattern.search(message)
+        if found is not None and found["said"].strip():
+            return found["said"]
+    return ""
+
+
+class _Input(enum.Enum):
+    QUOTABLE = "quotable"
+    """There are tools, and no call has come: an error may quote the answer."""
+    PLAIN = "plain"
+    BROKEN = "broken"
+    """Nothing after broken framing can be trusted."""
+    QUOTED = "quoted"
+    """The answer ended with a quoted one."""
+
+
+_UNREAD = frozenset({_Input.BROKEN, _Input.QUOTED})
 
 
 class TurnAssembler(Protocol):
@@ -80,7 +123,8 @@ class Reader:
         """Oddities that are normal in this protocol."""
         self._stream: tuple[Framing, RepeatedChunks] | None = None
         """Needed for a stream, not for a whole answer."""
-        self._new_assembler = partial(new_assembler, None if tools is None else list(tools))
+        tools = None if tools is None else list(tools)
+        self._new_assembler = partial(new_assembler, tools)
         self._assembler = self._new_assembler()
         self._max_tokens = max_tokens
         self._usage: Usage | None = None
@@ -89,9 +133,9 @@ class Reader:
         self._others: dict[int, TurnAssembler] = {}
         self._reported: list[Event] = []
         """What is reported once."""
-        self._broken = False
         self._closed = False
         self._over = False
+        self._input = _Input.QUOTABLE if tools else _Input.PLAIN
 
     @property
     def is_terminated(self) -> bool:
@@ -125,6 +169,8 @@ class Reader:
         if self._over:
             return []
         self._over = True
+        if self._input is _Input.QUOTED:
+            return []
         events: list[Event] = []
         if self._stream is not None:
             framing, stencil = self._stream
@@ -140,12 +186,12 @@ class Reader:
         return self._stream
 
     def _framed(self, take: Callable[[], list[Payload]], stencil: RepeatedChunks) -> list[Event]:
-        if self._broken:
-            return []  # nothing after broken framing can be trusted
+        if self._input in _UNREAD:
+            return []
         try:
             payloads = take()
         except ProtocolError as error:
-            self._broken = True
+            self._input = _Input.BROKEN
             return self._decoded([Fault(FaultKind.PROTOCOL, str(error))])
         if not payloads:
             return []
@@ -154,6 +200,8 @@ class Reader:
 
     def _decoded(self, deltas: Iterable[Delta | OfChoice[Delta]]) -> list[Event]:
         events: list[Event] = []
+        if self._input is _Input.QUOTED:
+            return events
         feed = self._assembler.feed
         for delta in deltas:
             if isinstance(delta, OfChoice):
@@ -161,14 +209,36 @@ class Reader:
                 continue
             if self._parsed_last:
                 self._follow(0, delta)
+            if type(delta) is Fault and self._input is _Input.QUOTABLE:
+                said = quoted_answer(delta.message, delta.native)
+                if said:
+                    return self._without_usual(events + self.read_quoted(said, delta.message))
             events += feed(delta)
             if type(delta) in _NOTED:
                 events += self._note(0, delta)
         return self._without_usual(events)
 
+    def read_quoted(self, said: str, why: str) -> list[Event]:
+        """Read an answer that the upstream only quotes in its error, and end with it.
+
+        It is text, so that a call in it is found by the rules for text. If there is none, the
+        answer was a call that cannot be read.
+        """
+        events: list[Event] = []
+        for delta in (Text(said), HintGiven(Hint.STOP, "stop"), Terminated()):
+            events += self._assembler.feed(delta)
+        events += self._assembler.end()
+        self._closed, self._input = True, _Input.QUOTED
+        if any(isinstance(event, Released | Rejected) for event in events):
+            return events
+        rejected = Rejected(reason=Reason.BAD_MARKUP, detail=why[:_LONGEST_DETAIL], raw=said)
+        return [rejected, *(event for event in events if not isinstance(event, Text))]
+
     def _note(self, choice: int, delta: Delta) -> list[Event]:
         """Keep what the deltas after this one, or the end, need to know of it."""
         if isinstance(delta, CallDelta):
+            if self._input is _Input.QUOTABLE:
+                self._input = _Input.PLAIN
             if not isinstance(delta.arguments, str):
                 self._parsed_last.add(choice)
         elif isinstance(delta, Usage):

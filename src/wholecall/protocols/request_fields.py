@@ -15,6 +15,7 @@ from wholecall.messages import (
     Media,
     Message,
     Native,
+    OutputSchema,
     Part,
     PastCall,
     Request,
@@ -48,6 +49,10 @@ class JsonSchema(msgspec.Struct):
     schema: dict[str, Any]
     name: str = "answer"
     strict: bool | None = None
+
+
+ANY_OBJECT = OutputSchema(schema={"type": "object"}, strict=False, any_object=True)
+"""The format `json_object`."""
 
 
 # ── Reading ─────────────────────────────────────────────────────────────────────────

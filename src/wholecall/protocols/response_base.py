@@ -170,6 +170,8 @@ class ResponseHead:
     rest: Mapping[str, Any] = field(default_factory=dict)
     """Other fields that are handed on: `system_fingerprint`, `service_tier`, … They never
     replace what the encoder itself writes."""
+    clock: Callable[[], float] | None = None
+    """Returns the seconds since 1970, for the time at which the answer is complete."""
 
     def complete(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of an answer in their order, followed by the others."""
@@ -191,6 +193,8 @@ class ResponseStyle:
     upstream: str = ""
     """The protocol that the answer came in. What only that one has (blocks of the provider's
     own tools, encrypted reasoning) is handed on to clients that speak it."""
+    echo: Mapping[str, Any] = field(default_factory=dict)
+    """The fields of the request that the answer repeats, where the protocol wants that."""
 
 
 # The usage of an answer, in each protocol's names.

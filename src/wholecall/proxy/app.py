@@ -6,7 +6,13 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    closing,
+    nullcontext,
+)
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,21 +20,19 @@ from typing import NamedTuple, TextIO, TypeAlias
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.typing import FilteringBoundLogger
 
 from wholecall.errors import WholecallError
-from wholecall.proxy.config.load import Loaded
-from wholecall.proxy.config.reload import Changes, changes, take_over
+from wholecall.proxy.config.load import Changes, Loaded, changes, take_over
 from wholecall.proxy.config.schema import Config, ServerLimits
 from wholecall.proxy.handlers.background import BackgroundResponses
 from wholecall.proxy.handlers.idempotency import ResendStore, ToolNotices
-from wholecall.proxy.handlers.mixed_tools import MixedTools
-from wholecall.proxy.handlers.model_routes import ModelRoute, ModelRoutes
-from wholecall.proxy.handlers.request_handler import ClientRoute, HandlerFactory
-from wholecall.proxy.handlers.request_plan import RequestPlanner
+from wholecall.proxy.handlers.request_handler import HandlerFactory
+from wholecall.proxy.handlers.request_plan import ModelRoute, ModelRoutes, RequestPlanner
+from wholecall.proxy.handlers.run_mode import MixedTools
 from wholecall.proxy.http.api_keys import KeyStore, needs_keys
 from wholecall.proxy.http.client_connection import ClientConnections
 from wholecall.proxy.http.middleware import ERROR_HANDLERS, ProxyMiddleware
@@ -48,7 +52,12 @@ from wholecall.proxy.observe.redaction import Redactor
 from wholecall.proxy.observe.taps import Tap
 from wholecall.proxy.observe.traces import find_trace_tap
 from wholecall.proxy.responses.response_store import ResponseOwners, ResponseStore
-from wholecall.proxy.routes.client_protocols import CHAT, MESSAGES, RESPONSES
+from wholecall.proxy.routes.client_route import (
+    CHAT_CLIENT,
+    MESSAGES_CLIENT,
+    RESPONSES_CLIENT,
+    ClientRoute,
+)
 from wholecall.proxy.routes.count_tokens import COUNT_TOKENS, TokenCounter
 from wholecall.proxy.routes.health import Readiness
 from wholecall.proxy.routes.models import ModelCatalog
@@ -239,8 +248,13 @@ class Proxy:
         return self._loaded.config.limits
 
     def leave(self) -> None:
-        """The server begins to end: the time that answers have for it runs."""
-        self.work.deadline.begin()
+        """Start the time that answers have to end, and log how many there are."""
+        if self.work.deadline.begin() and len(self.work):
+            self.observers.log.info(
+                "waiting for requests to end",
+                requests=len(self.work),
+                drain_seconds=self.limits.drain_seconds,
+            )
 
     # ── Reload ──────────────────────────────────────────────────────────────────────
 
@@ -259,17 +273,21 @@ class Proxy:
         changed = changes(before, loaded.config)
         # Whatever can be wrong with them comes first: by then nothing has changed.
         config = take_over(before, loaded.config)
-        # The first key may have been made, or keys be required, since the start.
-        new_keys = needs_keys(config) and not self._middleware.has_keys
-        keys = KeyStore(config.keys.path) if new_keys else None
         same = {name for name, model in config.models.items() if before.models.get(name) == model}
-        models = self._builder.make(config, self.models.by_name, same=same)
-        if _needs_state(models.values(), config):
-            self._blobs.move_to(state_path(config))
-        if config.tools != before.tools:
-            servers = await self._tools.replace(loaded)
-            if servers is not None:
-                self.work.retire(servers.__aexit__)
+        async with AsyncExitStack() as undo:
+            # The first key may have been made, or keys be required, since the start.
+            new_keys = needs_keys(config) and not self._middleware.has_keys
+            keys = undo.enter_context(closing(KeyStore(config.keys.path))) if new_keys else None
+            models = self._builder.make(config, self.models.by_name, same=same)
+            for name in models.keys() - same - self._builder.given.keys():
+                undo.push_async_callback(models[name].close)
+            if _needs_state(models.values(), config):
+                self._blobs.move_to(state_path(config))
+            if config.tools != before.tools:
+                servers = await self._tools.replace(loaded)
+                if servers is not None:
+                    self.work.retire(servers.__aexit__)
+            undo.pop_all()
         self.observers.learn(models.values())
         for route in self.models.replace(models):
             self.work.retire(route.close)
@@ -298,6 +316,7 @@ class Proxy:
             responses=self.responses,
             mixed_tools=mixed_tools,
             notices=self.resends.notices,
+            limits=lambda: self.limits,
         )
         handlers = HandlerFactory(
             taps=self.observers.taps,
@@ -315,7 +334,7 @@ class Proxy:
                 resends=self.resends,
                 background=background,
             )
-            for client in (CHAT, RESPONSES, MESSAGES)
+            for client in (CHAT_CLIENT, RESPONSES_CLIENT, MESSAGES_CLIENT)
         )
         counter = TokenCounter(planner, self.connections)
         return [
@@ -334,7 +353,7 @@ class Proxy:
             Route("/health", _say_alive),
             Route("/ready", partial(self._say_ready, Readiness(environ))),
             *([] if metrics is None else [Route("/metrics", partial(_show_metrics, metrics))]),
-            *([] if inspector is None else inspector.make_routes()),
+            *([] if inspector is None else [Route("/", _show_inspector), *inspector.make_routes()]),
         ]
 
     async def _say_ready(self, readiness: Readiness, _: Request) -> Response:
@@ -390,7 +409,7 @@ def _needs_state(routes: Iterable[ModelRoute], config: Config) -> bool:
     """
     keys = needs_keys(config)
     return any(
-        route.runs_tools or (keys and route.upstream.protocol == RESPONSES.protocol)
+        route.runs_tools or (keys and route.upstream.protocol == RESPONSES_CLIENT.protocol)
         for route in routes
     )
 
@@ -419,6 +438,10 @@ async def _route(  # noqa: PLR0917 - ASGI
 async def _show_metrics(metrics: MetricsRegistry, request: Request) -> Response:
     content, media_type = metrics.render(request.headers.get("accept", ""))
     return Response(content, media_type=media_type)
+
+
+async def _show_inspector(_: Request) -> Response:
+    return RedirectResponse("/inspector")
 
 
 async def _say_alive(_: Request) -> Response:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from importlib import import_module
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from pathlib import Path as FilePath
 
-from wholecall.arguments.describe import suggest
-from wholecall.errors import UnusableFunction
 from wholecall.proxy.config.load import Loaded
 from wholecall.proxy.config.schema import (
     Config,
@@ -21,13 +18,13 @@ from wholecall.proxy.config.schema import (
     Position,
     PythonTool,
 )
-from wholecall.proxy.handlers.model_routes import ANY_MODEL, ModelRoute
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
+from wholecall.proxy.handlers.request_plan import ANY_MODEL, ModelRoute
 from wholecall.proxy.observe.taps import sleep_and_tell
-from wholecall.tools.function_tool import FunctionTool, make_tool
 from wholecall.tools.mcp.tool_definitions import McpEvent, Pins
 from wholecall.tools.mcp.toolset import McpTools
 from wholecall.tools.tool import Tool
+from wholecall.tools.toolbox import import_tool
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
 from wholecall.upstreams.providers import find_upstream
 from wholecall.upstreams.retry import RetryPolicy
@@ -44,7 +41,7 @@ def load_functions(loaded: Loaded) -> tuple[Tool, ...]:
     for number, entry in enumerate(loaded.config.tools):
         if not isinstance(entry, PythonTool):
             continue
-        found = _load(entry.python)
+        found = import_tool(entry.python)
         if isinstance(found, Tool):
             tools.append(found)
         else:
@@ -58,41 +55,6 @@ def _search(folder: FilePath) -> None:
     place = str(folder.resolve())
     if place not in sys.path:
         sys.path.append(place)
-
-
-def _load(name: str) -> Tool | str:
-    """Return the tool, or the reason why it cannot be loaded."""
-    module_name, _, function_name = name.partition(":")
-    try:
-        module = import_module(module_name)
-    except SystemExit as error:
-        said = f"it ends the program (sys.exit({error.code!r})): leave that out"
-        return f"the module {module_name!r} cannot be imported: {said}"
-    except Exception as error:  # noqa: BLE001 - the module is the operator's code, it may raise anything
-        return f"the module {module_name!r} cannot be imported: {type(error).__name__}: {error}"
-    found = vars(module).get(function_name)
-    if found is None:
-        near = suggest(function_name, _public_callables(vars(module)))
-        hint = f"; did you mean {near!r}?" if near else ""
-        return f"the module {module_name!r} has no function {function_name!r}{hint}"
-    return _make_tool(found, name)
-
-
-def _make_tool(found: object, name: str) -> Tool | str:
-    if isinstance(found, FunctionTool):
-        return found.tool
-    if isinstance(found, Tool):
-        return found
-    if not callable(found):
-        return f"{name!r} is not a function"
-    try:
-        return make_tool(found)
-    except UnusableFunction as error:
-        return str(error)
-
-
-def _public_callables(names: dict[str, object]) -> Iterator[str]:
-    return (name for name, value in names.items() if callable(value) and not name.startswith("_"))
 
 
 # The pins of MCP tools, kept over a restart.

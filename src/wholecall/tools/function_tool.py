@@ -46,8 +46,16 @@ from wholecall.arguments.validate import require_admissible
 from wholecall.errors import UnusableFunction
 from wholecall.events import JSON, Problem, Start, Text
 from wholecall.messages import Result, ToolSpec
-from wholecall.tools.results import to_progress, to_result
-from wholecall.tools.tool import Approve, Blocking, Context, Runner, Tool
+from wholecall.tools.tool import (
+    Approve,
+    Blocking,
+    Context,
+    OnCrash,
+    Runner,
+    Tool,
+    to_progress,
+    to_result,
+)
 
 _GOOGLE_PARAMETERS = frozenset({"Args:", "Arguments:", "Params:", "Parameters:"})
 _SECTIONS = _GOOGLE_PARAMETERS | {
@@ -387,6 +395,7 @@ class ToolRules(TypedDict, total=False):
     concurrency: int | None
     result_limit: int | None
     ends_run: bool
+    on_crash: OnCrash | None
 
 
 class ToolOptions(ToolRules, total=False):

@@ -1,11 +1,14 @@
-"""The tools of one run, by name."""
+"""The tools of one run, by name; tools named as `module:function`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
 from typing import Any, TypeAlias
 
+from wholecall.arguments.describe import suggest
 from wholecall.arguments.validate import require_admissible
+from wholecall.errors import UnusableFunction
 from wholecall.messages import Offer, ToolSpec, read_offer
 from wholecall.tools.function_tool import FunctionTool, make_tool
 from wholecall.tools.tool import Tool
@@ -26,6 +29,8 @@ class Toolbox:
         cannot be a tool.
         """
         found: list[Tool] = []
+        if isinstance(tools, Mapping) or not isinstance(tools, Iterable):
+            raise UnusableFunction("tools= takes a list, even of one tool: write tools=[…]")
         native: list[Mapping[str, Any]] = []
         for offered in tools:
             read = _read(offered)
@@ -68,3 +73,38 @@ def _read(offered: Offered) -> list[Tool]:
             return [Tool(spec=spec, run=None) for spec in read_offer([offered]).values()]
         case _:
             return [make_tool(offered)]
+
+
+def import_tool(name: str) -> Tool | str:
+    """Return the tool that `module:function` names, or the reason why it cannot be imported."""
+    module_name, _, function_name = name.partition(":")
+    try:
+        module = import_module(module_name)
+    except SystemExit as error:
+        said = f"it ends the program (sys.exit({error.code!r})): leave that out"
+        return f"the module {module_name!r} cannot be imported: {said}"
+    except Exception as error:  # noqa: BLE001 - the module is the user's code, it may raise anything
+        return f"the module {module_name!r} cannot be imported: {type(error).__name__}: {error}"
+    found = vars(module).get(function_name)
+    if found is None:
+        near = suggest(function_name, _public_callables(vars(module)))
+        hint = f"; did you mean {near!r}?" if near else ""
+        return f"the module {module_name!r} has no function {function_name!r}{hint}"
+    return _adopt(found, name)
+
+
+def _adopt(found: object, name: str) -> Tool | str:
+    if isinstance(found, FunctionTool):
+        return found.tool
+    if isinstance(found, Tool):
+        return found
+    if not callable(found):
+        return f"{name!r} is not a function"
+    try:
+        return make_tool(found)
+    except UnusableFunction as error:
+        return str(error)
+
+
+def _public_callables(names: Mapping[str, object]) -> Iterator[str]:
+    return (name for name, value in names.items() if callable(value) and not name.startswith("_"))

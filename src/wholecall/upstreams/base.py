@@ -3,11 +3,12 @@ stream."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from wholecall.errors import UpstreamError
 from wholecall.messages import Request
 from wholecall.protocols.reader import Chunk
 
@@ -46,6 +47,8 @@ class Answer:
     hides_truncation: bool = False
     """True if a cut answer may look like a finished one (LiteLLM)."""
     headers: Mapping[str, str] = field(default_factory=dict)
+    silence: float | None = None
+    """Seconds that may pass while chunks come that say nothing."""
 
 
 class Upstream(Protocol):
@@ -115,11 +118,18 @@ PATIENCE_SECONDS = 1.0
 
 
 class EndOfStream:
-    """Leaves its block, as if the stream were over, a moment after the end of the answer."""
+    """Leaves its block, as if the stream were over, a moment after the end of the answer.
 
-    __slots__ = ("_before", "_expired", "_lingering", "_task")
+    `silence` is for a stream that does not end: the seconds for which comments, pings and empty
+    deltas may come, and nothing that says something. Where no bytes come at all, the connection
+    notices it.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_before", "_expired", "_lingering", "_quiet_since", "_silence", "_task")
+
+    def __init__(self, *, silence: float | None = None) -> None:
+        self._silence = silence
+        self._quiet_since: float | None = None
         self._task: asyncio.Task[Any] | None = None
         self._before = 0
         """Cancellations of the task that are not ours."""
@@ -144,11 +154,26 @@ class EndOfStream:
         # Our own cancellation is taken back; others are passed on.
         return task.uncancel() <= self._before and kind is asyncio.CancelledError
 
-    def look(self, reader: Reader) -> None:
-        """Something was read: see whether it was the end."""
+    def look(self, reader: Reader, events: Sequence[object]) -> None:
+        """A chunk brought these events: see whether it was the end, or one more that says nothing.
+
+        An `UpstreamError` ends a silence that takes too long.
+        """
+        if events:
+            self._quiet_since = None
+        elif self._silence is not None:
+            self._wait_on(self._silence)
         if self._lingering is None and reader.is_terminated:
             self._lingering = _Lingering.current()
             self._lingering.enter(self)
+
+    def _wait_on(self, silence: float) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._quiet_since is None:
+            self._quiet_since = now
+        elif now - self._quiet_since > silence:
+            said = f"the upstream sent nothing for {silence:g} s but signs of life"
+            raise UpstreamError(said, code="timeout")
 
     def expire(self) -> None:
         """Its time is over."""

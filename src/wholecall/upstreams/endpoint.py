@@ -14,6 +14,7 @@ from yarl import URL
 
 from wholecall.arguments.describe import cut
 from wholecall.errors import MODERATION, WORDLESS, UpstreamError
+from wholecall.protocols.reader import quoted_answer
 from wholecall.protocols.registry import UpstreamSide, upstream_side
 from wholecall.upstreams.http_connection import HttpResponse, read_some
 from wholecall.upstreams.retry import FailedAttempt, is_repeatable, read_retry_after
@@ -302,7 +303,17 @@ def refuse(
         code=_first(_find_codes(said)) or _name(status, said),
         body=cut(text, _LONGEST_BODY),
     )
-    return FailedAttempt(error, repeatable=is_repeatable(status, headers))
+    error.quoted = quoted_answer(message, _find_error(said))
+    # The model answered: the same request would only bring a mistake of the same kind.
+    repeatable = not error.quoted and is_repeatable(status, headers)
+    return FailedAttempt(error, repeatable=repeatable)
+
+
+def _find_error(said: Any) -> Mapping[str, Any]:
+    match said:
+        case {"error": dict(error)}:
+            return error
+    return {}
 
 
 def _redirect(headers: Mapping[str, str]) -> str:

@@ -19,8 +19,7 @@ from yarl import URL
 from wholecall.errors import UpstreamError
 from wholecall.events import FaultKind
 from wholecall.messages import Request
-from wholecall.protocols.codecs import encode_request
-from wholecall.protocols.registry import begins_events, is_whole
+from wholecall.protocols.registry import begins_events, encode_request, is_whole
 from wholecall.protocols.response_base import dump
 from wholecall.upstreams.base import Answer, once
 from wholecall.upstreams.connection_pool import ConnectionPool, OpenSocket, open_socket
@@ -33,6 +32,7 @@ from wholecall.upstreams.http_connection import (
     ProxyRefused,
     Stale,
     Timeouts,
+    TookTooLong,
     Unsafe,
     find_cause,
     judge,
@@ -206,6 +206,8 @@ async def _bury(kept: _Kept) -> None:
         left.close()
 
 
+MANY_PARTS = 200
+"""Parts and tools of a request that is encoded in a thread: others would wait for it."""
 MOST_BODY_BYTES = 64 * 1024 * 1024
 """Bytes of an answer that is not streamed. The longest have a few megabytes, with images."""
 # White space may come first, as a sign of life. More of it says nothing of what follows.
@@ -285,13 +287,17 @@ class HttpUpstream:
     @asynccontextmanager
     async def answer(self, request: Request) -> AsyncIterator[Answer]:
         """Ask, and read the answer inside of the context."""
-        begun = await ask(partial(self._attempt, self._prepare(request)), self._settings.retry)
+        many = len(request.tools) + sum(len(each.parts) for each in request.messages) > MANY_PARTS
+        prepare = partial(self._prepare, request)
+        prepared = await asyncio.to_thread(prepare) if many else prepare()
+        begun = await ask(partial(self._attempt, prepared), self._settings.retry)
         try:
             yield Answer(
                 protocol=self.protocol,
                 chunks=self._read(begun) if begun.streamed else once(begun.start),
                 streamed=begun.streamed,
                 headers=begun.response.headers,
+                silence=self._settings.timeouts.between_chunks,
             )
         finally:
             # After the last byte the connection is in the pool again, and this does nothing.
@@ -364,7 +370,7 @@ class HttpUpstream:
                 yield chunk
                 chunk = await read()
         except TimeoutError as error:
-            raise self._fell_silent() from error
+            raise self._run_out(error) from error
         except OSError:
             return  # a dropped connection is the end of the chunks (see above)
 
@@ -372,7 +378,7 @@ class HttpUpstream:
         try:
             rest = await read_some(response, MOST_BODY_BYTES)
         except TimeoutError as error:
-            raise self._fell_silent() from error
+            raise self._run_out(error) from error
         except NotHttp:
             raise
         except OSError as error:
@@ -389,12 +395,12 @@ class HttpUpstream:
 
     # ── What went wrong ─────────────────────────────────────────────────────────────
 
-    def _fell_silent(self) -> UpstreamError:
-        seconds = self._settings.timeouts.between_chunks
-        return UpstreamError(
-            f"{self.endpoint.place} fell silent for {seconds:g} s in the middle of an answer",
-            code="timeout",
-        )
+    def _run_out(self, error: TimeoutError) -> UpstreamError:
+        place, timeouts = self.endpoint.place, self._settings.timeouts
+        said = f"fell silent for {timeouts.between_chunks:g} s in the middle of an answer"
+        if isinstance(error, TookTooLong):
+            said = f"did not end its answer within {timeouts.total:g} s"
+        return UpstreamError(f"{place} {said}", code="timeout")
 
     def _explain(self, error: OSError) -> FailedAttempt:
         """Return why no answer began."""

@@ -30,7 +30,7 @@ GOOD = range(200, 300)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """Time limits for each phase of a request. A response as a whole may take any time."""
+    """Time limits for each phase of a request, and for all of it."""
 
     connect: float | None = 10.0
     """Seconds for a connection: a free slot, the address, the handshakes."""
@@ -38,12 +38,15 @@ class Timeouts:
     """Seconds of silence before the headers, and again before the first byte. A response that is
     not streamed arrives when all of it is written."""
     between_chunks: float | None = 300.0
-    """Seconds of silence in a response that has begun. Models think in between."""
+    """Seconds of silence in a response that has begun. Models think in between. What says nothing
+    does not break the silence: comments, pings, empty deltas."""
+    total: float | None = 1800.0
+    """Seconds for a whole response."""
 
     @property
-    def shortest_silence(self) -> float | None:
-        """The shorter limit of silence; None if there is none."""
-        limits = (self.first_byte, self.between_chunks)
+    def shortest(self) -> float | None:
+        """The shortest limit for a response; None without limits."""
+        limits = (self.first_byte, self.between_chunks, self.total)
         return min((each for each in limits if each is not None), default=None)
 
 
@@ -53,6 +56,10 @@ class _State(enum.Enum):
     NEW = "new"
     OPEN = "open"
     LOST = "lost"
+
+
+class TookTooLong(TimeoutError):
+    """A response was not over in time, although something came all along."""
 
 
 class ConnectTimeout(TimeoutError):
@@ -456,10 +463,10 @@ class HttpConnection(asyncio.Protocol):
         """Send a request, and wait for the head of its response."""
         if self._state is not _State.OPEN:
             raise ConnectionResetError("it hung up before it was asked")
-        response = self._response = HttpResponse(self)
         self._heard = self._loop.time()
+        response = self._response = HttpResponse(self, asked_at=self._heard)
         if self._timer is None:
-            self._set_timer(self._timeouts.shortest_silence)
+            self._set_timer(self._timeouts.shortest)
         self._transport.write(head + body[:SENT_BYTES])
         if len(body) > SENT_BYTES:
             self._unsent = memoryview(body)[SENT_BYTES:]
@@ -598,18 +605,21 @@ class HttpConnection(asyncio.Protocol):
     def _look(self) -> None:
         """Abort after too long a silence; otherwise check again when it may be too long."""
         self._timer = None
-        response, tick = self._response, self._timeouts.shortest_silence
+        response, tick = self._response, self._timeouts.shortest
         if response is None or tick is None:
             return  # the next request sets the timer again
         begun, timeouts = response.incoming.begun, self._timeouts
         limit = timeouts.between_chunks if begun else timeouts.first_byte
         now = self._loop.time()
         left = tick if limit is None or self._paused else self._heard + limit - now
-        if left > 0:
-            # After a tick at the latest: the limit may become the shorter one in the meantime.
-            self._set_timer(min(left, tick))
-        else:
+        left_of_all = tick if timeouts.total is None else response.asked_at + timeouts.total - now
+        if left_of_all <= 0:
+            self.abort(TookTooLong(f"it was not over after {timeouts.total:g} s"))
+        elif left <= 0:
             self.abort(TimeoutError(f"nothing came for {limit:g} s"))
+        else:
+            # After a tick at the latest: the limit may become the shorter one in the meantime.
+            self._set_timer(min(left, left_of_all, tick))
 
 
 def _as_loss(error: TimeoutError) -> ConnectionError:
@@ -621,7 +631,8 @@ def _as_loss(error: TimeoutError) -> ConnectionError:
 class HttpResponse:
     """A response that is arriving, for one reader."""
 
-    def __init__(self, connection: HttpConnection) -> None:
+    def __init__(self, connection: HttpConnection, *, asked_at: float) -> None:
+        self.asked_at = asked_at
         self.incoming = AnswerParser()
         self._connection: HttpConnection | None = connection
         self._waiter: asyncio.Future[None] | None = None

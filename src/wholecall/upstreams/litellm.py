@@ -20,9 +20,8 @@ from typing import Any
 
 from wholecall.errors import WORDLESS, UpstreamError, require_extra
 from wholecall.messages import Request
-from wholecall.protocols.codecs import encode_request
 from wholecall.protocols.reader import Chunk
-from wholecall.protocols.registry import CHAT
+from wholecall.protocols.registry import CHAT, encode_request
 from wholecall.upstreams.base import Answer, once
 from wholecall.upstreams.retry import (
     FailedAttempt,

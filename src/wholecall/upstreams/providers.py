@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from wholecall.arguments.describe import suggest
 from wholecall.errors import UnknownModel
 from wholecall.upstreams.base import PREFIX, Upstream
 from wholecall.upstreams.endpoint import check_header, parse_address
@@ -125,12 +126,15 @@ def check_base_url(model: str, base_url: str) -> None:
 def demand_name(model: str, base_url: str | None, *, option: str = "base_url=") -> None:
     """`UnknownModel` if a name does not say who answers; `option` is what would say it."""
     prefix, slash, name = model.partition("/")
+    near = suggest(prefix, PREFIXES) if slash else None
     # Only models on this machine are files.
     possible = (_LOCAL,) if model.endswith(SUFFIX) else PREFIXES
     written = ", ".join(f"{each}/{model or '…'}" for each in possible)
     if not model:
         raise UnknownModel(f"the name of the model is empty: write {written}")
     if prefix not in PREFIXES or not slash:
+        if base_url is None and near is not None:
+            raise UnknownModel(f"no provider is called {prefix!r}: did you mean '{near}/{name}'?")
         if base_url is None:
             raise UnknownModel(
                 f"the name {model!r} does not say who answers for it: write {written}; "
@@ -138,6 +142,18 @@ def demand_name(model: str, base_url: str | None, *, option: str = "base_url=") 
             )
     elif not name:
         raise UnknownModel(f"the name of a model is missing behind {model!r}")
+
+
+def demand_key(model: str, base_url: str | None, *, environ: Mapping[str, str]) -> None:
+    """`UnknownModel` if a provider's own address would be asked without a key: it would refuse."""
+    service = _SERVICES.get(model.partition("/")[0])
+    if service is None or service.base_url.startswith("http:"):
+        return  # a server on this machine needs none
+    asked = NamedModel(model=model, base_url=base_url)
+    own = _find_url(service, asked, environ=environ) == service.base_url
+    if own and not _find_key(service, asked, environ=environ):
+        names = " or ".join(service.key_variables)
+        raise UnknownModel(f"{model!r} needs a key: set {names}, or give one")
 
 
 def check_environment(asked: NamedModel, environ: Mapping[str, str]) -> None:

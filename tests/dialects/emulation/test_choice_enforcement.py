@@ -9,8 +9,7 @@ from wholecall.assembly.assembler import Assembler
 from wholecall.assembly.outcome import Outcome, collect
 from wholecall.dialects.emulation.choice_enforcement import EnforcingAssembler, ask_again
 from wholecall.events import Call, Evidence, Reason, Rejected, Start
-from wholecall.messages import ToolSpec
-from wholecall.tool_choice import Choice, Mode, Special
+from wholecall.messages import Choice, Mode, Special, ToolSpec
 
 NONE = Choice(Mode.NONE)
 REQUIRED = Choice(Mode.REQUIRED)

@@ -12,9 +12,8 @@ from hypothesis import given
 from emulated_requests import NOW, WEATHER
 from schemas import tool_schemas
 from wholecall.dialects.emulation.constrained import answer_schema
-from wholecall.dialects.text_reader import encode
-from wholecall.messages import ToolSpec
-from wholecall.tool_choice import Choice, Mode
+from wholecall.dialects.rescue import encode
+from wholecall.messages import Choice, Mode, ToolSpec
 
 BOTH = {"weather": WEATHER, "now": NOW}
 ONE = {"calls": [{"name": "now", "arguments": {}}]}

@@ -20,9 +20,8 @@ from wholecall.dialects.emulation.constrained import (
     answer_schema,
     write_grammar,
 )
-from wholecall.dialects.text_reader import encode
-from wholecall.messages import ToolSpec
-from wholecall.tool_choice import Choice, Mode
+from wholecall.dialects.rescue import encode
+from wholecall.messages import Choice, Mode, ToolSpec
 
 INTEGER = {"type": "integer"}
 CLOSED: dict[str, Any] = {

@@ -19,20 +19,22 @@ from wholecall.assembly.outcome import collect
 from wholecall.dialects.dialect_registry import DIALECTS
 from wholecall.dialects.emulation.emulate import Constraint, emulate
 from wholecall.dialects.emulation.prompt import Prompt, write_prompt
-from wholecall.dialects.text_reader import encode
+from wholecall.dialects.rescue import encode
 from wholecall.errors import InadmissibleTools, UnreadableRequest, UnusableDialect
 from wholecall.events import Start, Text
 from wholecall.messages import (
     CallResult,
+    Choice,
     Message,
+    Mode,
     Native,
     OutputSchema,
     PastCall,
     Result,
     Role,
+    Special,
     ToolSpec,
 )
-from wholecall.tool_choice import Choice, Mode, Special
 
 SYSTEM, USER, ASSISTANT, TOOL = Role.SYSTEM, Role.USER, Role.ASSISTANT, Role.TOOL
 BOTH = {"weather": WEATHER, "now": NOW}

@@ -10,7 +10,7 @@ from emulated_requests import PROMPTED, says
 from wholecall.dialects.dialect import template_of
 from wholecall.dialects.dialect_registry import DIALECTS
 from wholecall.dialects.emulation.emulate import rewrite_history
-from wholecall.dialects.text_reader import parse_text
+from wholecall.dialects.rescue import parse_text
 from wholecall.events import JSON, Reasoning, Text
 from wholecall.messages import CallResult, Media, Message, Native, Part, PastCall, Result, Role
 

@@ -19,9 +19,8 @@ from wholecall.dialects.emulation.emulate import (
     write_prompted,
 )
 from wholecall.errors import InvalidChoice, UnusableDialect
-from wholecall.messages import Role, ToolSpec
+from wholecall.messages import Choice, Mode, Role, ToolSpec
 from wholecall.protocols.reader import Reader
-from wholecall.tool_choice import Choice, Mode
 
 QUESTION = says(Role.USER, "Weather?")
 TWO = (

@@ -11,7 +11,7 @@ from recut import every_cutting
 from wholecall.assembly.outcome import Outcome
 from wholecall.dialects.emulation.emulate import emulate
 from wholecall.dialects.emulation.emulated_answer import MOST_BLANKS
-from wholecall.dialects.text_reader import encode
+from wholecall.dialects.rescue import encode
 from wholecall.events import (
     CallDelta,
     CallSealed,
@@ -27,8 +27,7 @@ from wholecall.events import (
     Terminated,
     Text,
 )
-from wholecall.messages import Message, Role
-from wholecall.tool_choice import Choice, Mode
+from wholecall.messages import Choice, Message, Mode, Role
 
 OSLO = '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
 UNMARKED = '{"name": "weather", "arguments": {"city": "Oslo"}}'

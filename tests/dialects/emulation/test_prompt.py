@@ -14,10 +14,9 @@ from wholecall.dialects.emulation.prompt import (
     write_example,
     write_prompt,
 )
-from wholecall.dialects.text_reader import parse_text
+from wholecall.dialects.rescue import parse_text
 from wholecall.errors import UnusableDialect
-from wholecall.messages import ToolSpec
-from wholecall.tool_choice import Choice, Mode
+from wholecall.messages import Choice, Mode, ToolSpec
 
 OFFER = {"weather": WEATHER, "now": NOW}
 HERMES = DIALECTS["hermes"]

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from wholecall.dialects.text_reader import parse_text
+from wholecall.dialects.grammars.headed_calls import HeadedCalls, Header
+from wholecall.dialects.rescue import parse_text
 
 CALL = 'find {"query": "x"}'
 ARGS = '{"query": "x"}'
@@ -184,3 +185,8 @@ def test_an_id_without_marks_that_fits_two_tools_names_none() -> None:
     assert [(each.name, each.reason.value) for each in outcome.rejected] == [
         ("functionsrun12", "unknown_tool")
     ]
+
+
+def test_a_header_that_begins_with_an_id_needs_a_mark_before_the_name() -> None:
+    with pytest.raises(ValueError, match="needs a name_mark before the name"):
+        HeadedCalls(calls=("<call>",), head_end=("<args>",), head=Header.ID_FIRST)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from recut import cut_text, every_cutting
 from wholecall.dialects.grammars.json_calls import StringDecoder
-from wholecall.dialects.text_reader import TextReader, parse_text
+from wholecall.dialects.rescue import TextReader, parse_text
 from wholecall.events import Grew
 
 CALL = '{"name": "find", "arguments": {"query": "x"}}'

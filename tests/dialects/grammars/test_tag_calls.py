@@ -30,6 +30,7 @@ SUFFIXED = (
 )
 SUFFIXED = SUFFIXED.format(PAIR.format("query", "x")).replace(">", ":opensource>")
 
+HASHED = SUFFIXED.replace(":opensource", ":6124c78e").split("\n", 1)[1]
 XTML = '<|open|>tools<|sep|><|open|>call tool="find" index="1"<|sep|>{}<|close|>call<|sep|><|close|>tools<|sep|>'
 
 DSML = "\uff5cDSML\uff5c"
@@ -47,6 +48,19 @@ ROWS = [
     ("closing tags as in a JSON string", "qwen3_xml", Q.format(P.format("query", "x")).replace("</", "<\\/"), CALL),
     ("attributes and such closing tags", "anthropic_xml", INVOKE.format('<parameter name="query">x</parameter>\n').replace("</", "<\\/"), CALL),
     ("Hunyuan's other end of a call", "hunyuan_v3", "<tool_calls>\n<tool_call>find<tool_sep>\n" + PAIR.format("query", "x") + "<end_of_tool_call>\n</tool_calls>so", f"{CALL} | 'so'"),
+    ("a suffix of another checkpoint", "hunyuan_v3", HASHED, CALL),
+    ("the same without a section", "hunyuan_v3", HASHED.split("\n", 1)[1].rsplit("\n", 1)[0], CALL),
+    ("the same, cut", "hunyuan_v3", HASHED[:130], "!truncated find"),
+    ("a suffix that changes", "hunyuan_v3", HASHED.replace("</arg_value:6124c78e>", "</arg_value:other>"), "!bad_markup find"),
+    ("a suffix that is not one", "hunyuan_v3", "<tool_calls: see>", "'<tool_calls: see>'"),
+    ("pairs with closing tags as in a JSON string", "glm45", GLM.format(PAIR.format("query", "x")).replace("</", "<\\/"), CALL),
+    ("names in attributes with such tags", "minicpm5", '<function name="find"><param name="query">x<\\/param><\\/function>', CALL),
+    ("JSON with such a closing tag", "hermes", f"<tool_call>{OBJECT}<\\/tool_call>", CALL),
+    ("the tag of another format", "hermes", "<function=find><parameter=query>x</parameter></function>", CALL),
+    ("the same after words", "hermes", "So:\n<function=find><parameter=query>x</parameter></function>", f"{CALL} | 'So:'"),
+    ("the same inside a line", "hermes", "So <function=find><parameter=query>x</parameter></function>", "'So <function=find><parameter=query>x</parameter></function>'"),
+    ("attributes in the tag of another format", "hermes", '<invoke name="find"><parameter name="query">x</parameter></invoke>', CALL),
+    ("a word after the tag of another format", "hermes", "\n<longcat_tool_call>me</longcat_tool_call>", "'\n<longcat_tool_call>me</longcat_tool_call>'"),
     ("Muse without its header", "muse_atem", ATEM, CALL),
     ("Muse without its header, as an example", "muse_atem", f"Like:\n{ATEM}", f"'Like:\n{ATEM}'"),
     ("Muse to itself", "muse_atem", f"<|start|>assistant to=self<|message|>{ATEM}<|eom|>so", f"~{ATEM} | 'so'"),

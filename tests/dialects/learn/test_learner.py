@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from wholecall.dialects.dialect_catalog import dump_dialect, family_of, read_dialect
+from wholecall.dialect_files import dump_dialect, family_of, read_dialect
+from wholecall.dialects.learn.call_shapes import CALLS, MANNERS, TOOLS, Manner, Probe, conversations
 from wholecall.dialects.learn.learner import learn
-from wholecall.dialects.learn.probes import CALLS, MANNERS, TOOLS, Manner, Probe, conversations
-from wholecall.dialects.text_reader import encode, encode_output, parse_text
+from wholecall.dialects.rescue import encode, encode_output, parse_text
 from wholecall.errors import UnusableDialect
 from wholecall.template_renderer import render_one
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from wholecall.dialects.learn.response_template import load_response_template
-from wholecall.dialects.text_reader import encode
+from wholecall.dialects.rescue import encode
 from wholecall.errors import UnusableDialect
 
 FUNCTION = {"type": "function", "function": "{content}"}

@@ -5,8 +5,10 @@ import pytest
 from wholecall.events import Reasoning, Text
 from wholecall.messages import (
     CallResult,
+    Choice,
     Media,
     Message,
+    Mode,
     Native,
     OutputSchema,
     Part,
@@ -19,7 +21,6 @@ from wholecall.messages import (
 from wholecall.protocols.anthropic.request import MAX_TOKENS, encode
 from wholecall.protocols.history import ReasoningRule as Wanted
 from wholecall.protocols.history import Target
-from wholecall.tool_choice import Choice, Mode
 
 PROTOCOL = "anthropic"
 MODEL = "claude-sonnet-4-5"

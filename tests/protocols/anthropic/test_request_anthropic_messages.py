@@ -6,8 +6,10 @@ from wholecall.errors import InvalidChoice, UnreadableRequest
 from wholecall.events import Reasoning, Text
 from wholecall.messages import (
     CallResult,
+    Choice,
     Media,
     Message,
+    Mode,
     Native,
     OutputSchema,
     PastCall,
@@ -17,7 +19,6 @@ from wholecall.messages import (
     ToolSpec,
 )
 from wholecall.protocols.anthropic.request import decode
-from wholecall.tool_choice import Choice, Mode
 
 PROTOCOL = "anthropic"
 SCHEMA = {"type": "object"}

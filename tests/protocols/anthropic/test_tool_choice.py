@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from wholecall.errors import InvalidChoice
+from wholecall.messages import Choice, EncodedChoice, Mode, Special
 from wholecall.protocols.anthropic.request import CHOICE as ANTHROPIC
-from wholecall.tool_choice import Choice, EncodedChoice, Mode, Special
 
 OFFERED = ("alpha", "beta")
 SHELL = Special("shell")

@@ -5,8 +5,10 @@ import pytest
 from wholecall.events import Reasoning, Text
 from wholecall.messages import (
     CallResult,
+    Choice,
     Media,
     Message,
+    Mode,
     Native,
     OutputSchema,
     Part,
@@ -17,7 +19,6 @@ from wholecall.messages import (
     ToolSpec,
 )
 from wholecall.protocols.gemini.request import encode
-from wholecall.tool_choice import Choice, Mode
 
 USER = Message(Role.USER, (Text("hi"),))
 HI = {"role": "user", "parts": [{"text": "hi"}]}

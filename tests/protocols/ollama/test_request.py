@@ -5,8 +5,10 @@ import pytest
 from wholecall.events import Reasoning, Text
 from wholecall.messages import (
     CallResult,
+    Choice,
     Media,
     Message,
+    Mode,
     Native,
     OutputSchema,
     PastCall,
@@ -17,7 +19,6 @@ from wholecall.messages import (
 )
 from wholecall.protocols.ollama.request import encode
 from wholecall.protocols.openai_chat.request import write_tool
-from wholecall.tool_choice import Choice, Mode
 
 USER = Message(Role.USER, (Text("hi"),))
 HI = {"role": "user", "content": "hi"}

@@ -6,8 +6,10 @@ from wholecall.errors import InvalidChoice, UnreadableRequest
 from wholecall.events import Reasoning, Text
 from wholecall.messages import (
     CallResult,
+    Choice,
     Media,
     Message,
+    Mode,
     Native,
     OutputSchema,
     PastCall,
@@ -17,7 +19,7 @@ from wholecall.messages import (
     ToolSpec,
 )
 from wholecall.protocols.openai_chat.request import decode, encode
-from wholecall.tool_choice import Choice, Mode
+from wholecall.protocols.request_fields import ANY_OBJECT
 
 PROTOCOL = "openai-chat"
 SCHEMA = {"type": "object"}
@@ -79,7 +81,7 @@ def read(*messages: Any, **fields: Any) -> Request:
         ),
         (
             {"response_format": {"type": "json_object"}},
-            {"rest": Native(PROTOCOL, {"response_format": {"type": "json_object"}})},
+            {"output": ANY_OBJECT},
         ),
         (
             {"response_format": {"type": "json_schema", "json_schema": {"name": "n"}}},

@@ -5,8 +5,10 @@ import pytest
 from wholecall.events import Reasoning, Text
 from wholecall.messages import (
     CallResult,
+    Choice,
     Media,
     Message,
+    Mode,
     Native,
     OutputSchema,
     Part,
@@ -18,7 +20,6 @@ from wholecall.messages import (
 )
 from wholecall.protocols.history import System, Target
 from wholecall.protocols.openai_chat.request import encode
-from wholecall.tool_choice import Choice, Mode
 
 PROTOCOL = "openai-chat"
 USER = Message(Role.USER, (Text("hi"),))

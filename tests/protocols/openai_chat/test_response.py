@@ -16,8 +16,8 @@ from encoded_answers import (
     take_apart,
 )
 from wholecall.events import Event, ProviderBlock, Reasoning, Text, Usage
-from wholecall.protocols.codecs import encode_answer, make_encoder
 from wholecall.protocols.openai_chat.response import read_style
+from wholecall.protocols.registry import encode_answer, make_encoder
 from wholecall.protocols.response_base import Failure, ResponseHead, ResponseStyle
 
 CHUNK = {

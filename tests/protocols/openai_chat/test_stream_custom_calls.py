@@ -8,8 +8,8 @@ import pytest
 
 from wholecall.arguments.limits import DEFAULT
 from wholecall.events import Event, Fault, OfChoice, ProviderBlock, Rejected, Released
-from wholecall.protocols.codecs import encode_answer, make_encoder
 from wholecall.protocols.reader import Reader
+from wholecall.protocols.registry import encode_answer, make_encoder
 from wholecall.protocols.response_base import ResponseHead
 
 HEAD = ResponseHead(id="a", model="m")

@@ -5,8 +5,10 @@ import pytest
 from wholecall.events import Reasoning, Text
 from wholecall.messages import (
     CallResult,
+    Choice,
     Media,
     Message,
+    Mode,
     Native,
     OutputSchema,
     Part,
@@ -17,7 +19,6 @@ from wholecall.messages import (
     ToolSpec,
 )
 from wholecall.protocols.openai_responses.request import encode
-from wholecall.tool_choice import Choice, Mode
 
 PROTOCOL = "openai-responses"
 USER = Message(Role.USER, (Text("hi"),))

@@ -6,7 +6,7 @@ import pytest
 
 from encoded_answers import HEAD, LIVE, encode, ended, grown, make_call, payloads, read, take_apart
 from wholecall.events import Event, Grew, Opened, ProviderBlock, Reasoning, Released, Text, Usage
-from wholecall.protocols.codecs import make_encoder
+from wholecall.protocols.registry import make_encoder
 from wholecall.protocols.response_base import Failure, ResponseStyle
 
 NATIVE = ResponseStyle(upstream="openai-responses")

@@ -4,8 +4,13 @@ from typing import Any
 
 from encoded_answers import HEAD, ended, grown, make_call
 from wholecall.events import Event, ProviderBlock, Reasoning, Text, Usage
-from wholecall.protocols.codecs import encode_answer
-from wholecall.protocols.openai_responses.response import ItemIds, finish_response, write_response
+from wholecall.protocols.openai_responses.response import (
+    ItemIds,
+    finish_response,
+    read_style,
+    write_response,
+)
+from wholecall.protocols.registry import encode_answer
 from wholecall.protocols.response_base import FinishReason, ResponseHead
 
 OURS = {
@@ -30,16 +35,77 @@ ITEM: dict[str, Any] = {
 }
 
 
+DEFAULTS: dict[str, Any] = {
+    "previous_response_id": None,
+    "instructions": None,
+    "tools": [],
+    "tool_choice": "auto",
+    "truncation": "disabled",
+    "parallel_tool_calls": True,
+    "text": {"format": {"type": "text"}},
+    "top_p": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "top_logprobs": 0,
+    "temperature": 1.0,
+    "reasoning": {"effort": None, "summary": None},
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "store": True,
+    "background": False,
+    "service_tier": "default",
+    "metadata": {},
+    "safety_identifier": None,
+    "prompt_cache_key": None,
+    "completed_at": None,
+}
+
+
 def test_ids_are_told_apart() -> None:
     ids = ItemIds(HEAD)
     assert [ids.make("msg"), ids.make("fc")] == ["msg_7_1", "fc_7_2"]
 
 
 def test_a_response_tells_what_the_caller_knows_of_the_request() -> None:
-    echo = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
-    assert write_response(HEAD, []) == {**OURS, **echo, "system_fingerprint": "fp"}
-    head = ResponseHead(id="resp_7", model="m", created=7, rest={"tools": [1], "status": "theirs"})
-    assert write_response(head, []) == {**OURS, **echo, "tools": [1]}
+    assert write_response(HEAD, []) == {**OURS, **DEFAULTS, "system_fingerprint": "fp"}
+    rest = {"tools": [1], "status": "theirs", "temperature": None}
+    head = ResponseHead(id="resp_7", model="m", created=7, rest=rest)
+    assert write_response(head, []) == {**OURS, **DEFAULTS, "tools": [1]}
+
+
+def test_a_response_repeats_its_request() -> None:
+    function = {"type": "function", "name": "f"}
+    form = {"type": "json_schema", "name": "n", "schema": {}, "strict": True}
+    rows: list[tuple[str, Any, Any]] = [
+        (
+            "tools",
+            [function, {"type": "web_search"}],
+            [
+                {**function, "description": None, "parameters": None, "strict": None},
+                {"type": "web_search"},
+            ],
+        ),
+        ("tool_choice", "required", "required"),
+        ("parallel_tool_calls", False, False),
+        ("text", {"format": form}, {"format": {**form, "description": None}}),
+        ("text", {"verbosity": "low"}, {"format": {"type": "text"}, "verbosity": "low"}),
+        ("reasoning", {"effort": "low"}, {"effort": "low", "summary": None}),
+        ("reasoning", 7, {"effort": None, "summary": None}),
+        ("metadata", {"a": "b"}, {"a": "b"}),
+        ("store", False, False),
+        ("temperature", None, None),
+        ("model", "m", None),
+    ]
+    for name, said, repeated in rows:
+        assert read_style({name: said}).echo.get(name) == repeated, name
+    assert read_style({}).echo == {"tools": [], "tool_choice": "auto", "parallel_tool_calls": True}
+
+
+def test_when_a_response_was_complete() -> None:
+    head = ResponseHead(id="resp_7", model="m", created=7, clock=lambda: 9.5)
+    for at, reason, when in ((HEAD, "stop", 7), (head, "stop", 9), (head, "length", None)):
+        response = finish_response(at, [], finish=FinishReason(reason), usage=None)
+        assert response["completed_at"] == when
 
 
 def test_how_a_response_ended() -> None:

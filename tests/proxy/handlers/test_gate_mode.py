@@ -18,7 +18,9 @@ from wholecall.errors import UpstreamError
 from wholecall.events import Ended, Rejected, Text, Usage
 from wholecall.messages import (
     CallResult,
+    Choice,
     Message,
+    Mode,
     Native,
     PastCall,
     Request,
@@ -28,7 +30,6 @@ from wholecall.messages import (
 )
 from wholecall.proxy.handlers.gate_mode import GateMode
 from wholecall.proxy.observe.taps import Exchange, ExchangeWatch, Reading, Reads
-from wholecall.tool_choice import Choice, Mode
 from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.replay import Reaction, ReplayUpstream, ScriptedAnswer
 

@@ -14,7 +14,7 @@ from wholecall.proxy.handlers.idempotency import KEPT_SECONDS, ToolNotice, ToolN
 from wholecall.proxy.http.api_keys import Key
 from wholecall.proxy.http.client_request import ClientRequest
 from wholecall.proxy.http.refusals import RequestRefused
-from wholecall.proxy.routes.client_protocols import CHAT
+from wholecall.proxy.routes.client_route import CHAT_CLIENT
 from wholecall.storage import BlobStore, StoreFailed
 
 FIRST: dict[str, str] = {"x-stainless-retry-count": "0"}
@@ -24,7 +24,7 @@ NAMED: dict[str, str] = {"idempotency-key": "ä" * 3000}
 
 def asked(headers: dict[str, str], *, body: bytes = b"{}", key: str = "k") -> ClientRequest:
     return ClientRequest(
-        client=CHAT, body=body, headers=headers, request_id="r", key=Key(id=key, name=key)
+        client=CHAT_CLIENT, body=body, headers=headers, request_id="r", key=Key(id=key, name=key)
     )
 
 

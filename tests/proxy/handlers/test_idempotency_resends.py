@@ -13,13 +13,13 @@ from wholecall.proxy.handlers.idempotency import MOST_KEPT, ResendStore, SharedS
 from wholecall.proxy.http.api_keys import Key
 from wholecall.proxy.http.client_connection import ResponseBody
 from wholecall.proxy.http.client_request import ClientRequest
-from wholecall.proxy.routes.client_protocols import CHAT
+from wholecall.proxy.routes.client_route import CHAT_CLIENT
 
 
 def ask(body: bytes = b"{}", *, key: str = "", **headers: str) -> ClientRequest:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return ClientRequest(
-        client=CHAT,
+        client=CHAT_CLIENT,
         body=body,
         headers=Headers(named),
         request_id="r",

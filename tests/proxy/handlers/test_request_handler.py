@@ -15,13 +15,12 @@ from wholecall.errors import UpstreamError
 from wholecall.events import Text
 from wholecall.messages import Message, Request, Role
 from wholecall.protocols.response_base import ResponseStyle
-from wholecall.proxy.handlers.mixed_tools import MixedTools
-from wholecall.proxy.handlers.model_routes import ModelRoute
 from wholecall.proxy.handlers.request_handler import RequestHandler
-from wholecall.proxy.handlers.request_plan import GatePlan, RequestPlan
+from wholecall.proxy.handlers.request_plan import GatePlan, ModelRoute, RequestPlan
+from wholecall.proxy.handlers.run_mode import MixedTools
 from wholecall.proxy.http.client_request import ClientRequest
 from wholecall.proxy.observe.inspector_feed import ApprovalRequests
-from wholecall.proxy.routes.client_protocols import CHAT
+from wholecall.proxy.routes.client_route import CHAT_CLIENT
 from wholecall.storage import BlobStore
 from wholecall.upstreams.base import Answer, Upstream
 from wholecall.upstreams.replay import ReplayUpstream
@@ -43,7 +42,7 @@ class Broken:
 
 async def turn(upstream: Upstream, *, stream: bool = True) -> KeptSink:
     sink = KeptSink()
-    request = ClientRequest(client=CHAT, body=b"", headers=Headers({}), request_id="req_1")
+    request = ClientRequest(client=CHAT_CLIENT, body=b"", headers=Headers({}), request_id="req_1")
     plan = RequestPlan(
         request=request,
         route=ModelRoute(name="m", upstream=upstream, model="m", place="http://internal"),

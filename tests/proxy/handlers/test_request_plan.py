@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -10,23 +11,25 @@ from starlette.datastructures import Headers
 
 from proxy_server import in_loop
 from wholecall.errors import UnknownModel, UnreadableRequest
-from wholecall.proxy.config.schema import Mode, ModelConfig
+from wholecall.proxy.config.schema import Mode, ModelConfig, ServerLimits
 from wholecall.proxy.handlers.idempotency import ToolNotices
-from wholecall.proxy.handlers.mixed_tools import MixedTools
-from wholecall.proxy.handlers.model_routes import ModelRoute, ModelRoutes
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
 from wholecall.proxy.handlers.request_plan import (
     GatePlan,
+    ModelRoute,
+    ModelRoutes,
     PassthroughPlan,
     RequestPlan,
     RequestPlanner,
     RunPlan,
     read_name,
 )
+from wholecall.proxy.handlers.response_writer import explain
+from wholecall.proxy.handlers.run_mode import MixedTools
 from wholecall.proxy.http.api_keys import ANONYMOUS, Key
 from wholecall.proxy.http.client_request import ClientProtocol, ClientRequest
 from wholecall.proxy.responses.response_store import ResponseStore
-from wholecall.proxy.routes.client_protocols import CHAT, MESSAGES, RESPONSES
+from wholecall.proxy.routes.client_route import CHAT_CLIENT, MESSAGES_CLIENT, RESPONSES_CLIENT
 from wholecall.storage import BlobStore
 from wholecall.tools.function_tool import make_tool
 from wholecall.upstreams.endpoint import Endpoint
@@ -57,6 +60,7 @@ PLANNER = RequestPlanner(
     responses=ResponseStore(),
     mixed_tools=MixedTools(BlobStore()),
     notices=ToolNotices(),
+    limits=ServerLimits,
 )
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 TOOLS = [{"type": "function", "function": {"name": "dig"}}]
@@ -64,7 +68,7 @@ MAY = Key(id="k", name="k", tools=("*",))
 
 
 async def prepared(
-    body: Any, *, client: ClientProtocol = CHAT, key: Key = MAY, raw: bytes | None = None
+    body: Any, *, client: ClientProtocol = CHAT_CLIENT, key: Key = MAY, raw: bytes | None = None
 ) -> RequestPlan:
     content = json.dumps(body).encode() if raw is None else raw
     asked = ClientRequest(client=client, body=content, headers=Headers({}), request_id="r", key=key)
@@ -116,7 +120,7 @@ async def test_tools_and_other_protocols_are_read() -> None:
     ready = await prepared({**BODY, "tools": TOOLS})
     assert isinstance(ready.way, GatePlan)
     assert ready.way.request.model == "theirs"
-    ready = await prepared({**BODY, "max_tokens": 5}, client=MESSAGES)
+    ready = await prepared({**BODY, "max_tokens": 5}, client=MESSAGES_CLIENT)
     assert isinstance(ready.way, GatePlan)
     assert ready.style.upstream == "openai-chat"
 
@@ -135,12 +139,12 @@ async def test_tools_of_the_server_run_if_the_key_may_use_them() -> None:
 async def test_what_is_said_to_the_proxy_alone_goes_no_further() -> None:
     wish = {"wholecall": {"events": True}}
     for body, client in (
-        ({**BODY, "model": "same"}, CHAT),
-        (BODY, CHAT),
-        ({**BODY, "tools": TOOLS}, CHAT),
-        ({**BODY, "max_tokens": 5}, MESSAGES),
-        ({"model": "m", "input": "hi"}, RESPONSES),
-        ({**BODY, "model": "run"}, CHAT),
+        ({**BODY, "model": "same"}, CHAT_CLIENT),
+        (BODY, CHAT_CLIENT),
+        ({**BODY, "tools": TOOLS}, CHAT_CLIENT),
+        ({**BODY, "max_tokens": 5}, MESSAGES_CLIENT),
+        ({"model": "m", "input": "hi"}, RESPONSES_CLIENT),
+        ({**BODY, "model": "run"}, CHAT_CLIENT),
     ):
         ready = await prepared({**body, **wish}, client=client)
         assert ready.progress is not isinstance(ready.way, PassthroughPlan)
@@ -173,9 +177,9 @@ async def test_what_is_wrong_is_named(body: Any, raw: bytes | None, *, param: st
 async def test_what_the_upstream_cannot_know_is_refused() -> None:
     body = {"model": "m", "input": "hi", "previous_response_id": "resp_1", "background": False}
     with pytest.raises(UnreadableRequest) as caught:
-        await prepared(body, client=RESPONSES)
+        await prepared(body, client=RESPONSES_CLIENT)
     assert caught.value.param == "previous_response_id"
-    ready = await prepared({**body, "previous_response_id": None}, client=RESPONSES)
+    ready = await prepared({**body, "previous_response_id": None}, client=RESPONSES_CLIENT)
     assert isinstance(ready.way, GatePlan)
 
 
@@ -184,9 +188,9 @@ async def test_a_conversation_that_the_upstream_holds_is_refused() -> None:
     """Its tools are not in the request, so that its calls would pass unchecked."""
     body = {**BODY, "max_tokens": 9, "thread": {"type": "continue", "id": "t"}}
     with pytest.raises(UnreadableRequest) as caught:
-        await prepared(body, client=MESSAGES)
+        await prepared(body, client=MESSAGES_CLIENT)
     assert (caught.value.param, caught.value.code) == ("thread", "thread_unsupported_request")
-    ready = await prepared({**body, "thread": None}, client=MESSAGES)
+    ready = await prepared({**body, "thread": None}, client=MESSAGES_CLIENT)
     assert isinstance(ready.way, GatePlan)
 
 
@@ -200,9 +204,9 @@ async def test_a_model_that_the_key_may_not_use_does_not_exist() -> None:
 @in_loop
 async def test_a_model_is_found_without_reading_the_rest() -> None:
     asked = ClientRequest(
-        client=MESSAGES, body=b'{"model": "m", "x": 1}', headers=Headers({}), request_id="r"
+        client=MESSAGES_CLIENT, body=b'{"model": "m", "x": 1}', headers=Headers({}), request_id="r"
     )
-    found, outgoing = PLANNER.find_route(asked)
+    found, outgoing = await PLANNER.find_route(asked)
     assert found.name == "m"
     assert json.loads(outgoing.content) == {"model": "theirs", "x": 1}
 
@@ -233,5 +237,50 @@ async def test_a_number_that_cannot_be_held_is_refused() -> None:
     ],
 )
 def test_a_refused_request_may_name_a_model(body: bytes, name: str) -> None:
-    asked = ClientRequest(client=CHAT, body=body, headers=Headers({}), request_id="r")
+    asked = ClientRequest(client=CHAT_CLIENT, body=body, headers=Headers({}), request_id="r")
     assert read_name(asked) == name
+
+
+@pytest.mark.parametrize(
+    ("client", "body"),
+    [
+        (CHAT_CLIENT, {**BODY, "tools": TOOLS * 129}),
+        (CHAT_CLIENT, {**BODY, "messages": BODY["messages"] * 10_001}),
+        (CHAT_CLIENT, {**BODY, "messages": [{"role": "x" * 10_000, "content": ""}]}),
+        (MESSAGES_CLIENT, {**BODY, "tools": TOOLS * 129}),
+        (MESSAGES_CLIENT, {**BODY, "messages": BODY["messages"] * 10_001}),
+        (RESPONSES_CLIENT, {"model": "m", "tools": TOOLS * 129, "input": "hi"}),
+        (RESPONSES_CLIENT, {"model": "m", "input": BODY["messages"] * 10_001}),
+    ],
+)
+@in_loop
+async def test_a_request_that_is_too_large_is_refused_in_few_words(
+    client: ClientProtocol, body: Any
+) -> None:
+    with pytest.raises(UnreadableRequest) as told:
+        await prepared({**body, "stream": True, "functions": TOOLS}, client=client)
+    failure, _ = explain(told.value, place="", request_id="r")
+    assert failure.status == 400
+    assert len(failure.message) <= 400
+
+
+@in_loop
+async def test_others_go_on_while_a_large_request_is_read() -> None:
+    """Count the steps that the event loop takes in the meantime."""
+    history = [{"role": "user", "content": "hi"}] * 5000
+    body = {**BODY, "messages": history, "tools": TOOLS}
+    steps = 0
+
+    async def step() -> None:
+        nonlocal steps
+        while True:
+            steps += 1
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group:
+        others = group.create_task(step())
+        ready = await prepared(body)
+        others.cancel()
+    assert isinstance(ready.way, GatePlan)
+    assert len(ready.way.request.messages) == 5000
+    assert steps > 10

@@ -17,8 +17,13 @@ from wholecall.agent.turn import sender_for
 from wholecall.events import Call, Ended, Evidence, Released, Text
 from wholecall.messages import Message, Request, Role, ToolSpec
 from wholecall.proxy.handlers.idempotency import ToolNotice
-from wholecall.proxy.handlers.mixed_tools import MixedTools
-from wholecall.proxy.handlers.run_mode import Owner, PatientExecutor, RunMode, join_tools
+from wholecall.proxy.handlers.run_mode import (
+    MixedTools,
+    Owner,
+    PatientExecutor,
+    RunMode,
+    join_tools,
+)
 from wholecall.storage import BlobStore, StoreFailed
 from wholecall.tools.function_tool import make_tool
 from wholecall.tools.tool import Tool

@@ -6,17 +6,17 @@ import pytest
 
 from wholecall.proxy.http.api_keys import ANONYMOUS
 from wholecall.proxy.http.client_request import CALLER, Caller, ClientRequest
-from wholecall.proxy.routes.client_protocols import CHAT, MESSAGES
+from wholecall.proxy.routes.client_route import CHAT_CLIENT, MESSAGES_CLIENT
 
 
 def asked(**headers: str) -> ClientRequest:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return ClientRequest(client=CHAT, body=b"", headers=named, request_id="r")
+    return ClientRequest(client=CHAT_CLIENT, body=b"", headers=named, request_id="r")
 
 
 def test_the_edge_says_who_asks() -> None:
     scope = {CALLER: Caller(ANONYMOUS, "req_1", {"x-one": "1"})}
-    read = ClientRequest.read(MESSAGES, scope, body=b"{}")
+    read = ClientRequest.read(MESSAGES_CLIENT, scope, body=b"{}")
     assert (read.request_id, read.key, read.headers["x-one"]) == ("req_1", ANONYMOUS, "1")
 
 
@@ -36,7 +36,7 @@ def test_an_impatient_client_hears_more_often(patience: str, silence: float) -> 
 
 
 def test_the_usage_of_a_stream_is_told_to_those_who_want_it() -> None:
-    assert CHAT.read_style({"stream_options": {"include_usage": True}}).usage
-    assert not CHAT.read_style({"stream_options": None}).usage
-    assert not CHAT.read_style({}).usage
-    assert MESSAGES.read_style({}).usage
+    assert CHAT_CLIENT.read_style({"stream_options": {"include_usage": True}}).usage
+    assert not CHAT_CLIENT.read_style({"stream_options": None}).usage
+    assert not CHAT_CLIENT.read_style({}).usage
+    assert MESSAGES_CLIENT.read_style({}).usage

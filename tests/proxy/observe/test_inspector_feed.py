@@ -19,7 +19,7 @@ from upstreams.fake_endpoint import ANSWER, always, serving, stream
 from wholecall.assembly.outcome import collect
 from wholecall.cli.recordings import load
 from wholecall.faults.fault_server import FaultServer
-from wholecall.faults.tools import definitions
+from wholecall.faults.script import definitions
 from wholecall.proxy.app import make_app
 from wholecall.proxy.config.load import Loaded
 from wholecall.proxy.config.schema import Config, InspectorConfig, KeysConfig

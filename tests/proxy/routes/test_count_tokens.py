@@ -9,7 +9,7 @@ from aiohttp import web
 
 from proxy_server import Offer, in_loop, proxying, upstream
 from upstreams.fake_endpoint import always, serving
-from wholecall.protocols.codecs import decode_request
+from wholecall.protocols.registry import decode_request
 from wholecall.proxy.routes.count_tokens import estimate
 
 ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hello there"}]}

@@ -9,7 +9,7 @@ import pytest
 from wholecall.events import Text
 from wholecall.messages import Media, Result
 from wholecall.tools.mcp.session import SILENT_FAILURE, read_answer
-from wholecall.tools.results import MEDIA_BYTES, NO_OUTPUT, STRUCTURED_BYTES
+from wholecall.tools.tool import MEDIA_BYTES, NO_OUTPUT, STRUCTURED_BYTES
 
 WORDS = base64.b64encode("Grüße".encode()).decode()
 PIXEL = base64.b64encode(b"pixel").decode()

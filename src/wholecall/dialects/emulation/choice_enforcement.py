@@ -25,8 +25,8 @@ from wholecall.events import (
     Released,
     Repeated,
 )
+from wholecall.messages import Choice, Mode, obeyed
 from wholecall.protocols.reader import TurnAssembler
-from wholecall.tool_choice import Choice, Mode, obeyed
 
 MOST_TIMES_ASKED = 2
 """Retries for an answer that obeys the choice, or that has the required form. A model that refuses
@@ -115,6 +115,8 @@ _JUDGES: dict[type[Event], Callable[[ChoiceGate, Any], Event]] = {
     Released: ChoiceGate._released,
     Ended: ChoiceGate._ended,
 }
+JUDGED = frozenset(_JUDGES)
+"""The events that a gate may change, or learns from. Others pass."""
 
 
 class EnforcingAssembler:

@@ -10,8 +10,7 @@ from typing import Any
 from wholecall.arguments.normalize_schema import Node
 from wholecall.dialects.emulation.prompt import plain_schema, rewrite
 from wholecall.dialects.grammars.json_calls import CALLS, REPLY
-from wholecall.messages import Offer
-from wholecall.tool_choice import Choice, Mode
+from wholecall.messages import Choice, Mode, Offer
 
 # A JSON Schema as a grammar in GBNF, the notation of llama.cpp.
 #

@@ -32,8 +32,10 @@ from wholecall.errors import UnreadableRequest, UnusableDialect
 from wholecall.events import Problem, Text
 from wholecall.messages import (
     CallResult,
+    Choice,
     Media,
     Message,
+    Mode,
     Native,
     Offer,
     OutputSchema,
@@ -44,10 +46,9 @@ from wholecall.messages import (
     Role,
     read_offer,
 )
-from wholecall.protocols.codecs import decode_choice, encode_choice, limit_of
 from wholecall.protocols.reader import Reader, Tools, TurnAssembler
+from wholecall.protocols.registry import decode_choice, encode_choice, limit_of
 from wholecall.protocols.request_fields import speak
-from wholecall.tool_choice import Choice, Mode
 
 # What a dialect cannot carry (a closing tag inside a value) is written as plain JSON.
 _PLAIN = Template(OBJECT, between="\n")

@@ -7,16 +7,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from wholecall.arguments.compiled_schema import CACHED
+from wholecall.arguments.compiled_schema import SchemaCache
 from wholecall.arguments.feedback import build_example
 from wholecall.arguments.normalize_schema import Node, children, translate
 from wholecall.dialects.dialect import Dialect, Notation, Template, encode_calls, template_of
 from wholecall.events import JSON
-from wholecall.messages import Offer, ToolSpec
-from wholecall.tool_choice import Choice, Mode
+from wholecall.messages import Choice, Mode, Offer, ToolSpec
 
 _PIECES = re.compile(
     r"(?P<word>[A-Za-z]+)|(?P<digits>\d+)|(?P<blank>\s+)|(?P<marks>[!-/:-@\[-`{-~]+)|(?P<other>.)",
@@ -58,14 +56,17 @@ def write_definition(spec: ToolSpec) -> str:
     """One tool: its name, what it is for, and the JSON Schema of its parameters."""
     description = spec.description.strip()
     said = f'"description":{_dump(description)},' if description else ""
-    schema = _write_schema(_as_text(spec.parameters))
+    schema = _WRITTEN.find(_as_text(spec.parameters))
     return f'{{"name":{_dump(spec.name)},{said}"parameters":{schema}}}'
 
 
-@lru_cache(maxsize=CACHED)
 def _write_schema(text: str) -> str:
-    """Write the schema for the prompt. The same tools come with every turn."""
+    """Write the schema for the prompt."""
     return _dump(rewrite(_read_schema(text), _leave_out_unread))
+
+
+_WRITTEN = SchemaCache(_write_schema)
+"""The same tools come with every turn."""
 
 
 def plain_schema(parameters: Mapping[str, Any]) -> Node:

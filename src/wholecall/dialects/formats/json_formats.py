@@ -24,6 +24,8 @@ def _marked(
     """`listed`: all calls stand in one list between the markers."""
     openers, closers = markers
     begin, end = openers[0], closers[0] if closers else ""
+    # A closing tag may be written as inside of a JSON string: `<\\/tool_call>`.
+    closers += tuple(each.replace("</", "<\\/") for each in closers if each.startswith("</"))
     return Dialect(
         name=name,
         written=(GrammarWithOpeners(openers, JsonCalls(closers)),),

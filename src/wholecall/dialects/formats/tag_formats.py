@@ -17,7 +17,7 @@ from wholecall.dialects.formats.headed_formats import BAR
 from wholecall.dialects.grammars.json_calls import JsonCalls
 from wholecall.dialects.grammars.json_values import Shape, Trim
 from wholecall.dialects.grammars.nested_tag_calls import ChildTagCalls, MarkedTagCalls
-from wholecall.dialects.grammars.tag_calls import RoutedCalls, TagCalls
+from wholecall.dialects.grammars.tag_calls import RoutedCalls, SuffixedCalls, TagCalls
 from wholecall.dialects.grammars.tag_values import Tag
 
 _CALL = "<{name}>\n{arguments}</{name}>"
@@ -113,26 +113,26 @@ SEED_OSS = _dialect(
 ).amid(reasoning=(Channel("<seed:think>", ("</seed:think>",), prompted=True), THINK))
 
 
-def _arg_key(prefix: str = "", *, section: str = "", suffix: str = "") -> TagCalls:
-    close = f"</{prefix}tool_call{suffix}>"
-    separator = f"<tool_sep{suffix}>"
+def _arg_key(prefix: str = "", *, section: str = "") -> TagCalls:
+    closers = _closing(f"{prefix}tool_call")
+    separator = "<tool_sep>"
     value = Tag(
-        f"<{prefix}arg_key{suffix}>",
-        end=(f"</{prefix}arg_key{suffix}>",),
-        then=f"<{prefix}arg_value{suffix}>",
+        f"<{prefix}arg_key>",
+        end=_closing(f"{prefix}arg_key"),
+        then=f"<{prefix}arg_value>",
     )
     return TagCalls(
-        sections=(f"<{section}{suffix}>",) if section else (),
-        section_close=(f"</{section}{suffix}>",) if section else (),
+        sections=(f"<{section}>",) if section else (),
+        section_close=_closing(f"{section}") if section else (),
         call=Tag(
-            f"<{prefix}tool_call{suffix}>",
+            f"<{prefix}tool_call>",
             end=("\n", "\\n", separator),
-            keeps=(value.begin, close, "{"),
+            keeps=(value.begin, *closers, "{"),
             glued=value.end[0],
         ),
-        call_close=(close, *((f"<end_of_tool_call{suffix}>",) if section else ())),
+        call_close=(*closers, *(("<end_of_tool_call>",) if section else ())),
         value=value,
-        value_close=(f"</{prefix}arg_value{suffix}>",),
+        value_close=_closing(f"{prefix}arg_value"),
         trim=Trim.NOTHING,
         untyped=Shape.JSON,
         stops=True,
@@ -164,23 +164,19 @@ POOLSIDE = _arg_key_dialect("poolside_v1", "Laguna", newline="\n")
 LONGCAT_XML = _arg_key_dialect("longcat_xml", "LongCat", prefix="longcat_", newline="\n")
 
 
-def _hunyuan(*suffixes: str) -> Dialect:
+def _hunyuan() -> Dialect:
     """Its tags may carry a suffix, all of them the same: `<tool_sep:opensource>`."""
     own = _arg_key_dialect("hunyuan_v3", "Hunyuan 3", newline="\n", section="tool_calls")
-    grammars = tuple(_arg_key(section="tool_calls", suffix=suffix) for suffix in suffixes)
-    thoughts = (Channel(f"<think{each}>", (f"</think{each}>",), prompted=True) for each in suffixes)
+    suffixed = SuffixedCalls(_arg_key(section="tool_calls"))
+    thoughts = Channel("<think:opensource>", ("</think:opensource>",), prompted=True)
     return replace(
         own,
-        written=(
-            *own.written,
-            *(GrammarWithOpeners(_openers(grammar), grammar) for grammar in grammars),
-        ),
-        dropped=(*own.dropped, *(mark for grammar in grammars for mark in _closers(grammar))),
-        reasoning=(*own.reasoning, *thoughts),
+        written=(*own.written, GrammarWithOpeners(suffixed.openers, suffixed)),
+        reasoning=(*own.reasoning, thoughts),
     )
 
 
-HUNYUAN_V3 = _hunyuan(":opensource")
+HUNYUAN_V3 = _hunyuan()
 
 
 def _k2_horizon() -> Dialect:
@@ -415,9 +411,9 @@ STEP3 = Dialect(
 def _function_named(parameter: str) -> Dialect:
     grammar = TagCalls(
         call=Tag("<function", attribute="name"),
-        call_close=("</function>",),
+        call_close=_closing("function"),
         value=Tag(f"<{parameter}", attribute="name"),
-        value_close=(f"</{parameter}>",),
+        value_close=_closing(parameter),
         cdata=True,
         glued=("Ġ",),
     )

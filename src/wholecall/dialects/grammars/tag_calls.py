@@ -15,7 +15,9 @@ cut off is an open object.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from wholecall.dialects.char_stream import Steps, ignore, markers_of
 from wholecall.dialects.grammars.json_values import (
@@ -44,6 +46,7 @@ _CDATA = ("<![CDATA[", "]]>")
 _ESCAPED_BLANKS = markers_of(BLANKS_IN_JSON)
 _TEXTS = frozenset({"true", "string"})
 """Attribute values that declare a text: `string="true"`, `type="string"`."""
+_SUFFIX = re.compile(r"[A-Za-z0-9_.\-]{1,32}")
 _NAMELESS = "a parameter has no name"
 _UNOPENED = "a value holds the end of a parameter that has not begun"
 _ENDED_IN_VALUE = "its end stands in a value"
@@ -392,3 +395,56 @@ class RoutedCalls:
         yield from machine.source.skip()
         section = yield from machine.source.accept(markers_of(self.inner.sections))
         return bool(section) and (yield from self.inner.read(machine, section))
+
+
+# Tags that all carry one suffix, which differs between checkpoints: `<tool_calls:6124c78e>`.
+
+
+@dataclass(frozen=True, slots=True)
+class SuffixedCalls:
+    """A grammar of calls, and the suffix of its tags in the text."""
+
+    inner: TagCalls
+
+    @property
+    def openers(self) -> tuple[str, ...]:
+        """The first tags, up to the suffix."""
+        return tuple(f"{each[:-1]}:" for each in (*self.inner.sections, self.inner.call.begin))
+
+    def read(self, machine: ParserContext, opener: str = "", /) -> Steps[bool]:
+        """Read the suffix and then the calls with it; return False if no call has it."""
+        suffix, end = yield from machine.source.header(markers_of((">",)), LONGEST_NAME)
+        if not end or not _SUFFIX.fullmatch(suffix):
+            return False
+        grammar = _with_suffix(self.inner, f":{suffix}")
+        return (yield from grammar.read(machine, f"{opener}{suffix}>"))
+
+
+@lru_cache(maxsize=16)
+def _with_suffix(grammar: TagCalls, suffix: str) -> TagCalls:
+    def one(mark: str) -> str:
+        tag = mark.startswith("<") and mark.endswith(">")
+        return f"{mark[:-1]}{suffix}>" if tag else mark
+
+    def each(marks: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(one, marks))
+
+    def tag(plain: Tag) -> Tag:
+        return replace(
+            plain,
+            begin=one(plain.begin),
+            end=each(plain.end),
+            then=one(plain.then),
+            keeps=each(plain.keeps),
+            glued=one(plain.glued),
+        )
+
+    return replace(
+        grammar,
+        sections=each(grammar.sections),
+        section_close=each(grammar.section_close),
+        call=tag(grammar.call),
+        call_close=each(grammar.call_close),
+        value=tag(grammar.value),
+        value_close=each(grammar.value_close),
+    )

@@ -8,13 +8,6 @@ from dataclasses import dataclass, replace
 from wholecall.dialects.dialect import THINK, Channel, Dialect, encode_calls, template_of
 from wholecall.dialects.dialect_registry import DIALECTS
 from wholecall.dialects.learn.call_shapes import (
-    learn_gemma,
-    learn_headed,
-    learn_objects,
-    learn_python,
-    learn_tags,
-)
-from wholecall.dialects.learn.probes import (
     CALLS,
     IDS,
     NAMES,
@@ -26,9 +19,14 @@ from wholecall.dialects.learn.probes import (
     Probe,
     common_prefix,
     common_suffix,
+    learn_gemma,
+    learn_headed,
+    learn_objects,
+    learn_python,
+    learn_tags,
     marks_in,
 )
-from wholecall.dialects.text_reader import parse_text
+from wholecall.dialects.rescue import parse_text
 from wholecall.errors import UnusableDialect
 from wholecall.events import JSON
 

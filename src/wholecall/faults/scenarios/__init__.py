@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import chain
 
 from wholecall.errors import UnknownModel
@@ -25,10 +26,10 @@ SCENARIOS: dict[str, Scenario] = {
 }
 
 
-def find_scenario(model: str) -> Scenario:
+def find_scenario(model: str, scenarios: Mapping[str, Scenario] = SCENARIOS) -> Scenario:
     """The scenario that the name of a model asks for."""
     try:
-        return SCENARIOS[model.removeprefix(PREFIX)]
+        return scenarios[model.removeprefix(PREFIX)]
     except KeyError:
         raise UnknownModel(
             f"{model!r} is not a scenario; `wholecall faults list` shows them all"

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from wholecall.faults.scenarios.phrases import (
+from wholecall.faults.script import (
+    AUTO,
     CHAT,
     FINAL,
     MAIL,
     OTHER_MAIL,
     STREAMED,
+    Begin,
+    Grow,
+    Scenario,
+    Seal,
+    Step,
+    ToolRun,
     address,
     answer,
     call,
@@ -16,7 +23,6 @@ from wholecall.faults.scenarios.phrases import (
     split,
     write,
 )
-from wholecall.faults.script import AUTO, Begin, Grow, Scenario, Seal, Step, ToolRun
 
 _BOTH = runs(MAIL, OTHER_MAIL)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from wholecall.faults.scenarios.phrases import (
+from wholecall.faults.script import (
     CHAT_STREAMED,
     FILE,
     FINAL,
@@ -13,6 +13,13 @@ from wholecall.faults.scenarios.phrases import (
     OTHER_MAIL,
     STREAMED,
     TEXTUAL,
+    Answers,
+    Begin,
+    Expected,
+    Grow,
+    Scenario,
+    Seal,
+    ToolRun,
     answer,
     call,
     calls,
@@ -21,7 +28,6 @@ from wholecall.faults.scenarios.phrases import (
     split,
     write,
 )
-from wholecall.faults.script import Answers, Begin, Expected, Grow, Scenario, Seal, ToolRun
 
 _FORECAST = ToolRun("get_weather", {"city": "Oslo", "days": 3})
 _MOODY = ToolRun("get_weather", {**OSLO.arguments, "mood": "sunny"})

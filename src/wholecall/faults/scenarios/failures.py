@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from wholecall.faults.scenarios.phrases import (
+from wholecall.faults.script import (
     ANTHROPIC_WHOLE,
     CHAT,
     CHAT_STREAMED,
     FILE,
     FINAL,
+    FINAL_TEXT,
     MAIL,
     OSLO,
     SHORT_FILE,
     STREAMED,
     TEXTUAL,
-    answer,
-    call,
-    calls,
-    cut_call,
-    later,
-    open_call,
-    runs,
-)
-from wholecall.faults.script import (
-    FINAL_TEXT,
     Begin,
     Drop,
     Expected,
@@ -38,7 +29,15 @@ from wholecall.faults.script import (
     Seal,
     Terminate,
     ToolRun,
+    answer,
+    call,
+    calls,
+    cut_call,
     forms,
+    later,
+    open_call,
+    runs,
+    write,
 )
 
 _IN_STRING = cut_call(FILE, "hello wor")
@@ -328,7 +327,31 @@ def _refusal(status: int, **headers: str) -> ScriptAnswer:
     return ScriptAnswer(status=status, headers=named)
 
 
+# As llama.cpp and Ollama report a call that they cannot parse.
+_WRITTEN = f'<tool_call>{{"name": "get_weather", "arguments": {write(OSLO)}}}</tool_call>'
+_QUOTED = f"Failed to parse input at pos 0: {_WRITTEN}"
+_HALF = 'error parsing tool call: raw=\'{"to": "ada@exam\', err=unexpected end of JSON input'
+
 REFUSAL_SCENARIOS = (
+    Scenario(
+        name="call-in-server-error",
+        sentence="500, and the error quotes the call that the server could not parse.",
+        turns=((ScriptAnswer(status=500, body=_QUOTED),), (FINAL,)),
+        expected=later(OSLO, may_give_up=True),
+    ),
+    Scenario(
+        name="call-in-error-event",
+        sentence="The stream ends with an error that quotes the call.",
+        turns=((ScriptAnswer(steps=(Fail(_QUOTED),)),), (FINAL,)),
+        expected=Expected(runs=(OSLO,), may_give_up=True),
+        forms=STREAMED,
+    ),
+    Scenario(
+        name="half-call-in-server-error",
+        sentence="500, and the error quotes half a call; the model is told, and makes it whole.",
+        turns=((ScriptAnswer(status=500, body=_HALF),), (calls(MAIL),), (FINAL,)),
+        expected=later(MAIL, may_give_up=True),
+    ),
     Scenario(
         name="rate-limited",
         sentence="429 with `Retry-After: 1`; then all is well.",

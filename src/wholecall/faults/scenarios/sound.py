@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wholecall.faults.scenarios.phrases import (
+from wholecall.faults.script import (
     CHAT_STREAMED,
     FINAL,
     ITEMS,
@@ -12,13 +12,6 @@ from wholecall.faults.scenarios.phrases import (
     OSLO,
     ROME,
     STREAMED,
-    address,
-    answer,
-    call,
-    calls,
-    runs,
-)
-from wholecall.faults.script import (
     Begin,
     CountTokens,
     Expected,
@@ -33,6 +26,11 @@ from wholecall.faults.script import (
     Terminate,
     Think,
     ToolRun,
+    address,
+    answer,
+    call,
+    calls,
+    runs,
 )
 
 _HUGE = ToolRun("write_file", {"path": "huge.txt", "content": "0123456789abcdef" * 32_768})

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 
-from wholecall.faults.scenarios.phrases import (
+from wholecall.faults.script import (
     FILE,
     FINAL,
+    FINAL_TEXT,
     MAIL,
     OTHER_MAIL,
     SHORT_FILE,
+    Say,
+    Scenario,
+    ScriptAnswer,
+    ToolRun,
     answer,
     call,
     calls,
@@ -17,7 +22,6 @@ from wholecall.faults.scenarios.phrases import (
     runs,
     split,
 )
-from wholecall.faults.script import FINAL_TEXT, Say, Scenario, ScriptAnswer, ToolRun
 
 
 def _say(text: str, reason: str = "stop") -> ScriptAnswer:

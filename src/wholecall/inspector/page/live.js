@@ -8,6 +8,7 @@ import { listen, read } from "./reading.js";
 import { TryBox } from "./trying.js";
 
 const MOST_RUNS = 50;
+const RECALLED_RUNS = 10;
 const TICK_MS = 150;
 const LOST = "The connection to the proxy broke off, and whoever answers now does not know how this run went on.";
 
@@ -23,7 +24,7 @@ export class LiveView {
   constructor(signal, state) {
     this.state = state;
     this.list = make("ul", { class: "list", "aria-label": "Runs" });
-    this.empty = make("p", { class: "empty" }, "Nothing has happened since this page was opened. Ask something above, or send a request to the proxy.");
+    this.empty = make("p", { class: "empty" }, "No run yet. Ask something above, or send a request to the proxy.");
     this.follow = make("button", { type: "button", class: "quiet", hidden: true, onclick: () => this.#choose(null) }, "Follow the newest");
     this.box = new TryBox(signal, {
       onAsk: (id) => { this.#wanted = id; this.#chosen = null; this.#schedule(); },
@@ -33,6 +34,7 @@ export class LiveView {
       make("aside", { "aria-label": "Runs under way" }, make("div", { class: "row" }, make("h2", { class: "small" }, "Runs"), this.follow), this.list),
       make("div", { class: "place" }, this.box.element, this.empty, this.#view.element));
     listen({ signal, onMessage: (messages) => this.#take(messages), onState: (word) => this.#tell(word) });
+    this.#recall(signal).catch(() => {}); // the connection's state is shown anyway
     const ticking = setInterval(() => this.#tick(), TICK_MS);
     signal.addEventListener("abort", () => clearInterval(ticking));
   }
@@ -62,6 +64,19 @@ export class LiveView {
       }
     }
     while (this.#runs.size > MOST_RUNS) this.#forgetOne();
+    this.#schedule();
+  }
+
+  // The last runs from before the page was opened, so that it does not begin empty.
+  async #recall(signal) {
+    const { runs } = await read("runs");
+    const ids = runs.slice(0, RECALLED_RUNS).map((run) => run.id).reverse();
+    const found = await Promise.all(ids.map((id) => read(`runs/${encodeURIComponent(id)}`).catch(() => null)));
+    if (signal.aborted) return;
+    const live = this.#runs;
+    this.#runs = new Map();
+    ids.forEach((id, at) => { if (found[at] && !live.has(id)) this.#put(foldAll(id, found[at].events)); });
+    for (const [id, run] of live) this.#runs.set(id, run);
     this.#schedule();
   }
 

@@ -15,6 +15,7 @@ RECORD = WireProtocol(
     choice=request.CHOICE,
     upstream=UpstreamSide(
         encode=request.encode,
+        any_object=False,
         default_limit=request.MAX_TOKENS,
         path="messages",
         version="v1",

@@ -13,9 +13,13 @@ from typing import Any
 from wholecall.events import Reasoning, Text
 from wholecall.messages import (
     CallResult,
+    Choice,
+    EncodedChoice,
     Media,
     Message,
+    Mode,
     Native,
+    Offered,
     OutputSchema,
     Part,
     PastCall,
@@ -23,6 +27,11 @@ from wholecall.messages import (
     Result,
     Role,
     ToolSpec,
+    Wire,
+    allow_all,
+    field_of,
+    read_choice,
+    restrict,
 )
 from wholecall.protocols.anthropic import shapes
 from wholecall.protocols.anthropic.history import AnthropicTraits, anthropic_traits
@@ -48,17 +57,6 @@ from wholecall.protocols.request_fields import (
     rest_of,
     type_of,
     without,
-)
-from wholecall.tool_choice import (
-    Choice,
-    EncodedChoice,
-    Mode,
-    Offered,
-    Wire,
-    allow_all,
-    field_of,
-    read_choice,
-    restrict,
 )
 
 PROTOCOL = "anthropic"
@@ -130,7 +128,7 @@ def write_tool(spec: ToolSpec) -> dict[str, Any]:
 
 
 def _write_output(output: OutputSchema | None) -> dict[str, Any] | None:
-    if output is None:
+    if output is None or output.any_object:  # the protocol has no format for any object
         return None
     return {"format": {"type": "json_schema", "schema": output.schema}}
 

@@ -22,7 +22,17 @@ from typing import Any
 import msgspec
 
 from wholecall.events import JSON, Reasoning, Text
-from wholecall.messages import Media, Native, PastCall, Request, Result, Role, ToolSpec
+from wholecall.messages import (
+    Choice,
+    Media,
+    Mode,
+    Native,
+    PastCall,
+    Request,
+    Result,
+    Role,
+    ToolSpec,
+)
 from wholecall.protocols.decoder import present
 from wholecall.protocols.history import Target
 from wholecall.protocols.history_repair import AnsweredCall, CallExchange, pair
@@ -35,7 +45,6 @@ from wholecall.protocols.request_fields import (
     rest_of,
     type_of,
 )
-from wholecall.tool_choice import Choice, Mode
 
 PROTOCOL = "gemini"
 SIGNATURE = "thought_signature"
@@ -97,7 +106,7 @@ def _write_config(request: Request) -> dict[str, Any]:
         "topP": request.top_p,
         "stopSequences": list(request.stop) or None,
         "responseMimeType": None if output is None else "application/json",
-        "responseJsonSchema": None if output is None else output.schema,
+        "responseJsonSchema": None if output is None or output.any_object else output.schema,
     }
     return present(config)
 

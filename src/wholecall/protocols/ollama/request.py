@@ -17,7 +17,16 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from wholecall.events import Reasoning, Text
-from wholecall.messages import Content, Media, Native, PastCall, Request, Role
+from wholecall.messages import (
+    Content,
+    Media,
+    Mode,
+    Native,
+    OutputSchema,
+    PastCall,
+    Request,
+    Role,
+)
 from wholecall.protocols.decoder import present
 from wholecall.protocols.history import Target
 from wholecall.protocols.history_repair import AnsweredCall, CallExchange, pair
@@ -31,9 +40,14 @@ from wholecall.protocols.request_fields import (
     speak,
     without,
 )
-from wholecall.tool_choice import Mode
 
 PROTOCOL = "ollama"
+
+
+def _write_output(output: OutputSchema | None) -> Any:
+    if output is None:
+        return None
+    return "json" if output.any_object else output.schema
 
 
 def encode(request: Request, _: Target | None = None) -> dict[str, Any]:
@@ -50,7 +64,7 @@ def encode(request: Request, _: Target | None = None) -> dict[str, Any]:
         "tools": _offer(request) or None,
         # Streaming is what it does if nothing is said.
         "stream": request.stream,
-        "format": request.output.schema if request.output is not None else None,
+        "format": _write_output(request.output),
         "options": present(options) or None,
     }
     return complete(body, without(rest_of(request, PROTOCOL), ["tools"]))

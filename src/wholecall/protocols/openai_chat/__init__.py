@@ -1,6 +1,6 @@
 """OpenAI's chat completions, and what many others speak as well."""
 
-from wholecall.protocols.openai_chat import history, request, response, stream, tool_choice
+from wholecall.protocols.openai_chat import history, request, response, stream
 from wholecall.protocols.registry import ClientSide, UpstreamSide, WireProtocol
 from wholecall.protocols.sse_ndjson import SseFraming
 
@@ -13,7 +13,7 @@ RECORD = WireProtocol(
     fields=(frozenset({"choices"}),),
     whole_kind="chat.completion",
     history=history.HISTORY,
-    choice=tool_choice.CHOICE,
+    choice=request.CHOICE,
     upstream=UpstreamSide(
         encode=request.encode,
         path="chat/completions",

@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, TypeAlias
 
 from wholecall.events import Call, Reasoning, Text
 from wholecall.messages import (
     CallResult,
+    Choice,
+    EncodedChoice,
+    Field,
     Media,
     Message,
+    Mode,
     Native,
+    Offered,
     OutputSchema,
     Part,
     PastCall,
     Request,
     Result,
     Role,
+    Special,
+    Tool,
     ToolSpec,
+    Wire,
+    allow_all,
+    field_of,
+    list_words,
+    read_choice,
+    restrict,
 )
 from wholecall.protocols.decoder import plain, present
 from wholecall.protocols.history import Target, read_arguments, write_arguments
 from wholecall.protocols.history_repair import mend
 from wholecall.protocols.openai_chat import shapes
 from wholecall.protocols.openai_chat.history import CAP, NEW_CAP, ChatTraits, chat_traits
-from wholecall.protocols.openai_chat.tool_choice import CHOICE
 from wholecall.protocols.request_fields import (
+    ANY_OBJECT,
     ContentForm,
     ContentPart,
     JsonSchema,
@@ -53,7 +66,6 @@ from wholecall.protocols.request_fields import (
     write_address,
     write_format,
 )
-from wholecall.tool_choice import Choice, read_choice
 
 PROTOCOL = "openai-chat"
 CALL_EXTRAS = ("extra_content", "thought_signature", "provider_specific_fields")
@@ -113,6 +125,8 @@ def write_tool(spec: ToolSpec) -> dict[str, Any]:
 def _write_output(output: OutputSchema | None) -> dict[str, Any] | None:
     if output is None:
         return None
+    if output.any_object:
+        return {"type": "json_object"}
     schema = {"name": output.name, "schema": output.schema, "strict": output.strict}
     return {"type": "json_schema", "json_schema": schema}
 
@@ -282,6 +296,8 @@ def _read_output(
     wire: Mapping[str, Any] | None,
 ) -> tuple[OutputSchema | None, Mapping[str, Any] | None]:
     """The form of the answer, and what else the field says."""
+    if wire is not None and wire.get("type") == "json_object":
+        return ANY_OBJECT, without(wire, ["type"])
     if wire is None or wire.get("type") != "json_schema":
         return None, wire
     at = "response_format.json_schema"
@@ -411,4 +427,128 @@ _CONTENT = ContentForm(
         "input_audio": _read_audio,
         "file": _read_file,
     },
+)
+
+
+# ── The choice of tools ────────────────────────────────────────────────────────────────
+# The same choices in both of OpenAI's protocols, differently wrapped:
+#
+# | choice        | chat                                                | Responses              |
+# |---------------|-----------------------------------------------------|------------------------|
+# | all tools     | `"auto"`, `"none"`, `"required"`                    | the same               |
+# | one tool      | `{"type": "function", "function": {"name": …}}`     | the name not nested    |
+# | some tools    | `{"type": "allowed_tools", "allowed_tools": {…}}`   | the body not nested    |
+# | its own tools | —                                                   | `{"type": "shell"}`, … |
+# | one at a time | `parallel_tool_calls: false` beside it              | the same               |
+
+_Reader: TypeAlias = Callable[[Field, Offered], Tool]
+
+WORDS = {"auto": Mode.AUTO, "none": Mode.NONE, "required": Mode.REQUIRED}
+# Mistral's chat endpoint says `any` for `required`.
+_CHAT_WORDS = {**WORDS, "any": Mode.REQUIRED}
+_LEGACY_WORDS = {"auto": Mode.AUTO, "none": Mode.NONE}
+_ALLOWED_MODES = {"auto": Mode.AUTO, "required": Mode.REQUIRED}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIForm:
+    """The form in which one of the two protocols writes a choice."""
+
+    words: Mapping[str, Mode]
+    readers: Mapping[str, _Reader]
+    """Readers of a tool's name, by the tool's type."""
+    write: Callable[[Tool], dict[str, Any] | None]
+    wrapped: bool
+    """True if the body of `allowed_tools` is nested under a second key of that name."""
+    legacy: bool
+    """True if the deprecated `function_call` is read."""
+
+    def decode(self, request: Wire, offered: Offered) -> Choice:
+        """Read the choice from a request's fields."""
+        parallel = field_of(request, "parallel_tool_calls").read_flag(default=True)
+        choice = field_of(request, "tool_choice")
+        old = field_of(request, "function_call")
+        if self.legacy and old.value is not None:
+            if choice.value is not None:
+                raise old.refuse("only without tool_choice")
+            return _decode_legacy(old, offered, parallel=parallel)
+        if choice.value is None:
+            return allow_all(Mode.AUTO, parallel=parallel)
+        if not isinstance(choice.value, Mapping):
+            return allow_all(choice.read_word(self.words), parallel=parallel)
+        if choice.value.get("type") == "allowed_tools":
+            return self._decode_allowed(choice, offered, parallel=parallel)
+        tool = self._read_tool(choice, offered, types=[*self.readers, "allowed_tools"])
+        return restrict(Mode.REQUIRED, [tool], parallel=parallel)
+
+    def _decode_allowed(self, choice: Field, offered: Offered, *, parallel: bool) -> Choice:
+        body = choice.member("allowed_tools") if self.wrapped else choice
+        mode = body.member("mode").read_word(_ALLOWED_MODES)
+        refs = body.member("tools")
+        if not isinstance(refs.value, list) or not refs.value:
+            raise refs.refuse("a list of at least one tool")
+        tools = [
+            self._read_tool(Field(f"{refs.param}[{place}]", ref), offered, types=self.readers)
+            for place, ref in enumerate(refs.value)
+        ]
+        return restrict(mode, tools, parallel=parallel)
+
+    def _read_tool(self, ref: Field, offered: Offered, *, types: Collection[str]) -> Tool:
+        kind = ref.member("type")
+        if not isinstance(kind.value, str) or kind.value not in self.readers:
+            raise kind.refuse(list_words(types))
+        return self.readers[kind.value](ref, offered)
+
+    def encode(self, choice: Choice) -> EncodedChoice:
+        """Say a choice in the protocol's words."""
+        written = {tool: self.write(tool) for tool in choice.tools}
+        refs = [ref for ref in written.values() if ref is not None]
+        unsaid = tuple(tool for tool in choice.specials if written[tool] is None)
+        if choice.tools and not refs:
+            # Nothing that may be called can be named, and nothing else may be called.
+            return EncodedChoice({"tool_choice": "none"}, unsaid=unsaid)
+        fields = {"tool_choice": self._encode_value(choice.mode, refs)}
+        if not choice.parallel:
+            fields["parallel_tool_calls"] = False
+        return EncodedChoice(fields, unsaid=unsaid)
+
+    def _encode_value(self, mode: Mode, refs: list[dict[str, Any]]) -> Any:
+        if not refs:
+            return mode.value
+        if mode is Mode.REQUIRED and len(refs) == 1:
+            return refs[0]
+        body: dict[str, Any] = {"mode": mode.value, "tools": refs}
+        return {"type": "allowed_tools", **({"allowed_tools": body} if self.wrapped else body)}
+
+
+def _decode_legacy(old: Field, offered: Offered, *, parallel: bool) -> Choice:
+    if isinstance(old.value, Mapping):
+        return restrict(Mode.REQUIRED, [old.read_name(offered)], parallel=parallel)
+    return allow_all(old.read_word(_LEGACY_WORDS), parallel=parallel)
+
+
+# ── How a tool of each type is named ────────────────────────────────────────────────
+
+
+def _read_nested(kind: str) -> Callable[[Field, Offered], str]:
+    return lambda ref, offered: ref.member(kind).read_name(offered)
+
+
+def read_custom(name: Callable[[Field, Offered], str]) -> _Reader:
+    """Make the reader of a custom tool from the reader of its name."""
+    return lambda ref, offered: Special("custom", name(ref, offered))
+
+
+def _write_chat_tool(tool: Tool) -> dict[str, Any] | None:
+    if isinstance(tool, str):
+        return {"type": "function", "function": {"name": tool}}
+    return {"type": "custom", "custom": {"name": tool.name}} if tool.type == "custom" else None
+
+
+CHOICE = OpenAIForm(
+    words=_CHAT_WORDS,
+    readers={"function": _read_nested("function"), "custom": read_custom(_read_nested("custom"))},
+    write=_write_chat_tool,
+    wrapped=True,
+    legacy=True,
 )

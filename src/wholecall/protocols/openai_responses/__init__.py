@@ -25,6 +25,7 @@ RECORD = WireProtocol(
         make_writer=response.ResponsesWriter,
         encode_answer=response.encode_answer,
         encode_error=encode_error,
+        read_style=response.read_style,
         id_prefix="resp_",
         head_within="response",
         created_field="created_at",

@@ -9,24 +9,31 @@ from typing import Any
 from wholecall.events import Call, Reasoning, Text
 from wholecall.messages import (
     CallResult,
+    Choice,
+    Field,
     Media,
     Message,
     Native,
+    Offered,
     OutputSchema,
     Part,
     PastCall,
     Request,
     Result,
     Role,
+    Special,
+    Tool,
     ToolSpec,
+    read_choice,
 )
 from wholecall.protocols.decoder import plain, present
 from wholecall.protocols.history import Target, read_arguments, write_arguments
 from wholecall.protocols.history_repair import mend
-from wholecall.protocols.openai_chat.tool_choice import WORDS, OpenAIForm, read_custom
+from wholecall.protocols.openai_chat.request import WORDS, OpenAIForm, read_custom
 from wholecall.protocols.openai_responses import shapes
 from wholecall.protocols.openai_responses.history import OPENAI_RESPONSES
 from wholecall.protocols.request_fields import (
+    ANY_OBJECT,
     ContentForm,
     ContentPart,
     JsonSchema,
@@ -49,7 +56,6 @@ from wholecall.protocols.request_fields import (
     without,
     write_address,
 )
-from wholecall.tool_choice import Choice, Field, Offered, Special, Tool, read_choice
 
 PROTOCOL = "openai-responses"
 CALL_EXTRAS = {"item_id": "id", "namespace": "namespace", "caller": "caller"}
@@ -112,6 +118,8 @@ def pick_extras(call: Call | PastCall) -> dict[str, Any]:
 def _write_output(output: OutputSchema | None) -> dict[str, Any] | None:
     if output is None:
         return None
+    if output.any_object:
+        return {"format": {"type": "json_object"}}
     schema = {"name": output.name, "schema": output.schema, "strict": output.strict}
     return {"format": {"type": "json_schema", **schema}}
 
@@ -289,6 +297,8 @@ def decode(body: Mapping[str, Any]) -> Request:
 def _read_format(text: Mapping[str, Any]) -> tuple[OutputSchema | None, Mapping[str, Any]]:
     """The form of the answer, and what else the field says."""
     wire = text.get("format")
+    if wire == {"type": "json_object"}:
+        return ANY_OBJECT, without(text, ["format"])
     if not isinstance(wire, Mapping) or wire.get("type") != "json_schema":
         return None, text
     body = fit(wire, JsonSchema, at="text.format")

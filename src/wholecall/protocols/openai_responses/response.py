@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -30,8 +30,75 @@ from wholecall.protocols.response_encoder import GatheredAnswer
 IN_PROGRESS = "in_progress"
 COMPLETED = "completed"
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
-# What a client reads of its own request; the caller's `ResponseHead.rest` knows better.
-_ECHO = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+# The fields of a response that repeat the request, as the Open Responses specification requires
+# them, with the values for a request that says nothing. `ResponseHead.rest` has what was said.
+_DEFAULTS: Mapping[str, Any] = {
+    "previous_response_id": None,
+    "instructions": None,
+    "tools": [],
+    "tool_choice": "auto",
+    "truncation": "disabled",
+    "parallel_tool_calls": True,
+    "text": {"format": {"type": "text"}},
+    "top_p": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "top_logprobs": 0,
+    "temperature": 1.0,
+    "reasoning": {"effort": None, "summary": None},
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "store": True,
+    "background": False,
+    "service_tier": "default",
+    "metadata": {},
+    "safety_identifier": None,
+    "prompt_cache_key": None,
+}
+# Fields of objects in the request that the response has to name, although a client may omit them.
+_OURS = ("tools", "tool_choice", "parallel_tool_calls")
+_TOOL = {"description": None, "parameters": None, "strict": None}
+_FORMAT = {"description": None, "schema": None, "strict": False}
+
+
+def read_style(body: Mapping[str, Any]) -> ResponseStyle:
+    """Return what the response repeats of its request.
+
+    The tools are always named: an upstream was sent those of the proxy as well.
+    """
+    given = {name: body[name] for name in _DEFAULTS if body.get(name) is not None}
+    said = {**{name: _DEFAULTS[name] for name in _OURS}, **given}
+    for name, complete in _COMPLETED.items():
+        if name in said:
+            said[name] = complete(said[name])
+    return ResponseStyle(echo=said)
+
+
+def _complete_tools(tools: Any) -> Any:
+    return [_complete_kind(tool, "function", missing=_TOOL) for tool in tools]
+
+
+def _complete_text(text: Any) -> Any:
+    wire = {**_DEFAULTS["text"], **present(text)}
+    return {**wire, "format": _complete_kind(wire["format"], "json_schema", missing=_FORMAT)}
+
+
+def _complete_reasoning(reasoning: Any) -> Any:
+    missing: Mapping[str, Any] = _DEFAULTS["reasoning"]
+    return {**missing, **reasoning} if isinstance(reasoning, Mapping) else missing
+
+
+def _complete_kind(value: Any, kind: str, *, missing: Mapping[str, Any]) -> Any:
+    named = isinstance(value, Mapping) and value.get("type") == kind
+    return {**missing, **value} if named else value
+
+
+# The forms of these fields were checked when the request was decoded.
+_COMPLETED: Mapping[str, Callable[[Any], Any]] = {
+    "tools": _complete_tools,
+    "text": _complete_text,
+    "reasoning": _complete_reasoning,
+}
 
 
 class ItemIds:
@@ -107,6 +174,7 @@ def write_response(
         "id": head.id,
         "object": "response",
         "created_at": head.created,
+        "completed_at": None,
         "status": status,
         "error": None,
         "incomplete_details": None,
@@ -115,7 +183,7 @@ def write_response(
         "usage": None,
         **more,
     }
-    return {**fields, **_ECHO, **head.rest, **fields}
+    return {**fields, **_DEFAULTS, **present(head.rest), **fields}
 
 
 def finish_response(
@@ -123,10 +191,12 @@ def finish_response(
 ) -> dict[str, Any]:
     """A response that is over."""
     reason = _INCOMPLETE.get(finish.reason)
+    now = head.created if head.clock is None else int(head.clock())
     return write_response(
         head,
         output,
         status=COMPLETED if reason is None else "incomplete",
+        completed_at=now if reason is None else None,
         incomplete_details=None if reason is None else {"reason": reason},
         usage=None if usage is None else write_usage(usage),
     )
@@ -566,10 +636,16 @@ class _Items:
         return self._events.write("response.output_item.done", output_index=index, item=item)
 
 
+_NO_DETAILS: Mapping[str, Any] = {
+    "input_tokens_details": {"cached_tokens": 0},
+    "output_tokens_details": {"reasoning_tokens": 0},
+}
+
+
 def write_usage(usage: Usage) -> dict[str, Any]:
     """`usage` of a response."""
     if {"input_tokens", "output_tokens", "total_tokens"} <= usage.native.keys():
-        return dict(usage.native)
+        return {**_NO_DETAILS, **present(usage.native)}
     figures = read_figures(usage)
     return {
         "input_tokens": figures.input,

@@ -365,6 +365,16 @@ class ServerLimits:
     """Seconds after which a client that does not read its answer is given up."""
     concurrent: Count = 1000
     """Requests to models that one worker serves at a time."""
+    messages: Count = 10_000
+    """Messages of a request."""
+    parts: Count = 20_000
+    """Parts of all messages of a request: texts, images, calls and results."""
+    calls: Count = 10_000
+    """Calls in the history of a request."""
+    tools: Annotated[int, Field(ge=1, le=1024)] = 128
+    """Tools that a request may define."""
+    tool_bytes: Count = 4 * 1024 * 1024
+    """Bytes of the definitions of a request's tools."""
     keep_alive_seconds: Annotated[float, Field(ge=0.1, le=15)] = 15.0
     """Seconds of silence in a stream after which a sign of life is sent."""
     drain_seconds: Annotated[float, Field(ge=0)] = 30.0

@@ -12,23 +12,20 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from wholecall.protocols.codecs import make_answer_id, make_encoder
 from wholecall.protocols.openai_responses.response import write_response
-from wholecall.protocols.registry import RESPONSES
+from wholecall.protocols.registry import RESPONSES, make_answer_id, make_encoder
 from wholecall.protocols.response_base import Failure, ResponseHead, dump
 from wholecall.proxy.handlers.idempotency import KeptAnswer, ResendStore, SharedStream
+from wholecall.proxy.handlers.request_handler import RequestHandler
 from wholecall.proxy.handlers.request_plan import RequestPlan
 from wholecall.proxy.http.api_keys import Key
 from wholecall.proxy.http.client_connection import ResponseSink
 from wholecall.proxy.http.refusals import refuse_for_now
 from wholecall.proxy.responses.response_store import ResponseStore, StoredResponse, find_response
-
-if TYPE_CHECKING:
-    from wholecall.proxy.handlers.request_handler import RequestHandler
 
 MOST_BYTES = 16 * 1024 * 1024
 """Of the stream of one response."""
@@ -172,7 +169,8 @@ class BackgroundResponses:
             id=make_answer_id(request.client.protocol),
             model=plan.route.name,
             created=int(time.time()),
-            rest=params.echo if params is not None else {},
+            rest=plan.echo,
+            clock=time.time,
         )
         background = Background(head)
         held = StoredResponse(

@@ -8,6 +8,7 @@ known whether all of them are right. A wrong call is never handed over:
 | the output limit cut a call         | with twice the room; the last time with feedback as well   |
 | the answer broke off                | with the same request, if what was sent of it can stand    |
 | arguments, name or form             | with feedback as the result of the call                    |
+| the form of the final answer        | with feedback, if the client has seen nothing of it        |
 | the same call, again and again      | without tools: it shall answer from the results            |
 
 Right calls next to a wrong one are kept, and handed over together with the corrected one. Text that
@@ -27,9 +28,10 @@ from dataclasses import replace
 
 from wholecall.agent.answer_retry import RetryRequest, is_broken, was_cut, with_more_room
 from wholecall.agent.budget import Guard, RunLimits, add_usage
-from wholecall.agent.run import Plan
+from wholecall.agent.run import Plan, explain_format
 from wholecall.agent.run_events import TurnRetried, TurnStarted
 from wholecall.agent.turn import PASSING, ReadAnswer, Turn
+from wholecall.arguments.argument_reader import RefusedArguments, read_arguments
 from wholecall.arguments.feedback import feedback
 from wholecall.assembly.json_scanner import same_json
 from wholecall.assembly.outcome import Outcome
@@ -47,16 +49,28 @@ from wholecall.events import (
     Text,
     Usage,
 )
-from wholecall.messages import CallResult, Message, PastCall, Request, Result, Role
+from wholecall.messages import (
+    CallResult,
+    Choice,
+    Message,
+    Mode,
+    PastCall,
+    Request,
+    Result,
+    Role,
+    ToolSpec,
+    obeyed,
+)
 from wholecall.protocols.answer_message import LEFT_OUT
+from wholecall.protocols.registry import find_protocol
 from wholecall.proxy.handlers.response_writer import BAD_CALL, ResponseWriter, describe_retry
 from wholecall.proxy.observe.taps import ExchangeWatch
-from wholecall.tool_choice import Choice, Mode, obeyed
 
 _CONTENT_FILTER = "content_filter"
 _LENGTH = "length"
 _REFUSED = frozenset({400, 422})
 _WRONG = "a call was wrong"
+_MISFIT = "the answer did not have the requested format"
 _DISOBEYED = "the choice of tools was not obeyed"
 _CUT = "a call was cut off; there is more room now"
 _REPEATED = "the same call was made too often"
@@ -95,7 +109,7 @@ class GateMode:
         """Calls of the answer that were made too often."""
         self._stopped = ""
         """The reason why the model gets no further tools, in words for the client."""
-        self._words = _Words()
+        self._words = _Words(held=_checks_format(plan))
         self._usage = Usage()
         self._turns = 0
 
@@ -132,7 +146,7 @@ class GateMode:
     async def _ask(self, request: Request) -> ReadAnswer:
         self._held.clear()
         self._watch.take(TurnStarted(self._turns + 1))
-        turn = Turn(emit=self._take, start=_leave_to_client, room=self._writer.flush)
+        turn = Turn(emit=self._take_all, start=_leave_to_client, room=self._writer.flush)
         # A model that is stuck must answer in words: a call that it writes as text is not one.
         sent = self._plan.sender(request, silent=bool(self._stopped))
         answered = await turn.read(self._plan.upstream, sent)
@@ -148,6 +162,10 @@ class GateMode:
             if error.status not in _REFUSED or request.max_tokens == room:
                 raise
         return await self._ask(replace(request, max_tokens=room))
+
+    def _take_all(self, events: list[Event]) -> None:
+        for event in events:
+            self._take(event)
 
     def _take(self, event: Event) -> None:
         if type(event) in self._watch.wanted:
@@ -206,7 +224,7 @@ class GateMode:
             return RetryRequest(why, request) if self._can_stand(outcome) else None
         if outcome.rejected:
             return self._correct(request, answered, last=left == 1)
-        return self._remind(request, answered)
+        return self._remind(request, answered) or self._check_format(request, answered)
 
     def _is_stuck(self, outcome: Outcome) -> bool:
         """Return True if all calls of the answer were made too often."""
@@ -250,6 +268,21 @@ class GateMode:
         told = Message(Role.USER, (Text(breach.message),))
         return RetryRequest(_DISOBEYED, _add(request, answered, told=[told]))
 
+    def _check_format(self, request: Request, answered: ReadAnswer) -> RetryRequest | None:
+        """Check the form of the final answer, as long as the client has seen nothing of it."""
+        output, outcome = self._plan.request.output, answered.outcome
+        if output is None or outcome.calls or self._kept or outcome.finish_reason == _LENGTH:
+            return None
+        if self._plan.request.stream and not self._words.are_held:
+            return None
+        if output.schema.get("type") != "object":
+            return None  # the reader of arguments knows objects only
+        found = read_arguments(outcome.text, ToolSpec(output.name, output.schema), whole=True)
+        if not isinstance(found, RefusedArguments):
+            return None
+        told = Message(Role.USER, (Text(explain_format(found)),))
+        return RetryRequest(_MISFIT, _add(request, answered, told=[told]))
+
     def _without_tools(self, request: Request, answered: ReadAnswer) -> RetryRequest:
         results = tuple(_result_of(call, _tell_model(call)) for call in answered.outcome.calls)
         asked = _add(request, answered, told=[Message(Role.TOOL, results)])
@@ -290,13 +323,13 @@ class GateMode:
 
     def _deliver(self, calls: Sequence[Call], *, broken: bool) -> None:
         self._say(self._words.rest(called=bool(calls)))
-        for number, call in enumerate(calls):
-            self._writer.put(Released(replace(call, number=number)))
-        for event in self._held:
-            if not isinstance(event, Rejected | Released):
-                self._writer.put(event)
+        events: list[Event] = [
+            Released(replace(call, number=number)) for number, call in enumerate(calls)
+        ]
+        events += (event for event in self._held if not isinstance(event, Rejected | Released))
         if self._kept and (broken or not self._held):
-            self._writer.put(_GOOD_END)  # the right calls count, although no other one came
+            events.append(_GOOD_END)  # the right calls count, although no other one came
+        self._writer.put(*events)
 
     def _gather_calls(self) -> list[Call]:
         """Return the right calls of all answers. A call that was sent again runs once."""
@@ -317,6 +350,15 @@ class GateMode:
 
 
 _GOOD_END = Ended("stop", Hint.STOP, None, None)
+
+
+def _checks_format(plan: Plan) -> bool:
+    """Return True if only the check here holds the answer to its form."""
+    output = plan.request.output
+    if output is None or not output.any_object:
+        return False
+    side = find_protocol(plan.upstream.protocol).upstream
+    return side is not None and not side.any_object
 
 
 def _leave_to_client(_: Call) -> None:
@@ -378,12 +420,14 @@ class _Stage(enum.Enum):
 class _Words:
     """The text of the answers. A client reads no part of it twice."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, held: bool = False) -> None:
+        """`held` is True if no text is sent before the end of the answer."""
         self._sent: list[str] = []
+        self._first = _Stage.APART if held else _Stage.OPEN
         self._before = ""
         self._at = 0
         """The number of characters sent before that the current answer has repeated so far."""
-        self._stage = _Stage.OPEN
+        self._stage = self._first
         self._waiting: list[str] = []
 
     @property
@@ -398,7 +442,7 @@ class _Words:
         self._before, self._at = "".join(self._sent).strip(), 0
         self._sent = [self._before]
         self._waiting.clear()
-        self._stage = _Stage.SAME if self._before else _Stage.OPEN
+        self._stage = _Stage.SAME if self._before else self._first
 
     def take(self, text: str) -> str:
         """Return the part of a piece that is sent now."""

@@ -26,6 +26,7 @@ from wholecall.upstreams.http_connection import (
     HttpResponse,
     NotHttp,
     Stale,
+    TookTooLong,
     Unsafe,
     find_header,
     judge,
@@ -57,6 +58,11 @@ class UpstreamPipe:
         self.endpoint = endpoint
         self._settings = settings or HttpSettings()
         self._pools = pools_for(endpoint, self._settings)
+
+    @property
+    def silence(self) -> float | None:
+        """Seconds of an answer in which nothing comes that says something."""
+        return self._settings.timeouts.between_chunks
 
     def send(self, outgoing: UpstreamRequest) -> AbstractAsyncContextManager[HttpResponse]:
         """Send a body; its answer has begun well inside of the context."""
@@ -112,6 +118,8 @@ def _describe(error: OSError) -> str:
     match error:
         case ConnectTimeout():
             return f"no connection to the upstream: {error}"
+        case TookTooLong():
+            return f"the upstream did not end its answer in time: {error}"
         case TimeoutError():
             return "the upstream fell silent"
         case Unsafe():
@@ -336,7 +344,7 @@ class Passthrough:
 
     async def _pass_chunks(self, response: HttpResponse, start: bytes) -> None:
         try:
-            with EndOfStream() as end:
+            with EndOfStream(silence=self._pipe.silence) as end:
                 await self._copy_chunks(response, start, end=end)
         except TimeoutError as error:
             raise self._pipe.fail(error) from error
@@ -352,10 +360,11 @@ class Passthrough:
         while chunk:
             if take is not None:
                 take(chunk)
-            self._show_all(reader.feed(chunk))
+            events = reader.feed(chunk)
+            self._show_all(events)
             sink.put(self._frames.cut(chunk))
             await sink.flush()
-            end.look(reader)
+            end.look(reader, events)
             chunk = await read()
 
     # ── Listening ───────────────────────────────────────────────────────────────────

@@ -1,5 +1,4 @@
-"""Answer a client: the ASGI application of a protocol, and one request from its plan to the bytes
-of its response."""
+"""Answer one request, from its plan to the bytes of its response."""
 
 from __future__ import annotations
 
@@ -12,53 +11,39 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from starlette.types import Receive, Scope, Send
 
 from wholecall.agent.run import Plan
 from wholecall.agent.turn import RescueRule, sender_for
 from wholecall.dialects.rescue import Rescue
 from wholecall.errors import WholecallError
 from wholecall.messages import Request
-from wholecall.protocols.codecs import make_answer_id
 from wholecall.protocols.reader import Chunk
-from wholecall.protocols.registry import client_side
+from wholecall.protocols.registry import client_side, make_answer_id
 from wholecall.protocols.response_base import Failure, ResponseHead
-from wholecall.proxy.handlers.background import BackgroundResponses
 from wholecall.proxy.handlers.gate_mode import GateMode
-from wholecall.proxy.handlers.idempotency import KeptAnswer, ResendStore, SharedStream, ToolNotice
-from wholecall.proxy.handlers.mixed_tools import MixedTools
+from wholecall.proxy.handlers.idempotency import ToolNotice
 from wholecall.proxy.handlers.passthrough import Passthrough
 from wholecall.proxy.handlers.request_plan import (
     GatePlan,
     PassthroughPlan,
     RequestPlan,
-    RequestPlanner,
     RunPlan,
-    read_name,
 )
 from wholecall.proxy.handlers.response_writer import (
     NEVER_AGAIN,
-    SHUTTING_DOWN,
     ResponseWriter,
     StreamedResponse,
     WholeResponse,
     explain,
     explain_break,
     explain_bug,
-    make_error,
 )
-from wholecall.proxy.handlers.run_mode import Owner, RunMode
+from wholecall.proxy.handlers.run_mode import MixedTools, Owner, RunMode
 from wholecall.proxy.http.client_connection import (
-    ClientConnections,
-    ClientDisconnected,
-    ClientSink,
     RawHeaders,
-    ResponseBody,
     ResponseSink,
     pick_headers,
-    read_body,
 )
-from wholecall.proxy.http.client_request import ClientProtocol, ClientRequest
 from wholecall.proxy.observe.inspector_feed import ApprovalRequester, ApprovalRequests
 from wholecall.proxy.observe.taps import Exchange, ExchangeWatch, Fate, Tap, WatchedUpstream
 from wholecall.proxy.responses.response_store import UNREADABLE, CaptureSink, ResponseStore
@@ -90,6 +75,7 @@ class UpstreamEnvelope:
             model=str(rest.pop("model", None) or model),
             created=int(created) if isinstance(created, int | float) else int(time.time()),
             rest=rest,
+            clock=time.time,
         )
 
     def _fields(self) -> Mapping[str, Any]:
@@ -283,8 +269,7 @@ def _make_head(envelope: UpstreamEnvelope, plan: RequestPlan) -> ResponseHead:
     if plan.head is not None:
         return plan.head
     head = envelope.make_head(plan.request.client.protocol, plan.route.name)
-    echo = {} if plan.params is None else plan.params.echo
-    return replace(head, rest={**head.rest, **echo}) if echo else head
+    return replace(head, rest={**head.rest, **plan.echo}) if plan.echo else head
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,143 +303,3 @@ async def _keep(responses: ResponseStore, response: bytes, *, plan: RequestPlan)
         await responses.owners.bind(key_id, response)
     if params is not None:
         await responses.share(response, key_id=key_id, items=params.items)
-
-
-# ── The routes: one ASGI application for each client protocol ───────────────────────
-
-_WAYS: dict[type, str] = {PassthroughPlan: "forward", GatePlan: "gate", RunPlan: "run"}
-"""How a way is named in logs, metrics and the inspector."""
-_OK = 200
-_UNAVAILABLE = 503
-_TRACE_HEADERS = ("traceparent", "tracestate")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientRoute:
-    """Answers the requests of one client protocol."""
-
-    client: ClientProtocol
-    planner: RequestPlanner
-    connections: ClientConnections
-    handlers: HandlerFactory
-    resends: ResendStore
-    background: BackgroundResponses
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
-        """Answer one request."""
-        sink = self.connections.open(send)
-        try:
-            request = ClientRequest.read(self.client, scope, body=await read_body(receive))
-            sink.beat_seconds = request.shorten(sink.beat_seconds)
-            with self.connections.watch(receive, sink):
-                await self._serve(request, sink)
-        except ClientDisconnected:
-            return
-        finally:
-            self.connections.close(sink)
-
-    async def _serve(self, request: ClientRequest, sink: ClientSink) -> None:
-        try:
-            plan = await self.planner.plan(request)
-            is_run, waits = isinstance(plan.way, RunPlan), not plan.in_background
-            first = await self.resends.find_first(request) if is_run or not waits else None
-        except WholecallError as error:
-            await self._refuse(request, error, sink=sink)
-            return
-        if not waits and first is None:
-            self.background.check_places(request.key)
-        watch = self.handlers.watch(_describe(request, plan))
-        sink.on_begin = watch.begin
-        if not waits:
-            await self._serve_background(plan, sink, watch=watch, first=first)
-            return
-        if plan.stream:
-            sink.start_beating()
-        if not is_run:
-            await self.handlers.make(plan, sink, watch=watch).run()
-        elif first is None:
-            await self._start_run(plan, watch).copy_to(sink)
-        else:
-            await _read_along(first.answer, sink, watch=watch)
-
-    async def _refuse(
-        self, request: ClientRequest, error: WholecallError, *, sink: ClientSink
-    ) -> None:
-        failure, headers = explain(error, place="", request_id=request.request_id)
-        await sink.send_body(make_error(self.client.protocol, failure, headers=headers))
-        # It could not be read, or its model is not served.
-        self.handlers.watch(_describe(request)).end(
-            Fate.FAILED, status=failure.status, code=failure.code or "", message=failure.message
-        )
-
-    async def _serve_background(
-        self,
-        plan: RequestPlan,
-        sink: ClientSink,
-        *,
-        watch: ExchangeWatch,
-        first: KeptAnswer | None,
-    ) -> None:
-        """Start a response, unless a resent request already did, and answer with its state."""
-        if first is not None:
-            watch.end(Fate.DONE)
-        begun = first or self.background.start(plan, partial(self.handlers.make, watch=watch))
-        if plan.params is not None and plan.params.streamed:
-            sink.start_beating()
-            await begun.answer.copy_to(sink)
-        else:
-            await sink.send_body(ResponseBody(_OK, begun.show()))
-
-    def _start_run(self, plan: RequestPlan, watch: ExchangeWatch) -> SharedStream:
-        """Let tools run in a task of its own: a resend may read the answer, too."""
-        answer, resends = SharedStream(), self.resends
-        handler = self.handlers.make(plan, answer, watch=watch)
-
-        async def work() -> None:
-            try:
-                await handler.run()
-            except asyncio.CancelledError:
-                if not handler.ran:
-                    resends.forget(answer)
-                raise
-            finally:
-                resends.forget_later(answer)
-
-        resends.keep(plan.request, answer)
-        self.connections.hold(answer.start(work, break_off=handler.break_off))
-        return answer
-
-
-async def _read_along(answer: SharedStream, sink: ClientSink, *, watch: ExchangeWatch) -> None:
-    """Let a resend read the answer. Events are reported for the first request."""
-    try:
-        await answer.copy_to(sink)
-    except asyncio.CancelledError:
-        if sink.gone:
-            watch.leave()
-        watch.end(Fate.STOPPED, status=_UNAVAILABLE, code=SHUTTING_DOWN)
-        raise
-    watch.end(Fate.DONE)
-
-
-def _describe(request: ClientRequest, plan: RequestPlan | None = None) -> Exchange:
-    """Describe a request; without a plan it was refused."""
-    headers = request.headers
-    exchange = Exchange(
-        request_id=request.request_id,
-        protocol=request.client.protocol,
-        path=request.client.path,
-        model=read_name(request) if plan is None else plan.route.name,
-        key_id=request.key.id,
-        started=request.came,
-        trace_headers={name: headers[name] for name in _TRACE_HEADERS if name in headers},
-    )
-    if plan is None:
-        return exchange
-    return msgspec.structs.replace(
-        exchange,
-        way=_WAYS[type(plan.way)],
-        stream=plan.stream,
-        upstream=plan.route.upstream.protocol,
-        upstream_model=plan.route.model,
-    )

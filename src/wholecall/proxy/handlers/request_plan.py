@@ -1,34 +1,152 @@
-"""Read what a request asks for and choose its way: pass-through, gate or run."""
+"""The route of each model, and the plan of each request: pass-through, gate or run.
+
+A route has the upstream of a model, its mode, and the server's tools that it may use. A plan says
+what a request asks for and which way it goes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from wholecall.errors import UnreadableRequest
+from wholecall.arguments.validate import require_admissible
+from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.events import Value
 from wholecall.messages import Native, Request
-from wholecall.protocols.codecs import decode_request
+from wholecall.protocols.registry import decode_request
 from wholecall.protocols.response_base import NO_THREADS, PRIVATE, ResponseHead, ResponseStyle
+from wholecall.proxy.config.schema import ModelConfig, ServerLimits, matches
 from wholecall.proxy.handlers.idempotency import ToolNotice, ToolNotices
-from wholecall.proxy.handlers.mixed_tools import MixedTools
-from wholecall.proxy.handlers.model_routes import ModelRoute, ModelRoutes
 from wholecall.proxy.handlers.passthrough import UpstreamPipe, UpstreamRequest
-from wholecall.proxy.handlers.run_mode import join_tools
-from wholecall.proxy.http.client_request import ClientRequest, UnsupportedField
-from wholecall.proxy.responses.response_params import (
+from wholecall.proxy.handlers.run_mode import MixedTools, join_tools
+from wholecall.proxy.http.api_keys import Key
+from wholecall.proxy.http.client_request import (
+    TOOLS_HEADER,
+    ClientProtocol,
+    ClientRequest,
+    UnsupportedField,
+)
+from wholecall.proxy.http.request_limits import LARGE, check_size
+from wholecall.proxy.responses.response_store import (
     NOT_HELD,
+    PREVIOUS,
     ResponseParams,
+    ResponseStore,
     is_stored,
     read_params,
     read_previous,
     refuse_previous,
 )
-from wholecall.proxy.responses.response_store import ResponseStore
+from wholecall.tools.tool import Tool
 from wholecall.tools.toolbox import Toolbox
+from wholecall.upstreams.base import Upstream
+
+ANY_MODEL = "*"
+"""The name under which every model is served that has no entry of its own."""
+
+
+_DEFAULTS = ModelConfig(upstream="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRoute:
+    """A model as clients know it."""
+
+    name: str
+    upstream: Upstream
+    model: str
+    """The name under which the upstream knows it."""
+    settings: ModelConfig = _DEFAULTS
+    pipe: UpstreamPipe | None = None
+    """For requests that need nothing from us; None where nothing may pass through."""
+    place: str = ""
+    """The upstream's address, which clients never see."""
+
+    @property
+    def runs_tools(self) -> bool:
+        """True if the proxy runs its own tools, and the client only those that it brought along."""
+        return self.settings.mode == "run"
+
+    async def close(self) -> None:
+        """Give back connections."""
+        try:
+            await self.upstream.close()
+        finally:
+            if self.pipe is not None:
+                await self.pipe.close()
+
+
+def _offer_nothing() -> Iterable[Tool]:
+    return ()
+
+
+class ModelRoutes:
+    """The models that are served, and the server's tools that each may use."""
+
+    def __init__(
+        self,
+        routes: Iterable[ModelRoute] = (),
+        *,
+        tools: Callable[[], Iterable[Tool]] = _offer_nothing,
+    ) -> None:
+        self._by_name = {route.name: route for route in routes}
+        self.offer_tools = tools
+        """The tools that run here; those of MCP servers come and go."""
+
+    @property
+    def by_name(self) -> Mapping[str, ModelRoute]:
+        """The routes, by the names that clients use."""
+        return self._by_name
+
+    def replace(self, routes: Mapping[str, ModelRoute]) -> list[ModelRoute]:
+        """Serve these models from now on; return the routes that are not served any more."""
+        before, self._by_name = self._by_name, dict(routes)
+        return [route for name, route in before.items() if routes.get(name) is not route]
+
+    def find(self, model: str, key: Key) -> ModelRoute:
+        """Return the route of a model. One that the key may not use does not exist for it."""
+        route = self._by_name.get(model)
+        if route is None and ANY_MODEL in self._by_name:
+            route = replace(self._by_name[ANY_MODEL], name=model, model=model)
+        if route is None or not key.may_use(model):
+            raise UnknownModel(f"the model {model!r} does not exist")
+        return route
+
+    def offer_to(self, key: Key, route: ModelRoute) -> dict[str, Tool]:
+        """Return the server's tools that this key may use with this model, by their names."""
+        return {
+            tool.name: tool
+            for tool in self.offer_tools()
+            if key.may_call(tool.name) and matches(tool.name, route.settings.tools)
+        }
+
+    def tools_for(self, request: ClientRequest, route: ModelRoute) -> Toolbox:
+        """Return the tools that the key may use with this model, and that the client wants."""
+        offered = self.offer_to(request.key, route)
+        wanted = request.wanted_tools
+        if wanted is None:
+            return Toolbox(offered.values())
+        for name in wanted:
+            if name not in offered:
+                said = f"the tool {name!r} is not offered here with this model"
+                raise UnreadableRequest(said, param=TOOLS_HEADER)
+        return Toolbox(offered[name] for name in dict.fromkeys(wanted))
+
+    async def close(self) -> None:
+        """Give back connections. What fails keeps nothing else open, and is raised."""
+        async with AsyncExitStack() as stack:
+            for route in self._by_name.values():
+                stack.push_async_callback(route.close)
+
+
+_Read = TypeVar("_Read")
 
 
 class ProxyOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,6 +184,7 @@ _NO_STYLE = ResponseStyle()
 """Of what passes through as it came."""
 _MOST_OF_A_NAME = 128
 """Characters. A longer text is not a name, and too long for each log line."""
+_SHORTEST_TOOL = len('{"name":"a"}')
 _THREAD = "thread"
 _CONVERSATION = "conversation"
 
@@ -110,6 +229,12 @@ class RequestPlan(Value, frozen=True, kw_only=True, eq=False):
     """The metadata of the answer, if it was promised before there is one."""
 
     @property
+    def echo(self) -> Mapping[str, Any]:
+        """What the answer repeats of the request."""
+        stored = {} if self.params is None else self.params.echo
+        return {**self.style.echo, **stored}
+
+    @property
     def in_background(self) -> bool:
         """True if the answer is made in the background."""
         return self.params is not None and self.params.background
@@ -131,6 +256,8 @@ class _Fields(NamedTuple):
     content: bytes
     params: ResponseParams | None
     bound: bool
+    echo: Mapping[str, Any] = MappingProxyType({})
+    """The fields that were taken out of the body, and that the answer repeats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,30 +268,32 @@ class RequestPlanner:
     responses: ResponseStore
     mixed_tools: MixedTools
     notices: ToolNotices
+    limits: Callable[[], ServerLimits]
+    """The limits of this moment: a reload changes them."""
 
-    def find_route(self, request: ClientRequest) -> tuple[ModelRoute, UpstreamRequest]:
+    async def find_route(self, request: ClientRequest) -> tuple[ModelRoute, UpstreamRequest]:
         """Return the route of the model, and the request as it would pass through."""
-        _, fields, body = _read_body(request)
+        _, fields, body = await self._read_body(request)
         route = self.routes.find(_read_model(fields), request.key)
         return route, _make_outgoing(route, body, fields=fields, headers=request.passed_headers)
 
     async def plan(self, request: ClientRequest) -> RequestPlan:
         """Read a request. What is wrong with it is an `UnreadableRequest` and the like."""
-        options, fields, content = _read_body(request)
+        options, fields, content = await self._read_body(request)
         route = self.routes.find(_read_model(fields), request.key)
         _refuse_threads(fields)
         read = await self._read_params(request, route, fields=fields, content=content)
         same = route.upstream.protocol == request.client.protocol
         if same and route.pipe is not None and _needs_nothing(route, read):
             return _pass_through(request, route, pipe=route.pipe, read=read)
-        protocol, body = request.client.protocol, decode_body(read.content)
+        protocol = request.client.protocol
+        decoded, style = await _aside(partial(_decode, request.client, read.content), read.content)
         decoded = replace(
-            decode_request(protocol, body),
-            model=route.model,
-            headers=Native(protocol, request.passed_headers),
+            decoded, model=route.model, headers=Native(protocol, request.passed_headers)
         )
         style = replace(
-            request.client.read_style(body),
+            style,
+            echo={**style.echo, **read.echo},
             upstream=route.upstream.protocol,
             live=route.settings.live and decoded.stream,
         )
@@ -179,6 +308,12 @@ class RequestPlanner:
             bound=read.bound,
         )
 
+    async def _read_body(
+        self, request: ClientRequest
+    ) -> tuple[ProxyOptions, dict[str, msgspec.Raw], bytes]:
+        """Return the fields for the proxy, the other fields, and the body without the former."""
+        return await _aside(partial(_read_body, request, self.limits()), request.body)
+
     async def _read_params(
         self,
         request: ClientRequest,
@@ -189,18 +324,20 @@ class RequestPlanner:
     ) -> _Fields:
         client, key_id = request.client, request.key.id
         params: ResponseParams | None = None
+        previous = read_previous(fields) if client.holds else ""
         if client.holds:
-            await self.responses.fetch(read_previous(fields))
+            await self.responses.fetch(previous)
             params, agreed = read_params(self.responses, fields, key_id=key_id)
             if agreed is not fields:
                 fields, content = agreed, msgspec.json.encode(agreed)
+        echo = {PREVIOUS: previous} if previous else {}
         if route.upstream.protocol != client.protocol:
             _refuse_foreign(client.only_there, fields)
-            return _Fields(fields, content, params, bound=False)
+            return _Fields(fields, content, params, bound=False, echo=echo)
         if client.holds:
             await self._refuse_foreign_responses(key_id, fields)
         bound = client.holds and bool(key_id) and is_stored(fields)
-        return _Fields(fields, content, params, bound)
+        return _Fields(fields, content, params, bound, echo)
 
     async def _choose(
         self, request: ClientRequest, route: ModelRoute, *, decoded: Request
@@ -272,13 +409,33 @@ def _refuse_foreign(
 # ── Reading as little as possible ───────────────────────────────────────────────────
 
 
-def _read_body(request: ClientRequest) -> tuple[ProxyOptions, dict[str, msgspec.Raw], bytes]:
-    """Return the fields for the proxy, the other fields, and the body without the former.
+async def _aside(work: Callable[[], _Read], content: bytes) -> _Read:
+    """Do some work; for a large body in a thread, so that other requests do not wait for it."""
+    return work() if len(content) <= LARGE else await asyncio.to_thread(work)
+
+
+def _decode(client: ClientProtocol, content: bytes) -> tuple[Request, ResponseStyle]:
+    """Decode a body. The tools of a large one are prepared here, and kept for what follows."""
+    body = decode_body(content)
+    decoded = decode_request(client.protocol, body)
+    if len(content) > LARGE:
+        require_admissible(decoded.tools)
+    return decoded, client.read_style(body)
+
+
+def _read_body(
+    request: ClientRequest, limits: ServerLimits
+) -> tuple[ProxyOptions, dict[str, msgspec.Raw], bytes]:
+    """Read the fields, and refuse a request that is too large.
 
     The rights of a key are checked on the decoded fields, where the last of several with one name
     counts. An upstream might use the first, so for a key the body is written anew.
     """
     given = _read_fields(request.body)
+    # A list with more entries than any limit allows takes more bytes.
+    most = min(limits.messages, limits.parts, limits.calls, limits.tools * _SHORTEST_TOOL // 2)
+    if len(request.body) // 2 > most:
+        check_size(given, limits)
     options, fields = take_proxy_options(given)
     as_it_came = fields is given and not request.key.id
     return options, fields, request.body if as_it_came else msgspec.json.encode(fields)

@@ -23,7 +23,14 @@ from wholecall.agent.run_events import (
     TurnRetried,
     TurnStarted,
 )
-from wholecall.errors import RunFailed, UpstreamError, WholecallError
+from wholecall.arguments.describe import cut
+from wholecall.errors import (
+    InadmissibleTools,
+    RunFailed,
+    UnreadableRequest,
+    UpstreamError,
+    WholecallError,
+)
 from wholecall.events import (
     JSON,
     Call,
@@ -35,7 +42,7 @@ from wholecall.events import (
     Text,
     Usage,
 )
-from wholecall.protocols.codecs import encode_answer, encode_failure, make_encoder
+from wholecall.protocols.registry import encode_answer, encode_failure, make_encoder
 from wholecall.protocols.response_base import (
     KEEP_ALIVE,
     Failure,
@@ -71,6 +78,9 @@ _CREDENTIALS = (
     "the upstream of this model refuses the proxy's own credentials; it is not your key that is "
     "wrong, and whoever runs the proxy has to mend it"
 )
+MOST_OF_A_REASON = 400
+"""Characters of the message that says what is wrong with a request."""
+MOST_OF_A_PARAM = 100
 _ABOUT_CREDENTIALS = frozenset({401, 403})
 _UNAVAILABLE = 503
 _CONFLICT = 409
@@ -85,6 +95,10 @@ def explain(error: WholecallError, *, place: str, request_id: str) -> tuple[Fail
         failure = replace(failure, status=_UNAVAILABLE, code=CODE)
     if isinstance(error, RunFailed):
         failure = replace(failure, status=_BAD_GATEWAY, code="run_failed")
+    if isinstance(error, UnreadableRequest | InadmissibleTools):
+        # The client's own words are repeated in it, which may be long.
+        param = None if failure.param is None else cut(failure.param, MOST_OF_A_PARAM)
+        failure = replace(failure, message=cut(failure.message, MOST_OF_A_REASON), param=param)
     refusal = _find_refusal(error)
     if refusal and refusal.status in _ABOUT_CREDENTIALS and not is_about_request(refusal):
         # Some upstreams repeat a part of the key in their words.
@@ -142,8 +156,8 @@ _BETWEEN_TURNS = "\n\n"
 class ResponseWriter(Protocol):
     """Takes the events of an answer. It is finished or it fails, once."""
 
-    def put(self, event: Event) -> None:
-        """Something for the client."""
+    def put(self, *events: Event) -> None:
+        """Take what is for the client."""
 
     def begin_turn(self, *, void: bool) -> None:
         """The model answers once more; `void`: what it said before is not wanted any more."""
@@ -207,11 +221,11 @@ class StreamedResponse:
         """Begin the stream before there is anything to say: its client shall know its id."""
         self._sink.put((self._encoder or self._begin()).begin())
 
-    def put(self, event: Event) -> None:
-        """Encode an event."""
-        if isinstance(event, Text):
-            event = self._seam.join(event)
-        self._sink.put((self._encoder or self._begin()).encode(event))
+    def put(self, *events: Event) -> None:
+        """Encode events."""
+        encode, join = (self._encoder or self._begin()).encode, self._seam.join
+        written = [encode(join(event) if isinstance(event, Text) else event) for event in events]
+        self._sink.put(b"".join(written))
 
     def begin_turn(self, *, void: bool) -> None:  # noqa: ARG002 - what was sent cannot be taken back
         """Keep what was sent, and separate it from what follows."""
@@ -268,9 +282,10 @@ class WholeResponse:
         self._rejected = 0
         self._seam = _Seam()
 
-    def put(self, event: Event) -> None:
-        """Keep an event."""
-        self._events.append(self._seam.join(event) if isinstance(event, Text) else event)
+    def put(self, *events: Event) -> None:
+        """Keep events."""
+        join = self._seam.join
+        self._events += [join(event) if isinstance(event, Text) else event for event in events]
 
     def begin_turn(self, *, void: bool) -> None:
         """Drop void content, and separate the rest from what follows."""

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wholecall.inspector.live_runs import put_admission
-from wholecall.proxy.config.reload import take_over
+from wholecall.proxy.config.load import take_over
 from wholecall.proxy.config.schema import Config, ServerLimits
 from wholecall.proxy.http.api_keys import ANONYMOUS, STRANGER, Key, KeyStore, KeyStoreFailed
 from wholecall.proxy.http.client_request import (
@@ -55,7 +55,7 @@ BUSY_SECONDS = 1.0
 _ALIVE = "/health"
 _SHELL = "/inspector"
 """A page without anything in it. It asks for a key, and for its data with it."""
-_OPEN = frozenset({_ALIVE, _SHELL})
+_OPEN = frozenset({_ALIVE, _SHELL, "/"})
 _SHELL_FILES = "/inspector/page"
 _LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
 _RUNS = frozenset({"/v1/chat/completions", "/v1/responses", "/v1/messages"})

@@ -16,10 +16,12 @@ class ShutdownDeadline:
         self._clock = clock
         self._began: float | None = None
 
-    def begin(self) -> None:
-        """Nothing new is let in from now on."""
-        if self._began is None:
-            self._began = self._clock()
+    def begin(self) -> bool:
+        """Let nothing new in from now on. Return False if the shutdown had begun already."""
+        if self._began is not None:
+            return False
+        self._began = self._clock()
+        return True
 
     def left_of(self, seconds: float) -> float:
         """Return the rest of so many seconds."""
@@ -53,6 +55,10 @@ class WorkInProgress:
         """Resources to close, and their possible users."""
         self._closing: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __len__(self) -> int:
+        """Return the number of requests and of tasks that are under way."""
+        return len(self._users)
 
     def begin(self, user: Hashable) -> None:
         """Register a user of the current resources."""

@@ -68,12 +68,9 @@ FIELDS = "fields"
 """Under this name an event may bring its fields as one dictionary. By their own names they would be
 copied four times on their way through structlog."""
 _LEVELS = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
-_PLAIN = frozenset({bool, int, float, type(None)})
 _OURS = frozenset({"upstream", "way", "outcome", "finish_reason"})
 """Fields with a word out of few, all of which are ours."""
 _SECOND, _MICROSECOND = 1_000_000_000, 1_000
-_DEEPEST = 6
-"""Levels of a field that are searched for secrets; deeper ones are omitted."""
 
 
 class LogWriter:
@@ -115,33 +112,9 @@ class LogWriter:
             event = structlog.processors.format_exc_info(None, method, event)
         fields: EventDict = event.pop(FIELDS, {})
         line: EventDict = {"timestamp": self._clock.read(), "level": method, "event": ""}
-        self._put(event, line)  # with what happened, in its place
-        self._put(fields, line)
+        # With what happened, in its place.
+        line.update(self._redactor.hide_fields({**event, **fields}, known=_OURS))
         return line
-
-    def _put(self, fields: EventDict, line: EventDict) -> None:
-        for name, value in fields.items():
-            kind = type(value)
-            if kind in _PLAIN or name in _OURS:
-                line[name] = value
-            elif kind is str:
-                line[name] = self._redactor.hide(value)
-            else:
-                line[name] = self._clean(value, _DEEPEST)
-
-    def _clean(self, value: object, depth: int) -> object:
-        """Every text of a value without secrets; the names of fields are ours."""
-        match value:
-            case str():
-                return self._redactor.hide(value)
-            case bool() | int() | float() | None:
-                return value
-            case dict() if depth:
-                return {name: self._clean(each, depth - 1) for name, each in value.items()}
-            case list() | tuple() if depth:
-                return [self._clean(each, depth - 1) for each in value]
-            case _:
-                return self._redactor.hide(str(value))
 
 
 class _Clock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from wholecall.upstreams.secrets import (
     ASSIGNS,
@@ -154,6 +154,11 @@ def _has_maker(text: str) -> bool:
     return any(finder.search(text) for finder in _MAKER_FINDERS)
 
 
+_PLAIN = frozenset({bool, int, float, type(None)})
+_DEEPEST = 6
+"""Levels of a field that are searched for secrets; deeper ones are omitted."""
+
+
 class Redactor:
     """Takes secrets out of texts."""
 
@@ -183,6 +188,31 @@ class Redactor:
             if any(secret in whole for secret in self._secrets) or _has_form(shrink_all(slab)):
                 return True
         return False
+
+    def hide_fields(
+        self, fields: Mapping[str, object], *, known: Collection[str] = ()
+    ) -> dict[str, object]:
+        """Return fields without secrets in their values. The `known` ones hold our own words."""
+        return {
+            name: value
+            if type(value) in _PLAIN or name in known
+            else self._hide_in(value, _DEEPEST)
+            for name, value in fields.items()
+        }
+
+    def _hide_in(self, value: object, depth: int) -> object:
+        """Hide secrets in every text of a value; the names of fields are ours."""
+        match value:
+            case str():
+                return self.hide(value)
+            case bool() | int() | float() | None:
+                return value
+            case dict() if depth:
+                return {name: self._hide_in(each, depth - 1) for name, each in value.items()}
+            case list() | tuple() if depth:
+                return [self._hide_in(each, depth - 1) for each in value]
+            case _:
+                return self.hide(str(value))
 
     def hide(self, text: str) -> str:
         """The text without secrets."""

@@ -15,7 +15,7 @@ from wholecall.dialects.emulation.prompt import estimate_tokens
 from wholecall.errors import WholecallError
 from wholecall.events import Reasoning, Text
 from wholecall.messages import CallResult, Media, Native, Part, PastCall, Request
-from wholecall.protocols.codecs import decode_request
+from wholecall.protocols.registry import decode_request
 from wholecall.proxy.handlers.passthrough import read_whole
 from wholecall.proxy.handlers.request_plan import RequestPlanner, decode_body
 from wholecall.proxy.handlers.response_writer import explain, make_error
@@ -26,9 +26,9 @@ from wholecall.proxy.http.client_connection import (
     read_body,
 )
 from wholecall.proxy.http.client_request import ClientRequest
-from wholecall.proxy.routes.client_protocols import MESSAGES
+from wholecall.proxy.routes.client_route import MESSAGES_CLIENT
 
-COUNT_TOKENS = replace(MESSAGES, path="/v1/messages/count_tokens")
+COUNT_TOKENS = replace(MESSAGES_CLIENT, path="/v1/messages/count_tokens")
 _OK = 200
 _PER_MEDIA = 1600
 """Tokens of an image, about: its size is not known here."""
@@ -59,13 +59,13 @@ class TokenCounter:
             return await self._count(request)
         except WholecallError as error:
             failure, headers = explain(error, place="", request_id=request.request_id)
-            return make_error(MESSAGES.protocol, failure, headers=headers)
+            return make_error(MESSAGES_CLIENT.protocol, failure, headers=headers)
 
     async def _count(self, request: ClientRequest) -> ResponseBody:
-        route, outgoing = self.planner.find_route(request)
-        if route.pipe is None or route.upstream.protocol != MESSAGES.protocol:
+        route, outgoing = await self.planner.find_route(request)
+        if route.pipe is None or route.upstream.protocol != MESSAGES_CLIENT.protocol:
             fields = {"max_tokens": 1, **decode_body(outgoing.content)}
-            tokens = estimate(decode_request(MESSAGES.protocol, fields))
+            tokens = estimate(decode_request(MESSAGES_CLIENT.protocol, fields))
             return ResponseBody(_OK, msgspec.json.encode({"input_tokens": tokens}))
         outgoing = msgspec.structs.replace(outgoing, stream=False, below="count_tokens")
         async with route.pipe.send(outgoing) as response:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from yarl import URL
 
-from wholecall.proxy.handlers.model_routes import ModelRoute
+from wholecall.proxy.handlers.request_plan import ModelRoute
 from wholecall.upstreams.http import find_proxy
 
 FRESH_SECONDS = 10.0

@@ -22,7 +22,7 @@ from wholecall.proxy.http.client_connection import (
 from wholecall.proxy.http.client_request import CALLER, Caller, ClientRequest, wants_stream
 from wholecall.proxy.http.refusals import RequestRefused
 from wholecall.proxy.responses.response_store import ResponseStore, StoredResponse
-from wholecall.proxy.routes.client_protocols import RESPONSES
+from wholecall.proxy.routes.client_route import RESPONSES_CLIENT
 
 USUAL_LIMIT = 20
 MOST_LIMIT = 100
@@ -149,7 +149,7 @@ class ResponseRoute:
         if held is None:
             raise RequestRefused(404, _NOT_FOUND, code="response_not_found")
         sink = self.connections.open(send)
-        request = ClientRequest.read(RESPONSES, scope, body=b"")
+        request = ClientRequest.read(RESPONSES_CLIENT, scope, body=b"")
         sink.beat_seconds = request.shorten(sink.beat_seconds)
         try:
             with self.connections.watch(receive, sink):
@@ -170,7 +170,7 @@ def make_response_routes(responses: ResponseStore, connections: ClientConnection
         told = {"id": held.id, "object": "response", "deleted": True}
         await sink.send_body(ResponseBody(_OK, msgspec.json.encode(told)))
 
-    one = f"{RESPONSES.path}/{{id}}"
+    one = f"{RESPONSES_CLIENT.path}/{{id}}"
     answers = [
         (one, _show, "GET"),
         (one, delete, "DELETE"),

@@ -39,7 +39,7 @@ from wholecall.events import JSON, Text
 from wholecall.messages import Content, Media, Result, ToolSpec
 from wholecall.tools.mcp.server_config import McpServer
 from wholecall.tools.mcp.tool_definitions import Definition, read_definition
-from wholecall.tools.results import MEDIA_BYTES, NO_OUTPUT, STRUCTURED_BYTES, add_note, to_result
+from wholecall.tools.tool import MEDIA_BYTES, NO_OUTPUT, STRUCTURED_BYTES, add_note, to_result
 
 if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, TransportStreams

@@ -1,0 +1,1 @@
+"""Durable runs: a journal on disk, and runs restored from it."""

@@ -1,0 +1,282 @@
+"""The rows of a run, and the values in them as JSON.
+
+| key                    | when it is written                                             |
+|------------------------|----------------------------------------------------------------|
+| `intent <turn> <call>` | before a tool begins; the second time it is `<turn>.2`         |
+| `result <call>`        | a call has its result                                          |
+| `late <call>`          | a result that came after another one had counted               |
+| `answer <turn>`        | the answer of a turn was accepted                              |
+| `turn <turn>`          | the turn is over: the state of the loop                        |
+| `ask <call>`           | a person has to decide about a call                            |
+| `decision <call>`      | the decision; the first one counts                             |
+| `end`                  | the run is over, with its result or its error                  |
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from wholecall.assembly.outcome import Outcome
+from wholecall.errors import WholecallError
+from wholecall.events import (
+    Call,
+    Coercion,
+    Evidence,
+    Reasoning,
+    Rejected,
+    Repair,
+    Text,
+    Usage,
+)
+from wholecall.messages import (
+    CallResult,
+    Choice,
+    Media,
+    Message,
+    Native,
+    Part,
+    PastCall,
+    Result,
+    Role,
+)
+from wholecall.protocols.decoder import plain
+
+VERSION = 1
+"""Of the rows. A row of another version makes its run `broken`; the others go on."""
+_Row = TypeVar("_Row")
+_Structured = list[Any]
+
+
+class BrokenRow(WholecallError, ValueError):
+    """A row of a run is damaged, or of a version that is not known here."""
+
+
+class PlanRow(msgspec.Struct):
+    """The model, the messages and the options of a run."""
+
+    model: str
+    messages: _Structured
+    options: dict[str, Any] = {}
+    version: int = VERSION
+
+
+class IntentRow(msgspec.Struct):
+    """A tool is about to begin."""
+
+    call: dict[str, Any]
+    attempt: int = 1
+    parts: _Structured = []
+    """The answer as far as it was read: the call may begin before the answer ends."""
+    version: int = VERSION
+
+
+class ResultRow(msgspec.Struct):
+    """The result of a call."""
+
+    call: dict[str, Any]
+    status: str
+    result: _Structured
+    seconds: float = 0.0
+    version: int = VERSION
+
+
+class AnswerRow(msgspec.Struct):
+    """An accepted answer of the model."""
+
+    messages: _Structured
+    """Those since the last turn; the last one is the answer."""
+    calls: list[dict[str, Any]] = []
+    rejected: tuple[Rejected, ...] = ()
+    text: str = ""
+    finish_reason: str | None = None
+    native_finish_reason: str | None = None
+    version: int = VERSION
+
+
+class GuardState(msgspec.Struct):
+    """The counts of the guard."""
+
+    calls: int = 0
+    stuck: bool = False
+    identical: dict[str, int] = {}
+    failures: dict[str, int] = {}
+
+
+class TurnRow(msgspec.Struct, kw_only=True):
+    """The state of the loop after a turn."""
+
+    messages: _Structured
+    """Those that the turn added."""
+    ended: list[str]
+    """The ids of the calls that got their results in this turn."""
+    turns: int
+    usage: Usage
+    guard: GuardState
+    choice: Choice
+    max_tokens: int | None
+    texts: list[str]
+    reminders: int
+    seconds: float
+    version: int = VERSION
+
+
+class EndRow(msgspec.Struct):
+    """The end of a run."""
+
+    stop: str = ""
+    no_answer: str = ""
+    error: str = ""
+    """The reason of a run that failed."""
+    text: str = ""
+    """What the model said last, if the run failed."""
+    pending: list[dict[str, Any]] = []
+    version: int = VERSION
+
+
+class DecisionRow(msgspec.Struct):
+    """A person's decision about a call."""
+
+    decision: str
+    """`done`, `not_done`, `rerun`; of an approval `approve` or `deny`."""
+    why: str = ""
+    version: int = VERSION
+
+
+def encode_row(row: msgspec.Struct) -> bytes:
+    """Write a row. Integers keep their digits, and lone surrogates survive."""
+    return json.dumps(plain(row), separators=(",", ":")).encode()
+
+
+def decode_row(kind: type[_Row], body: bytes) -> _Row:
+    """Read a row; `BrokenRow` if that is not possible."""
+    try:
+        fields = json.loads(body)
+        version = fields["version"]
+        row = msgspec.convert(fields, kind) if version == VERSION else None
+    except (ValueError, TypeError, LookupError, msgspec.MsgspecError) as error:
+        raise BrokenRow(f"a {kind.__name__} cannot be read: {error}") from error
+    if row is None:
+        raise BrokenRow(f"a {kind.__name__} has the version {version!r}, not {VERSION}")
+    return row
+
+
+# ── Calls ───────────────────────────────────────────────────────────────────────────
+
+_CALL_FIELDS = (
+    *("id", "name", "arguments", "raw", "number", "provider_id", "extras"),
+    *("repairs", "coercions", "dropped"),
+)
+
+
+def write_call(call: Call) -> dict[str, Any]:
+    """Return a call as JSON values."""
+    fields = {name: plain(getattr(call, name)) for name in _CALL_FIELDS}
+    return {**fields, "evidence": call.evidence.value}
+
+
+def read_call(body: Mapping[str, Any]) -> Call:
+    """Read what `write_call` wrote; `BrokenRow` if it is something else."""
+    try:
+        changed = {
+            "evidence": Evidence(body["evidence"]),
+            "repairs": tuple(Repair(**each) for each in body["repairs"]),
+            "coercions": tuple(Coercion(**each) for each in body["coercions"]),
+            "dropped": tuple(body["dropped"]),
+        }
+        return Call(**{**body, **changed})
+    except (ValueError, TypeError, LookupError) as error:
+        raise BrokenRow(f"a call cannot be read: {error}") from error
+
+
+def read_outcome(row: AnswerRow) -> Outcome:
+    """Return the outcome of a turn, as far as the loop needs it."""
+    return Outcome(
+        calls=tuple(map(read_call, row.calls)),
+        rejected=row.rejected,
+        text=row.text,
+        finish_reason=row.finish_reason,
+        native_finish_reason=row.native_finish_reason,
+    )
+
+
+# ── Messages ────────────────────────────────────────────────────────────────────────
+
+# The fields of each kind of part that are stored.
+_FIELDS: Mapping[type[Part], tuple[str, ...]] = {
+    Text: ("text",),
+    Reasoning: ("text", "extras"),
+    Media: ("kind", "media_type", "data", "url", "name"),
+    Native: ("protocol", "value"),
+    PastCall: ("id", "name", "arguments", "provider_id", "extras"),
+}
+_KINDS: Mapping[str, Callable[..., Part]] = {kind.__name__: kind for kind in _FIELDS}
+
+
+def write_messages(messages: Iterable[Message], *, native: bool = False) -> _Structured:
+    """Return messages as JSON values. `native` keeps what they were read from, too."""
+    return [_write_message(message, native=native) for message in messages]
+
+
+def _write_message(message: Message, *, native: bool) -> _Structured:
+    origin = message.native if native else None
+    parts = write_parts(message.parts)
+    return [message.role.value, parts, None if origin is None else _write(origin)]
+
+
+def read_messages(rows: Iterable[Any]) -> tuple[Message, ...]:
+    """Read what `write_messages` wrote; `BrokenRow` if it is something else."""
+    try:
+        return tuple(_read_message(*row) for row in rows)
+    except (ValueError, TypeError, LookupError) as error:
+        raise BrokenRow(f"a message cannot be read: {error}") from error
+
+
+def _read_message(role: str, parts: _Structured, native: Any = None) -> Message:  # noqa: PLR0917 - the fields of a row
+    origin = None if native is None else _read(*native)
+    if isinstance(origin, Native) and isinstance(origin.value, list):
+        origin = Native(origin.protocol, tuple(origin.value))
+    return Message(Role(role), read_parts(parts), origin)
+
+
+def write_parts(parts: Iterable[Part]) -> _Structured:
+    """Return the parts of a message as JSON values."""
+    return [_write(part) for part in parts]
+
+
+def read_parts(parts: Iterable[Any]) -> tuple[Part, ...]:
+    """Read what `write_parts` wrote."""
+    return tuple(_read(*part) for part in parts)
+
+
+def write_result(result: Result) -> _Structured:
+    """Return a result as JSON values."""
+    content = [_write(piece) for piece in result.content]
+    return [result.failed, content, plain(result.structured)]
+
+
+def read_result(body: Iterable[Any]) -> Result:
+    """Read what `write_result` wrote; `BrokenRow` if it is something else."""
+    try:
+        failed, pieces, *structured = body  # older ones have no value
+        content = tuple(_read(*piece) for piece in pieces)
+    except (ValueError, TypeError, LookupError) as error:
+        raise BrokenRow(f"a result cannot be read: {error}") from error
+    return Result(content, failed, *structured)
+
+
+def _write(part: Part) -> _Structured:
+    if isinstance(part, CallResult):
+        return ["CallResult", [part.call_id, part.name, *write_result(part.result)]]
+    fields = {name: plain(getattr(part, name)) for name in _FIELDS[type(part)]}
+    return [type(part).__name__, fields]
+
+
+def _read(kind: str, fields: Any) -> Any:
+    if kind != "CallResult":
+        return _KINDS[kind](**fields)
+    call_id, name, *result = fields
+    return CallResult(call_id=call_id, name=name, result=read_result(result))

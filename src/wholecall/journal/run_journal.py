@@ -1,0 +1,331 @@
+"""The journal of one run, and the store that holds the journals of all.
+
+A run is a row with an owner and an epoch, and an append-only list of rows. Three rules make it
+safe, whatever is killed when:
+
+1. A tool that must not be repeated begins after its intent is on disk, under the epoch of the
+   worker that begins it. So after a crash it is known what may have begun.
+2. A row is appended only under the epoch that owns the run. A worker that lost its run while it was
+   stopped is `Fenced`, and begins nothing more. A result is the exception: it is accepted from the
+   worker that wrote the intent, because what a tool did stays true.
+3. The end row and the status of the run are one change: a run is never over and open at once.
+
+Nothing else is waited for: a lost `answer` or `turn` row costs a request to the model, and no tool
+begins twice for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from typing import NamedTuple, Protocol
+
+from wholecall.errors import RunFailed, RunWaiting, UpstreamError, WholecallError
+from wholecall.events import Call
+from wholecall.journal.journal_rows import (
+    AnswerRow,
+    BrokenRow,
+    EndRow,
+    IntentRow,
+    ResultRow,
+    TurnRow,
+    decode_row,
+    encode_row,
+    read_call,
+    read_result,
+    write_call,
+    write_parts,
+    write_result,
+)
+from wholecall.journal.restore import RecalledCall, Restored, Row, restore
+from wholecall.messages import Part, Result
+
+LEASE = 15.0
+"""Seconds after which a worker that gives no sign of life has lost its runs."""
+
+
+class RunStatus(enum.Enum):
+    """The status of a run."""
+
+    READY = "ready"
+    """No worker has it."""
+    RUNNING = "running"
+    WAITING = "waiting"
+    """A person has to decide, or a tool is missing."""
+    CLIENT = "client"
+    """The client has to run its own calls."""
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    BROKEN = "broken"
+    """A row of it cannot be read."""
+
+
+OVER = frozenset({RunStatus.DONE, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.BROKEN})
+
+
+class RunRow(NamedTuple):
+    """A run as a store holds it. Times are seconds since 1970."""
+
+    id: str
+    key_id: str = ""
+    model: str = ""
+    status: RunStatus = RunStatus.RUNNING
+    owner: str = ""
+    epoch: int = 0
+    created: float = 0.0
+    touched: float = 0.0
+    due: float = 0.0
+    """When it may be deleted; 0: not before it is over."""
+    stop: str = ""
+    """Why it waits, failed or is broken."""
+    plan: bytes = b""
+
+
+class ClaimState(enum.Enum):
+    """The result of a claim."""
+
+    NEW = "new"
+    TAKEN = "taken"
+    """The run was there without a living owner, and is ours now."""
+    BUSY = "busy"
+    """Its owner is alive."""
+    OVER = "over"
+
+
+class Claim(NamedTuple):
+    """A run, its rows, and whether it is ours."""
+
+    state: ClaimState
+    run: RunRow
+    rows: tuple[Row, ...] = ()
+    before: str = ""
+    """The owner that it was taken from."""
+
+
+class JournalStore(Protocol):
+    """Holds runs. Every method may be called from any thread and returns at once.
+
+    The changes of one store are made in the order in which they were requested. A future fails with
+    `StoreFailed` if the store does, with `Fenced` if the epoch is not the run's any more.
+    """
+
+    @property
+    def worker(self) -> str:
+        """The name of this worker, as owner of runs."""
+
+    def open_run(self, run: RunRow, handles: Sequence[str] = ()) -> Future[Claim]:
+        """Insert a run with its handles. If its id or a handle is taken, claim that run instead."""
+
+    def claim(self, id: str) -> Future[Claim | None]:
+        """Take a run over if its owner is dead or it has none; return None for an unknown id."""
+
+    def append(
+        self,
+        id: str,
+        rows: Sequence[Row],
+        *,
+        epoch: int,
+        status: RunStatus | None = None,
+        stop: str = "",
+    ) -> Future[None]:
+        """Append rows, and set the status in the same change. A status but RUNNING lets go."""
+
+    def append_result(self, id: str, call_id: str, *, body: bytes, epoch: int) -> Future[bytes]:
+        """Append a result, from the owner or from the epoch of the intent; return what counts."""
+
+    def decide(self, id: str, call_id: str, *, body: bytes) -> Future[bool]:
+        """Append a decision; False if there is one. The run becomes READY if it waited."""
+
+    def load(self, id: str) -> Future[Claim | None]:
+        """Read a run and its rows, without a claim."""
+
+    def find(self, handle: str) -> Future[str | None]:
+        """Return the id of the run that a handle leads to."""
+
+    def list_runs(
+        self, statuses: Sequence[RunStatus] = (), *, key_id: str | None = None, most: int = 100
+    ) -> Future[list[RunRow]]:
+        """Return runs without their plans, the latest first."""
+
+    def cancel(self, id: str, why: str) -> Future[bool]:
+        """End a run that is not over, under a new epoch: its owner is fenced."""
+
+    def let_go(self, id: str) -> None:
+        """This process works no more on a run, whatever the store says."""
+
+    def close(self) -> None:
+        """Give up the runs of this worker, and close."""
+
+
+class RunJournal:
+    """Writes the rows of one run, under one epoch."""
+
+    def __init__(self, store: JournalStore, claim: Claim) -> None:
+        """`BrokenRow` if a row of the run cannot be read."""
+        self._store = store
+        self.run = claim.run
+        self.is_resumed = claim.state is ClaimState.TAKEN
+        self.before = claim.before
+        """The worker that had it before."""
+        self.restored: Restored = restore(claim.rows)
+        self.turn = self.restored.turns + 1
+        """The number of the open turn."""
+        self.parts: Callable[[], Sequence[Part]] = tuple
+        """Returns the answer as far as it is read."""
+        self.kept_messages = len(self.restored.messages)
+        """The number of messages in the rows of finished turns."""
+        self._failure: BaseException | None = None
+
+    @property
+    def worker(self) -> str:
+        """The worker that has the run now."""
+        return self._store.worker
+
+    def check(self) -> None:
+        """Raise what prevented a row that was not waited for."""
+        if self._failure is not None:
+            raise self._failure
+
+    # ── Calls ───────────────────────────────────────────────────────────────────────
+
+    def recall(self, call_id: str) -> RecalledCall | None:
+        """Return the result that a call had before the run was restored."""
+        return self.restored.results.get(call_id)
+
+    def has_begun(self, call_id: str) -> bool:
+        """Return True if a call had begun before the run was restored, and has no result."""
+        restored = self.restored
+        return call_id in restored.intents and call_id not in restored.results
+
+    async def begin(self, call: Call, attempt: int, *, wait: bool) -> None:
+        """Write that a tool begins. With `wait`, return when that is on disk."""
+        self.check()
+        if attempt > 1 and not wait:
+            return  # the intent is there; the tool may be repeated
+        attempt += self.restored.attempts.get(call.id, 0)
+        row = IntentRow(write_call(call), attempt, write_parts(self.parts()))
+        number = f".{attempt}" if attempt > 1 else ""
+        written = self._append(Row(f"intent {self.turn}{number} {call.id}", encode_row(row)))
+        if wait:
+            await asyncio.wrap_future(written)
+
+    def end_call(self, call: Call, *, status: str, result: Result, seconds: float) -> None:
+        """Write the result of a call."""
+        self._watch(self._write_result(call, status=status, result=result, seconds=seconds))
+
+    async def settle(self, call: Call, *, status: str, result: Result) -> RecalledCall:
+        """Write the result of a call that had begun elsewhere; return the one that counts.
+
+        The worker that began it may still be alive, and may have written the real one.
+        """
+        body = await asyncio.wrap_future(
+            self._write_result(call, status=status, result=result, seconds=0.0)
+        )
+        row = decode_row(ResultRow, body)
+        return RecalledCall(read_call(row.call), row.status, read_result(row.result), row.seconds)
+
+    def _write_result(
+        self, call: Call, *, status: str, result: Result, seconds: float
+    ) -> Future[bytes]:
+        row = ResultRow(write_call(call), status, write_result(result), seconds)
+        run = self.run
+        return self._store.append_result(run.id, call.id, body=encode_row(row), epoch=run.epoch)
+
+    async def ask(self, call: Call, why: str) -> RunWaiting:
+        """Write that a person has to decide about a call; return the exception that says so."""
+        if call.id not in self.restored.asked:
+            row = IntentRow(write_call(call))
+            await asyncio.wrap_future(self._append(Row(f"ask {call.id}", encode_row(row))))
+        return RunWaiting(why, id=self.run.id)
+
+    # ── Turns ───────────────────────────────────────────────────────────────────────
+
+    def append(self, key: str, row: AnswerRow | TurnRow) -> None:
+        """Append a row that is not waited for."""
+        self.check()
+        self._append(Row(key, encode_row(row)))
+
+    async def end(self, rows: Sequence[Row], *, status: RunStatus, stop: str = "") -> None:
+        """Append the last rows and end the run, in one change."""
+        self.check()
+        run = self.run
+        written = self._store.append(run.id, rows, epoch=run.epoch, status=status, stop=stop)
+        await asyncio.wrap_future(written)
+
+    @asynccontextmanager
+    async def carrying_out(self) -> AsyncIterator[None]:
+        """Write what becomes of the run if it raises.
+
+        A failed run is over. One that an upstream failed, or that was cancelled with its process,
+        is READY, and can be resumed.
+        """
+        try:
+            yield
+        except RunWaiting as error:
+            await self._leave(RunStatus.WAITING, str(error))
+            raise
+        except RunFailed as error:
+            row = EndRow(error=str(error), text=error.text)
+            await self.end([Row("end", encode_row(row))], status=RunStatus.FAILED, stop=str(error))
+            raise
+        except (UpstreamError, asyncio.CancelledError) as error:
+            await self._leave(RunStatus.READY, str(error))
+            raise
+        finally:
+            self._store.let_go(self.run.id)
+
+    async def _leave(self, status: RunStatus, stop: str) -> None:
+        run = self.run
+        try:
+            # A cancelled task may wait once more; the store answers within its own time limit.
+            left = self._store.append(run.id, (), epoch=run.epoch, status=status, stop=stop)
+            await asyncio.wrap_future(left)
+        except WholecallError:
+            return  # another worker has it, or finds it without an owner
+
+    def _append(self, row: Row) -> Future[None]:
+        written = self._store.append(self.run.id, (row,), epoch=self.run.epoch)
+        self._watch(written)
+        return written
+
+    def _watch(self, written: Future[None] | Future[bytes]) -> None:
+        written.add_done_callback(self._note)
+
+    def _note(self, written: Future[None] | Future[bytes]) -> None:
+        error = None if written.cancelled() else written.exception()
+        if error is not None:
+            self._failure = error
+
+
+async def open_journal(
+    store: JournalStore, run: RunRow, *, handles: Sequence[str] = (), poll: float = 0.25
+) -> RunJournal:
+    """Insert or take over a run. While another worker has it, wait for its end.
+
+    A run that is over is not claimed: its `restored.end` says how it ended.
+    """
+    claim = await asyncio.wrap_future(store.open_run(run, handles))
+    while claim.state is ClaimState.BUSY:
+        await asyncio.sleep(poll)
+        found = await asyncio.wrap_future(store.claim(claim.run.id))
+        if found is None:
+            raise RunFailed(f"the run {claim.run.id!r} was deleted")
+        claim = found
+    return await make_journal(store, claim)
+
+
+async def make_journal(store: JournalStore, claim: Claim) -> RunJournal:
+    """Restore a claimed run. One with a row that cannot be read becomes `broken`."""
+    try:
+        return RunJournal(store, claim)
+    except BrokenRow as error:
+        if claim.state is ClaimState.TAKEN:
+            run, broken = claim.run, RunStatus.BROKEN
+            written = store.append(run.id, (), epoch=run.epoch, status=broken, stop=str(error))
+            await asyncio.wrap_future(written)
+            store.let_go(run.id)
+        raise RunFailed(f"the run {claim.run.id!r} is broken: {error}") from error

@@ -1,0 +1,486 @@
+"""The journals of runs in a SQLite file, for the processes of one machine.
+
+One thread writes, and commits everything that is waiting in one transaction: runs that work at the
+same time share the cost of the disk. It also gives the sign of life, because the event loop may be
+held up by a tool. A worker is dead if its lock file is free, or its sign of life is older than the
+lease; times of this kind are read from the monotonic clock of the machine, which cannot be set.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import queue
+import sqlite3
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from wholecall.errors import Fenced
+from wholecall.journal.restore import Row
+from wholecall.journal.run_journal import (
+    LEASE,
+    OVER,
+    Claim,
+    ClaimState,
+    RunRow,
+    RunStatus,
+)
+from wholecall.storage import StoreFailed, diagnose, open_database
+
+KEPT_SECONDS = 24 * 3600.0
+"""Seconds for which a run and its handles are kept after its end."""
+_BEAT = 1.0
+"""Seconds between two signs of life."""
+_MOST_CHANGES = 512
+"""Changes in one commit."""
+_FAILED = "the journal of runs cannot be used"
+_MIGRATIONS = (
+    """
+CREATE TABLE runs (
+    id TEXT PRIMARY KEY, key_id TEXT NOT NULL, model TEXT NOT NULL, status TEXT NOT NULL,
+    owner TEXT NOT NULL, epoch INTEGER NOT NULL, created REAL NOT NULL, touched REAL NOT NULL,
+    due REAL NOT NULL, stop TEXT NOT NULL, plan BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX runs_by_status ON runs (status, touched);
+CREATE INDEX runs_by_due ON runs (due) WHERE due > 0;
+CREATE TABLE rows (
+    number INTEGER PRIMARY KEY, run TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
+    key TEXT NOT NULL, epoch INTEGER NOT NULL, at REAL NOT NULL, body BLOB NOT NULL,
+    UNIQUE (run, key)
+);
+CREATE TABLE frames (
+    run TEXT NOT NULL REFERENCES runs ON DELETE CASCADE, number INTEGER NOT NULL,
+    body BLOB NOT NULL, PRIMARY KEY (run, number)
+) WITHOUT ROWID;
+CREATE TABLE handles (
+    name TEXT PRIMARY KEY, run TEXT NOT NULL REFERENCES runs ON DELETE CASCADE
+) WITHOUT ROWID;
+CREATE INDEX handles_by_run ON handles (run);
+CREATE TABLE workers (id TEXT PRIMARY KEY, seen REAL NOT NULL) WITHOUT ROWID;
+""",
+)
+"""Numbered from 1; each is one transaction."""
+_RUN = "id, key_id, model, status, owner, epoch, created, touched, due, stop, plan"
+_INSERT_RUN = f"INSERT INTO runs ({_RUN}) VALUES ({', '.join('?' * 11)})"  # noqa: S608 - only our own words
+_T = TypeVar("_T")
+
+
+class _Change(NamedTuple):
+    make: Callable[[sqlite3.Connection], Any]
+    made: Future[Any]
+
+
+class SqliteJournal:
+    """One file; several processes may use it, each with one worker."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        kept_seconds: float = KEPT_SECONDS,
+        lease: float = LEASE,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.worker = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.path = path
+        self._kept_seconds = kept_seconds
+        self._lease = lease
+        self._clock = clock
+        self._locks = path.with_name(f"{path.name}-workers")
+        self._database = open_database(path, _prepare)
+        self._file = _identify(path)
+        self._mine: set[str] = set()
+        """The runs that this process works on."""
+        self._lock_file = self._lock_worker()
+        self._changes: queue.SimpleQueue[_Change | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="wholecall journal", daemon=True)
+        self._thread.start()
+
+    # ── The interface ───────────────────────────────────────────────────────────────
+
+    def open_run(self, run: RunRow, handles: Sequence[str] = ()) -> Future[Claim]:
+        """Insert a run with its handles. If its id or a handle is taken, claim that run instead."""
+
+        def change(database: sqlite3.Connection) -> Claim:
+            taken = _find_taken(database, run.id, handles=handles)
+            if taken is not None:
+                found = self._claim(database, taken)
+                assert found is not None  # noqa: S101 - handles refer to runs
+                return found
+            now = self._clock()
+            fresh = run._replace(
+                status=RunStatus.RUNNING, owner=self.worker, epoch=1, created=now, touched=now
+            )
+            values = fresh._replace(status=fresh.status.value)  # type: ignore[arg-type]
+            database.execute(_INSERT_RUN, values)
+            names = [(name, run.id) for name in handles]
+            database.executemany("INSERT INTO handles (name, run) VALUES (?, ?)", names)
+            self._take_in(database, run.id)
+            return Claim(ClaimState.NEW, fresh)
+
+        return self._submit(change)
+
+    def claim(self, id: str) -> Future[Claim | None]:
+        """Take a run over if its owner is dead or it has none; return None for an unknown id."""
+        return self._submit(lambda database: self._claim(database, id))
+
+    def append(
+        self,
+        id: str,
+        rows: Sequence[Row],
+        *,
+        epoch: int,
+        status: RunStatus | None = None,
+        stop: str = "",
+    ) -> Future[None]:
+        """Append rows, and set the status in the same change. A status but RUNNING lets go."""
+
+        def change(database: sqlite3.Connection) -> None:
+            now = self._clock()
+            _demand_epoch(database, id, epoch=epoch)
+            _insert(database, id, rows=rows, epoch=epoch, now=now)
+            if status is not None:
+                self._set_status(database, id, status=status, stop=stop)
+
+        return self._submit(change)
+
+    def append_result(self, id: str, call_id: str, *, body: bytes, epoch: int) -> Future[bytes]:
+        """Append a result, from the owner or from the epoch of the intent; return what counts."""
+
+        def change(database: sqlite3.Connection) -> bytes:
+            if not _wrote_intent(database, id, call_id=call_id, epoch=epoch):
+                _demand_epoch(database, id, epoch=epoch)
+            key = f"result {call_id}"
+            before = database.execute(
+                "SELECT body, epoch FROM rows WHERE run = ? AND key = ?", (id, key)
+            ).fetchone()
+            if before is None:
+                _insert(database, id, rows=[Row(key, body)], epoch=epoch, now=self._clock())
+                return body
+            if before[1] != epoch:
+                _insert(
+                    database,
+                    id,
+                    rows=[Row(f"late {call_id}", body)],
+                    epoch=epoch,
+                    now=self._clock(),
+                )
+            return bytes(before[0])
+
+        return self._submit(change)
+
+    def decide(self, id: str, call_id: str, *, body: bytes) -> Future[bool]:
+        """Append a decision; False if there is one. The run becomes READY if it waited."""
+
+        def change(database: sqlite3.Connection) -> bool:
+            insert = (
+                "INSERT OR IGNORE INTO rows (run, key, epoch, at, body) "
+                "SELECT id, ?, epoch, ?, ? FROM runs WHERE id = ?"
+            )
+            values = (f"decision {call_id}", self._clock(), body, id)
+            counted = database.execute(insert, values).rowcount == 1
+            if counted:
+                database.execute(
+                    "UPDATE runs SET status = 'ready', stop = '' "
+                    "WHERE id = ? AND status = 'waiting'",
+                    (id,),
+                )
+            return counted
+
+        return self._submit(change)
+
+    def load(self, id: str) -> Future[Claim | None]:
+        """Read a run and its rows, without a claim."""
+
+        def read(database: sqlite3.Connection) -> Claim | None:
+            run = _read_run(database, id)
+            if run is None:
+                return None
+            state = ClaimState.OVER if run.status in OVER else ClaimState.BUSY
+            return Claim(state, run, _read_rows(database, id))
+
+        return self._submit(read)
+
+    def find(self, handle: str) -> Future[str | None]:
+        """Return the id of the run that a handle leads to."""
+
+        def read(database: sqlite3.Connection) -> str | None:
+            found = database.execute("SELECT run FROM handles WHERE name = ?", (handle,)).fetchone()
+            return None if found is None else str(found[0])
+
+        return self._submit(read)
+
+    def list_runs(
+        self, statuses: Sequence[RunStatus] = (), *, key_id: str | None = None, most: int = 100
+    ) -> Future[list[RunRow]]:
+        """Return runs without their plans, the latest first."""
+        wanted = [status.value for status in statuses or tuple(RunStatus)]
+        places = ",".join("?" * len(wanted))
+        of_key = "" if key_id is None else "AND key_id = ?"
+        values = [*wanted, *([] if key_id is None else [key_id]), most]
+        query = (
+            f"SELECT {_RUN.removesuffix(', plan')} FROM runs WHERE status IN ({places}) {of_key} "  # noqa: S608 - only our own words
+            "ORDER BY touched DESC LIMIT ?"
+        )
+        return self._submit(
+            lambda database: [_make_run(row) for row in database.execute(query, values)]
+        )
+
+    def cancel(self, id: str, why: str) -> Future[bool]:
+        """End a run that is not over, under a new epoch: its owner is fenced."""
+
+        def change(database: sqlite3.Connection) -> bool:
+            run = _read_run(database, id)
+            if run is None or run.status in OVER:
+                return False
+            database.execute("UPDATE runs SET epoch = epoch + 1 WHERE id = ?", (id,))
+            self._set_status(database, id, status=RunStatus.CANCELLED, stop=why)
+            return True
+
+        return self._submit(change)
+
+    def let_go(self, id: str) -> None:
+        """This process works no more on a run, whatever the store says."""
+        self._mine.discard(id)
+
+    def close(self) -> None:
+        """Give up the runs of this worker, and close."""
+        if not self._thread.is_alive():
+            return
+        self._changes.put(None)
+        self._thread.join()
+        self._database.close()
+        self._lock_file.close()
+        with suppress(OSError):
+            (self._locks / self.worker).unlink()
+
+    # ── Claims ──────────────────────────────────────────────────────────────────────
+
+    def _claim(self, database: sqlite3.Connection, id: str) -> Claim | None:
+        run = _read_run(database, id)
+        if run is None:
+            return None
+        rows = _read_rows(database, id)
+        if run.status in OVER:
+            return Claim(ClaimState.OVER, run, rows)
+        if run.status is RunStatus.RUNNING and self._is_at_work(database, run):
+            return Claim(ClaimState.BUSY, run, rows)
+        epoch, now = run.epoch + 1, self._clock()
+        database.execute(
+            "UPDATE runs SET owner = ?, epoch = ?, status = 'running', touched = ?, stop = '' "
+            "WHERE id = ?",
+            (self.worker, epoch, now, id),
+        )
+        self._take_in(database, id)
+        taken = run._replace(
+            owner=self.worker, epoch=epoch, status=RunStatus.RUNNING, touched=now, stop=""
+        )
+        return Claim(ClaimState.TAKEN, taken, rows, run.owner)
+
+    def _take_in(self, database: sqlite3.Connection, id: str) -> None:
+        """Work on a run, with a sign of life from its first moment on."""
+        if not self._mine:
+            self._give_sign(database)
+        self._mine.add(id)
+
+    def _is_at_work(self, database: sqlite3.Connection, run: RunRow) -> bool:
+        if run.owner == self.worker:
+            return run.id in self._mine
+        seen = database.execute("SELECT seen FROM workers WHERE id = ?", (run.owner,)).fetchone()
+        now = time.monotonic()
+        # A sign of life from the future was given before the machine was started.
+        if seen is None or not now - self._lease < seen[0] <= now:
+            return False
+        return not self._is_lock_free(run.owner)
+
+    def _is_lock_free(self, worker: str) -> bool:
+        try:
+            with (self._locks / worker).open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        (self._locks / worker).unlink(missing_ok=True)
+        return True
+
+    def _lock_worker(self) -> Any:
+        try:
+            self._locks.mkdir(mode=0o700, exist_ok=True)
+            file = (self._locks / self.worker).open("wb")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            self._database.close()
+            raise StoreFailed(diagnose(error, self._locks)) from error
+        return file
+
+    def _set_status(
+        self, database: sqlite3.Connection, id: str, *, status: RunStatus, stop: str
+    ) -> None:
+        now = self._clock()
+        over = status in OVER
+        due = now + self._kept_seconds if over else 0.0
+        owner = self.worker if status is RunStatus.RUNNING else ""
+        database.execute(
+            "UPDATE runs SET status = ?, stop = ?, owner = ?, touched = ?, due = ? WHERE id = ?",
+            (status.value, stop, owner, now, due, id),
+        )
+        if over:
+            database.execute("DELETE FROM runs WHERE due > 0 AND due < ?", (now,))
+
+    # ── The thread ──────────────────────────────────────────────────────────────────
+
+    def _submit(self, make: Callable[[sqlite3.Connection], _T]) -> Future[_T]:
+        change = _Change(make, Future())
+        self._changes.put(change)
+        return change.made
+
+    def _work(self) -> None:
+        beat = time.monotonic()
+        while True:
+            taken = self._take()
+            changes = [change for change in taken if change is not None]
+            if self._mine and time.monotonic() - beat >= _BEAT:
+                beat = time.monotonic()
+                changes.append(_Change(self._give_sign, Future()))
+            self._commit(changes)
+            if None in taken:
+                return
+
+    def _take(self) -> list[_Change | None]:
+        changes: list[_Change | None] = []
+        with suppress(queue.Empty):
+            changes.append(self._changes.get(timeout=_BEAT / 2))
+            while changes[-1] is not None and len(changes) < _MOST_CHANGES:
+                changes.append(self._changes.get_nowait())
+        return changes
+
+    def _give_sign(self, database: sqlite3.Connection) -> None:
+        values = (self.worker, time.monotonic())
+        database.execute("INSERT OR REPLACE INTO workers (id, seen) VALUES (?, ?)", values)
+
+    def _demand_file(self) -> None:
+        """Notice a file that was deleted: what is written to it would be lost."""
+        if _identify(self.path) != self._file:
+            raise OSError("the file was deleted or replaced")
+
+    def _commit(self, changes: list[_Change]) -> None:
+        """Make all changes in one transaction; one that fails leaves nothing of itself."""
+        if not changes:
+            return
+        database = self._database
+        try:
+            self._demand_file()
+            database.execute("BEGIN IMMEDIATE")
+            outcomes = [_make(database, change) for change in changes]
+            database.execute("COMMIT")
+        except (sqlite3.Error, OSError) as error:
+            with suppress(sqlite3.Error):
+                database.execute("ROLLBACK")
+            why = f"{_FAILED}: {diagnose(error, self.path)}"
+            failed = StoreFailed(f"{_FAILED}; the log says why", why=why)
+            outcomes = [failed] * len(changes)
+        for change, outcome in zip(changes, outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                change.made.set_exception(outcome)
+            else:
+                change.made.set_result(outcome)
+
+
+def _prepare(database: sqlite3.Connection) -> None:
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = FULL")
+    database.execute("PRAGMA foreign_keys = ON")
+    database.execute("BEGIN IMMEDIATE")
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    for number, migration in enumerate(_MIGRATIONS[version:], start=version + 1):
+        for statement in migration.split(";"):
+            database.execute(statement)
+        database.execute(f"PRAGMA user_version = {number}")
+    database.execute("COMMIT")
+
+
+def _make(database: sqlite3.Connection, change: _Change) -> Any:
+    database.execute("SAVEPOINT change")
+    try:
+        return change.make(database)
+    except (Fenced, sqlite3.IntegrityError) as error:
+        database.execute("ROLLBACK TO change")
+        return error
+    finally:
+        if database.in_transaction:
+            database.execute("RELEASE change")
+
+
+def _identify(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _find_taken(database: sqlite3.Connection, id: str, *, handles: Sequence[str]) -> str | None:
+    for name in handles:
+        found = database.execute("SELECT run FROM handles WHERE name = ?", (name,)).fetchone()
+        if found is not None:
+            return str(found[0])
+    found = database.execute("SELECT id FROM runs WHERE id = ?", (id,)).fetchone()
+    return None if found is None else id
+
+
+def _make_run(row: Sequence[Any]) -> RunRow:
+    run = RunRow(*row)
+    return run._replace(status=RunStatus(run.status))
+
+
+def _read_run(database: sqlite3.Connection, id: str) -> RunRow | None:
+    row = database.execute(f"SELECT {_RUN} FROM runs WHERE id = ?", (id,)).fetchone()  # noqa: S608 - only our own words
+    return None if row is None else _make_run(row)
+
+
+def _read_rows(database: sqlite3.Connection, id: str) -> tuple[Row, ...]:
+    query = "SELECT key, body, epoch FROM rows WHERE run = ? ORDER BY number"
+    return tuple(Row(*row) for row in database.execute(query, (id,)))
+
+
+def _demand_epoch(database: sqlite3.Connection, id: str, *, epoch: int) -> None:
+    row = database.execute("SELECT epoch FROM runs WHERE id = ?", (id,)).fetchone()
+    if row is None or row[0] != epoch:
+        raise Fenced(f"another worker has taken over the run {id!r}")
+
+
+def _wrote_intent(database: sqlite3.Connection, id: str, *, call_id: str, epoch: int) -> bool:
+    """Return True if this epoch wrote an intent of the call."""
+    query = "SELECT key FROM rows WHERE run = ? AND epoch = ? AND key LIKE 'intent %'"
+    keys = (key for (key,) in database.execute(query, (id, epoch)))
+    return any(key.split(" ", 2)[2] == call_id for key in keys)
+
+
+def _insert(
+    database: sqlite3.Connection, id: str, *, rows: Sequence[Row], epoch: int, now: float
+) -> None:
+    values = [(id, row.key, epoch, now, row.body) for row in rows]
+    insert = "INSERT INTO rows (run, key, epoch, at, body) VALUES (?, ?, ?, ?, ?)"
+    database.executemany(insert, values)
+
+
+_OPEN: dict[tuple[int, Path], SqliteJournal] = {}
+"""The journals that this process has opened by their names. A child has to open its own."""
+
+
+def find_journal(name: str) -> SqliteJournal:
+    """Return the journal of a name such as `sqlite:runs.sqlite`; one for all runs of a process."""
+    kind, _, place = name.partition(":")
+    if kind != "sqlite" or not place:
+        raise ValueError(f"the journal {name!r} is not known: write 'sqlite:<file>'")
+    key = (os.getpid(), Path(place).absolute())
+    if key not in _OPEN:
+        _OPEN[key] = SqliteJournal(key[1])
+    return _OPEN[key]

@@ -1,0 +1,73 @@
+"""The shells around the engine."""
+
+from __future__ import annotations
+
+import pytest
+
+from wholecall.dialects.dialect_registry import AUTO, DIALECTS, dialect_named
+from wholecall.dialects.rescue import TextReader, parse_text
+from wholecall.events import Start
+from wholecall.messages import ToolSpec
+
+CALL = '<tool_call>{"name": "find", "arguments": {"query": "x"}}</tool_call>'
+
+
+def test_without_tools_any_name_is_taken() -> None:
+    outcome = parse_text("hermes", CALL)
+    assert [(call.name, call.arguments) for call in outcome.calls] == [("find", {"query": "x"})]
+    assert outcome.finish_reason == "tool_calls"
+
+
+def test_the_provider_s_id_is_kept() -> None:
+    text = "<|tool_call_begin|>functions.find:7<|tool_call_argument_begin|>{}<|tool_call_end|>"
+    [call] = parse_text("kimi_k2", text).calls
+    assert call.id == "functions.find:7"
+
+
+def test_a_tool_may_start_before_the_answer_ends() -> None:
+    reader = TextReader("hermes", [ToolSpec("find", start=Start.CLOSED)])
+    assert any(type(event).__name__ == "Released" for event in reader.feed(CALL))
+
+
+def test_what_was_started_before_the_reasoning_ended_is_not_taken_back() -> None:
+    reader = TextReader("hermes", [ToolSpec("find", start=Start.CLOSED)])
+    events = [*reader.feed(CALL), *reader.feed("</think>"), *reader.end()]
+    assert not any(type(event).__name__ == "Rejected" for event in events)
+
+
+def test_an_unknown_dialect_is_named() -> None:
+    with pytest.raises(ValueError, match="there is no dialect 'klingon'; there are anthropic_xml"):
+        parse_text("klingon", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("qwen3_coder", "qwen3_xml"),
+        ("granite-20b-fc", "granite20b_fc"),
+        ("GPT-OSS", "harmony"),
+        ("Solar-Open", "solar_open"),
+    ],
+)
+def test_a_dialect_is_found_under_the_name_that_servers_give_it(name: str, own: str) -> None:
+    assert dialect_named(name) is DIALECTS[own]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CALL,
+        '[TOOL_CALLS] [{"name": "find", "arguments": {"query": "x"}}][/TOOL_CALLS]',
+        '<|tool▁call▁begin|>function<|tool▁sep|>find\n{"query": "x"}<|tool▁call▁end|>',
+        '{"name": "find", "arguments": {"query": "x"}}',
+    ],
+    ids=["a tag", "another marker", "a header", "no marker"],
+)
+def test_behind_a_template_stands_any_marker_of_json(text: str) -> None:
+    [call] = parse_text("template_tag_json", text, tools=[ToolSpec("find")]).calls
+    assert call.arguments == {"query": "x"}
+
+
+def test_every_dialect_says_who_writes_it() -> None:
+    assert all(dialect.models for dialect in DIALECTS.values())
+    assert AUTO is DIALECTS["auto"]

@@ -1,0 +1,190 @@
+"""A SQLite file holds runs for the workers of one machine: one owner, one end, no lost result."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from wholecall.errors import Fenced
+from wholecall.journal.restore import Row
+from wholecall.journal.run_journal import Claim, ClaimState, RunRow, RunStatus
+from wholecall.journal.sqlite_journal import SqliteJournal
+from wholecall.storage import StoreFailed
+
+NEW = RunRow("one", model="m", plan=b"{}")
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Callable[..., SqliteJournal]]:
+    opened: list[SqliteJournal] = []
+
+    def open_one(**options: float) -> SqliteJournal:
+        opened.append(SqliteJournal(tmp_path / "runs.sqlite", **options))  # type: ignore[arg-type]
+        return opened[-1]
+
+    yield open_one
+    for journal in opened:
+        journal.close()
+
+
+def take_over(journal: SqliteJournal, id: str = "one") -> Claim:
+    """Claim a run as if its owner had died."""
+    database = sqlite3.connect(journal.path)
+    with database:
+        database.execute("UPDATE runs SET owner = 'dead' WHERE id = ?", (id,))
+    database.close()
+    claim = journal.claim(id).result()
+    assert claim is not None
+    assert claim.state is ClaimState.TAKEN
+    return claim
+
+
+def read_keys(journal: SqliteJournal, id: str = "one") -> list[str]:
+    found = journal.load(id).result()
+    assert found is not None
+    return [row.key for row in found.rows]
+
+
+def test_of_two_equal_handles_the_second_leads_to_the_first(
+    make: Callable[..., SqliteJournal],
+) -> None:
+    one, other = make(), make()
+    claims: list[Claim] = []
+    barrier = threading.Barrier(8)
+
+    def claim(number: int) -> None:
+        barrier.wait()
+        journal = (one, other)[number % 2]
+        claims.append(journal.open_run(NEW._replace(id=f"run {number}"), ["key a"]).result())
+
+    threads = [threading.Thread(target=claim, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({claim.run.id for claim in claims}) == 1
+    states = sorted(claim.state.value for claim in claims)
+    assert states == ["busy"] * 7 + ["new"]
+
+
+def test_a_worker_whose_run_was_taken_over_is_fenced(make: Callable[..., SqliteJournal]) -> None:
+    one, other = make(), make()
+    one.open_run(NEW).result()
+    taken = take_over(other)
+    with pytest.raises(Fenced, match="has taken over the run 'one'"):
+        one.append("one", [Row("intent 1 b", b"")], epoch=1).result()
+    other.append("one", [Row("intent 1 b", b"")], epoch=taken.run.epoch).result()
+    assert read_keys(one) == ["intent 1 b"]
+
+
+def test_a_result_counts_from_the_worker_that_wrote_the_intent(
+    make: Callable[..., SqliteJournal],
+) -> None:
+    one, other = make(), make()
+    one.open_run(NEW).result()
+    one.append("one", [Row("intent 1 a b", b"")], epoch=1).result()
+    epoch = take_over(other).run.epoch
+    assert one.append_result("one", "a b", body=b"real", epoch=1).result() == b"real"
+    assert other.append_result("one", "a b", body=b"unknown", epoch=epoch).result() == b"real"
+    with pytest.raises(Fenced):
+        one.append_result("one", "c", body=b"real", epoch=1).result()
+
+
+def test_a_result_after_another_one_counted_is_kept_as_late(
+    make: Callable[..., SqliteJournal],
+) -> None:
+    one, other = make(), make()
+    one.open_run(NEW).result()
+    one.append("one", [Row("intent 1 a", b"")], epoch=1).result()
+    epoch = take_over(other).run.epoch
+    other.append_result("one", "a", body=b"unknown", epoch=epoch).result()
+    assert one.append_result("one", "a", body=b"real", epoch=1).result() == b"unknown"
+    assert read_keys(one) == ["intent 1 a", "result a", "late a"]
+
+
+def test_the_end_and_the_status_are_one_change(make: Callable[..., SqliteJournal]) -> None:
+    journal = make()
+    journal.open_run(NEW).result()
+    database = sqlite3.connect(journal.path)
+    with database:
+        database.execute(
+            "CREATE TRIGGER refuse BEFORE UPDATE OF status ON runs "
+            "BEGIN SELECT RAISE(ABORT, 'refused'); END"
+        )
+    with pytest.raises(sqlite3.IntegrityError, match="refused"):
+        journal.append("one", [Row("end", b"")], epoch=1, status=RunStatus.DONE).result()
+    assert read_keys(journal) == []
+    with database:
+        database.execute("DROP TRIGGER refuse")
+    database.close()
+    journal.append("one", [Row("end", b"")], epoch=1, status=RunStatus.DONE).result()
+    over = journal.claim("one").result()
+    assert over is not None
+    assert (over.state, over.run.status, over.run.owner) == (ClaimState.OVER, RunStatus.DONE, "")
+
+
+def test_a_run_is_busy_while_its_worker_lives_and_not_longer(
+    make: Callable[..., SqliteJournal],
+) -> None:
+    one, other = make(), make()
+    one.open_run(NEW).result()
+    found = other.claim("one").result()
+    assert found is not None
+    assert found.state is ClaimState.BUSY
+    one.close()
+    found = other.claim("one").result()
+    assert found is not None
+    assert (found.state, found.before, found.run.epoch) == (ClaimState.TAKEN, one.worker, 2)
+
+
+def test_a_worker_without_a_sign_of_life_has_lost_its_runs(
+    make: Callable[..., SqliteJournal],
+) -> None:
+    one, other = make(), make(lease=-1.0)
+    one.open_run(NEW).result()
+    found = other.claim("one").result()
+    assert found is not None
+    assert found.state is ClaimState.TAKEN
+
+
+def test_a_cancelled_run_fences_its_owner(make: Callable[..., SqliteJournal]) -> None:
+    journal = make()
+    journal.open_run(NEW).result()
+    assert journal.cancel("one", "not wanted any more").result()
+    assert not journal.cancel("one", "again").result()
+    with pytest.raises(Fenced):
+        journal.append("one", [Row("intent 1 a", b"")], epoch=1).result()
+    (run,) = journal.list_runs([RunStatus.CANCELLED]).result()
+    assert (run.id, run.stop) == ("one", "not wanted any more")
+    assert journal.list_runs([RunStatus.RUNNING]).result() == []
+    assert journal.list_runs(key_id="other").result() == []
+
+
+def test_a_deleted_file_is_noticed_before_anything_is_claimed(
+    make: Callable[..., SqliteJournal],
+) -> None:
+    journal = make()
+    journal.open_run(NEW).result()
+    journal.path.unlink()
+    with pytest.raises(StoreFailed) as failed:
+        journal.append("one", [Row("intent 1 a", b"")], epoch=1).result()
+    assert "was deleted or replaced" in failed.value.why
+
+
+def test_a_finished_run_is_kept_for_its_time(tmp_path: Path) -> None:
+    now = [1000.0]
+    journal = SqliteJournal(tmp_path / "runs.sqlite", kept_seconds=60, clock=lambda: now[0])
+    try:
+        journal.open_run(NEW, ["key a"]).result()
+        journal.append("one", (), epoch=1, status=RunStatus.DONE).result()
+        for id, at, found in (("two", 1059.0, "one"), ("three", 1061.0, None)):
+            now[0] = at
+            journal.open_run(NEW._replace(id=id)).result()
+            journal.append(id, (), epoch=1, status=RunStatus.DONE).result()
+            assert journal.find("key a").result() == found
+    finally:
+        journal.close()

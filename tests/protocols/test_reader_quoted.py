@@ -1,0 +1,88 @@
+"""Answers that an upstream only quotes in its error."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+import pytest
+
+from wholecall.assembly.outcome import Outcome, collect
+from wholecall.dialects.rescue import RescuingAssembler
+from wholecall.events import Event, Fault, Reason
+from wholecall.protocols.reader import Reader, quoted_answer
+
+TOOLS = [{"name": "weather", "parameters": {"type": "object"}}]
+CALL = '<tool_call>{"name": "weather", "arguments": {"city": "Oslo"}}</tool_call>'
+LLAMA = {"code": 500, "message": f"Failed to parse input at pos 3: {CALL}", "type": "server_error"}
+OLLAMA = f"error parsing tool call: raw='{CALL}', err=invalid character"
+GROQ = {"message": "Failed to call a function.", "code": "tool_use_failed"}
+ROWS: list[tuple[str, Any, str]] = [
+    ("openai-chat", LLAMA, CALL),
+    ("openai-chat", {**GROQ, "failed_generation": CALL}, CALL),
+    ("openai-chat", {"message": OLLAMA}, CALL),
+    ("ollama", OLLAMA, CALL),
+    ("openai-chat", {"message": "Failed to parse input at pos 3: "}, ""),
+    ("openai-chat", {**GROQ, "failed_generation": " "}, ""),
+    ("openai-chat", {**GROQ, "failed_generation": 7}, ""),
+    ("openai-chat", {"message": "out of memory"}, ""),
+]
+
+
+def read(protocol: str, *payloads: Any, tools: Any = TOOLS) -> list[Event]:
+    make = partial(RescuingAssembler, may_start=None)
+    reader = Reader(protocol, tools, new_assembler=make)
+    events = [event for payload in payloads for event in reader.feed(payload)]
+    return events + reader.end()
+
+
+def outcome(*payloads: Any, tools: Any = TOOLS) -> Outcome:
+    return collect(read("openai-chat", *payloads, tools=tools))
+
+
+@pytest.mark.parametrize(("protocol", "error", "said"), ROWS)
+def test_a_quoted_answer_is_found(*, protocol: str, error: Any, said: str) -> None:
+    native = error if isinstance(error, dict) else {}
+    message = error if isinstance(error, str) else error["message"]
+    assert quoted_answer(message, native) == said
+    ended = collect(read(protocol, {"error": error}))
+    assert [call.name for call in ended.calls] == (["weather"] if said else [])
+    assert (ended.error is None) == bool(said)
+
+
+def test_nothing_after_a_quoted_answer_counts() -> None:
+    more = {"choices": [{"index": 0, "delta": {"content": "more"}}]}
+    ended = outcome({"error": LLAMA}, more)
+    assert len(ended.calls) == 1
+    assert ended.text == ""
+    lines = f"data: {json.dumps({'error': LLAMA})}\n\ndata: {json.dumps(more)}\n\n"
+    (call,) = outcome(lines.encode()).calls
+    assert call.arguments == {"city": "Oslo"}
+
+
+def test_half_a_call_is_a_bad_call() -> None:
+    half = CALL[:40]
+    ended = outcome({"error": {"message": f"Failed to parse input at pos 0: {half}"}})
+    assert not ended.calls
+    assert ended.text == ""
+    assert ended.error is None
+    assert ended.rejected
+
+
+def test_words_are_a_bad_call_and_are_not_shown() -> None:
+    ended = outcome({"error": {**GROQ, "failed_generation": "I would call weather."}})
+    (rejected,) = ended.rejected
+    assert (rejected.reason, rejected.raw) == (Reason.BAD_MARKUP, "I would call weather.")
+    assert rejected.detail == "Failed to call a function."
+    assert ended.text == ""
+
+
+def test_an_error_after_a_call_or_without_tools_stays_an_error() -> None:
+    function = {"name": "weather", "arguments": "{}"}
+    call = {"index": 0, "id": "a", "type": "function", "function": function}
+    begun = {"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}
+    assert outcome(begun, {"error": LLAMA}).error is not None
+    assert any(
+        isinstance(event, Fault) for event in read("openai-chat", {"error": LLAMA}, tools=())
+    )

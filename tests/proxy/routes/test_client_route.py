@@ -1,0 +1,333 @@
+"""An endpoint as ASGI sees it: requests that are read, refused, run, sent again and left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from starlette.types import Message
+
+from proxy_server import in_loop
+from scripted import calls, says
+from wholecall.proxy.config.schema import Mode, ModelConfig, ServerLimits
+from wholecall.proxy.handlers.background import BackgroundResponses
+from wholecall.proxy.handlers.idempotency import ResendStore
+from wholecall.proxy.handlers.request_handler import HandlerFactory
+from wholecall.proxy.handlers.request_plan import ModelRoute, ModelRoutes, RequestPlanner
+from wholecall.proxy.handlers.run_mode import MixedTools
+from wholecall.proxy.http.api_keys import ANONYMOUS
+from wholecall.proxy.http.client_connection import ClientConnections
+from wholecall.proxy.http.client_request import CALLER, Caller
+from wholecall.proxy.http.shutdown import WorkInProgress
+from wholecall.proxy.observe.inspector_feed import ApprovalRequests
+from wholecall.proxy.observe.taps import Exchange, ExchangeEnded, Fate, Reading, Reads
+from wholecall.proxy.responses.response_store import ResponseStore
+from wholecall.proxy.routes.client_route import CHAT_CLIENT, ClientRoute
+from wholecall.storage import BlobStore
+from wholecall.tools.function_tool import make_tool
+from wholecall.tools.tool import Tool
+from wholecall.upstreams.replay import Reaction, ReplayUpstream
+
+BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+
+
+class Client:
+    """One request: what it says, and what it hears."""
+
+    def __init__(self, body: Any = BODY, **headers: str) -> None:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self._body = json.dumps(body).encode()
+        self.scope = {
+            "type": "http",
+            CALLER: Caller(ANONYMOUS, "req_1", named),
+        }
+        self.leaves = asyncio.Event()
+        self.messages: list[Message] = []
+        self._asked = False
+
+    async def receive(self) -> Message:
+        if not self._asked and not self.leaves.is_set():
+            self._asked = True
+            return {"type": "http.request", "body": self._body, "more_body": False}
+        await self.leaves.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        self.messages.append(message)
+
+    @property
+    def status(self) -> int:
+        return int(self.messages[0]["status"])
+
+    @property
+    def heard(self) -> str:
+        return b"".join(each.get("body", b"") for each in self.messages).decode()
+
+
+class Ends:
+    """A tap that remembers how exchanges ended, and what they were."""
+
+    def __init__(self) -> None:
+        self.ended: list[tuple[str, Fate, int]] = []
+        self.codes: list[str] = []
+
+    def open(self, exchange: Exchange) -> Reading:
+        def end(_: Ends, event: ExchangeEnded) -> None:
+            self.ended.append((exchange.way, event.fate, event.status))
+            self.codes.append(event.code)
+
+        return self, Reads({ExchangeEnded: end})
+
+
+class Bench:
+    """A service with one model, a tool that can be held up, and an endpoint."""
+
+    def __init__(self, *turns: Reaction, mode: Mode = "run") -> None:
+        self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+        self.times = 0
+        self.ends = Ends()
+        self.upstream = ReplayUpstream(turns)
+        route = ModelRoute(
+            name="m",
+            upstream=self.upstream,
+            model="m",
+            settings=ModelConfig(upstream="", mode=mode),
+        )
+        self.models = ModelRoutes([route], tools=lambda: [self._make_tool()])
+        self.work, self.resends = WorkInProgress(), ResendStore()
+        responses, mixed_tools = ResponseStore(), MixedTools(BlobStore())
+        self.endpoint = ClientRoute(
+            client=CHAT_CLIENT,
+            planner=RequestPlanner(
+                routes=self.models,
+                responses=responses,
+                mixed_tools=mixed_tools,
+                notices=self.resends.notices,
+                limits=ServerLimits,
+            ),
+            connections=ClientConnections(self.work),
+            handlers=HandlerFactory(
+                taps=[self.ends],
+                responses=responses,
+                mixed_tools=mixed_tools,
+                approvals=ApprovalRequests(),
+            ),
+            resends=self.resends,
+            background=BackgroundResponses(responses, self.resends, self.work.hold),
+        )
+
+    def _make_tool(self) -> Tool:
+        async def work() -> str:
+            self.times += 1
+            self.begun.set()
+            await self.go_on.wait()
+            return "done"
+
+        return make_tool(work)
+
+    def ask(self, client: Client) -> asyncio.Task[None]:
+        async def serve() -> None:
+            await self.endpoint(client.scope, client.receive, client.send)
+
+        return asyncio.create_task(serve())
+
+
+WORK = calls(("work", {}))
+
+
+class Silent:
+    """An upstream that lets one wait, the first time."""
+
+    protocol = "openai-chat"
+
+    def __init__(self, then: ReplayUpstream | None = None) -> None:
+        self.asked = asyncio.Event()
+        self._then = then
+
+    def answer(self, request: Any) -> Any:
+        if self._then is not None and self.asked.is_set():
+            return self._then.answer(request)
+        self.asked.set()
+        return _Forever()
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Forever:
+    async def __aenter__(self) -> None:
+        await asyncio.Event().wait()
+
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing is open."""
+
+
+@in_loop
+async def test_a_question_is_answered_and_told_of() -> None:
+    bench = Bench(says("Hello"), mode="gate")
+    client = Client()
+    await bench.ask(client)
+    assert client.heard.endswith("data: [DONE]\n\n")
+    assert bench.ends.ended == [("gate", Fate.DONE, 200)]
+
+
+@in_loop
+async def test_a_wrong_request_is_refused_and_told_of() -> None:
+    bench = Bench()
+    client = Client({"model": "none"})
+    await bench.ask(client)
+    assert client.status == 404
+    assert bench.ends.ended == [("", Fate.FAILED, 404)]
+
+
+@in_loop
+async def test_a_client_that_leaves_before_it_has_asked_gets_nothing() -> None:
+    bench = Bench()
+    client = Client()
+    client.leaves.set()
+    await bench.ask(client)
+    assert not client.messages
+
+
+@in_loop
+async def test_a_run_is_read_by_all_who_ask_for_it() -> None:
+    bench = Bench(WORK, says("Done."))
+    first, second, third = Client(), Client(), Client(x_stainless_retry_count="1")
+    asking = bench.ask(first)
+    await bench.begun.wait()
+    again = bench.ask(second)
+    await asyncio.sleep(0)
+    bench.go_on.set()
+    await asyncio.gather(asking, again)
+    await bench.ask(third)
+    assert bench.times == 1
+    assert first.heard == second.heard == third.heard
+    assert "Done." in first.heard
+    assert [fate for _, fate, _ in bench.ends.ended] == [Fate.DONE] * 3
+
+
+@in_loop
+async def test_a_second_reader_may_leave() -> None:
+    bench = Bench(WORK, says("Done."))
+    first, second = Client(), Client()
+    asking = bench.ask(first)
+    await bench.begun.wait()
+    again = bench.ask(second)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    second.leaves.set()
+    await again
+    bench.go_on.set()
+    await asking
+    assert "Done." in first.heard
+    assert [end[1:] for end in bench.ends.ended] == [(Fate.GONE, 499), (Fate.DONE, 200)]
+
+
+@in_loop
+async def test_what_was_done_for_a_client_that_left_is_not_done_again() -> None:
+    bench = Bench(WORK, says("Done."))
+    client, again = Client(), Client(x_stainless_retry_count="1")
+    asking = bench.ask(client)
+    await bench.begun.wait()
+    client.leaves.set()
+    await asking
+    bench.go_on.set()
+    await bench.work.settle(5.0)
+    await bench.ask(again)
+    assert bench.times == 1
+    assert again.status == 409
+    assert len(bench.upstream.requests) == 1
+
+
+@in_loop
+async def test_a_run_in_which_nothing_was_done_is_run_anew() -> None:
+    bench = Bench()
+    silent = Silent(ReplayUpstream([says("Done.")]))
+    bench.models.replace(
+        {
+            "m": ModelRoute(
+                name="m", upstream=silent, model="m", settings=ModelConfig(upstream="", mode="run")
+            )
+        }
+    )
+    client, again = Client(), Client(x_stainless_retry_count="1")
+    asking = bench.ask(client)
+    await silent.asked.wait()
+    client.leaves.set()
+    await asking
+    await bench.work.settle(5.0)
+    await bench.ask(again)
+    assert "Done." in again.heard
+
+
+# ── Who ended it ────────────────────────────────────────────────────────────────────
+
+LEFT = (499, "client_gone")
+CLOSED = (503, "shutting_down")
+BREAKS: dict[str, tuple[Mode, bool, dict[str, tuple[int, str]]]] = {
+    "gate": ("gate", False, {"client": LEFT, "server": CLOSED}),
+    "run, nothing was done": ("run", False, {"client": LEFT, "server": CLOSED}),
+    "run, a tool has begun": ("run", True, {"client": LEFT, "server": (409, "broken_off")}),
+}
+FATES = {"client": Fate.GONE, "server": Fate.STOPPED}
+
+
+@pytest.mark.parametrize("who", FATES)
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize(("mode", "in_tool", "told"), BREAKS.values(), ids=BREAKS)
+@in_loop
+async def test_an_answer_that_is_broken_off_is_told_by_who_ended_it(
+    mode: Mode,
+    in_tool: bool,
+    *,
+    stream: bool,
+    told: dict[str, tuple[int, str]],
+    who: str,
+) -> None:
+    bench = Bench(WORK)
+    silent = Silent()
+    if not in_tool:
+        bench.models.replace(
+            {
+                "m": ModelRoute(
+                    name="m",
+                    upstream=silent,
+                    model="m",
+                    settings=ModelConfig(upstream="", mode=mode),
+                )
+            }
+        )
+    client = Client({**BODY, "stream": stream})
+    asking = bench.ask(client)
+    await (bench.begun if in_tool else silent.asked).wait()
+    if who == "client":
+        client.leaves.set()
+    else:
+        asking.cancel()
+    await asyncio.wait([asking])
+    bench.go_on.set()
+    await bench.work.settle(5.0)
+    status, code = told[who]
+    assert bench.ends.ended == [(mode, FATES[who], status)]
+    assert bench.ends.codes == [code]
+
+
+@in_loop
+async def test_who_reads_along_when_the_server_ends_did_not_leave_and_hears_of_it() -> None:
+    bench = Bench(WORK, says("Done."))
+    clients = [Client(), Client()]
+    asking = [bench.ask(clients[0])]
+    await bench.begun.wait()
+    asking.append(bench.ask(clients[1]))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    for each in asking:
+        each.cancel()
+    await asyncio.wait(asking)
+    bench.go_on.set()
+    await bench.work.settle(5.0)
+    assert sorted(bench.ends.ended) == [("run", Fate.STOPPED, 409), ("run", Fate.STOPPED, 503)]
+    assert ["broken_off" in client.heard for client in clients] == [True, True]
+    assert bench.resends._kept  # and whoever asks again is told so, too
