@@ -13,6 +13,9 @@ LLM_VENV := .venv-llm
 LLM_STAMP := $(LLM_VENV)/.installed
 AI_SDK := tests/peers/ai_sdk
 AI_SDK_STAMP := $(AI_SDK)/node_modules/.installed
+AGENTS := tests/real_agents
+SMALL_AGENTS := $(AGENTS)/small
+NPM_FOLDERS := $(AI_SDK) $(AGENTS) $(SMALL_AGENTS)
 NPM := npm --no-audit --no-fund --ignore-scripts --loglevel=error
 LOCK_VENV := .venv-lock
 RESOLVE = $(LOCK_VENV)/bin/uv pip compile --quiet --universal --generate-hashes \
@@ -37,7 +40,7 @@ PARALLEL := -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test coverage test-clients test-model test-small-model test-browser picture eval lint format reference bench fuzz mutants dist lock clean python-version free-port
+.PHONY: help run test coverage test-clients test-agents test-small-agents test-model test-small-model test-browser picture eval lint format reference bench fuzz mutants dist lock clean python-version free-port
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -59,6 +62,12 @@ coverage: $(STAMP) ## Run the tests, and show what they cover of the whole libra
 # Clients wait between their retries, so more of them than cores run at a time.
 test-clients: $(PEERS_STAMP) $(LLM_STAMP) $(AI_SDK_STAMP) ## Run tests/peers: with LiteLLM and agent libraries, in environments of their own
 	$(PEERS_BIN)/pytest -n 6 --dist loadgroup --show-capture=no --confcutdir=tests/peers tests/peers
+
+test-agents: $(STAMP) $(AGENTS)/node_modules/.installed $(SMALL_AGENTS)/node_modules/.installed ## Run tests/real_agents: Claude Code, Codex, opencode, qwen-code and pi (1.7 GB from npm)
+	CI= $(BIN)/pytest -n 0 -q $(AGENTS)
+
+test-small-agents: $(STAMP) $(SMALL_AGENTS)/node_modules/.installed ## The part of test-agents with Codex and pi: for CI
+	CI=1 $(BIN)/pytest -n 0 -q $(AGENTS)
 
 test-model: $(STAMP) ## Run tests/models: a small real model (98 MB, pulled), and the default one if it is here
 	@$(BIN)/wholecall model pull smollm2
@@ -124,14 +133,14 @@ lock: | python-version ## Regenerate the lock files (LOCK_FLAGS=--upgrade for ne
 	@$(RESOLVE) $(EXTRAS:%=--extra %) --group dev --output-file requirements.lock pyproject.toml
 	@$(RESOLVE) $(PEERS_EXTRAS:%=--extra %) --group peers --output-file requirements-peers.lock pyproject.toml
 	@$(RESOLVE) --group pyproject.toml:llm --output-file requirements-llm.lock
-	@if command -v npm >/dev/null; then \
-		cd $(AI_SDK) && $(NPM) install --package-lock-only --omit-lockfile-registry-resolved && \
-		sed -i 's|"url": "[^"]*"|"url": ""|' package-lock.json; fi
-	@if grep -nE '://|^-|file:|(^|[ "])/' requirements*.lock || grep -n '://' $(AI_SDK)/package-lock.json; then \
+	@if command -v npm >/dev/null; then for folder in $(NPM_FOLDERS); do ( \
+		cd $$folder && $(NPM) install --package-lock-only --omit-lockfile-registry-resolved && \
+		sed -i 's|"[a-z]*://[^"]*"|""|' package-lock.json ); done; fi
+	@if grep -nE '://|^-|file:|(^|[ "])/' requirements*.lock || grep -n '://' $(NPM_FOLDERS:%=%/package-lock.json); then \
 		echo 'A lock file names an address or a path: see the lines above.' >&2; exit 1; fi
 
 clean: ## Remove the environments, caches and build results
-	rm -rf $(VENV) $(PEERS_VENV) $(LLM_VENV) $(LOCK_VENV) $(AI_SDK)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(PEERS_VENV) $(LLM_VENV) $(LOCK_VENV) $(NPM_FOLDERS:%=%/node_modules) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	rm -f .coverage .coverage.*
 	find src tests bench fuzz examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
@@ -164,6 +173,16 @@ $(AI_SDK_STAMP): $(AI_SDK)/package-lock.json
 		cd $(AI_SDK) && $(NPM) ci && touch node_modules/.installed; \
 	else \
 		echo 'NOT RUN: the clients from npm. npm (Node 20 or newer) is not on this machine.' >&2; \
+	fi
+
+# Where npm or a program cannot be had, its tests are skipped.
+%/node_modules/.installed: %/package-lock.json
+	@if command -v npm >/dev/null; then \
+		echo 'Installing the locked programs of $* with npm ...'; \
+		cd $* && if $(NPM) ci; then touch node_modules/.installed; else \
+			echo 'NOT RUN: the programs of $*. npm could not fetch them; the reason is above.' >&2; fi; \
+	else \
+		echo 'NOT RUN: the programs of $*. npm (Node 20 or newer) is not on this machine.' >&2; \
 	fi
 
 python-version:

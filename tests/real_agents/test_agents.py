@@ -1,0 +1,48 @@
+"""Real programs, healthy and with faults, in front of upstreams of all protocols."""
+
+from __future__ import annotations
+
+import pytest
+
+from example_counts import IN_CI
+from real_agents.agent_programs import PROGRAMS
+from real_agents.agent_runs import UPSTREAMS, face
+from real_agents.casting import FAULTS, HEALTHY, list_scenarios
+
+# CI tries the small programs, with what cuts a call and what only looks broken.
+IN_CI_FAULTS = ("truncated-in-string", "trailing-comma")
+SMALL = ("codex", "pi")
+TRIED = [
+    pytest.param(
+        name,
+        marks=pytest.mark.skipif(
+            not program.installed, reason="it could not be installed; `make` says why"
+        ),
+    )
+    for name, program in PROGRAMS.items()
+    if name in SMALL or not IN_CI
+]
+
+
+@pytest.mark.parametrize("upstream", UPSTREAMS)
+@pytest.mark.parametrize("name", TRIED)
+def test_a_healthy_upstream_is_used_as_if_there_were_no_proxy(name: str, upstream: str) -> None:
+    for scenario in HEALTHY[:1] if IN_CI else HEALTHY:
+        run = face(PROGRAMS[name], scenario, upstream=upstream)
+        assert run.survived, (scenario, run)
+
+
+@pytest.mark.parametrize("upstream", UPSTREAMS)
+@pytest.mark.parametrize("name", TRIED)
+def test_nothing_partial_runs(name: str, upstream: str) -> None:
+    """And of the faults that a program survives directly, it survives as many with the proxy."""
+    program = PROGRAMS[name]
+    scenarios = list_scenarios(upstream, IN_CI_FAULTS if IN_CI else FAULTS)
+    runs = {each: face(program, each, upstream=upstream) for each in scenarios}
+    assert not {each: run for each, run in runs.items() if run.partial}
+    if upstream == program.protocol and not IN_CI:
+        directly = [face(program, each, upstream=upstream, direct=True) for each in scenarios]
+        survived = sum(run.survived for run in runs.values())
+        assert survived >= sum(run.survived for run in directly)
+    if IN_CI:
+        assert all(run.survived for run in runs.values()), runs
