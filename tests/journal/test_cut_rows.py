@@ -111,7 +111,7 @@ def copy_run(path: Path, rows: list[Row], *, to: str) -> None:
     with sqlite3.connect(path) as database:
         database.execute(
             "INSERT INTO runs SELECT ?, key_id, model, 'running', 'dead', 1, created, touched, 0, "
-            "'', plan FROM runs WHERE id = 'whole'",
+            "'', plan, background FROM runs WHERE id = 'whole'",
             (to,),
         )
         insert = "INSERT INTO rows (run, key, epoch, at, body) VALUES (?, ?, 1, 0, ?)"

@@ -265,3 +265,13 @@ def test_a_tool_begins_after_its_intent_is_on_disk(journal: SqliteJournal) -> No
 
     play(journal, CHARGES, says("done"), tools=[charge])
     assert found == [["answer 1", "intent 1 c0"]]
+
+
+def test_a_cancelled_run_does_not_go_on(journal: SqliteJournal) -> None:
+    till = Till()
+    play(journal, CHARGES, says("Paid."), tools=[till.charge])
+    interrupt(journal.path, after=INTENT)
+    assert journal.cancel("order-17", "not wanted any more").result()
+    with pytest.raises(RunFailed, match="is cancelled: not wanted any more"):
+        play(journal, says("Paid."), again=True, tools=[till.charge])
+    assert till.began == ["17"]

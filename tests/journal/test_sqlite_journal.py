@@ -188,3 +188,145 @@ def test_a_finished_run_is_kept_for_its_time(tmp_path: Path) -> None:
             assert journal.find("key a").result() == found
     finally:
         journal.close()
+
+
+# ── Handles ─────────────────────────────────────────────────────────────────────────
+
+
+def end(journal: SqliteJournal, id: str, *, status: RunStatus) -> None:
+    journal.append(id, (), epoch=1, status=status).result()
+
+
+@pytest.mark.parametrize(
+    ("status", "begun", "states"),
+    [
+        pytest.param(RunStatus.DONE, True, ["new", "busy"], id="after an answer it is a new run"),
+        pytest.param(RunStatus.FAILED, False, ["new", "busy"], id="nothing had begun: a new run"),
+        pytest.param(RunStatus.FAILED, True, ["over", "new"], id="a tool had begun: told once"),
+        pytest.param(RunStatus.CANCELLED, True, ["over", "new"], id="cancelled: told once"),
+    ],
+)
+def test_a_bare_request_takes_the_handle_of_a_run_that_is_over(
+    make: Callable[..., SqliteJournal], *, status: RunStatus, begun: bool, states: list[str]
+) -> None:
+    journal = make()
+    journal.open_run(NEW, ["words"]).result()
+    if begun:
+        journal.append("one", [Row("intent 1 a", b"")], epoch=1).result()
+    end(journal, "one", status=status)
+    named = journal.open_run(NEW._replace(id="named"), ["words"]).result()
+    assert (named.state, named.run.id) == (ClaimState.OVER, "one")
+    again = (
+        journal.open_run(NEW._replace(id=f"bare {number}"), ["words"], bare=True).result()
+        for number in (1, 2)
+    )
+    assert [claim.state.value for claim in again] == states
+
+
+def test_a_handle_leads_to_one_run_and_keeps_it(tmp_path: Path) -> None:
+    now = [1000.0]
+    journal = SqliteJournal(tmp_path / "runs.sqlite", kept_seconds=60, clock=lambda: now[0])
+    try:
+        for id in ("one", "two", "three"):
+            journal.open_run(NEW._replace(id=id)).result()
+        assert journal.add_handles("one", ["call a", "call b"], until=5000.0).result()
+        assert journal.add_handles("one", ["call a"], until=6000.0).result()
+        assert not journal.add_handles("two", ["call c", "call a"], until=9000.0).result()
+        assert journal.find("call c").result() is None
+        end(journal, "one", status=RunStatus.DONE)
+        end(journal, "two", status=RunStatus.DONE)
+        now[0] = 5999.0
+        end(journal, "three", status=RunStatus.DONE)
+        found = [journal.load(id).result() is not None for id in ("one", "two")]
+        assert found == [True, False]
+        assert journal.delete("one").result()
+        assert not journal.delete("one").result()
+        assert journal.find("call a").result() is None
+    finally:
+        journal.close()
+
+
+# ── Frames and takeover ─────────────────────────────────────────────────────────────
+
+
+def test_frames_are_numbered_on_under_every_epoch(make: Callable[..., SqliteJournal]) -> None:
+    one, other = make(), make()
+    one.open_run(NEW).result()
+    one.append_frames("one", [b"a", b"b"], epoch=1).result()
+    epoch = take_over(other).run.epoch
+    with pytest.raises(Fenced):
+        one.append_frames("one", [b"x"], epoch=1).result()
+    other.append_frames("one", [b"c"], epoch=epoch, status=RunStatus.DONE).result()
+    read = one.read_frames("one", 1).result()
+    assert read is not None
+    assert (read.bodies, read.run.status, read.run.plan) == ((b"b", b"c"), RunStatus.DONE, b"")
+    assert one.read_frames("none").result() is None
+
+
+def test_a_run_is_cancelled_with_its_last_frame(make: Callable[..., SqliteJournal]) -> None:
+    journal = make()
+    journal.open_run(NEW).result()
+    assert journal.cancel("one", "enough", frames=[b"end"]).result()
+    read = journal.read_frames("one").result()
+    assert read is not None
+    assert (read.bodies, read.run.status) == ((b"end",), RunStatus.CANCELLED)
+
+
+def test_the_background_runs_of_a_dead_worker_are_taken_over_a_few_at_a_time(
+    make: Callable[..., SqliteJournal],
+) -> None:
+    one, other = make(), make()
+    for number in range(6):
+        one.open_run(NEW._replace(id=f"run {number}", background=True)).result()
+    one.open_run(NEW._replace(id="foreground")).result()
+    end(one, "run 5", status=RunStatus.READY)
+    assert [claim.run.id for claim in other.claim_abandoned().result()] == ["run 5"]
+    one.close()
+    taken = [other.claim_abandoned().result() for _ in range(3)]
+    assert [len(claims) for claims in taken] == [4, 1, 0]
+    claims = [*taken[0], *taken[1]]
+    assert {claim.run.id for claim in claims} == {f"run {number}" for number in range(5)}
+    assert all(claim.before == one.worker and claim.run.background for claim in claims)
+
+
+def test_a_change_that_no_one_waits_for_any_more_is_not_made(
+    make: Callable[..., SqliteJournal],
+) -> None:
+    journal = make()
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold(_: float) -> None:
+        held.set()
+        go_on.wait()
+
+    journal.on_commit = hold
+    first = journal.open_run(NEW)
+    assert held.wait(10)
+    cancelled = journal.open_run(NEW._replace(id="two"))
+    assert cancelled.cancel()
+    go_on.set()
+    assert first.result().state is ClaimState.NEW
+    assert journal.load("two").result() is None
+
+
+def test_a_damaged_run_fails_alone(make: Callable[..., SqliteJournal]) -> None:
+    journal = make()
+    journal.open_run(NEW).result()
+    journal.open_run(NEW._replace(id="two")).result()
+    with sqlite3.connect(journal.path) as database:
+        database.execute("UPDATE runs SET status = 'asleep' WHERE id = 'one'")
+    database.close()
+    broken, good = journal.claim("one"), journal.claim("two")
+    with pytest.raises(ValueError, match="asleep"):
+        broken.result()
+    assert good.result() is not None
+
+
+def test_a_file_of_a_newer_version_is_refused(make: Callable[..., SqliteJournal]) -> None:
+    journal = make()
+    journal.close()
+    with sqlite3.connect(journal.path) as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(StoreFailed, match="a newer version of wholecall made it"):
+        make()

@@ -45,6 +45,8 @@ from wholecall.messages import Part, Result
 
 LEASE = 15.0
 """Seconds after which a worker that gives no sign of life has lost its runs."""
+MOST_CLAIMED = 4
+"""Runs in one claim: the other workers take the rest."""
 
 
 class RunStatus(enum.Enum):
@@ -82,6 +84,8 @@ class RunRow(NamedTuple):
     """When it may be deleted; 0: not before it is over."""
     stop: str = ""
     """Why it waits, failed or is broken."""
+    background: bool = False
+    """True if any worker takes it over when its own has died. Others are resumed by a client."""
     plan: bytes = b""
 
 
@@ -105,6 +109,18 @@ class Claim(NamedTuple):
     before: str = ""
     """The owner that it was taken from."""
 
+    @property
+    def has_begun(self) -> bool:
+        """True if a tool has begun."""
+        return any(row.key.startswith("intent ") for row in self.rows)
+
+
+class StoredFrames(NamedTuple):
+    """A part of the response of a run, as its client reads it, and the run without its plan."""
+
+    run: RunRow
+    bodies: tuple[bytes, ...]
+
 
 class JournalStore(Protocol):
     """Holds runs. Every method may be called from any thread and returns at once.
@@ -113,15 +129,61 @@ class JournalStore(Protocol):
     `StoreFailed` if the store does, with `Fenced` if the epoch is not the run's any more.
     """
 
+    on_commit: Callable[[float], None]
+    """Called in any thread with the seconds that a commit took."""
+
     @property
     def worker(self) -> str:
         """The name of this worker, as owner of runs."""
 
-    def open_run(self, run: RunRow, handles: Sequence[str] = ()) -> Future[Claim]:
-        """Insert a run with its handles. If its id or a handle is taken, claim that run instead."""
+    # ── Runs and their handles ──────────────────────────────────────────────────────
+
+    def open_run(
+        self, run: RunRow, handles: Sequence[str] = (), *, bare: bool = False
+    ) -> Future[Claim]:
+        """Insert a run with its handles. If its id or a handle is taken, claim that run instead.
+
+        `bare`: the request does not say that it was sent before. So it takes the handles of a run
+        that is over. A run that failed after a tool had begun is returned once: the next bare
+        request finds its handle free.
+        """
 
     def claim(self, id: str) -> Future[Claim | None]:
         """Take a run over if its owner is dead or it has none; return None for an unknown id."""
+
+    def claim_abandoned(self, most: int = MOST_CLAIMED) -> Future[list[Claim]]:
+        """Take over background runs that are READY, or whose workers died: the oldest first."""
+
+    def add_handles(self, id: str, handles: Sequence[str], *, until: float) -> Future[bool]:
+        """Let more names lead to a run; False, and no change, if one of them leads to another run.
+
+        The run is kept until then (seconds since 1970), even if it is over.
+        """
+
+    def find(self, handle: str) -> Future[str | None]:
+        """Return the id of the run that a handle leads to."""
+
+    def load(self, id: str) -> Future[Claim | None]:
+        """Read a run and its rows, without a claim."""
+
+    def list_runs(
+        self, statuses: Sequence[RunStatus] = (), *, key_id: str | None = None, most: int = 100
+    ) -> Future[list[RunRow]]:
+        """Return runs without their plans, the latest first."""
+
+    def cancel(self, id: str, why: str, *, frames: Sequence[bytes] = ()) -> Future[bool]:
+        """End a run that is not over, under a new epoch: its owner is fenced."""
+
+    def delete(self, id: str) -> Future[bool]:
+        """Forget a run, its rows, frames and handles. Its owner is fenced."""
+
+    def let_go(self, id: str) -> None:
+        """This process works no more on a run, whatever the store says."""
+
+    def close(self) -> None:
+        """Give up the runs of this worker, and close."""
+
+    # ── Rows and frames ─────────────────────────────────────────────────────────────
 
     def append(
         self,
@@ -140,25 +202,19 @@ class JournalStore(Protocol):
     def decide(self, id: str, call_id: str, *, body: bytes) -> Future[bool]:
         """Append a decision; False if there is one. The run becomes READY if it waited."""
 
-    def load(self, id: str) -> Future[Claim | None]:
-        """Read a run and its rows, without a claim."""
+    def append_frames(
+        self,
+        id: str,
+        frames: Sequence[bytes],
+        *,
+        epoch: int,
+        status: RunStatus | None = None,
+        stop: str = "",
+    ) -> Future[None]:
+        """Append to the response of a run, and set the status in the same change."""
 
-    def find(self, handle: str) -> Future[str | None]:
-        """Return the id of the run that a handle leads to."""
-
-    def list_runs(
-        self, statuses: Sequence[RunStatus] = (), *, key_id: str | None = None, most: int = 100
-    ) -> Future[list[RunRow]]:
-        """Return runs without their plans, the latest first."""
-
-    def cancel(self, id: str, why: str) -> Future[bool]:
-        """End a run that is not over, under a new epoch: its owner is fenced."""
-
-    def let_go(self, id: str) -> None:
-        """This process works no more on a run, whatever the store says."""
-
-    def close(self) -> None:
-        """Give up the runs of this worker, and close."""
+    def read_frames(self, id: str, start: int = 0) -> Future[StoredFrames | None]:
+        """Return the frames of a run from a number on; None for an unknown id."""
 
 
 class RunJournal:
@@ -209,9 +265,16 @@ class RunJournal:
         attempt += self.restored.attempts.get(call.id, 0)
         row = IntentRow(write_call(call), attempt, write_parts(self.parts()))
         number = f".{attempt}" if attempt > 1 else ""
+        clock = asyncio.get_running_loop().time
+        asked_at = clock()
         written = self._append(Row(f"intent {self.turn}{number} {call.id}", encode_row(row)))
-        if wait:
-            await asyncio.wrap_future(written)
+        if not wait:
+            return
+        await asyncio.wrap_future(written)
+        if clock() - asked_at > LEASE / 2:
+            # The process was stopped: another worker may have the run, and have settled the call.
+            run = self.run
+            await asyncio.wrap_future(self._store.append(run.id, (), epoch=run.epoch))
 
     def end_call(self, call: Call, *, status: str, result: Result, seconds: float) -> None:
         """Write the result of a call."""
@@ -321,7 +384,11 @@ async def open_journal(
 async def make_journal(store: JournalStore, claim: Claim) -> RunJournal:
     """Restore a claimed run. One with a row that cannot be read becomes `broken`."""
     try:
-        return RunJournal(store, claim)
+        journal = RunJournal(store, claim)
+        if claim.state is ClaimState.OVER and journal.restored.end is None:
+            run = claim.run
+            raise RunFailed(f"the run {run.id!r} is {run.status.value}: {run.stop}")
+        return journal
     except BrokenRow as error:
         if claim.state is ClaimState.TAKEN:
             run, broken = claim.run, RunStatus.BROKEN

@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,11 +26,13 @@ from wholecall.errors import Fenced
 from wholecall.journal.restore import Row
 from wholecall.journal.run_journal import (
     LEASE,
+    MOST_CLAIMED,
     OVER,
     Claim,
     ClaimState,
     RunRow,
     RunStatus,
+    StoredFrames,
 )
 from wholecall.storage import StoreFailed, diagnose, open_database
 
@@ -64,11 +67,19 @@ CREATE TABLE handles (
 CREATE INDEX handles_by_run ON handles (run);
 CREATE TABLE workers (id TEXT PRIMARY KEY, seen REAL NOT NULL) WITHOUT ROWID;
 """,
+    """
+ALTER TABLE runs ADD COLUMN background INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE handles ADD COLUMN until REAL NOT NULL DEFAULT 0;
+""",
 )
 """Numbered from 1; each is one transaction."""
-_RUN = "id, key_id, model, status, owner, epoch, created, touched, due, stop, plan"
-_INSERT_RUN = f"INSERT INTO runs ({_RUN}) VALUES ({', '.join('?' * 11)})"  # noqa: S608 - only our own words
+_RUN = "id, key_id, model, status, owner, epoch, created, touched, due, stop, background, plan"
+_INSERT_RUN = f"INSERT INTO runs ({_RUN}) VALUES ({', '.join('?' * 12)})"  # noqa: S608 - only our own words
 _T = TypeVar("_T")
+
+
+def _measure_nothing(_: float) -> None:
+    """Do nothing: no one is interested."""
 
 
 class _Change(NamedTuple):
@@ -95,6 +106,7 @@ class SqliteJournal:
         self._locks = path.with_name(f"{path.name}-workers")
         self._database = open_database(path, _prepare)
         self._file = _identify(path)
+        self.on_commit: Callable[[float], None] = _measure_nothing
         self._mine: set[str] = set()
         """The runs that this process works on."""
         self._lock_file = self._lock_worker()
@@ -104,15 +116,26 @@ class SqliteJournal:
 
     # ── The interface ───────────────────────────────────────────────────────────────
 
-    def open_run(self, run: RunRow, handles: Sequence[str] = ()) -> Future[Claim]:
-        """Insert a run with its handles. If its id or a handle is taken, claim that run instead."""
+    def open_run(
+        self, run: RunRow, handles: Sequence[str] = (), *, bare: bool = False
+    ) -> Future[Claim]:
+        """Insert a run with its handles. If its id or a handle is taken, claim that run instead.
+
+        `bare`: the request does not say that it was sent before. So it takes the handles of a run
+        that is over. A run that failed after a tool had begun is returned once: the next bare
+        request finds its handle free.
+        """
 
         def change(database: sqlite3.Connection) -> Claim:
             taken = _find_taken(database, run.id, handles=handles)
-            if taken is not None:
-                found = self._claim(database, taken)
-                assert found is not None  # noqa: S101 - handles refer to runs
+            found = None if taken is None else self._claim(database, taken)
+            if found is not None and (found.state is not ClaimState.OVER or not bare):
                 return found
+            if found is not None:
+                freed = [(name,) for name in handles]
+                database.executemany("DELETE FROM handles WHERE name = ?", freed)
+                if found.run.status is not RunStatus.DONE and found.has_begun:
+                    return found
             now = self._clock()
             fresh = run._replace(
                 status=RunStatus.RUNNING, owner=self.worker, epoch=1, created=now, touched=now
@@ -129,6 +152,46 @@ class SqliteJournal:
     def claim(self, id: str) -> Future[Claim | None]:
         """Take a run over if its owner is dead or it has none; return None for an unknown id."""
         return self._submit(lambda database: self._claim(database, id))
+
+    def claim_abandoned(self, most: int = MOST_CLAIMED) -> Future[list[Claim]]:
+        """Take over background runs that are READY, or whose workers died: the oldest first."""
+
+        def change(database: sqlite3.Connection) -> list[Claim]:
+            query = (
+                f"SELECT {_RUN} FROM runs WHERE background AND status IN ('ready', 'running') "  # noqa: S608 - only our own words
+                "AND NOT (status = 'running' AND owner = ?) ORDER BY created"
+            )
+            open_runs = [_make_run(row) for row in database.execute(query, (self.worker,))]
+            dead = (
+                run
+                for run in open_runs
+                if run.status is RunStatus.READY or not self._is_at_work(database, run)
+            )
+            claims = (self._claim(database, run.id) for run in islice(dead, most))
+            return [claim for claim in claims if claim is not None]
+
+        return self._submit(change)
+
+    def add_handles(self, id: str, handles: Sequence[str], *, until: float) -> Future[bool]:
+        """Let more names lead to a run; False, and no change, if one of them leads to another run.
+
+        The run is kept until then (seconds since 1970), even if it is over.
+        """
+
+        def change(database: sqlite3.Connection) -> bool:
+            found = {_find_handle(database, name) for name in handles}
+            if not found <= {None, id}:
+                return False
+            database.executemany(
+                "INSERT INTO handles (name, run, until) VALUES (?, ?, ?) "
+                "ON CONFLICT (name) DO UPDATE SET until = excluded.until",
+                [(name, id, until) for name in handles],
+            )
+            query = "UPDATE runs SET due = max(due, ?) WHERE id = ? AND due > 0"
+            database.execute(query, (until, id))
+            return True
+
+        return self._submit(change)
 
     def append(
         self,
@@ -150,6 +213,25 @@ class SqliteJournal:
 
         return self._submit(change)
 
+    def append_frames(
+        self,
+        id: str,
+        frames: Sequence[bytes],
+        *,
+        epoch: int,
+        status: RunStatus | None = None,
+        stop: str = "",
+    ) -> Future[None]:
+        """Append to the response of a run, and set the status in the same change."""
+
+        def change(database: sqlite3.Connection) -> None:
+            _demand_epoch(database, id, epoch=epoch)
+            _insert_frames(database, id, frames=frames)
+            if status is not None:
+                self._set_status(database, id, status=status, stop=stop)
+
+        return self._submit(change)
+
     def append_result(self, id: str, call_id: str, *, body: bytes, epoch: int) -> Future[bytes]:
         """Append a result, from the owner or from the epoch of the intent; return what counts."""
 
@@ -164,12 +246,9 @@ class SqliteJournal:
                 _insert(database, id, rows=[Row(key, body)], epoch=epoch, now=self._clock())
                 return body
             if before[1] != epoch:
-                _insert(
-                    database,
-                    id,
-                    rows=[Row(f"late {call_id}", body)],
-                    epoch=epoch,
-                    now=self._clock(),
+                database.execute(
+                    "INSERT OR IGNORE INTO rows (run, key, epoch, at, body) VALUES (?, ?, ?, ?, ?)",
+                    (id, f"late {call_id}", epoch, self._clock(), body),
                 )
             return bytes(before[0])
 
@@ -210,9 +289,16 @@ class SqliteJournal:
     def find(self, handle: str) -> Future[str | None]:
         """Return the id of the run that a handle leads to."""
 
-        def read(database: sqlite3.Connection) -> str | None:
-            found = database.execute("SELECT run FROM handles WHERE name = ?", (handle,)).fetchone()
-            return None if found is None else str(found[0])
+        return self._submit(lambda database: _find_handle(database, handle))
+
+    def read_frames(self, id: str, start: int = 0) -> Future[StoredFrames | None]:
+        """Return the frames of a run from a number on; None for an unknown id."""
+
+        def read(database: sqlite3.Connection) -> StoredFrames | None:
+            run = _read_run(database, id)
+            query = "SELECT body FROM frames WHERE run = ? AND number >= ? ORDER BY number"
+            bodies = tuple(bytes(body) for (body,) in database.execute(query, (id, start)))
+            return None if run is None else StoredFrames(run._replace(plan=b""), bodies)
 
         return self._submit(read)
 
@@ -232,7 +318,7 @@ class SqliteJournal:
             lambda database: [_make_run(row) for row in database.execute(query, values)]
         )
 
-    def cancel(self, id: str, why: str) -> Future[bool]:
+    def cancel(self, id: str, why: str, *, frames: Sequence[bytes] = ()) -> Future[bool]:
         """End a run that is not over, under a new epoch: its owner is fenced."""
 
         def change(database: sqlite3.Connection) -> bool:
@@ -240,10 +326,16 @@ class SqliteJournal:
             if run is None or run.status in OVER:
                 return False
             database.execute("UPDATE runs SET epoch = epoch + 1 WHERE id = ?", (id,))
+            _insert_frames(database, id, frames=frames)
             self._set_status(database, id, status=RunStatus.CANCELLED, stop=why)
             return True
 
         return self._submit(change)
+
+    def delete(self, id: str) -> Future[bool]:
+        """Forget a run, its rows, frames and handles. Its owner is fenced."""
+        query = "DELETE FROM runs WHERE id = ?"
+        return self._submit(lambda database: database.execute(query, (id,)).rowcount == 1)
 
     def let_go(self, id: str) -> None:
         """This process works no more on a run, whatever the store says."""
@@ -325,7 +417,9 @@ class SqliteJournal:
     ) -> None:
         now = self._clock()
         over = status in OVER
-        due = now + self._kept_seconds if over else 0.0
+        query = "SELECT max(until) FROM handles WHERE run = ?"
+        (until,) = database.execute(query, (id,)).fetchone()
+        due = max(now + self._kept_seconds, until or 0.0) if over else 0.0
         owner = self.worker if status is RunStatus.RUNNING else ""
         database.execute(
             "UPDATE runs SET status = ?, stop = ?, owner = ?, touched = ?, due = ? WHERE id = ?",
@@ -371,10 +465,14 @@ class SqliteJournal:
             raise OSError("the file was deleted or replaced")
 
     def _commit(self, changes: list[_Change]) -> None:
-        """Make all changes in one transaction; one that fails leaves nothing of itself."""
+        """Make all changes in one transaction; one that fails leaves nothing of itself.
+
+        A change whose future was cancelled is not made: the one who wanted it does not wait for it.
+        """
+        changes = [change for change in changes if change.made.set_running_or_notify_cancel()]
         if not changes:
             return
-        database = self._database
+        database, began = self._database, time.monotonic()
         try:
             self._demand_file()
             database.execute("BEGIN IMMEDIATE")
@@ -386,6 +484,7 @@ class SqliteJournal:
             why = f"{_FAILED}: {diagnose(error, self.path)}"
             failed = StoreFailed(f"{_FAILED}; the log says why", why=why)
             outcomes = [failed] * len(changes)
+        self.on_commit(time.monotonic() - began)
         for change, outcome in zip(changes, outcomes, strict=True):
             if isinstance(outcome, BaseException):
                 change.made.set_exception(outcome)
@@ -399,6 +498,8 @@ def _prepare(database: sqlite3.Connection) -> None:
     database.execute("PRAGMA foreign_keys = ON")
     database.execute("BEGIN IMMEDIATE")
     (version,) = database.execute("PRAGMA user_version").fetchone()
+    if version > len(_MIGRATIONS):
+        raise sqlite3.DatabaseError(f"a newer version of wholecall made it (tables {version})")
     for number, migration in enumerate(_MIGRATIONS[version:], start=version + 1):
         for statement in migration.split(";"):
             database.execute(statement)
@@ -410,7 +511,7 @@ def _make(database: sqlite3.Connection, change: _Change) -> Any:
     database.execute("SAVEPOINT change")
     try:
         return change.make(database)
-    except (Fenced, sqlite3.IntegrityError) as error:
+    except (Fenced, sqlite3.IntegrityError, ValueError) as error:  # the last: a damaged row
         database.execute("ROLLBACK TO change")
         return error
     finally:
@@ -426,18 +527,23 @@ def _identify(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+def _find_handle(database: sqlite3.Connection, name: str) -> str | None:
+    found = database.execute("SELECT run FROM handles WHERE name = ?", (name,)).fetchone()
+    return None if found is None else str(found[0])
+
+
 def _find_taken(database: sqlite3.Connection, id: str, *, handles: Sequence[str]) -> str | None:
     for name in handles:
-        found = database.execute("SELECT run FROM handles WHERE name = ?", (name,)).fetchone()
-        if found is not None:
-            return str(found[0])
+        run = _find_handle(database, name)
+        if run is not None:
+            return run
     found = database.execute("SELECT id FROM runs WHERE id = ?", (id,)).fetchone()
     return None if found is None else id
 
 
 def _make_run(row: Sequence[Any]) -> RunRow:
     run = RunRow(*row)
-    return run._replace(status=RunStatus(run.status))
+    return run._replace(status=RunStatus(run.status), background=bool(run.background))
 
 
 def _read_run(database: sqlite3.Connection, id: str) -> RunRow | None:
@@ -469,6 +575,14 @@ def _insert(
     values = [(id, row.key, epoch, now, row.body) for row in rows]
     insert = "INSERT INTO rows (run, key, epoch, at, body) VALUES (?, ?, ?, ?, ?)"
     database.executemany(insert, values)
+
+
+def _insert_frames(database: sqlite3.Connection, id: str, *, frames: Sequence[bytes]) -> None:
+    """Number the frames on: a client resumes after one of them."""
+    query = "SELECT coalesce(max(number) + 1, 0) FROM frames WHERE run = ?"
+    (first,) = database.execute(query, (id,)).fetchone() if frames else (0,)
+    values = [(id, number, body) for number, body in enumerate(frames, first)]
+    database.executemany("INSERT INTO frames (run, number, body) VALUES (?, ?, ?)", values)
 
 
 _OPEN: dict[tuple[int, Path], SqliteJournal] = {}
