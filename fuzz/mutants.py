@@ -354,8 +354,8 @@ MUTANTS = [
     Mutant(
         "words that were sent are sent again",
         "proxy/handlers/gate_mode.py",
-        "_Stage.SAME if self._before else _Stage.OPEN",
-        "_Stage.OPEN",
+        "_Stage.SAME if self._before else self._first",
+        "self._first",
         "tests/proxy/handlers/test_gate_mode.py",
     ),
     Mutant(
@@ -591,7 +591,7 @@ MUTANTS = [
     ),
     Mutant(
         "Ctrl-C counts as the failure of a tool",
-        "agent/api.py",
+        "agent/run.py",
         "signal.signal(signal.SIGINT, stop)",
         "pass",
         "tests/agent/test_late_results.py",

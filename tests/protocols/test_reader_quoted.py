@@ -26,6 +26,7 @@ ROWS: list[tuple[str, Any, str]] = [
     ("openai-chat", {"message": "Failed to parse input at pos 3: "}, ""),
     ("openai-chat", {**GROQ, "failed_generation": " "}, ""),
     ("openai-chat", {**GROQ, "failed_generation": 7}, ""),
+    ("openai-chat", {**GROQ, "failed_generation": "Tool use failed: no match"}, ""),
     ("openai-chat", {"message": "out of memory"}, ""),
 ]
 

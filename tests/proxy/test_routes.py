@@ -16,7 +16,7 @@ from wholecall.proxy.config.schema import Config, InspectorConfig, KeysConfig
 
 _PARAMETER = re.compile(r"\{[^}]*\}")
 # Whoever asks may know that the proxy is alive, and get a page without anything in it.
-OPEN = {"/health", "/inspector", "/inspector/page/x"}
+OPEN = {"/", "/health", "/inspector", "/inspector/page/x"}
 
 
 def walk(routes: Sequence[BaseRoute], prefix: str = "") -> Iterator[tuple[str, str]]:

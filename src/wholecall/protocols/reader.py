@@ -67,13 +67,14 @@ _QUOTED = (
     re.compile(r"error parsing tool call: raw='(?P<said>.+)', err=", re.DOTALL),  # Ollama
 )
 _FAILED_GENERATION = "failed_generation"  # Groq
+_OWN_WORDS = "Tool use failed: "  # Groq's, in the place of the model's answer
 _LONGEST_DETAIL = 200
 
 
 def quoted_answer(message: str, error: Mapping[str, Any]) -> str:
     """Return the model's answer that an upstream's error quotes; empty if it quotes none."""
     said = error.get(_FAILED_GENERATION)
-    if isinstance(said, str) and said.strip():
+    if isinstance(said, str) and said.strip() and not said.startswith(_OWN_WORDS):
         return said
     for pattern in _QUOTED:
         found = pattern.search(message)
