@@ -800,6 +800,13 @@ MUTANTS = [
         "(count is None and kept.answer.is_over)",
         "tests/proxy/handlers/test_idempotency_resends.py",
     ),
+    Mutant(
+        "a coerced call leaves with the text that does not fit",
+        "protocols/answer_message.py",
+        "if call.repairs or call.coercions or call.dropped:",
+        "if False:",
+        "tests/protocols/test_response_encoder_delivery.py",
+    ),
 ]
 
 

@@ -49,7 +49,7 @@ def make_call(number: int = 0, arguments: Mapping[str, JSON] | None = None, **fi
         "id": f"call_{number}",
         "name": "weather",
         "arguments": given,
-        "raw": json.dumps(given),
+        "raw": json.dumps(given, separators=(",", ":")),
         "evidence": Evidence.CLOSED,
         "number": number,
         **fields,

@@ -432,6 +432,9 @@ class PastCall:
     provider_id: str | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
     """Fields that the provider wants back with the call, such as thought signatures."""
+    raw: str = field(default="", compare=False)
+    """The text of the arguments as the model wrote it, where it says just these. Sent again in the
+    same bytes, it is found in the provider's cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

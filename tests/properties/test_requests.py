@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 
 from conversations import TOOLS, Portable, bare, messes, requests, told
 from example_counts import examples
-from wholecall.messages import Message, Request
+from wholecall.messages import Message, Request, Role
 from wholecall.protocols.history_repair import repair_history
 from wholecall.protocols.registry import decode_request, encode_request
+from wholecall.protocols.response_base import dump
 
 CLIENTS = ("openai-chat", "openai-responses", "anthropic")
 UPSTREAMS = (*CLIENTS, "ollama", "gemini")
@@ -58,6 +60,47 @@ def test_every_history_is_accepted(
     read = decode_request(protocol, body)
     assert encode_request(protocol, read) == body
     assert all(is_accepted(other, encode_request(other, read)) for other in CLIENTS)
+
+
+@pytest.mark.parametrize("upstream", UPSTREAMS)
+@settings(max_examples=examples(30))
+@given(client=st.sampled_from(CLIENTS), model=st.sampled_from(MODELS), data=st.data())
+def test_a_longer_conversation_begins_with_the_bytes_of_the_shorter_one(
+    upstream: str, client: str, *, model: str, data: st.DataObject
+) -> None:
+    """A provider's cache holds prompts by their beginnings."""
+    drawn = data.draw(requests(client))
+    before: tuple[bytes, list[bytes]] | None = None
+    for end in where_clients_ask(drawn.messages):
+        asked = replace(drawn, messages=drawn.messages[:end])
+        read = replace(decode_request(client, encode_request(client, asked)), model=model)
+        head, prompt = take_prompt(upstream, encode_request(upstream, read))
+        if before is not None:
+            assert before[0] == head
+            assert before[1] == prompt[: len(before[1])]
+        before = head, prompt
+
+
+def where_clients_ask(messages: tuple[Message, ...]) -> list[int]:
+    """The lengths at which a conversation is sent: after the user's words, and after results."""
+    ends = [at for at, message in enumerate(messages, 1) if message.role in (Role.USER, Role.TOOL)]
+    roles = [*(message.role for message in messages), None]
+    return [end for end in ends if roles[end] is not Role.TOOL]
+
+
+def take_prompt(protocol: str, body: dict[str, Any]) -> tuple[bytes, list[bytes]]:
+    """What comes before the messages, and the messages; of Anthropic's, the blocks in them."""
+    field = {**HISTORY, "ollama": "messages", "gemini": "contents"}[protocol]
+    head = {name: value for name, value in body.items() if name != field}
+    messages: list[Any] = body[field]
+    if protocol == "anthropic":
+        messages = [(each["role"], block) for each in messages for block in blocks_of(each)]
+    return dump(head), [dump(message) for message in messages]
+
+
+def blocks_of(message: dict[str, Any]) -> list[Any]:
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def is_accepted(protocol: str, body: dict[str, Any]) -> bool:

@@ -215,7 +215,7 @@ _FIELDS: Mapping[type[Part], tuple[str, ...]] = {
     Reasoning: ("text", "extras"),
     Media: ("kind", "media_type", "data", "url", "name"),
     Native: ("protocol", "value"),
-    PastCall: ("id", "name", "arguments", "provider_id", "extras"),
+    PastCall: ("id", "name", "arguments", "provider_id", "extras", "raw"),
 }
 _KINDS: Mapping[str, Callable[..., Part]] = {kind.__name__: kind for kind in _FIELDS}
 

@@ -25,6 +25,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from wholecall.arguments.parse import Parsed, parse
 from wholecall.events import (
     Call,
@@ -65,6 +67,16 @@ def answer_message(events: Iterable[Event], protocol: str) -> Message:
     return Message(Role.ASSISTANT, answer.finish())
 
 
+def own_text(call: Call) -> str:
+    """Return the arguments as the model wrote them; empty if they are not just these any more."""
+    if call.repairs or call.coercions or call.dropped:
+        return ""
+    try:
+        return call.raw if msgspec.json.decode(call.raw) == call.arguments else ""
+    except (ValueError, RecursionError):  # no text came, or the same object twice
+        return ""
+
+
 def past_call(verdict: Call | Rejected) -> PastCall:
     """Return a call of this turn for the history; its result refers to its `id`."""
     if isinstance(verdict, Call):
@@ -80,6 +92,7 @@ def past_call(verdict: Call | Rejected) -> PastCall:
         arguments=arguments,
         provider_id=verdict.provider_id,
         extras=verdict.extras,
+        raw=own_text(verdict) if isinstance(verdict, Call) else "",
     )
 
 

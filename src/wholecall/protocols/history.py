@@ -291,6 +291,12 @@ def read_arguments(value: object) -> tuple[Mapping[str, Any], str]:
         return {}, text[:_LONGEST_LOST]
 
 
+def keep_text(value: object, lost: str) -> str:
+    """Return the text of arguments that were read from it; empty if they were no object's text."""
+    whole = isinstance(value, str) and not lost and value.lstrip().startswith("{")
+    return str(value) if whole else ""
+
+
 def write_arguments(value: object) -> tuple[str, str]:
     """The text of arguments as it may be stored, and the text of those that may not."""
     text = _encode(value)

@@ -24,6 +24,7 @@ from wholecall.errors import (
     WholecallError,
 )
 from wholecall.events import JSON, Call, Opened, Reasoning, Usage
+from wholecall.messages import PastCall
 from wholecall.protocols.decoder import CUSTOM, count_reasoning, plain
 
 SERVER = 500
@@ -139,6 +140,11 @@ def dump(value: Any) -> bytes:
     except UnicodeEncodeError:
         text = json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
         return join_halves(text).encode()
+
+
+def write_past(call: PastCall) -> str:
+    """The arguments of a past call as text."""
+    return call.raw or dump(call.arguments).decode()
 
 
 def frame(payload: Any, name: str = "") -> bytes:

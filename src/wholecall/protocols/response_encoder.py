@@ -31,7 +31,7 @@ from wholecall.events import (
     Usage,
 )
 from wholecall.messages import Native, Part, PastCall
-from wholecall.protocols.answer_message import LEFT_OUT, answer_message
+from wholecall.protocols.answer_message import LEFT_OUT, answer_message, own_text
 from wholecall.protocols.decoder import Pieces
 from wholecall.protocols.response_base import (
     KEEP_ALIVE,
@@ -276,7 +276,7 @@ class Delivery:
 
 
 def _write(call: Call) -> str:
-    return dump(call.arguments).decode()
+    return own_text(call) or dump(call.arguments).decode()
 
 
 def _says(text: str, call: Call) -> bool:

@@ -86,8 +86,8 @@ def test_a_live_call_has_its_id_and_name_once() -> None:
     pieces = deltas(*grown(SIGNED, size=9), style=ResponseStyle(live=True, usage=False))
     assert [piece["tool_calls"][0] for piece in pieces] == [
         {"index": 0, **CALL, "function": {"name": "weather", "arguments": ""}},
-        {"index": 0, "function": {"arguments": '{"city": '}},
-        {"index": 0, "function": {"arguments": '"Oslo"}'}},
+        {"index": 0, "function": {"arguments": '{"city":"'}},
+        {"index": 0, "function": {"arguments": 'Oslo"}'}},
         {"index": 0, "thought_signature": "s"},
     ]
     plain = deltas(*grown(make_call(), size=99), style=ResponseStyle(live=True, usage=False))

@@ -35,7 +35,7 @@ from wholecall.messages import (
     restrict,
 )
 from wholecall.protocols.decoder import plain, present
-from wholecall.protocols.history import Target, read_arguments, write_arguments
+from wholecall.protocols.history import Target, keep_text, read_arguments, write_arguments
 from wholecall.protocols.history_repair import mend
 from wholecall.protocols.openai_chat import shapes
 from wholecall.protocols.openai_chat.history import CAP, NEW_CAP, ChatTraits, chat_traits
@@ -192,7 +192,7 @@ def write_call(call: Call | PastCall, arguments: str) -> dict[str, Any]:
 
 
 def _write_past_call(call: PastCall) -> dict[str, Any]:
-    return write_call(call, write_arguments(plain(call.arguments))[0])
+    return write_call(call, call.raw or write_arguments(plain(call.arguments))[0])
 
 
 def _write_reasoning(parts: Sequence[Reasoning]) -> dict[str, Any]:
@@ -377,8 +377,9 @@ class _History:
 
     def _remember(self, id: str, function: shapes.FunctionEntry) -> PastCall:
         name = self._names[id] = function.name or ""
-        arguments, _ = read_arguments(function.arguments)
-        return PastCall(id=id, name=name, arguments=arguments)
+        arguments, lost = read_arguments(function.arguments)
+        raw = keep_text(function.arguments, lost)
+        return PastCall(id=id, name=name, arguments=arguments, raw=raw)
 
     def _content(self, content: str | list[Any] | None) -> Sequence[Part]:
         return _CONTENT.read(content, f"messages[{self._at}].content")

@@ -37,6 +37,7 @@ from wholecall.protocols.response_base import (
     is_for_client,
     quote,
     read_figures,
+    write_past,
     write_request_id,
 )
 from wholecall.protocols.response_encoder import GatheredAnswer, GatheredChoice
@@ -286,7 +287,7 @@ def _write_message(parts: Iterable[Part]) -> dict[str, Any]:
             case Reasoning():
                 _add_reasoning(message, part)
             case PastCall():
-                call = write_call(part, dump(part.arguments).decode())
+                call = write_call(part, write_past(part))
                 message.setdefault("tool_calls", []).append(call)
             case Native() if is_for_client(part.value):
                 message.setdefault("tool_calls", []).append(part.value)

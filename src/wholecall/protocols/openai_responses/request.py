@@ -27,7 +27,7 @@ from wholecall.messages import (
     read_choice,
 )
 from wholecall.protocols.decoder import plain, present
-from wholecall.protocols.history import Target, read_arguments, write_arguments
+from wholecall.protocols.history import Target, keep_text, read_arguments, write_arguments
 from wholecall.protocols.history_repair import mend
 from wholecall.protocols.openai_chat.request import WORDS, OpenAIForm, read_custom
 from wholecall.protocols.openai_responses import shapes
@@ -172,7 +172,7 @@ def _write_saying(part: Text, behind: object) -> dict[str, Any]:
 
 
 def _write_call(call: PastCall) -> dict[str, Any]:
-    text, _ = write_arguments(plain(call.arguments))
+    text = call.raw or write_arguments(plain(call.arguments))[0]
     item = {"call_id": call.id, "name": call.name, "arguments": text}
     extras = pick_extras(call)
     if call.provider_id not in (None, call.id):
@@ -362,13 +362,14 @@ class _Items:
         call = fit(native, shapes.PastCallItem, at=at)
         id = read_id(call.call_id)
         self._names[id] = call.name
-        arguments, _ = read_arguments(call.arguments)
+        arguments, lost = read_arguments(call.arguments)
+        raw = keep_text(call.arguments, lost)
         extras = {
             key: native[field]
             for key, field in CALL_EXTRAS.items()
             if native.get(field) is not None
         }
-        part = PastCall(id=id, name=call.name, arguments=arguments, extras=extras)
+        part = PastCall(id=id, name=call.name, arguments=arguments, extras=extras, raw=raw)
         return Role.ASSISTANT, [part]
 
     def read_reasoning(self, native: Any, at: str) -> tuple[Role, Sequence[Part]]:

@@ -24,6 +24,7 @@ from wholecall.protocols.response_base import (
     frame,
     quote,
     read_figures,
+    write_past,
 )
 from wholecall.protocols.response_encoder import GatheredAnswer
 
@@ -248,7 +249,7 @@ def _write_part(part: Part, ids: ItemIds) -> Iterator[Mapping[str, Any]]:
         case Reasoning() if part.text:
             yield reasoning_item(ids.make("rs"), [summary_part(part.text)])
         case PastCall():
-            yield call_item(part, ids.make("fc"), arguments=dump(part.arguments).decode())
+            yield call_item(part, ids.make("fc"), arguments=write_past(part))
         case Native() if part.protocol == PROTOCOL:
             yield part.value
 
