@@ -64,7 +64,7 @@ class PayloadDecoder(Protocol):
     def decode(self, payload: Payload) -> Decoded:
         """Turn one chunk into deltas."""
 
-    def read_piece(self, payload: Payload) -> Delta | None:
+    def read_piece(self, payload: bytes) -> Delta | None:
         """The piece that a chunk is, if it is one and nothing else, and if to decode it leaves
         the decoder as it was: then the next chunk like it need not be decoded
         (`RepeatedChunks`)."""
@@ -78,10 +78,13 @@ class PayloadDecoder(Protocol):
 
 def guard(deltas: Decoded) -> Decoded:
     """End in a `Fault` where something cannot be read, never in an exception."""
+    decoded: list[Delta | OfChoice[Delta]] = []
     try:
-        yield from deltas
+        for delta in deltas:
+            decoded.append(delta)  # noqa: PERF402  # what came before the fault is kept
     except UNREADABLE as error:
-        yield explain(error)
+        decoded.append(explain(error))
+    return decoded
 
 
 def explain(error: Exception) -> Fault:

@@ -49,6 +49,7 @@ _ERROR_TYPES = {
 }
 _DELTA_END = b"}}" + END
 _PING = frame({"type": "ping"}, "ping")
+_MESSAGE_STOP = frame({"type": "message_stop"}, "message_stop")
 _REASONS = {
     "tool_calls": "tool_use",
     "stop": "end_turn",
@@ -91,7 +92,7 @@ class AnthropicWriter:
     def begin(self, usage: Usage | None) -> bytes:
         """The message without content, and what it cost to read the request, if that is known."""
         message = _write_message(self._head, [], finish=None, usage=usage)
-        return _event("message_start", message=message)
+        return frame({"type": "message_start", "message": message}, "message_start")
 
     def choice(self, index: int) -> ChoiceWriter | None:
         """The blocks of the message, which has no other choices."""
@@ -106,7 +107,7 @@ class AnthropicWriter:
                 delta=_write_stop(finishes[0], self._blocks.stop_sequence),
                 usage=write_usage(usage),
             )
-            + _event("message_stop")
+            + _MESSAGE_STOP
         )
 
     def fail(self, failure: Failure) -> bytes:
@@ -169,7 +170,7 @@ class _Blocks:
         if self._open is None:
             return _NOTHING
         self._open = None
-        return _event("content_block_stop", index=self._index)
+        return _stop(self._index)
 
     def _think(self, text: str) -> bytes:
         return self._grow(_THINKING) + self._before + quote(text) + _DELTA_END
@@ -224,8 +225,7 @@ class _Blocks:
 
     def close_call(self, call: Call, _: str) -> bytes:
         """The input is over."""
-        index = self._places.pop(call.number)[0]
-        return _event("content_block_stop", index=index)
+        return _stop(self._places.pop(call.number)[0])
 
     def _open_call(self, number: int, block: Mapping[str, Any]) -> bytes:
         closing, index = self.close(), self._next
@@ -234,7 +234,7 @@ class _Blocks:
 
     def _add(self, block: Mapping[str, Any]) -> bytes:
         closing, index = self.close(), self._next
-        return closing + self._start(block) + _event("content_block_stop", index=index)
+        return closing + self._start(block) + _stop(index)
 
     def _start(self, block: Mapping[str, Any]) -> bytes:
         self._next += 1
@@ -243,6 +243,11 @@ class _Blocks:
 
 def _event(kind: str, **fields: Any) -> bytes:
     return frame({"type": kind, **fields}, kind)
+
+
+def _stop(index: int) -> bytes:
+    name = "content_block_stop"
+    return f'event: {name}\ndata: {{"type":"{name}","index":{index}}}\n\n'.encode()
 
 
 def _delta_start(index: int, growth: _Growth) -> bytes:
@@ -296,7 +301,7 @@ def _write_part(part: Part) -> Iterator[Mapping[str, Any]]:
 
 def _write_call(call: Call | PastCall, arguments: Mapping[str, JSON]) -> dict[str, Any]:
     block = {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
-    return {**block, **pick(call.extras, CALL_EXTRAS)}
+    return {**block, **pick(call.extras, CALL_EXTRAS)} if call.extras else block
 
 
 def _write_message(

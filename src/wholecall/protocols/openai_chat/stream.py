@@ -241,6 +241,14 @@ class Decoder:
 
     def decode(self, payload: Payload) -> Decoded:
         """Turn one chunk into deltas."""
+        try:
+            chunk = _CHUNK.decode(payload)  # type: ignore[arg-type]  # TypeError: it is no text
+        except (ValueError, TypeError, RecursionError):
+            return self._decode_unusual(payload)
+        return self._decode_chunk(chunk)
+
+    def _decode_unusual(self, payload: Payload) -> Decoded:
+        """Decode a mark, a client library's object, or what only a lenient parser reads."""
         mark = read_mark(payload)
         if mark is not None:
             return self._end() if mark else ()
@@ -248,17 +256,20 @@ class Decoder:
             chunk = read(payload, _CHUNK)
         except UNREADABLE:
             return guard(self._read_mended(payload))
+        return self._decode_chunk(chunk)
+
+    def _decode_chunk(self, chunk: shapes.ChatChunk) -> Decoded:
         piece = _only_piece(chunk)
         # The first call takes the slow path: it shows that this is not a `function_call`.
         if piece is None or (type(piece) is CallDelta and 0 not in self._modern):
             return guard(self._read(chunk))
         return (piece,)
 
-    def read_piece(self, payload: Payload) -> Delta | None:
+    def read_piece(self, payload: bytes) -> Delta | None:
         """A piece of text or of a call that has begun."""
         try:
-            piece = _only_piece(read(payload, _CHUNK))
-        except UNREADABLE:
+            piece = _only_piece(_CHUNK.decode(payload))
+        except (ValueError, RecursionError):
             return None
         return None if type(piece) is CallDelta and 0 not in self._modern else piece
 
