@@ -9,9 +9,10 @@ The unfinished thing has its own type: a draft is private to the assembler, and 
 
 from __future__ import annotations
 
+import copy
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -194,6 +195,12 @@ class Call:
             raise ValueError(f"call of {self.name!r} is not proven whole: {self.evidence!r}")
         if not all(repair.safe for repair in self.repairs):
             raise ValueError(f"call of {self.name!r} rests on an unsafe repair")
+
+
+def copy_call(call: Call) -> Call:
+    """Return the same call with a copy of its arguments, for readers that must not change what
+    runs."""
+    return replace(call, arguments=copy.deepcopy(call.arguments))
 
 
 class Rejected(Value, frozen=True, kw_only=True):

@@ -245,16 +245,22 @@ Offer: TypeAlias = Mapping[str, ToolSpec]
 """The tools of one request by name."""
 
 
+class ReadOffer(dict[str, ToolSpec]):
+    """An offer whose definitions were read and need not be read again."""
+
+
 def read_offer(
-    tools: Iterable[ToolSpec | Mapping[str, Any]], *, start: Start | None = None
-) -> Offer:
+    tools: Iterable[ToolSpec | Mapping[str, Any]] | ReadOffer, *, start: Start | None = None
+) -> ReadOffer:
     """Read tool definitions in OpenAI's, Responses', Anthropic's, Bedrock's or Gemini's form.
 
     A provider's own tool (`{"type": "web_search"}`) has no name and is skipped. `start` overrides
     the policy of every definition that is not a `ToolSpec`. A definition that cannot be read raises
-    `InadmissibleTools`.
+    `InadmissibleTools`. An offer, which has been read, is returned as it is.
     """
-    specs: dict[str, ToolSpec] = {}
+    if isinstance(tools, ReadOffer):
+        return tools
+    specs = ReadOffer()
     for index, tool in enumerate(tools):
         if _is_read(tool):
             specs[tool.name] = tool

@@ -15,8 +15,8 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeAlias
 
-from wholecall.agent.run_events import ApprovalAnswered, ApprovalAsked, copy_call
-from wholecall.events import Call
+from wholecall.agent.run_events import ApprovalAnswered, ApprovalAsked
+from wholecall.events import Call, copy_call
 from wholecall.tools.tool import Approve
 
 _Emit: TypeAlias = Callable[[ApprovalAsked | ApprovalAnswered], None]

@@ -27,7 +27,6 @@ from wholecall.agent.run_events import (
     ToolPrinted,
     ToolReported,
     ToolStarted,
-    copy_call,
 )
 from wholecall.agent.tool_middleware import CURRENT, Around, ToolOutput, only_once, wrap
 from wholecall.arguments.describe import cut, show
@@ -40,7 +39,7 @@ from wholecall.arguments.feedback import (
     tool_failed,
 )
 from wholecall.errors import ToolServerFailed
-from wholecall.events import JSON, Call, Text
+from wholecall.events import JSON, Call, Text, copy_call
 from wholecall.journal.run_journal import RunJournal
 from wholecall.messages import Content, Result
 from wholecall.tools.tool import (

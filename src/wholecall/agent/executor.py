@@ -25,10 +25,9 @@ from wholecall.agent.run_events import (
     ToolEvent,
     ToolRecalled,
     ToolStarted,
-    copy_call,
 )
 from wholecall.arguments.feedback import SkipReason
-from wholecall.events import Call
+from wholecall.events import Call, copy_call
 from wholecall.messages import CallResult, Result
 from wholecall.tools.tool import Tool
 from wholecall.tools.toolbox import Toolbox

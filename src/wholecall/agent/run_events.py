@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import enum
-from dataclasses import replace
 from typing import TypeAlias
 
 from wholecall.agent.budget import Stop
 from wholecall.events import JSON, Call, Event, Value
 from wholecall.messages import Result
-
-
-def copy_call(call: Call) -> Call:
-    """Return the same call with a copy of its arguments, for readers that must not change what
-    runs."""
-    return replace(call, arguments=copy.deepcopy(call.arguments))
 
 
 class Status(enum.Enum):

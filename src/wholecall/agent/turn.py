@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from wholecall.agent.run_events import copy_call
 from wholecall.assembly.assembler import Assembler, CallIds
 from wholecall.assembly.outcome import Outcome, collect
 from wholecall.dialects.dialect import Dialect
@@ -17,7 +16,7 @@ from wholecall.dialects.emulation.emulate import Constraint, emulate
 from wholecall.dialects.provenance import provenance_of
 from wholecall.dialects.rescue import Rescue, RescuingAssembler
 from wholecall.errors import UpstreamError
-from wholecall.events import Call, Event, Grew, Proved, Rejected, Released, Text
+from wholecall.events import Call, Event, Grew, Proved, Rejected, Released, Text, copy_call
 from wholecall.messages import Message, Mode, Part, PastCall, Request, read_offer
 from wholecall.protocols.answer_message import answer_message
 from wholecall.protocols.reader import Reader, Tools, TurnAssembler
@@ -76,6 +75,8 @@ class NativeSender:
             request.choice.mode is not Mode.NONE and self._rule.rescue is not Rescue.OFF
         )
 
+        offer = read_offer(request.tools)
+
         def make_reader(answer: Answer) -> Reader:
             def new_assembler(tools: Tools | None) -> TurnAssembler:
                 hides = answer.hides_truncation
@@ -84,16 +85,14 @@ class NativeSender:
                     return EnforcingAssembler(request.choice, make(tools))
                 return RescuingAssembler(
                     tools,
-                    provenance=provenance_of(request.messages, read_offer(request.tools)),
+                    provenance=provenance_of(request.messages, offer),
                     may_start=self._rule.may_start,
                     choice=request.choice,
                     make=make,
                 )
 
             limit = limit_of(answer.protocol, request)
-            return Reader(
-                answer.protocol, request.tools, new_assembler=new_assembler, max_tokens=limit
-            )
+            return Reader(answer.protocol, offer, new_assembler=new_assembler, max_tokens=limit)
 
         return Sent(request, make_reader)
 

@@ -36,21 +36,18 @@ from wholecall.events import (
     LimitReached,
     Oddity,
     Opened,
-    Proved,
     ProviderBlock,
     Reason,
     Reasoning,
     Rejected,
-    Released,
-    Repeated,
     Terminated,
     Text,
     Usage,
 )
-from wholecall.messages import ToolSpec, read_offer
+from wholecall.messages import ReadOffer, ToolSpec, read_offer
 
 # Looked up for each piece; see `call_builder`.
-_BUILDING, _CLOSED = State.BUILDING, TextForm.CLOSED
+_BUILDING, _CLOSED, _UNPROVED = State.BUILDING, TextForm.CLOSED, Evidence.NONE
 
 
 def make_id() -> str:
@@ -83,7 +80,7 @@ class Assembler:
 
     def __init__(
         self,
-        tools: Iterable[ToolSpec | Mapping[str, Any]] | None = None,
+        tools: Iterable[ToolSpec | Mapping[str, Any]] | ReadOffer | None = None,
         *,
         limits: Limits = DEFAULT,
         hides_truncation: bool = False,
@@ -91,7 +88,7 @@ class Assembler:
         ids: CallIds | None = None,
     ) -> None:
         """`tools` None means that any name is taken; `ids` are shared by a conversation's turns."""
-        offer = None if tools is None else read_offer(tools)
+        offer = tools if tools is None or isinstance(tools, ReadOffer) else read_offer(tools)
         self._offer = offer
         self._judge = Judge(offer, limits, hides_truncation, coercion)
         self._router = Router(offer, limits)
@@ -236,30 +233,22 @@ class Assembler:
     def _advance(self, draft: Draft) -> None:
         """Show what is new of a draft, and settle it if that is possible already."""
         if draft.state in UNSETTLED:
-            self._show(draft)
-            if draft.early_end is not None or self._may_start(draft):
+            if not draft.id and draft.name and self._is_named(draft):
+                self._open(draft)
+            self._events += draft.show()
+            # Without evidence no tool starts: most pieces need no question.
+            if draft.early_end is not None or (
+                draft.shown is not _UNPROVED and self._may_start(draft)
+            ):
                 self._settle(draft, None)
-        self._events += draft.oddities.take()
+        if draft.oddities.notes:
+            self._events += draft.oddities.take()
 
     def _may_start(self, draft: Draft) -> bool:
         return self._turn.is_sound and self._judge.may_start(draft)
 
-    def _show(self, draft: Draft) -> None:
-        if not draft.id and draft.name and (draft.has_begun or is_settled(draft.name, self._offer)):
-            self._open(draft)
-        arguments = draft.arguments
-        if draft.id and not arguments.flowing:
-            arguments.flowing = arguments.may_flow()
-        if arguments.flowing:
-            text = arguments.fresh()
-            if text:
-                self._events.append(Grew(draft.number, text))
-        self._tell_evidence(draft)
-
-    def _tell_evidence(self, draft: Draft) -> None:
-        if draft.evidence is not draft.told:
-            draft.told = draft.evidence
-            self._events.append(Proved(draft.number, draft.evidence))
+    def _is_named(self, draft: Draft) -> bool:
+        return draft.has_begun or is_settled(draft.name, self._offer)
 
     def _open(self, draft: Draft) -> None:
         draft.id = self._ids.claim(draft.provider_id)
@@ -292,21 +281,9 @@ class Assembler:
         if not draft.id and draft.name:
             self._open(draft)
         verdict = self._judge.judge(draft, ending)
-        draft.settle(verdict)
-        self._events += draft.oddities.take()
         original = self._original(draft, verdict)
-        if original is not None:
-            self._verdicts[draft.number] = original
-            self._events.append(Repeated(draft.number, original.number))
-            return
-        self._verdicts[draft.number] = verdict
-        if isinstance(verdict, Call):
-            if draft.arguments.is_object:
-                self._events.append(Grew(draft.number, verdict.raw))
-            self._tell_evidence(draft)
-            self._events.append(Released(verdict))
-        else:
-            self._events.append(verdict)
+        self._verdicts[draft.number] = original or verdict
+        self._events += draft.settle(verdict, original)
 
     def _original(self, draft: Draft, verdict: Call | Rejected) -> Call | Rejected | None:
         """The settled call that this draft only repeats."""

@@ -52,7 +52,21 @@ from wholecall.assembly.json_scanner import (
     write_json,
 )
 from wholecall.errors import ProtocolError
-from wholecall.events import JSON, Call, Evidence, Inconsistent, Oddity, Reason, Rejected, Slot
+from wholecall.events import (
+    JSON,
+    Call,
+    Event,
+    Evidence,
+    Grew,
+    Inconsistent,
+    Oddity,
+    Proved,
+    Reason,
+    Rejected,
+    Released,
+    Repeated,
+    Slot,
+)
 
 
 class TextForm(enum.Enum):
@@ -204,21 +218,22 @@ class Oddities:
     """The irregularities of one call, each kind once."""
 
     _number: int
+    notes: list[Inconsistent] = field(default_factory=list)
+    """Those that were not taken yet."""
     _kinds: set[Oddity] = field(default_factory=set)
-    _notes: list[Inconsistent] = field(default_factory=list)
 
     def note(self, oddity: Oddity, detail: str = "") -> None:
         """Remember that something was strange, once per kind."""
         if oddity not in self._kinds:
             self._kinds.add(oddity)
-            self._notes.append(Inconsistent(oddity, detail, self._number))
+            self.notes.append(Inconsistent(oddity, detail, self._number))
 
     def __contains__(self, oddity: Oddity) -> bool:
         return oddity in self._kinds
 
     def take(self) -> list[Inconsistent]:
         """Return the notes since the last call."""
-        notes, self._notes = self._notes, []
+        notes, self.notes = self.notes, []
         return notes
 
 
@@ -511,7 +526,7 @@ class Draft:
     number: int
     limits: InitVar[Limits]
     state: State = State.BUILDING
-    told: Evidence = Evidence.NONE
+    shown: Evidence = Evidence.NONE
     """The evidence that was reported already."""
     id: str = ""
     """Ours, unique; given when the call is opened towards the outside."""
@@ -565,13 +580,29 @@ class Draft:
         """Reject the call whatever its arguments are. The first reason counts."""
         self._refusal = self.early_end or (reason, detail)
 
-    def settle(self, verdict: Call | Rejected) -> None:
-        """Release or reject the call, once: the table has no way back."""
+    def settle(
+        self, verdict: Call | Rejected, original: Call | Rejected | None = None
+    ) -> list[Event]:
+        """Release or reject the call, once: the table has no way back.
+
+        `original` is the settled call that this one only repeats.
+        """
         if isinstance(verdict, Rejected):
             self.step(BuildStep.REJECT)
-            return
+        else:
+            self._release(verdict)
+        events: list[Event] = [*self.oddities.take()]
+        if original is not None:
+            return [*events, Repeated(self.number, original.number)]
+        if isinstance(verdict, Rejected):
+            return [*events, verdict]
+        if self.arguments.is_object:
+            events.append(Grew(self.number, verdict.raw))
+        return [*events, *self._show_evidence(), Released(verdict)]
+
+    def _release(self, call: Call) -> None:
         if self.arguments.is_open and (
-            verdict.repairs or Oddity.ARGUMENTS_CUMULATIVE in self.oddities
+            call.repairs or Oddity.ARGUMENTS_CUMULATIVE in self.oddities
         ):
             self.arguments.step(BuildStep.REREAD)
         self.arguments.step(BuildStep.RELEASE)
@@ -586,6 +617,22 @@ class Draft:
         return (self.state, step) in TRANSITIONS
 
     # ── Looking at it ───────────────────────────────────────────────────────────────
+
+    def show(self) -> list[Event]:
+        """Return what is new: text, as soon as the call flows, and evidence."""
+        arguments = self.arguments
+        if self.id and not arguments.flowing:
+            arguments.flowing = arguments.may_flow()
+        text = arguments.fresh() if arguments.flowing else ""
+        grew: list[Event] = [Grew(self.number, text)] if text else []
+        return grew + self._show_evidence()
+
+    def _show_evidence(self) -> list[Event]:
+        evidence = self.evidence
+        if evidence is self.shown:
+            return []
+        self.shown = evidence
+        return [Proved(self.number, evidence)]
 
     @property
     def evidence(self) -> Evidence:

@@ -154,13 +154,9 @@ class Judge(Value, frozen=True):
     """The upstream is known to send `{}` for arguments that were cut off (LiteLLM)."""
     coercion: CoercionOptions = STRICT
 
-    def spec(self, draft: Draft) -> ToolSpec | None:
-        """The offered tool that the draft names."""
-        return None if self.offer is None else self.offer.get(offered_name(draft.name, self.offer))
-
     def may_start(self, draft: Draft) -> bool:
         """Return True if the tool's policy lets the call start before the turn has ended."""
-        spec = self.spec(draft)
+        spec = (self.offer or {}).get(offered_name(draft.name, self.offer))
         if spec is None or spec.start is Start.CONFIRMED:
             return False
         if draft.is_contested or draft.boundary.guessed:
@@ -172,7 +168,8 @@ class Judge(Value, frozen=True):
 
     def judge(self, draft: Draft, ending: Ending | None = None) -> Call | Rejected:
         """Judge a draft once and for all. `ending` is None while the turn is running."""
-        read = self._read(draft, ending)
+        name = offered_name(draft.name, self.offer)
+        read = self._read(draft, (self.offer or {}).get(name), ending=ending)
         if isinstance(read, RefusedArguments):
             return _reject(draft, read)
         if ending is Ending.GOOD:
@@ -181,7 +178,7 @@ class Judge(Value, frozen=True):
             draft.gain(Evidence.CLOSED)  # nothing else is read there
         return Call(
             id=draft.id,
-            name=offered_name(draft.name, self.offer),
+            name=name,
             arguments=read.value,
             raw=draft.arguments.raw,
             evidence=draft.evidence,
@@ -193,11 +190,10 @@ class Judge(Value, frozen=True):
             dropped=read.dropped,
         )
 
-    def _read(self, draft: Draft, ending: Ending | None) -> ArgumentsRead:
+    def _read(self, draft: Draft, spec: ToolSpec | None, *, ending: Ending | None) -> ArgumentsRead:
         refused = _refuse_at_once(draft, ending)
         if refused is not None:
             return refused
-        spec = self.spec(draft)
         if draft.arguments.is_empty:
             return self._read_empty(draft, spec, ending=ending)
         read_it = self._read_object if draft.arguments.is_object else self._read_text

@@ -55,18 +55,19 @@ _SHORT = 24
 _PIECE = 8
 """Characters that each of two texts must hold of a call that was divided between them."""
 
-_RESCUED = "call_text_"
+RESCUED = "call_text_"
+"""The beginning of the id of a call that was found in a text."""
 
 
 def rescued_id() -> str:
     """Return an id for a call that was found in a text. In a later request, the id shows that the
     call did not come through the tool interface."""
-    return _RESCUED + make_id().rpartition("_")[2]
+    return RESCUED + make_id().rpartition("_")[2]
 
 
 def is_rescued(id: object) -> bool:
     """Return True if a call with this id was found in a text."""
-    return isinstance(id, str) and id.startswith(_RESCUED)
+    return isinstance(id, str) and id.startswith(RESCUED)
 
 
 # ── Normalised texts ────────────────────────────────────────────────────────────────

@@ -25,10 +25,10 @@ from wholecall.dialects.emulation.choice_enforcement import (
 from wholecall.dialects.engine import FENCE, CallPosition, Engine
 from wholecall.dialects.parser_context import Found, Given, Retracted
 from wholecall.dialects.provenance import (
+    RESCUED,
     Provenance,
     any_format,
     calls_in,
-    is_rescued,
     quoted,
     rescued_id,
     vocabulary_of,
@@ -52,7 +52,7 @@ from wholecall.events import (
     Terminated,
     Text,
 )
-from wholecall.messages import Choice, Offer, ToolSpec, read_offer
+from wholecall.messages import Choice, Offer, ReadOffer, ToolSpec, read_offer
 
 # The remains of a format's markers in the text after a native call.
 #
@@ -165,7 +165,7 @@ class Rescuer:
 
     def _decide(self, held: list[Given]) -> list[Told]:
         """Decide what becomes of the calls at the end of the answer."""
-        calls = calls_in(held)
+        calls = calls_in(held) if held else []
         if not calls:
             return list(_as_prose(held))
         if self._is_prose(held):
@@ -319,17 +319,17 @@ class RescuingAssembler:
 
     def __init__(
         self,
-        tools: Iterable[ToolSpec | Mapping[str, Any]] | None = None,
+        tools: Iterable[ToolSpec | Mapping[str, Any]] | ReadOffer | None = None,
         *,
         provenance: Provenance | None = None,
         may_start: MayStart | None = None,
         choice: Choice = _ANY,
-        make: Callable[[Iterable[ToolSpec] | None], Assembler] = Assembler,
+        make: Callable[[ReadOffer | None], Assembler] = Assembler,
     ) -> None:
         """`provenance` holds what was said before. Without `may_start`, every call may start.
         Calls that the `choice` forbids are rejected. `make` makes the assembler of all calls."""
-        offer = read_offer(tools or ())
-        self._assembler = make(None if tools is None else offer.values())
+        offer = tools if isinstance(tools, ReadOffer) else read_offer(tools or ())
+        self._assembler = make(None if tools is None else offer)
         self._rescuer = Rescuer(offer, provenance) if offer else None
         self._may_start = may_start
         self._gate = ChoiceGate(choice)
@@ -361,7 +361,7 @@ class RescuingAssembler:
         judged: list[Event] = []
         for event in events:
             judged.append(self._gate.judge(event) if type(event) in JUDGED else event)
-            if isinstance(event, Opened) and is_rescued(event.id):
+            if isinstance(event, Opened) and event.id.startswith(RESCUED):
                 judged.append(self._report(event))
         return judged
 

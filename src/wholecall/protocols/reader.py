@@ -38,7 +38,7 @@ from wholecall.events import (
     Text,
     Usage,
 )
-from wholecall.messages import ToolSpec
+from wholecall.messages import ReadOffer, ToolSpec
 from wholecall.protocols.decoder import Payload, count_reasoning
 from wholecall.protocols.fast_path import RepeatedChunks, coalesce
 from wholecall.protocols.registry import find_protocol
@@ -46,7 +46,7 @@ from wholecall.protocols.sse_ndjson import Framing
 
 Chunk: TypeAlias = bytes | str | Mapping[str, Any] | object
 """Raw bytes or text of the stream, one line of it, a decoded payload, or a client's object."""
-Tools: TypeAlias = Iterable[ToolSpec | Mapping[str, Any]]
+Tools: TypeAlias = Iterable[ToolSpec | Mapping[str, Any]] | ReadOffer
 CUT = "!EOF"
 """Marks, among recorded chunks, where the connection closed."""
 _BUFFERS = (bytearray, memoryview)
@@ -117,14 +117,16 @@ class Reader:
         new_assembler: Callable[[Tools | None], TurnAssembler] = Assembler,
         max_tokens: int | None = None,
     ) -> None:
-        """`max_tokens` is the request's limit of output tokens, by whatever name it went out."""
+        """`tools` may be an offer that was read before. `max_tokens` is the request's limit of
+        output tokens, by whatever name it went out."""
         self._protocol = find_protocol(protocol)
         self._decoder = self._protocol.decoder()
         self._usual = self._protocol.usual
         """Oddities that are normal in this protocol."""
         self._stream: tuple[Framing, RepeatedChunks] | None = None
         """Needed for a stream, not for a whole answer."""
-        tools = None if tools is None else list(tools)
+        if tools is not None and not isinstance(tools, ReadOffer):
+            tools = list(tools)
         self._new_assembler = partial(new_assembler, tools)
         self._assembler = self._new_assembler()
         self._max_tokens = max_tokens
