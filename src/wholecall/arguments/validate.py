@@ -524,18 +524,21 @@ def require_admissible(tools: Iterable[ToolSpec | Mapping[str, Any]]) -> None:
 
 
 def _judge_tool(spec: ToolSpec, path: str, *, names: Collection[str]) -> Iterator[Problem]:
-    name = show(spec.name)
     if not _NAME.fullmatch(spec.name):
+        name = show(spec.name)
         message = f"tool {name} must have another name: {_NAME_IN_WORDS}"
         yield Problem(f"{path}.name", "name", message, name, _NAME_IN_WORDS)
     if spec.name in names:
+        name = show(spec.name)
         message = f"tool {name} is offered twice: give each tool a name of its own"
         yield Problem(f"{path}.name", "duplicate_name", message, name, "names that differ")
     compiled = prepare(spec.parameters)
     where = f"{path}.parameters"
     if isinstance(compiled, Problem):
-        message = f"tool {name}: {compiled.message} (at {compiled.path} of its schema)"
+        message = f"tool {show(spec.name)}: {compiled.message} (at {compiled.path} of its schema)"
         yield replace(compiled, path=where + compiled.path.removeprefix("$"), message=message)
     elif "object" not in compiled.types(compiled.root):
-        message = f"tool {name}: the schema must describe an object with the parameters in it"
+        message = (
+            f"tool {show(spec.name)}: the schema must describe an object with the parameters in it"
+        )
         yield Problem(f"{where}.type", "type", message, "", "an object")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -85,7 +85,7 @@ class Observers:
     ) -> None:
         self._redactor = Redactor()
         self._writer = LogWriter(config.log, stream or sys.stderr, redactor=self._redactor)
-        log_tap = LogTap(self._writer.log, bodies=lambda: self._writer.bodies)
+        log_tap = LogTap(self._writer)
         names = Names(
             models=lambda: models.by_name,
             tools=lambda: frozenset(tool.name for tool in models.offer_tools()),
@@ -295,6 +295,7 @@ class Proxy:
         self.observers.reload(config)
         self.connections.keep_alive_seconds = config.limits.keep_alive_seconds
         self.responses.settings = config.responses
+        self._planner.limits = config.limits
         self._loaded = replace(loaded, config=config)
         return changed
 
@@ -311,12 +312,12 @@ class Proxy:
 
     def _make_client_routes(self) -> list[Route]:
         inspector, mixed_tools = self.observers.inspector, MixedTools(self._blobs)
-        planner = RequestPlanner(
+        self._planner = planner = RequestPlanner(
             routes=self.models,
             responses=self.responses,
             mixed_tools=mixed_tools,
             notices=self.resends.notices,
-            limits=lambda: self.limits,
+            limits=self.limits,
         )
         handlers = HandlerFactory(
             taps=self.observers.taps,
@@ -425,14 +426,14 @@ def _make_responses(config: Config, blobs: BlobStore) -> ResponseStore:
     )
 
 
-async def _route(  # noqa: PLR0917 - ASGI
+def _route(  # noqa: PLR0917 - ASGI
     direct: Mapping[str, ASGIApp], others: ASGIApp, scope: Scope, receive: Receive, send: Send
-) -> None:
+) -> Awaitable[None]:
     """Requests to a model go straight to their route; the router costs more than it."""
     app = others
     if scope["type"] == "http" and scope["method"] == "POST":
         app = direct.get(scope["path"], others)
-    await app(scope, receive, send)
+    return app(scope, receive, send)
 
 
 async def _show_metrics(metrics: MetricsRegistry, request: Request) -> Response:

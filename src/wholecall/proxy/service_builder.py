@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from pathlib import Path as FilePath
 
+from wholecall.proxy.config.check import ANY_MODEL
 from wholecall.proxy.config.load import Loaded
 from wholecall.proxy.config.schema import (
     Config,
@@ -19,7 +20,7 @@ from wholecall.proxy.config.schema import (
     PythonTool,
 )
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
-from wholecall.proxy.handlers.request_plan import ANY_MODEL, ModelRoute
+from wholecall.proxy.handlers.request_plan import ModelRoute
 from wholecall.proxy.observe.taps import sleep_and_tell
 from wholecall.tools.mcp.tool_definitions import McpEvent, Pins
 from wholecall.tools.mcp.toolset import McpTools

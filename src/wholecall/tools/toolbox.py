@@ -40,7 +40,7 @@ class Toolbox:
         require_admissible([tool.spec for tool in found])
         self.native = tuple(native)
         """Definitions of tools that the upstream itself runs, in its own form."""
-        self._tools = {tool.name: tool for tool in found}
+        self._tools = {tool.spec.name: tool for tool in found}
         self.offer: Offer = {name: tool.spec for name, tool in self._tools.items()}
         """Their definitions for the model."""
 
@@ -69,7 +69,9 @@ def _read(offered: Offered) -> list[Tool]:
             return [offered]
         case FunctionTool():
             return [offered.tool]
-        case ToolSpec() | Mapping():
+        case ToolSpec():
+            return [Tool(spec=offered, run=None)]
+        case Mapping():
             return [Tool(spec=spec, run=None) for spec in read_offer([offered]).values()]
         case _:
             return [make_tool(offered)]

@@ -60,7 +60,7 @@ PLANNER = RequestPlanner(
     responses=ResponseStore(),
     mixed_tools=MixedTools(BlobStore()),
     notices=ToolNotices(),
-    limits=ServerLimits,
+    limits=ServerLimits(),
 )
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 TOOLS = [{"type": "function", "function": {"name": "dig"}}]

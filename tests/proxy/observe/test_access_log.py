@@ -70,7 +70,7 @@ class Book:
     def __init__(self, *, bodies: bool = False, secrets: tuple[str, ...] = ()) -> None:
         self._stream = io.StringIO()
         self.writer = LogWriter(LogConfig(bodies=bodies), self._stream, redactor=Redactor(secrets))
-        self.tap = LogTap(self.writer.log, bodies=lambda: self.writer.bodies)
+        self.tap = LogTap(self.writer)
 
     @property
     def text(self) -> str:

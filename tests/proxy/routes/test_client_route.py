@@ -105,7 +105,7 @@ class Bench:
                 responses=responses,
                 mixed_tools=mixed_tools,
                 notices=self.resends.notices,
-                limits=ServerLimits,
+                limits=ServerLimits(),
             ),
             connections=ClientConnections(self.work),
             handlers=HandlerFactory(

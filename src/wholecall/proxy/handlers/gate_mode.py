@@ -101,6 +101,8 @@ class GateMode:
         self._live = live
         self._writer = writer
         self._watch = watch
+        # A client may make any number of calls.
+        self._guarded = replace(plan.limits, calls=sys.maxsize)
         self._offer = {spec.name: spec for spec in plan.request.tools}
         self._held: list[Event] = []
         self._kept: list[Call] = []
@@ -120,7 +122,7 @@ class GateMode:
 
     async def run(self) -> None:
         """Ask until the calls are right or the retries are used up."""
-        request = _warn(self._plan.request, self._plan.limits)
+        request = _warn(self._plan.request, self._guarded)
         answered = await self._ask(request)
         outcome, retry = answered.outcome, self._judge(request, answered)
         while retry is not None:
@@ -164,12 +166,12 @@ class GateMode:
         return await self._ask(replace(request, max_tokens=room))
 
     def _take_all(self, events: list[Event]) -> None:
+        wanted = self._watch.wanted
+        self._watch.take(*[event for event in events if type(event) in wanted])
         for event in events:
             self._take(event)
 
     def _take(self, event: Event) -> None:
-        if type(event) in self._watch.wanted:
-            self._watch.take(event)
         if isinstance(event, Text):
             self._say(self._words.take(event.text))
         elif isinstance(event, Reasoning | ProviderBlock):
@@ -212,7 +214,9 @@ class GateMode:
         outcome = answered.outcome
         if self._stopped or outcome.choices or outcome.finish_reason == _CONTENT_FILTER:
             return None
-        self._repeated = _find_repeated(self._plan, outcome.calls)
+        self._repeated = _find_repeated(
+            self._plan.request.messages, outcome.calls, limits=self._guarded
+        )
         left = self._retries + 1 - self._turns
         if self._is_stuck(outcome):
             self._stopped = _tell_client(self._repeated[0], self._plan.limits)
@@ -324,7 +328,8 @@ class GateMode:
     def _deliver(self, calls: Sequence[Call], *, broken: bool) -> None:
         self._say(self._words.rest(called=bool(calls)))
         events: list[Event] = [
-            Released(replace(call, number=number)) for number, call in enumerate(calls)
+            Released(call if call.number == number else replace(call, number=number))
+            for number, call in enumerate(calls)
         ]
         events += (event for event in self._held if not isinstance(event, Rejected | Released))
         if self._kept and (broken or not self._held):
@@ -482,7 +487,9 @@ def _warn(request: Request, limits: RunLimits) -> Request:
     Only the upstream reads the note; the client's own messages stay as they are.
     """
     messages, start = list(request.messages), _find_start(request.messages)
-    guard, notes = _make_guard(limits), dict[str, str]()
+    if start == len(messages) - 1:
+        return request  # no call was made since the question
+    guard, notes = Guard(limits), dict[str, str]()
     for at, message in enumerate(messages[start:], start):
         for part in message.parts:
             if isinstance(part, PastCall):
@@ -506,20 +513,17 @@ def _with_note(part: CallResult, note: str) -> CallResult:
     return replace(part, result=replace(part.result, content=content))
 
 
-def _find_repeated(plan: Plan, calls: Iterable[Call]) -> list[Call]:
+def _find_repeated(
+    messages: Sequence[Message], calls: Iterable[Call], *, limits: RunLimits
+) -> list[Call]:
     """Return the calls that were made too often since the user's question."""
-    guard = _make_guard(plan.limits)
-    messages = plan.request.messages
-    for message in messages[_find_start(messages) :]:
+    start = _find_start(messages)
+    guard = Guard(limits)
+    for message in messages[start:]:
         for part in message.parts:
             if isinstance(part, PastCall):
                 guard.refuse(part)
     return [call for call in calls if guard.refuse(call) is not None]
-
-
-def _make_guard(limits: RunLimits) -> Guard:
-    """Return the guard of runs, without its limit on calls: a client may make any number."""
-    return Guard(replace(limits, calls=sys.maxsize))
 
 
 def _find_start(messages: Sequence[Message]) -> int:

@@ -68,7 +68,8 @@ class UpstreamEnvelope:
         """Return the metadata in a client's protocol; `model` is the name that the client used."""
         fields = self._fields() if protocol == self._protocol else {}
         side = client_side(protocol)
-        rest = {name: value for name, value in fields.items() if name not in side.written_fields}
+        written = side.written_fields
+        rest = {name: fields[name] for name in fields if name not in written} if fields else {}
         id, created = rest.pop("id", None), rest.pop(side.created_field, None)
         return ResponseHead(
             id=id if isinstance(id, str) and id else make_answer_id(protocol),
@@ -289,7 +290,7 @@ class HandlerFactory:
         self, plan: RequestPlan, sink: ResponseSink, *, watch: ExchangeWatch
     ) -> RequestHandler:
         """Make the handler of a request. A background response is stored with its stream."""
-        if not plan.in_background and (plan.params is not None or plan.bound):
+        if (plan.params is not None or plan.bound) and not plan.in_background:
             sink = CaptureSink(sink, partial(_keep, self.responses, plan=plan))
         return RequestHandler(
             plan, sink, watch=watch, mixed_tools=self.mixed_tools, approvals=self.approvals

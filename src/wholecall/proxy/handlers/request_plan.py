@@ -22,6 +22,7 @@ from wholecall.events import Value
 from wholecall.messages import Native, Request
 from wholecall.protocols.registry import decode_request
 from wholecall.protocols.response_base import NO_THREADS, PRIVATE, ResponseHead, ResponseStyle
+from wholecall.proxy.config.check import ANY_MODEL
 from wholecall.proxy.config.schema import ModelConfig, ServerLimits, matches
 from wholecall.proxy.handlers.idempotency import ToolNotice, ToolNotices
 from wholecall.proxy.handlers.passthrough import UpstreamPipe, UpstreamRequest
@@ -48,7 +49,6 @@ from wholecall.tools.tool import Tool
 from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import Upstream
 
-ANY_MODEL = "*"
 """The name under which every model is served that has no entry of its own."""
 
 
@@ -96,25 +96,21 @@ class ModelRoutes:
         *,
         tools: Callable[[], Iterable[Tool]] = _offer_nothing,
     ) -> None:
-        self._by_name = {route.name: route for route in routes}
+        self.by_name: Mapping[str, ModelRoute] = {route.name: route for route in routes}
+        """The routes, by the names that clients use."""
         self.offer_tools = tools
         """The tools that run here; those of MCP servers come and go."""
 
-    @property
-    def by_name(self) -> Mapping[str, ModelRoute]:
-        """The routes, by the names that clients use."""
-        return self._by_name
-
     def replace(self, routes: Mapping[str, ModelRoute]) -> list[ModelRoute]:
         """Serve these models from now on; return the routes that are not served any more."""
-        before, self._by_name = self._by_name, dict(routes)
+        before, self.by_name = self.by_name, dict(routes)
         return [route for name, route in before.items() if routes.get(name) is not route]
 
     def find(self, model: str, key: Key) -> ModelRoute:
         """Return the route of a model. One that the key may not use does not exist for it."""
-        route = self._by_name.get(model)
-        if route is None and ANY_MODEL in self._by_name:
-            route = replace(self._by_name[ANY_MODEL], name=model, model=model)
+        route = self.by_name.get(model)
+        if route is None and ANY_MODEL in self.by_name:
+            route = replace(self.by_name[ANY_MODEL], name=model, model=model)
         if route is None or not key.may_use(model):
             raise UnknownModel(f"the model {model!r} does not exist")
         return route
@@ -142,7 +138,7 @@ class ModelRoutes:
     async def close(self) -> None:
         """Give back connections. What fails keeps nothing else open, and is raised."""
         async with AsyncExitStack() as stack:
-            for route in self._by_name.values():
+            for route in self.by_name.values():
                 stack.push_async_callback(route.close)
 
 
@@ -260,7 +256,7 @@ class _Fields(NamedTuple):
     """The fields that were taken out of the body, and that the answer repeats."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RequestPlanner:
     """Reads requests and chooses their ways."""
 
@@ -268,8 +264,8 @@ class RequestPlanner:
     responses: ResponseStore
     mixed_tools: MixedTools
     notices: ToolNotices
-    limits: Callable[[], ServerLimits]
-    """The limits of this moment: a reload changes them."""
+    limits: ServerLimits
+    """A reload assigns others."""
 
     async def find_route(self, request: ClientRequest) -> tuple[ModelRoute, UpstreamRequest]:
         """Return the route of the model, and the request as it would pass through."""
@@ -312,7 +308,7 @@ class RequestPlanner:
         self, request: ClientRequest
     ) -> tuple[ProxyOptions, dict[str, msgspec.Raw], bytes]:
         """Return the fields for the proxy, the other fields, and the body without the former."""
-        return await _aside(partial(_read_body, request, self.limits()), request.body)
+        return await _aside(partial(_read_body, request, self.limits), request.body)
 
     async def _read_params(
         self,

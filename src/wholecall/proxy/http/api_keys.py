@@ -67,7 +67,7 @@ class Key:
 
     def may_use(self, model: str) -> bool:
         """Return True if the model may be used with this key."""
-        return matches(model, self.models)
+        return self.models == ANYTHING or matches(model, self.models)
 
     def may_call(self, tool: str) -> bool:
         """Return True if the server's tool runs for this key."""

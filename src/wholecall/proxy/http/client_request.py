@@ -19,7 +19,7 @@ from wholecall.errors import UnreadableRequest
 from wholecall.events import Value
 from wholecall.protocols.response_base import ResponseStyle
 from wholecall.proxy.config.check import is_loopback
-from wholecall.proxy.config.schema import ListenConfig, ServerLimits, matches
+from wholecall.proxy.config.schema import Config, ListenConfig, ServerLimits, matches
 from wholecall.proxy.http.api_keys import ANONYMOUS, PREFIX, Key
 from wholecall.proxy.http.refusals import RequestRefused
 
@@ -176,7 +176,7 @@ class Headers(Mapping[str, str]):
 class HeaderChecks:
     """The head of a request."""
 
-    __slots__ = ("by_name", "headers", "method", "path", "query", "size")
+    __slots__ = ("by_name", "headers", "method", "named", "path", "query", "size")
 
     def __init__(
         self, method: str, path: str, *, headers: Sequence[Header], query: bytes = b""
@@ -188,6 +188,8 @@ class HeaderChecks:
         """Headers with names in lower case, in the order in which they arrived."""
         self.by_name = dict(headers)
         """Of several with one name, the last."""
+        self.named = Headers(self.by_name)
+        """The same as text."""
         self.size = len(path) + len(query) + sum(map(len, chain.from_iterable(headers)))
         """Bytes of the path and all headers."""
 
@@ -218,6 +220,19 @@ def choose_request_id(arrival: HeaderChecks) -> str:
         return given[0]
     # It identifies a request and is not a secret: the system's random source is not needed.
     return f"req_{random.getrandbits(96):024x}"
+
+
+def check_head(arrival: HeaderChecks, config: Config, *, public: bool = False) -> str | None:
+    """Refuse a head that is not admitted; return the website whose pages may read the answer.
+
+    A `public` path is served under every name, to every website.
+    """
+    check_size(arrival, config.limits)
+    check_length(arrival, config.limits)
+    if public:
+        return None
+    check_host(arrival, config.listen)
+    return check_origin(arrival, config.listen)
 
 
 def check_size(arrival: HeaderChecks, limits: ServerLimits) -> None:

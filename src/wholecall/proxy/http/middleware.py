@@ -26,12 +26,8 @@ from wholecall.proxy.http.client_request import (
     CALLER,
     Caller,
     HeaderChecks,
-    Headers,
     approve_preflight,
-    check_host,
-    check_length,
-    check_origin,
-    check_size,
+    check_head,
     choose_request_id,
     is_preflight,
     read_key,
@@ -97,7 +93,7 @@ async def _receive_nothing() -> Message:
 class HttpReply:
     """Wraps `send` of one request."""
 
-    def __init__(self, send: Send, path: str, *, receive: Receive, request_id: str) -> None:
+    def __init__(self, send: Send, path: str, *, receive: Receive, request_id: str = "") -> None:
         self.request_id = request_id
         self.origin: str | None = None
         """The website whose pages may read the answer."""
@@ -290,12 +286,12 @@ class ProxyMiddleware:
         if scope["type"] != "http":
             await self._serve_other(scope, receive, send=send)
             return
-        arrival = HeaderChecks.of(scope)
-        request_id = choose_request_id(arrival)
-        reply = HttpReply(send, arrival.path, receive=receive, request_id=request_id)
+        reply = HttpReply(send, scope["path"], receive=receive)
         reply.on_refusal = self.on_refusal
+        arrival = HeaderChecks.of(scope)
+        reply.request_id = request_id = choose_request_id(arrival)
         try:
-            self._look_at(arrival, reply)
+            reply.origin = check_head(arrival, self._config, public=scope["path"] == _ALIVE)
             if is_preflight(arrival, reply.origin):
                 await reply.approve(approve_preflight(arrival))
                 return
@@ -303,8 +299,7 @@ class ProxyMiddleware:
             reply.key_id = key.id
             takes_place = self._admit(arrival, key)
             try:
-                headers = Headers(arrival.by_name)
-                scope[CALLER] = Caller(key, request_id, headers, refuse=reply.note)
+                scope[CALLER] = Caller(key, request_id, arrival.named, refuse=reply.note)
                 if arrival.path.startswith(_SHELL):
                     put_admission(scope, partial(self._is_admitted, arrival))
                 intake = BodyLimit(scope, receive, limits=self._config.limits, reply=reply)
@@ -326,14 +321,6 @@ class ProxyMiddleware:
             await self._app(scope, receive, send)
         else:  # no route speaks WebSocket
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
-
-    def _look_at(self, arrival: HeaderChecks, reply: HttpReply) -> None:
-        config = self._config
-        check_size(arrival, config.limits)
-        check_length(arrival, config.limits)
-        if arrival.path != _ALIVE:
-            check_host(arrival, config.listen)
-            reply.origin = check_origin(arrival, config.listen)
 
     def _is_open(self, arrival: HeaderChecks) -> bool:
         """Return True if the page needs no key. It is read-only."""
@@ -369,11 +356,12 @@ class ProxyMiddleware:
 
     def _admit(self, arrival: HeaderChecks, key: Key) -> bool:
         """Take a slot for the request, if there is one; the caller gives it back."""
+        takes_long = _takes_long(arrival)
         wait = self._rate_limits.take(key)
         if wait:
             why = f"this key has {key.rpm} requests a minute, and they are used up"
             raise refuse_for_now(429, why, code="rate_limit_exceeded", seconds=wait)
-        if not _takes_long(arrival):
+        if not takes_long:
             return False
         if self._rate_limits.running >= self._config.limits.concurrent:
             raise refuse_for_now(503, _FULL, code="overloaded", seconds=BUSY_SECONDS)

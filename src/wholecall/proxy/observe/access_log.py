@@ -7,7 +7,7 @@ import logging
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TextIO, TypeAlias
@@ -30,7 +30,7 @@ from wholecall.agent.run_events import (
     TurnStarted,
 )
 from wholecall.assembly.outcome import merge_usage
-from wholecall.dialects.provenance import is_rescued
+from wholecall.dialects.provenance import RESCUED
 from wholecall.events import (
     Call,
     Ended,
@@ -191,17 +191,14 @@ _SETTINGS: Mapping[Reason, Fields] = {Reason.WRITTEN_AS_TEXT: {"setting": "rescu
 class LogTap:
     """Writes what happens to exchanges."""
 
-    def __init__(
-        self, log: FilteringBoundLogger, *, bodies: Callable[[], bool] = lambda: False
-    ) -> None:
-        self._log = log
-        self._bodies = bodies
+    def __init__(self, writer: LogWriter) -> None:
+        self._writer = writer
 
     def open(self, exchange: Exchange) -> Reading:
         """Begin the line of an exchange."""
-        bodies = self._bodies()
+        bodies = self._writer.bodies
         reads = _READS_WITH_BODIES if bodies else _READS
-        return _Line(self._log, exchange, bodies=bodies), reads
+        return _Line(self._writer.log, exchange, bodies=bodies), reads
 
 
 class _Line:
@@ -230,7 +227,7 @@ class _Line:
             self._calls,
             name=_name(call.name),
             outcome="released",
-            **({"rescued": True} if is_rescued(call.id) else {}),
+            **({"rescued": True} if call.id.startswith(RESCUED) else {}),
             evidence=str(call.evidence.name).lower(),
             **_changes(call),
             **self._quote(arguments=call.raw),

@@ -18,7 +18,7 @@ from prometheus_client.utils import floatToGoString
 
 from wholecall.agent.run_events import ToolAbandoned, ToolEnded, TurnRetried, TurnStarted
 from wholecall.assembly.outcome import merge_usage
-from wholecall.dialects.provenance import is_rescued
+from wholecall.dialects.provenance import RESCUED
 from wholecall.errors import UpstreamError
 from wholecall.events import Ended, Inconsistent, Oddity, Reason, Rejected, Released, Usage
 from wholecall.proxy.observe.taps import (
@@ -380,7 +380,7 @@ class _Counting:
         metrics, call = self._metrics, event.call
         metrics.count("calls_released", self._model)
         metrics.observe("call_buffer_characters", len(call.raw), self._model)
-        if is_rescued(call.id):
+        if call.id.startswith(RESCUED):
             metrics.count("calls_rescued", self._model, "started")
         for repair in call.repairs:
             metrics.count("calls_repaired", self._model, repair.kind)

@@ -208,13 +208,13 @@ class ExchangeWatch:
         self._begun = False
         self._ended = False
 
-    def take(self, event: TapEvent) -> None:
-        """Show an event to those who want to see it."""
-        if type(event) is OfChoice:
+    def take(self, *events: TapEvent) -> None:
+        """Show events to those who want to see them."""
+        for event in events:
             # A call is a call, whichever of several answers it belongs to.
-            event = event.value
-        for place, read in self._shows.get(type(event), ()):
-            read(self._readers[place], event)
+            shown = event.value if type(event) is OfChoice else event
+            for place, read in self._shows.get(type(shown), ()):
+                read(self._readers[place], shown)
 
     def begin(self) -> None:
         """Note the first bytes to the client. Further ones do not matter."""

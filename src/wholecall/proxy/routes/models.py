@@ -12,8 +12,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from wholecall.errors import UpstreamError
+from wholecall.proxy.config.check import ANY_MODEL
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
-from wholecall.proxy.handlers.request_plan import ANY_MODEL, ModelRoutes
+from wholecall.proxy.handlers.request_plan import ModelRoutes
 from wholecall.proxy.http.client_request import CALLER, Caller
 from wholecall.proxy.http.refusals import RequestRefused
 
