@@ -34,7 +34,7 @@ class Counting:
         self.asked += 1
         return self._decoder.decode(payload)
 
-    def read_piece(self, payload: Payload) -> Delta | None:
+    def read_piece(self, payload: bytes) -> Delta | None:
         self.tried += 1
         return self._decoder.read_piece(payload)
 
