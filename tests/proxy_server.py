@@ -18,6 +18,7 @@ import uvicorn
 
 from wholecall.proxy.app import Proxy, make_app
 from wholecall.proxy.config.schema import Config, KeysConfig, ModelConfig
+from wholecall.proxy.server import SOCKETS
 from wholecall.tools.tool import Tool
 
 _Arguments = ParamSpec("_Arguments")
@@ -99,7 +100,7 @@ async def proxying(offer: Offer | Proxy, *, port: int = 0) -> AsyncIterator[Serv
         proxy,
         port=port,
         http="wholecall.proxy.http.uvicorn_protocol:TimedProtocol",
-        ws="none",
+        ws=SOCKETS,
         lifespan="on",
         log_config=None,
         access_log=False,

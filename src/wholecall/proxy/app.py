@@ -37,7 +37,7 @@ from wholecall.proxy.http.api_keys import KeyStore, needs_keys
 from wholecall.proxy.http.client_connection import ClientConnections
 from wholecall.proxy.http.middleware import ERROR_HANDLERS, ProxyMiddleware
 from wholecall.proxy.http.rate_limits import RateLimits
-from wholecall.proxy.http.refusals import HttpRefusal
+from wholecall.proxy.http.refusals import HttpRefusal, RequestRefused
 from wholecall.proxy.http.shutdown import WorkInProgress
 from wholecall.proxy.observe.access_log import (
     LogTap,
@@ -62,6 +62,7 @@ from wholecall.proxy.routes.count_tokens import COUNT_TOKENS, TokenCounter
 from wholecall.proxy.routes.health import Readiness
 from wholecall.proxy.routes.models import ModelCatalog
 from wholecall.proxy.routes.responses import make_response_routes
+from wholecall.proxy.routes.responses_socket import ResponsesSocket
 from wholecall.proxy.service_builder import (
     PINS_FILE,
     PinFile,
@@ -151,6 +152,8 @@ class Observers:
 # ── Composition ─────────────────────────────────────────────────────────────────────
 
 _NOT_READY = 503
+_NO_SOCKET = f"WebSockets are served at {RESPONSES_CLIENT.path}"
+_NEEDS_UPGRADE = f"{RESPONSES_CLIENT.path} takes a POST, or a WebSocket where the server has them"
 
 
 Around: TypeAlias = "Callable[[Proxy], AbstractAsyncContextManager[None]]"
@@ -216,14 +219,16 @@ class Proxy:
             self.work, keep_alive_seconds=config.limits.keep_alive_seconds
         )
         client_routes = self._make_client_routes()
+        sockets = self._make_sockets(client_routes)
         self.routes = [*client_routes, *self._make_other_routes(environ)]
         routed = Starlette(
             routes=self.routes,
             exception_handlers=ERROR_HANDLERS,
             lifespan=lambda _: self._live(around),
         )
+        direct = {route.path: route.endpoint for route in client_routes}
         self._middleware = ProxyMiddleware(
-            partial(_route, {route.path: route.endpoint for route in client_routes}, routed),
+            partial(_route, _Apps(direct, sockets, routed)),
             config,
             keys=KeyStore(config.keys.path) if needs_keys(config) else None,
             rate_limits=RateLimits(),
@@ -343,10 +348,21 @@ class Proxy:
             Route(COUNT_TOKENS.path, counter, methods=["POST"]),
         ]
 
+    def _make_sockets(self, client_routes: Iterable[Route]) -> Mapping[str, ASGIApp]:
+        endpoints = (each.endpoint for each in client_routes)
+        return {
+            route.client.path: ResponsesSocket(
+                route, self.responses, lambda: self.work.deadline.begun
+            )
+            for route in endpoints
+            if isinstance(route, ClientRoute) and route.client.holds
+        }
+
     def _make_other_routes(self, environ: Mapping[str, str]) -> list[Route]:
         catalog = ModelCatalog(self.models)
         inspector, metrics = self.observers.inspector, self.observers.metrics
         return [
+            Route(RESPONSES_CLIENT.path, _demand_upgrade),
             *make_response_routes(self.responses, self.connections),
             Route("/v1/models", catalog.list_models),
             Route("/v1/models/{name:path}", catalog.show_model),
@@ -426,19 +442,34 @@ def _make_responses(config: Config, blobs: BlobStore) -> ResponseStore:
     )
 
 
-def _route(  # noqa: PLR0917 - ASGI
-    direct: Mapping[str, ASGIApp], others: ASGIApp, scope: Scope, receive: Receive, send: Send
-) -> Awaitable[None]:
+class _Apps(NamedTuple):
+    """The applications inside of the middleware."""
+
+    direct: Mapping[str, ASGIApp]
     """Requests to a model go straight to their route; the router costs more than it."""
-    app = others
+    sockets: Mapping[str, ASGIApp]
+    others: ASGIApp
+
+
+def _route(apps: _Apps, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:  # noqa: PLR0917 - ASGI
+    app = apps.others
     if scope["type"] == "http" and scope["method"] == "POST":
-        app = direct.get(scope["path"], others)
+        app = apps.direct.get(scope["path"], app)
+    elif scope["type"] == "websocket":
+        if scope["path"] not in apps.sockets:
+            raise RequestRefused(404, _NO_SOCKET, code="not_found")
+        app = apps.sockets[scope["path"]]
     return app(scope, receive, send)
 
 
 async def _show_metrics(metrics: MetricsRegistry, request: Request) -> Response:
     content, media_type = metrics.render(request.headers.get("accept", ""))
     return Response(content, media_type=media_type)
+
+
+async def _demand_upgrade(_: Request) -> Response:
+    """Refuse a GET where a client expects a WebSocket: after a 426 it uses HTTP at once."""
+    raise RequestRefused(426, _NEEDS_UPGRADE, code="upgrade_required")
 
 
 async def _show_inspector(_: Request) -> Response:

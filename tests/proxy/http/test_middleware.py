@@ -314,6 +314,32 @@ def test_the_lifespan_reaches_the_application() -> None:
     assert reached == ["lifespan"]
 
 
-def test_a_websocket_is_closed() -> None:
-    answered = asyncio.run(call(make_edge(Config()), {"type": "websocket"}))
-    assert answered.messages == [{"type": "websocket.close", "code": 1008}]
+SOCKET = {"type": "websocket", "path": "/v1/responses", "headers": [(b"host", b"localhost")]}
+
+
+def test_a_websocket_that_is_refused_gets_an_http_response() -> None:
+    scope = {**SOCKET, "headers": [(b"host", b"evil.example")]}
+    start, body = asyncio.run(call(make_edge(Config()), scope)).messages
+    assert (start["type"], start["status"]) == ("websocket.http.response.start", 421)
+    assert dict(start["headers"])[b"content-type"] == b"application/json"
+    assert body["type"] == "websocket.http.response.body"
+
+
+def test_a_bug_closes_a_websocket() -> None:
+    async def fail(_: Scope, __: Receive, send: Send) -> None:
+        await send({"type": "websocket.accept"})
+        raise ZeroDivisionError
+
+    seen: list[Message] = []
+
+    async def send(message: Message) -> None:
+        seen.append(message)
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(ProxyMiddleware(fail, Config())({**SOCKET}, receive, send))
+    accepted, closed = seen
+    assert b"x-request-id" in dict(accepted["headers"])
+    assert closed == {"type": "websocket.close", "code": 1011}

@@ -398,6 +398,10 @@ class ResponsesConfig:
     at a time has as many in the background."""
     background_seconds: Amount = 3600.0
     """Seconds after which a response in the background is broken off."""
+    websockets: Annotated[int, Field(ge=0)] = 100
+    """WebSocket connections to `/v1/responses` at a time, in one worker. Each holds the
+    conversation of its last response. 0: none; clients that ask for one get a 426, after which
+    they use HTTP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

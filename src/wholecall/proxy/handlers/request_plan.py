@@ -239,7 +239,7 @@ class RequestPlan(Value, frozen=True, kw_only=True, eq=False):
 def read_name(request: ClientRequest) -> str:
     """The model that a refused request names, whether or not there is one; empty if none."""
     try:
-        model = _read_model(_read_fields(request.body))
+        model = _read_model(read_fields(request.body))
     except UnreadableRequest:
         return ""
     return model if len(model) <= _MOST_OF_A_NAME else ""
@@ -326,7 +326,8 @@ class RequestPlanner:
             params, agreed = read_params(self.responses, fields, key_id=key_id)
             if agreed is not fields:
                 fields, content = agreed, msgspec.json.encode(agreed)
-        echo = {PREVIOUS: previous} if previous else {}
+        named = previous or request.continued
+        echo = {PREVIOUS: named} if named else {}
         if route.upstream.protocol != client.protocol:
             _refuse_foreign(client.only_there, fields)
             return _Fields(fields, content, params, bound=False, echo=echo)
@@ -427,7 +428,7 @@ def _read_body(
     The rights of a key are checked on the decoded fields, where the last of several with one name
     counts. An upstream might use the first, so for a key the body is written anew.
     """
-    given = _read_fields(request.body)
+    given = read_fields(request.body)
     # A list with more entries than any limit allows takes more bytes.
     most = min(limits.messages, limits.parts, limits.calls, limits.tools * _SHORTEST_TOOL // 2)
     if len(request.body) // 2 > most:
@@ -437,7 +438,8 @@ def _read_body(
     return options, fields, request.body if as_it_came else msgspec.json.encode(fields)
 
 
-def _read_fields(body: bytes) -> dict[str, msgspec.Raw]:
+def read_fields(body: bytes) -> dict[str, msgspec.Raw]:
+    """Return the fields of a body; `UnreadableRequest` if it is not a JSON object."""
     try:
         body.decode()  # parts that are decoded later are not searched yet
         return _FIELDS.decode(body)
@@ -474,6 +476,8 @@ def _needs_nothing(route: ModelRoute, read: _Fields) -> bool:
     if route.runs_tools or (read.params is not None and read.params.background):
         return False
     fields = read.fields
+    if PREVIOUS in read.echo and PREVIOUS not in fields:
+        return False  # the upstream does not know what was continued here
     return not any(name in fields and bytes(fields[name]) not in _NOTHING for name in _TOOLS)
 
 

@@ -28,6 +28,14 @@ CALLER = "wholecall"
 BODY_CAME = "wholecall.body_came"
 """The key in a request's scope that says that its whole body is here. Our own server sets it; under
 another one a body is always awaited."""
+ADMISSION = "wholecall.admission"
+"""The key in a WebSocket's scope of a function that admits one of its requests: a context manager
+that has the caller's key, and that takes the request's place among those under way."""
+ANSWERING = "wholecall.answering"
+"""The key in a WebSocket's scope that says that a request is being answered."""
+CONTINUED = "wholecall.continued"
+"""The key in a request's scope of the response that it continues, if its body has the whole
+conversation already."""
 TOOLS_HEADER = "x-wholecall-tools"
 """Names of the server's tools that a request wants, separated by commas; without it, all."""
 _PATIENCE = "x-stainless-read-timeout"
@@ -85,6 +93,8 @@ class ClientRequest(Value, frozen=True, kw_only=True, eq=False):
     request_id: str
     key: Key = ANONYMOUS
     """The rights of the client."""
+    continued: str = ""
+    """The id of the response whose conversation is a part of the body already."""
     came: float = msgspec.field(default_factory=time.perf_counter)
     """The time at which all of it had come, by the clock of the taps."""
 
@@ -98,6 +108,7 @@ class ClientRequest(Value, frozen=True, kw_only=True, eq=False):
             headers=caller.headers,
             request_id=caller.request_id,
             key=caller.key,
+            continued=scope.get(CONTINUED, ""),
         )
 
     def shorten(self, silence: float) -> float:
@@ -197,7 +208,8 @@ class HeaderChecks:
     def of(cls, scope: Scope) -> HeaderChecks:
         """The head, as the server describes it."""
         query: bytes = scope.get("query_string", b"")
-        return cls(scope["method"], scope["path"], headers=scope["headers"], query=query)
+        method = scope.get("method", "GET")  # a WebSocket begins with one
+        return cls(method, scope["path"], headers=scope["headers"], query=query)
 
     def find(self, name: bytes) -> list[str]:
         """Every value of a header."""

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeAlias
 
@@ -22,6 +22,7 @@ from wholecall.proxy.config.load import take_over
 from wholecall.proxy.config.schema import Config, ServerLimits
 from wholecall.proxy.http.api_keys import ANONYMOUS, STRANGER, Key, KeyStore, KeyStoreFailed
 from wholecall.proxy.http.client_request import (
+    ADMISSION,
     BODY_CAME,
     CALLER,
     Caller,
@@ -58,7 +59,7 @@ _RUNS = frozenset({"/v1/chat/completions", "/v1/responses", "/v1/messages"})
 """Routes that ask a model, which may take minutes."""
 _HELD = "/v1/responses/"
 """The prefix of stored responses. Reading the stream of one may take as long."""
-_POLICY_VIOLATION = 1008
+_INTERNAL_ERROR = 1011
 _NO_KEY = "a key is needed: send it as `Authorization: Bearer wc_…` or as `x-api-key: wc_…`"
 _BAD_KEY = "this key is not known, has ended, or was revoked"
 _NO_KEYS = "the proxy cannot look up its keys; its log says why"
@@ -75,6 +76,7 @@ LINGER_BYTES = 8 * 1024 * 1024
 _Headers: TypeAlias = list[tuple[bytes, bytes]]
 _START = "http.response.start"
 _BODY = "http.response.body"
+_HEADS = frozenset({_START, "websocket.accept"})
 _EXPOSED = b"x-request-id, request-id, retry-after, x-should-retry"
 
 
@@ -107,6 +109,11 @@ class HttpReply:
         self._path = path
         self._begun = False
 
+    @property
+    def begun(self) -> bool:
+        """True if the head of the answer was sent."""
+        return self._begun
+
     def let_go(self) -> None:
         """The request is over. The server holds its scope, which holds the caller, who holds this;
         if this went on to hold the server's part, only the collector could free them."""
@@ -116,7 +123,7 @@ class HttpReply:
         """Pass on what the application says."""
         if self.refused:
             return
-        if not self._begun and message["type"] == _START:
+        if not self._begun and message["type"] in _HEADS:
             message = self._begin(message)
         await self._send(message)
 
@@ -283,8 +290,11 @@ class ProxyMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - the form of ASGI
         """Serve one connection's event, as ASGI has it."""
+        if scope["type"] == "websocket":
+            await self._serve_socket(scope, receive, send=send)
+            return
         if scope["type"] != "http":
-            await self._serve_other(scope, receive, send=send)
+            await self._app(scope, receive, send)
             return
         reply = HttpReply(send, scope["path"], receive=receive)
         reply.on_refusal = self.on_refusal
@@ -316,11 +326,40 @@ class ProxyMiddleware:
         finally:
             reply.let_go()
 
-    async def _serve_other(self, scope: Scope, receive: Receive, *, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-        else:  # no route speaks WebSocket
-            await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+    async def _serve_socket(self, scope: Scope, receive: Receive, *, send: Send) -> None:
+        """Admit a WebSocket as any request; each request that comes over it is admitted, too."""
+        arrival = HeaderChecks.of(scope)
+        request_id = choose_request_id(arrival)
+        refuse = partial(_refuse_socket, send)
+        reply = HttpReply(refuse, arrival.path, receive=receive, request_id=request_id)
+        reply.on_refusal = self.on_refusal
+        try:
+            self._look_at(arrival, reply)
+            key = self._find_key(arrival)
+            reply.key_id = key.id
+            scope[CALLER] = Caller(key, request_id, Headers(arrival.by_name), refuse=reply.note)
+            scope[ADMISSION] = partial(self._take_place, arrival)
+            await self._app(scope, receive, reply.send)
+        except RequestRefused as refused:
+            await reply.refuse(refused)
+        except Exception:
+            if reply.begun:
+                await send({"type": "websocket.close", "code": _INTERNAL_ERROR})
+            await reply.refuse(BUG)
+            raise
+        finally:
+            reply.let_go()
+
+    @contextmanager
+    def _take_place(self, arrival: HeaderChecks) -> Iterator[Key]:
+        """Admit one of the requests of a WebSocket, whose key may have ended since it began."""
+        key = self._find_key(arrival)
+        takes_place = self._admit(arrival, key)
+        try:
+            yield key
+        finally:
+            if takes_place:
+                self._rate_limits.end(key)
 
     def _is_open(self, arrival: HeaderChecks) -> bool:
         """Return True if the page needs no key. It is read-only."""
@@ -369,6 +408,13 @@ class ProxyMiddleware:
             why = f"this key has {key.concurrent} requests at a time, and they are under way"
             raise refuse_for_now(429, why, code="concurrency_limit_exceeded", seconds=BUSY_SECONDS)
         return True
+
+
+async def _refuse_socket(send: Send, message: Message) -> None:
+    """Send a message; an HTTP response takes the place of a WebSocket."""
+    kind = message["type"]
+    is_http = kind.startswith("http.")
+    await send({**message, "type": f"websocket.{kind}"} if is_http else message)
 
 
 def _is_shell(path: str) -> bool:

@@ -23,6 +23,11 @@ class ShutdownDeadline:
         self._began = self._clock()
         return True
 
+    @property
+    def begun(self) -> bool:
+        """True if the server ends."""
+        return self._began is not None
+
     def left_of(self, seconds: float) -> float:
         """Return the rest of so many seconds."""
         self.begin()

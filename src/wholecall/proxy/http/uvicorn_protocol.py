@@ -9,7 +9,7 @@
   later request, nothing is written into the middle of that answer.
 - Trailers are not headers (RFC 9110, 6.5.1): proxies that check headers have not seen them.
 - Clients that request an upgrade (Java's own asks for `h2c` with its first request) may be answered
-  in HTTP/1.1 (RFC 9110, 7.8). httptools skips their bodies.
+  in HTTP/1.1 (RFC 9110, 7.8). httptools skips their bodies. Only a WebSocket is another protocol.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ _ENDLESS = "/inspector/api/live"
 _SILENT_SECONDS = 1.0
 """Seconds for a client that connected before the shutdown to send its request."""
 _UPGRADE = b"upgrade"
+_OF_A_BODY = frozenset({b"content-length", b"transfer-encoding"})
 _CLOSE = b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _HEAD = b"HTTP/1.1 "
 _TIMEOUT = b"HTTP/1.1 408 Request Timeout" + _CLOSE
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large" + _CLOSE
 
 
-class _Limited(Protocol):
+class LimitedApp(Protocol):
     """The application of a connection."""
 
     @property
@@ -50,7 +51,16 @@ class _Limited(Protocol):
         """The server begins to end."""
 
 
-class _Alarm:
+class WebSocketConnection(Protocol):
+    """uvicorn's protocol for a connection that became a WebSocket."""
+
+    handshake_initiated: bool
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes come."""
+
+
+class Alarm:
     """Rings once, unless it is stopped before."""
 
     def __init__(self, act: Callable[[], None]) -> None:
@@ -59,13 +69,16 @@ class _Alarm:
 
     @property
     def is_set(self) -> bool:
+        """True if it will ring."""
         return self._timer is not None
 
     def set(self, seconds: float) -> None:
+        """Ring after so many seconds."""
         self.stop()
         self._timer = asyncio.get_running_loop().call_later(seconds, self._act)
 
     def stop(self) -> None:
+        """Do not ring."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -82,6 +95,11 @@ class HeadHolder(asyncio.Transport):
         super().__init__()
         self._transport = transport
         self._held = b""
+
+    @property
+    def plain(self) -> asyncio.Transport:
+        """The transport itself, for another protocol."""
+        return self._transport
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send it, after what is held."""
@@ -151,11 +169,11 @@ class TimedProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._limited = cast(_Limited, self.app)
+        self._limited = cast(LimitedApp, self.app)
         self._before: list[RequestResponseCycle] = []
         """Requests that were not answered when the next one came; `cycle` is the last."""
-        self._late_headers = _Alarm(self._miss_headers)
-        self._late_rest = _Alarm(self._hang_up)
+        self._late_headers = Alarm(self._miss_headers)
+        self._late_rest = Alarm(self._hang_up)
         self._in_headers = True
         self._in_body = False
         self._empty_bytes = 0
@@ -163,8 +181,8 @@ class TimedProtocol(HttpToolsProtocol):
         self._is_read_again = False
         """True if the current request has an `Upgrade` header, which is ignored."""
         self.parser: HttpRequestParser = _Parser(self, self._read_again)
-        self._late_reading = _Alarm(self._give_up)
-        self._silent = _Alarm(self._hang_up)
+        self._late_reading = Alarm(self._give_up)
+        self._silent = Alarm(self._hang_up)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timeout of a new connection."""
@@ -291,12 +309,35 @@ class TimedProtocol(HttpToolsProtocol):
         """The head of a request was read that asks for another protocol: read it without."""
         if not self._is_read_again:
             return  # it asks for a tunnel, and is answered; what comes through it is ignored
+        if self._begins_socket():
+            self._open_socket(rest)
+            return
         method, version = self.parser.get_method(), self.parser.get_http_version().encode()
         lines = [b"%s %s HTTP/%s" % (method, self.url, version)]
         lines += [b"%s: %s" % each for each in self.headers if each[0] != _UPGRADE]
         self._is_read_again = False
         self.parser = _Parser(self, self._read_again)
         self.parser.feed_data(b"\r\n".join([*lines, b"", rest]))
+
+    def _begins_socket(self) -> bool:
+        """Return True for the handshake of a WebSocket that may begin now."""
+        is_plain = all(name not in _OF_A_BODY for name, _ in self.headers)
+        is_get = is_plain and self.parser.get_method() == b"GET"
+        return is_get and self._may_answer and self._should_upgrade()
+
+    def _open_socket(self, rest: bytes) -> None:
+        self._late_headers.stop()
+        if self._silent.is_set:  # the server ends
+            self.transport.close()
+            return
+        cast(Scope, self.scope)["method"] = "GET"
+        self.transport = cast(HeadHolder, self.transport).plain
+        self.handle_websocket_upgrade()
+        socket = cast(WebSocketConnection, self.transport.get_protocol())
+        if not socket.handshake_initiated:  # its head could not be read
+            self.transport.close()
+        elif rest:
+            socket.data_received(rest)
 
     # ── Too late, or too much ───────────────────────────────────────────────────────
 

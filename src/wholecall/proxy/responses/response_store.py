@@ -348,6 +348,11 @@ def find_response(frames: bytes) -> bytes | None:
     return None
 
 
+def find_end(event: bytes) -> bytes | None:
+    """Return the response, if this event says that it ended well."""
+    return find_response(_DATA + event) if any(end in event for end in _GOOD_ENDS) else None
+
+
 def _read_event(text: bytes) -> _Event | None:
     try:
         return _EVENT.decode(text)
@@ -464,11 +469,11 @@ def read_params(
     if previous:
         before = _find(store, previous, key_id=key_id)
     if before is not None:
-        fields = _continue(fields, before)
+        fields = continue_from(fields, before)
     if not (stored and store.enabled):
         return None, fields
     terms = ResponseParams(
-        items=msgspec.json.encode(_read_items(fields)),
+        items=msgspec.json.encode(read_items(fields)),
         background=background,
         streamed=_says(fields, "stream"),
         echo={"background": True} if background else {},
@@ -509,7 +514,7 @@ def refuse_previous(why: str) -> UnreadableRequest:
     return UnreadableRequest(why, param=PREVIOUS, code=NOT_FOUND)
 
 
-def _continue(fields: Fields, before: StoredResponse) -> Fields:
+def continue_from(fields: Fields, before: StoredResponse) -> Fields:
     """The request with the whole conversation in it. Instructions are not carried over."""
     if not before.work.is_over:
         raise refuse_previous("the response of this id is not over yet")
@@ -517,7 +522,7 @@ def _continue(fields: Fields, before: StoredResponse) -> Fields:
     if answer.status not in _GOOD:
         status = answer.status or "not to be read"
         raise refuse_previous(f"the response of this id is {status}: it has no answer")
-    items = [*_ITEMS.decode(before.items), *answer.output, *_read_items(fields)]
+    items = [*_ITEMS.decode(before.items), *answer.output, *read_items(fields)]
     others = {name: value for name, value in fields.items() if name != PREVIOUS}
     return {**others, "input": msgspec.Raw(msgspec.json.encode(items))}
 
@@ -530,7 +535,7 @@ def _read_answer(response: bytes) -> _Answer:
         return _Answer()
 
 
-def _read_items(fields: Fields) -> list[Any]:
+def read_items(fields: Fields) -> list[Any]:
     """Return the items of the input. The decoder refuses other forms."""
     try:
         given = _INPUT.decode(fields["input"]) if "input" in fields else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -10,7 +11,10 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from wholecall.errors import WholecallError
+from wholecall.events import Ended
 from wholecall.protocols import registry
+from wholecall.protocols.registry import make_answer_id
+from wholecall.protocols.response_base import ResponseHead
 from wholecall.proxy.handlers.background import BackgroundResponses
 from wholecall.proxy.handlers.idempotency import KeptAnswer, ResendStore, SharedStream
 from wholecall.proxy.handlers.request_handler import HandlerFactory
@@ -24,6 +28,7 @@ from wholecall.proxy.handlers.request_plan import (
 )
 from wholecall.proxy.handlers.response_writer import (
     SHUTTING_DOWN,
+    StreamedResponse,
     explain,
     make_error,
 )
@@ -107,7 +112,7 @@ class ClientRoute:
             is_run, waits = isinstance(plan.way, RunPlan), not plan.in_background
             first = await self.resends.find_first(request) if is_run or not waits else None
         except WholecallError as error:
-            await self._refuse(request, error, sink=sink)
+            await self.refuse(request, error, sink=sink)
             return
         if not waits and first is None:
             self.background.check_places(request.key)
@@ -125,15 +130,37 @@ class ClientRoute:
         else:
             await _read_along(first.answer, sink, watch=watch)
 
-    async def _refuse(
+    async def refuse(
         self, request: ClientRequest, error: WholecallError, *, sink: ClientSink
     ) -> None:
+        """Say why a request is not answered."""
         failure, headers = explain(error, place="", request_id=request.request_id)
         await sink.send_body(make_error(self.client.protocol, failure, headers=headers))
         # It could not be read, or its model is not served.
         self.handlers.watch(_describe(request)).end(
             Fate.FAILED, status=failure.status, code=failure.code or "", message=failure.message
         )
+
+    async def warm_up(self, request: ClientRequest, sink: ClientSink) -> None:
+        """Answer with an empty response, which a later request may continue: no model is asked."""
+        try:
+            plan = await self.planner.plan(request)
+        except WholecallError as error:
+            await self.refuse(request, error, sink=sink)
+            return
+        watch = self.handlers.watch(_describe(request, plan))
+        protocol = self.client.protocol
+        head = ResponseHead(
+            id=make_answer_id(protocol),
+            model=plan.route.name,
+            created=int(time.time()),
+            rest=plan.echo,
+            clock=time.time,
+        )
+        writer = StreamedResponse(sink, protocol, make_head=lambda: head, style=plan.style)
+        writer.put(Ended("stop", hint=None, native=None, error=None))
+        await writer.finish()
+        watch.end(Fate.DONE)
 
     async def _serve_background(
         self,
